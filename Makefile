@@ -1,0 +1,34 @@
+# make run    set up and watch two islands of devices learn (the README's first command)
+# make test   set up and run the tests
+# make check  formatting, lint, types, and that imports point one way
+# make bench  device-steps per second beside a plain PyTorch loop
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: run test check bench clean
+
+run: $(INSTALLED)
+	$(BIN)/skerry run
+
+test: $(INSTALLED)
+	$(BIN)/pytest -n 2
+
+check: $(INSTALLED)
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/cpu.py
+
+clean:
+	rm -rf $(VENV) build src/*.egg-info
+
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@

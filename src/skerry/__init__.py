@@ -1,0 +1,74 @@
+"""Semi-decentralized federated learning: S2S, S2A, and the dial between them.
+
+import skerry
+results = skerry.run(skerry.Experiment(), compare=["s2s", "s2a", "blend:0.5"], seeds=3)
+print(results.summary("average_accuracy", "own_accuracy"))
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skerry.data.catalog import from_arrays, from_torch
+    from skerry.errors import SkerryError
+    from skerry.experiment import (
+        Data,
+        Evaluate,
+        Experiment,
+        Model,
+        Network,
+        Server,
+        Training,
+    )
+    from skerry.records.frame import finals, load
+    from skerry.sweep.run import Lane, Results, run
+
+# Names are imported when they are first used: `import skerry` stays quick, torch comes with a run.
+_HOME = {
+    "Data": "skerry.experiment",
+    "Evaluate": "skerry.experiment",
+    "Experiment": "skerry.experiment",
+    "Lane": "skerry.sweep.run",
+    "Model": "skerry.experiment",
+    "Network": "skerry.experiment",
+    "Results": "skerry.sweep.run",
+    "Server": "skerry.experiment",
+    "SkerryError": "skerry.errors",
+    "Training": "skerry.experiment",
+    "finals": "skerry.records.frame",
+    "from_arrays": "skerry.data.catalog",
+    "from_torch": "skerry.data.catalog",
+    "load": "skerry.records.frame",
+    "run": "skerry.sweep.run",
+}
+
+__all__ = [
+    "Data",
+    "Evaluate",
+    "Experiment",
+    "Lane",
+    "Model",
+    "Network",
+    "Results",
+    "Server",
+    "SkerryError",
+    "Training",
+    "finals",
+    "from_arrays",
+    "from_torch",
+    "load",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("skerry")
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'skerry' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
