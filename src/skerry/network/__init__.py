@@ -1,0 +1,17 @@
+"""Who talks to whom: graphs, mixing matrices, and the fleet that yields W(t) round by round."""
+
+from skerry.network.contraction import MixingParameters
+from skerry.network.fleet import Block, Fleet, build_fleet, fingerprint
+from skerry.network.mixing import mixing_parameter, verify
+from skerry.network.topologies import read_graph
+
+__all__ = [
+    "Block",
+    "Fleet",
+    "MixingParameters",
+    "build_fleet",
+    "fingerprint",
+    "mixing_parameter",
+    "read_graph",
+    "verify",
+]

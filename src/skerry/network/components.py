@@ -1,0 +1,108 @@
+"""One component: its links, drawn by a topology or taken from a graph, and the weights on them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from scipy import sparse
+
+from skerry import registry
+from skerry.errors import NetworkError, SkerryError
+from skerry.experiment import Network
+from skerry.network import mixing
+from skerry.network.links import Graph, Links
+
+
+def draw_component(size: int, network: Network, rng: np.random.Generator) -> Links:
+    """One component's links, drawn by its topology and checked.
+
+    A dynamic network deals the places of the drawn graph to the devices at random, so that a
+    fresh ring is a different ring and a fresh hub a different device.
+    """
+    name = network.topology
+    links = _links_of_topology(name, _call("topology", name, size, network, rng), size)
+    if network.dynamic:
+        return links.shuffled(rng)
+    if not links.connected:
+        raise NetworkError(
+            f"topology '{name}' must give a connected graph, because a component is connected by "
+            "definition (got several pieces). Add links, or set network.dynamic = true."
+        )
+    return links
+
+
+def _links_of_topology(name: str, graph: Any, size: int) -> Links:
+    try:
+        links = Links.of(graph)
+    except NetworkError as error:
+        raise NetworkError(f"topology '{name}': {error}") from None
+    if links.size != size:
+        raise NetworkError(
+            f"topology '{name}' must give a graph of the {size} devices asked for "
+            f"(got {links.size} nodes). Use its first argument as the number of nodes."
+        )
+    return links
+
+
+def surviving(links: Links, failure: float, rng: np.random.Generator) -> Links:
+    """The links that are up when each is down with probability `failure`."""
+    return links.only(rng.random(len(links.edges)) >= failure)
+
+
+def weigh(links: Links, network: Network) -> sparse.csr_array:
+    """W of one component in one round. Built-in weights obey the rules by construction; a user's
+    are verified every time."""
+    name = network.mixing
+    if name in registry.MIXING:
+        W: sparse.csr_array = registry.resolve("mixing", name)(links)
+        return W
+    W_user = _call("mixing", name, links.to_graph())
+    try:
+        return mixing.verified(W_user, links)
+    except NetworkError as error:
+        raise NetworkError(f"mixing '{name}': {error}") from None
+
+
+def _call(kind: str, name: str, *arguments: Any) -> Any:
+    function: Callable[..., Any] = registry.resolve(kind, name)
+    try:
+        return function(*arguments)
+    except SkerryError:
+        raise
+    except Exception as error:  # a user's function may fail in any way
+        raise NetworkError(
+            f"{kind} '{name}' failed ({type(error).__name__}: {error}). Correct the function."
+        ) from error
+
+
+def islands(graph: Graph) -> tuple[tuple[Links, ...], tuple[str, ...]]:
+    """The connected components of a graph, and the labels of the devices in their new order.
+
+    Components come in the order of their first nodes, and nodes inside them in node order.
+    """
+    links, labels = numbered_by_component(graph)
+    sizes = np.bincount(links.pieces)
+    starts = np.cumsum(sizes) - sizes
+    edges = np.split(links.edges, np.searchsorted(links.edges[:, 0], starts[1:]))
+    return (
+        tuple(
+            Links(int(size), edges - start)
+            for size, start, edges in zip(sizes, starts, edges, strict=True)
+        ),
+        labels,
+    )
+
+
+def numbered_by_component(graph: Graph) -> tuple[Links, tuple[str, ...]]:
+    """The whole graph with the devices of each component next to each other, and its labels."""
+    if not isinstance(graph, nx.Graph):
+        raise NetworkError(f"a graph must be a networkx.Graph (got {type(graph).__name__}).")
+    in_node_order = Links.of(nx.convert_node_labels_to_integers(graph))
+    order = np.argsort(in_node_order.pieces, kind="stable")
+    place = np.argsort(order)
+    nodes = list(graph)
+    return (
+        Links.between(in_node_order.size, place[in_node_order.edges]),
+        tuple(str(nodes[device]) for device in order),
+    )

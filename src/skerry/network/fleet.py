@@ -1,0 +1,193 @@
+"""The fleet: devices on their islands, and the mixing matrix W(t) of every round, in blocks."""
+
+import hashlib
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from skerry.errors import NetworkError
+from skerry.experiment import Network
+from skerry.network import contraction
+from skerry.network.components import (
+    draw_component,
+    islands,
+    numbered_by_component,
+    surviving,
+    weigh,
+)
+from skerry.network.contraction import Contraction, MixingParameters
+from skerry.network.links import Edges, Graph, Links
+from skerry.network.mixing import Matrix
+from skerry.network.topologies import read_graph
+from skerry.seeds import stream
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The mixing matrix of one component in one round, for the devices start..start+size-1.
+
+    X W mixes models that are columns of X; models that are rows of a tensor mix as W.T @ X.
+    """
+
+    start: int
+    size: int
+    W: Matrix
+    """Dense float64, or sparse where it is large and mostly zero."""
+
+
+class Fleet:
+    """Devices 0..devices-1, numbered component by component, and who can talk to whom when.
+
+    Every round is a function of (seed, t) alone, so rounds can be asked for in any order.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        seed: int,
+        sizes: tuple[int, ...],
+        components: tuple[Links, ...] | None,
+        labels: tuple[str, ...] | None = None,
+    ):
+        """`components` are the links of each component; None draws fresh ones every round."""
+        self.network = network
+        self.seed = seed
+        self.sizes = sizes
+        self.devices = sum(sizes)
+        self.starts = tuple(int(start) for start in np.cumsum((0, *sizes[:-1])))
+        self.component_of: npt.NDArray[np.int64] = np.repeat(np.arange(len(sizes)), sizes)
+        self.labels = labels or tuple(str(device) for device in range(self.devices))
+        self.fixed = components is not None and not network.link_failure
+        self._components = components
+        self._latest_links: tuple[int, tuple[Links, ...]] | None = None
+        self._latest_blocks: tuple[int, tuple[Block, ...]] | None = None
+
+    def edges(self, t: int) -> Edges:
+        """The links that are up in round t: rows of two devices, sorted."""
+        up = zip(self.starts, self._up(t), strict=True)
+        return np.concatenate([start + links.edges for start, links in up])
+
+    def links(self, t: int) -> int:
+        """How many links are up in round t."""
+        return sum(len(links.edges) for links in self._up(t))
+
+    def blocks(self, t: int) -> tuple[Block, ...]:
+        """W(t), component by component; components with the same links share one array."""
+        t = 0 if self.fixed else t
+        if self._latest_blocks is None or self._latest_blocks[0] != t:
+            self._latest_blocks = (t, self._weighed(t))
+        return self._latest_blocks[1]
+
+    def matrix(self, t: int) -> sparse.csr_array:
+        """W(t) as one n x n matrix."""
+        blocks = [sparse.csr_array(block.W) for block in self.blocks(t)]
+        return sparse.csr_array(sparse.block_diag(blocks, format="csr"))
+
+    def graph(self, t: int) -> Graph:
+        """Round t for drawing; nodes carry `component` and `label`."""
+        graph = Links(self.devices, self.edges(t)).to_graph()
+        nx.set_node_attributes(graph, dict(enumerate(self.component_of.tolist())), "component")
+        nx.set_node_attributes(graph, dict(enumerate(self.labels)), "label")
+        return graph
+
+    def mixing_parameters(self, draws: int = 400) -> MixingParameters:
+        """p of the components and of the fleet; where no formula holds, from `draws` rounds
+        drawn beside the run."""
+        known: dict[object, Contraction] = {}
+        found = []
+        for c, size in enumerate(self.sizes):
+            links = self._components[c] if self._components else None
+            law = (size, links.edges.tobytes() if links else None)
+            if law not in known:
+                known[law] = (
+                    contraction.of_fixed(self.blocks(0)[c].W)
+                    if self.fixed
+                    else contraction.of_random(size, links, self.network, self.seed, draws)
+                )
+            found.append(known[law])
+        return contraction.of_fleet(found, self.sizes)
+
+    def _up(self, t: int) -> tuple[Links, ...]:
+        if self._components and self.fixed:
+            return self._components
+        if self._latest_links is None or self._latest_links[0] != t:
+            self._latest_links = (t, self._drawn(t))
+        return self._latest_links[1]
+
+    def _drawn(self, t: int) -> tuple[Links, ...]:
+        network = self.network
+        components = self._components or tuple(
+            draw_component(size, network, stream(self.seed, "graph", c, t))
+            for c, size in enumerate(self.sizes)
+        )
+        if not network.link_failure:
+            return components
+        rng = stream(self.seed, "links", t)
+        return tuple(surviving(links, network.link_failure, rng) for links in components)
+
+    def _weighed(self, t: int) -> tuple[Block, ...]:
+        shared: dict[tuple[int, bytes], Matrix] = {}
+        blocks = []
+        for start, links in zip(self.starts, self._up(t), strict=True):
+            key = links.size, links.edges.tobytes()
+            if key not in shared:
+                shared[key] = _stored(weigh(links, self.network))
+            blocks.append(Block(start, links.size, shared[key]))
+        return tuple(blocks)
+
+
+def _stored(W: sparse.csr_array) -> Matrix:
+    size = W.shape[0]
+    large_and_mostly_zero = size > 256 and W.nnz < 0.1 * size**2
+    return W if large_and_mostly_zero else W.toarray()
+
+
+def build_fleet(network: Network, seed: int, graph: Graph | None = None) -> Fleet:
+    """The fleet of an experiment; the components of a given graph or graph file are its islands."""
+    if graph is None and network.is_file:
+        graph = read_graph(network.topology)
+    if graph is not None:
+        return _fleet_of_graph(network, seed, graph)
+    if network.dynamic:
+        return Fleet(network, seed, network.sizes, None)
+    components = tuple(
+        draw_component(size, network, stream(seed, "graph", c))
+        for c, size in enumerate(network.sizes)
+    )
+    return Fleet(network, seed, network.sizes, components)
+
+
+def _fleet_of_graph(network: Network, seed: int, graph: Graph) -> Fleet:
+    if network.dynamic:
+        raise NetworkError(
+            "network.dynamic = true needs a topology to draw from (got a graph). Set "
+            "network.dynamic = false; network.link_failure makes a given graph vary."
+        )
+    components, labels = islands(graph)
+    sizes = tuple(links.size for links in components)
+    asked = network.model_fields_set
+    if "devices" in asked and network.devices != sum(sizes):
+        raise NetworkError(
+            f"network.devices must match the graph (got {network.devices}, the graph has "
+            f"{sum(sizes)}). Leave network.devices out."
+        )
+    if "components" in asked and network.components not in (sizes, len(sizes)):
+        raise NetworkError(
+            f"network.components must match the graph (got {network.components}, the graph has "
+            f"{len(sizes)} components). Leave network.components out."
+        )
+    return Fleet(network, seed, sizes, components, labels)
+
+
+def fingerprint(graph: Graph | Edges) -> str:
+    """SHA-256 of a graph as the fleet numbers it, or of an edge array; labels play no part."""
+    if isinstance(graph, np.ndarray):
+        links = Links.between(int(graph.max(initial=-1)) + 1, graph)
+    else:
+        links, _ = numbered_by_component(graph)
+    digest = hashlib.sha256(f"{links.size}:".encode())
+    digest.update(links.edges.astype("<i8").tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,101 @@
+"""Graph files: what is written comes back, and what is wrong is said with its line."""
+
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+from skerry.errors import NetworkError
+from skerry.experiment import Network
+from skerry.network import build_fleet, read_graph
+
+
+def as_edge_list(graph: nx.Graph, path: Path) -> None:
+    nx.write_edgelist(graph, path)  # a b {attributes}
+
+
+def as_csv(graph: nx.Graph, path: Path) -> None:
+    path.write_text("\n".join(f"{a},{b},1.0" for a, b in graph.edges))
+
+
+WRITERS = {
+    ".edgelist": as_edge_list,
+    ".txt": as_edge_list,
+    ".csv": as_csv,
+    ".graphml": nx.write_graphml,
+}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_round_trip(suffix: str, tmp_path: Path) -> None:
+    """A written graph is read back with its labels as strings, and its components are islands."""
+    graph = nx.disjoint_union(nx.cycle_graph(5), nx.star_graph(3))
+    path = tmp_path / f"islands{suffix}"
+    WRITERS[suffix](graph, path)
+    expected = nx.relabel_nodes(graph, str)
+    assert nx.utils.graphs_equal(nx.Graph(read_graph(path).edges), nx.Graph(expected.edges))
+    fleet = build_fleet(Network(topology=str(path)), seed=0)
+    assert fleet.sizes == (5, 4)
+    assert fleet.devices == 9
+
+
+def test_edge_list_dialects(tmp_path: Path) -> None:
+    """Comments, blank lines, a byte order mark, a header, quotes, spaces around commas, further
+    columns, repeated links and devices without links are all read."""
+    path = tmp_path / "islands.csv"
+    path.write_text(
+        '\ufeff# my islands\nSource,Target,weight\na, b ,3\n\n"b",c  # a comment\nb,a\nd,d\n',
+        encoding="utf-8",
+    )
+    graph = read_graph(path)
+    assert list(graph) == ["a", "b", "c", "d"]
+    assert set(graph.edges) == {("a", "b"), ("b", "c")}
+    assert build_fleet(Network(topology=str(path)), seed=0).sizes == (3, 1)
+
+
+def test_parallel_graphml_links_are_one(tmp_path: Path) -> None:
+    """A multigraph has one link where it has parallel ones."""
+    path = tmp_path / "parallel.graphml"
+    nx.write_graphml(nx.MultiGraph([("a", "b"), ("a", "b"), ("b", "c")]), path)
+    assert build_fleet(Network(topology=str(path)), seed=0).links(0) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("gone.txt", None, r"^no graph file .*gone\.txt\. Check network\.topology"),
+        ("empty.txt", "# nothing\n\n", r"empty\.txt holds no devices"),
+        ("one.txt", "# x\na b\n\nc\n", r"^line 4 of .*one\.txt must name two devices \(got 'c'\)"),
+        ("half.csv", "a,b\nb,\n", r"^line 2 of .*half\.csv must name two devices \(got 'b,'\)"),
+        ("image.txt", b"\x89PNG\xff\xfe", r"^cannot read .*image\.txt as text"),
+        ("broken.graphml", "<graphml", r"broken\.graphml is not GraphML"),
+        ("html.graphml", "<html/>", r"html\.graphml is not GraphML"),
+    ],
+)
+def test_bad_files(name: str, content: str | bytes | None, message: str, tmp_path: Path) -> None:
+    """Each fault of a file has one line that names the file and the place."""
+    path = tmp_path / name
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        path.write_text(content)
+    with pytest.raises(NetworkError, match=message) as caught:
+        build_fleet(Network(topology=str(path)), seed=0)
+    assert "\n" not in str(caught.value)
+
+
+def test_directed_graphml_is_refused(tmp_path: Path) -> None:
+    """A link carries models both ways, so a directed file is refused with its remedy."""
+    path = tmp_path / "directed.graphml"
+    nx.write_graphml(nx.DiGraph([("a", "b")]), path)
+    with pytest.raises(NetworkError, match=r"is directed .*Save graph\.to_undirected\(\)"):
+        read_graph(path)
+
+
+def test_file_and_dynamic_exclude_each_other(tmp_path: Path) -> None:
+    """A graph file cannot be drawn afresh; link_failure is offered instead."""
+    path = tmp_path / "pair.txt"
+    path.write_text("a b\n")
+    with pytest.raises(NetworkError, match=r"network\.link_failure makes a given graph vary"):
+        build_fleet(Network(topology=str(path), dynamic=True), seed=0)
+    assert not build_fleet(Network(topology=str(path), link_failure=0.5), seed=0).fixed
