@@ -1,0 +1,112 @@
+"""A data set from what a user already has: arrays, or a pair of torch data sets."""
+
+import operator
+from collections.abc import Sequence, Sized
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skerry.data.dataset import Dataset
+from skerry.data.formats import Array
+from skerry.errors import DataError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def from_arrays(
+    x_train: ArrayLike,
+    y_train: ArrayLike,
+    x_test: ArrayLike,
+    y_test: ArrayLike,
+    name: str = "arrays",
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> Dataset:
+    """A data set from arrays: images N,H,W or N,H,W,C or vectors N,F, and whole labels from 0 on.
+
+    uint8 is taken as pixels from 0 to 255; anything else becomes float32 and stays on its scale.
+    The classes are those of y_train, each of which must occur.
+    """
+    y = _labels("y_train", y_train)
+    present = np.unique(y)
+    if len(y) and not np.array_equal(present, np.arange(len(present))):
+        raise DataError(
+            f"y_train must hold every label from 0 to classes - 1 (got {len(present)} labels from "
+            f"{present[0]} to {present[-1]}). Renumber: np.unique(labels, return_inverse=True)[1]"
+        )
+    return Dataset(
+        name=name,
+        x_train=_samples("x_train", x_train),
+        y_train=y,
+        x_test=_samples("x_test", x_test),
+        y_test=_labels("y_test", y_test),
+        classes=len(present),
+        mean=None if mean is None else tuple(float(value) for value in mean),
+        std=None if std is None else tuple(float(value) for value in std),
+    )
+
+
+def from_torch(
+    train: "torch.utils.data.Dataset[Any]", test: "torch.utils.data.Dataset[Any]"
+) -> Dataset:
+    """A data set from map-style torch data sets of (x, label).
+
+    x is a tensor (images C,H,W or H,W; vectors F), an array, or a PIL image (images H,W,C).
+    """
+    x_train, y_train = _stacked("train", train)
+    x_test, y_test = _stacked("test", test)
+    return from_arrays(x_train, y_train, x_test, y_test, name=type(train).__name__.lower())
+
+
+def _stacked(split: str, dataset: "torch.utils.data.Dataset[Any]") -> tuple[Array, Array]:
+    if not isinstance(dataset, Sized):
+        raise DataError(f"the {split} data set must be map-style: it has no length.")
+    try:
+        items = [
+            (_channels_last(x), operator.index(label))
+            for x, label in map(dataset.__getitem__, range(len(dataset)))
+        ]
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise DataError(
+            f"the {split} data set must give pairs of x and a whole label ({error})."
+        ) from None
+    if len({x.shape for x, _ in items}) > 1:
+        raise DataError(f"all samples of the {split} data set must have the same shape.")
+    return np.array([x for x, _ in items]), np.array([label for _, label in items], np.int64)
+
+
+def _channels_last(x: Any) -> Array:
+    import torch
+
+    if isinstance(x, torch.Tensor):
+        array: Array = x.detach().cpu().numpy()
+        return np.moveaxis(array, 0, -1) if array.ndim == 3 else array
+    return np.asarray(x)
+
+
+def _samples(name: str, values: ArrayLike) -> Array:
+    x = _array(name, values)
+    if x.dtype == np.uint8:
+        return x
+    if not (np.issubdtype(x.dtype, np.integer) or np.issubdtype(x.dtype, np.floating)):
+        raise DataError(f"{name} must hold real numbers (got dtype {x.dtype}).")
+    with np.errstate(over="ignore"):  # too large for float32 is found as not finite
+        return x.astype(np.float32)
+
+
+def _labels(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    y = _array(name, values)
+    if not np.issubdtype(y.dtype, np.integer):
+        raise DataError(
+            f"{name} must hold whole numbers (got dtype {y.dtype}). Convert: {name}.astype(int)"
+        )
+    return y.astype(np.int64)
+
+
+def _array(name: str, values: ArrayLike) -> Array:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DataError(f"{name} must be an array: its rows differ in length.") from None

@@ -1,0 +1,186 @@
+"""The built-in data sets. Each is a plug-in `(data, seed, *, options) -> Dataset`.
+
+A user's own function has the same signature; it may also return the four arrays.
+"""
+
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from skerry import registry
+from skerry.data.arrays import from_arrays, from_torch
+from skerry.data.dataset import Dataset
+from skerry.data.fetch import cached, fetch
+from skerry.data.formats import Array
+from skerry.data.published import PUBLISHED
+from skerry.errors import DataError
+from skerry.experiment import Data
+from skerry.seeds import stream
+
+__all__ = ["Dataset", "from_arrays", "from_torch", "load_dataset"]
+
+DIGITS_MEAN, DIGITS_STD = 0.3058, 0.3762
+"""Of the 1,437 training images, on the unit scale."""
+
+
+def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
+    """The data set that an experiment names, fetched first if need be."""
+    function = registry.resolve("dataset", data.dataset)
+    if faults := registry.option_faults("dataset", data.dataset, data.options):
+        raise DataError(" ".join(faults))
+    if data.dataset in PUBLISHED and not data.path and not cached(data.dataset):
+        fetch(data.dataset, progress=progress)  # here, where progress can be shown
+    result = function(data, seed, **data.options)
+    if isinstance(result, Dataset):
+        return result
+    if isinstance(result, tuple) and len(result) == 4:
+        return from_arrays(*result, name=data.dataset)
+    raise DataError(
+        f"dataset '{data.dataset}' must return a Dataset or (x_train, y_train, x_test, y_test) "
+        f"(got {type(result).__name__})."
+    )
+
+
+def digits(data: Data, seed: int) -> Dataset:
+    """1,797 handwritten digits of 8x8 pixels, in the package (UCI, CC BY 4.0; see embedded/)."""
+    with (files("skerry.data") / "embedded" / "digits.npz").open("rb") as file:
+        arrays = np.load(file, allow_pickle=False)
+        x, y = arrays["x"], arrays["y"].astype(np.int64)
+    return Dataset(
+        "digits",
+        *_hold_out_fifth(x, y),
+        classes=10,
+        mean=(DIGITS_MEAN,),
+        std=(DIGITS_STD,),
+        white=16,
+    )
+
+
+def synthetic(
+    data: Data,
+    seed: int,
+    *,
+    samples: int = 6000,
+    test_samples: int = 1000,
+    features: int = 20,
+    classes: int = 10,
+    difficulty: float = 0.5,
+    data_seed: int = 0,
+) -> Dataset:
+    """Gaussian classes: x = sqrt(2) u_y + difficulty z, with z ~ N(0, I) and a random unit
+    vector u_c for each class; every class occurs equally often.
+
+    Classes with orthogonal u are confused with probability Phi(-1 / difficulty): never at 0,
+    2 % at 0.5, 16 % at 1. The data follow from `data_seed`, so all seeds of a study share them.
+    """
+    _require_whole("classes", classes, 2)
+    _require_whole("features", features, 2)
+    _require_whole("samples", samples, classes)
+    _require_whole("test_samples", test_samples, 1)
+    _require_whole("data_seed", data_seed, 0)
+    if not isinstance(difficulty, int | float) or not 0 <= difficulty < math.inf:
+        raise DataError(f"data.difficulty must be a number of at least 0 (got {difficulty!r}).")
+    rng = stream(data_seed, "synthetic")
+    directions = rng.standard_normal((classes, features))
+    centres = math.sqrt(2) * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    y = np.concatenate([rng.permutation(np.arange(m) % classes) for m in (samples, test_samples)])
+    x = (centres[y] + difficulty * rng.standard_normal((len(y), features))).astype(np.float32)
+    return Dataset("synthetic", x[:samples], y[:samples], x[samples:], y[samples:], classes)
+
+
+def mnist(data: Data, seed: int) -> Dataset:
+    """70,000 handwritten digits, 28x28 (LeCun, Cortes and Burges)."""
+    return _published("mnist", data)
+
+
+def fashion_mnist(data: Data, seed: int) -> Dataset:
+    """70,000 pieces of clothing, 28x28 (Xiao, Rasul and Vollgraf, 2017)."""
+    return _published("fashion_mnist", data)
+
+
+def cifar10(data: Data, seed: int) -> Dataset:
+    """60,000 photographs, 32x32, 10 classes (Krizhevsky, 2009)."""
+    return _published("cifar10", data)
+
+
+def cifar100(data: Data, seed: int) -> Dataset:
+    """60,000 photographs, 32x32, 100 classes, the fine labels (Krizhevsky, 2009)."""
+    return _published("cifar100", data)
+
+
+def npz(data: Data, seed: int) -> Dataset:
+    """The arrays of the file `data.path`: x_train, y_train, x_test, y_test; or x and y, of which
+    every fifth sample of each class is held out for testing."""
+    arrays = _npz_arrays(Path(data.path).expanduser())
+    name = Path(data.path).stem
+    parts = ("x_train", "y_train", "x_test", "y_test")
+    if arrays.keys() >= set(parts):
+        x_train, y_train, x_test, y_test = (arrays[part] for part in parts)
+        return from_arrays(x_train, y_train, x_test, y_test, name=name)
+    if arrays.keys() >= {"x", "y"}:
+        x, y = arrays["x"], arrays["y"]
+        if y.ndim != 1 or x.ndim == 0 or len(x) != len(y):
+            raise DataError(
+                f"x and y in {data.path} must have the same length "
+                f"(got shapes {x.shape} and {y.shape})."
+            )
+        return from_arrays(*_hold_out_fifth(x, y), name=name)
+    raise DataError(
+        f"{data.path} must hold x_train, y_train, x_test, y_test, or x and y "
+        f"(got {', '.join(sorted(arrays)) or 'nothing'})."
+    )
+
+
+def _require_whole(option: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or value < least:
+        raise DataError(
+            f"data.{option} must be a whole number of at least {least} (got {value!r})."
+        )
+
+
+def _published(name: str, data: Data) -> Dataset:
+    entry = PUBLISHED[name]
+    arrays = fetch(name, data.path, progress=False)
+    return Dataset(
+        name,
+        arrays["x_train"],
+        arrays["y_train"].astype(np.int64),
+        arrays["x_test"],
+        arrays["y_test"].astype(np.int64),
+        entry.classes,
+        entry.mean,
+        entry.std,
+    )
+
+
+def _hold_out_fifth(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
+    """A stratified 80/20 split that no seed changes: every fifth sample, counted class by class."""
+    in_test = np.zeros(len(y), bool)
+    in_test[np.argsort(y, kind="stable")[::5]] = True
+    return x[~in_test], y[~in_test], x[in_test], y[in_test]
+
+
+def _npz_arrays(path: Path) -> Mapping[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise DataError(f"data.path does not exist: {path}. Name a .npz file.") from None
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        AttributeError,
+        TypeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise DataError(
+            f"{path} cannot be read as plain .npz arrays ({error}). Write it with "
+            "np.savez(path, x_train=..., y_train=..., x_test=..., y_test=...), without objects."
+        ) from None

@@ -1,0 +1,141 @@
+"""A data set in memory: raw arrays as published, and the inputs a model sees."""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skerry.data.formats import Array
+from skerry.errors import DataError
+
+Split = Literal["train", "test"]
+Scaling = Literal["standard", "unit"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test samples with labels 0..classes-1. One that exists is sound."""
+
+    name: str
+    x_train: Array
+    """Images N,H,W or N,H,W,C, or vectors N,F; uint8 (pixels, stored small) or float32."""
+    y_train: NDArray[np.int64]
+    x_test: Array
+    y_test: NDArray[np.int64]
+    classes: int
+    mean: tuple[float, ...] | None = None
+    """Training mean per channel (per feature of vectors) on the unit scale; None: computed."""
+    std: tuple[float, ...] | None = None
+    white: float | None = None
+    """The raw value that is 1 on the unit scale; None: 255 for uint8, 1 for anything else."""
+
+    def __post_init__(self) -> None:
+        for split, x, y in (
+            ("train", self.x_train, self.y_train),
+            ("test", self.x_test, self.y_test),
+        ):
+            _check_samples(split, x, y)
+            if y.max() >= self.classes:
+                raise DataError(
+                    f"y_{split} must hold labels 0 to {self.classes - 1} (got {y.max()})."
+                )
+        _check_shapes(self.x_train, self.x_test)
+        if self.classes < 2:
+            raise DataError(f"a data set needs at least 2 classes (got {self.classes}).")
+        _check_moments(self.x_train, self.mean, self.std)
+
+    def inputs(self, split: Split, scaling: Scaling) -> NDArray[np.float32]:
+        """What a model sees: float32, images as N,C,H,W, vectors as N,F.
+
+        unit: raw values over `white`; standard: minus the training mean, over the training
+        standard deviation, per channel or per feature.
+        """
+        raw = self.x_train if split == "train" else self.x_test
+        if raw.ndim == 3:
+            raw = raw[..., np.newaxis]
+        x = np.ascontiguousarray(np.moveaxis(raw, -1, 1)).astype(np.float32)
+        x /= np.float32(self._white)
+        if scaling == "standard":
+            per_channel = (-1,) + (1,) * (x.ndim - 2)
+            mean, std = (m.astype(np.float32).reshape(per_channel) for m in self._moments())
+            x -= mean
+            x /= std
+        return x
+
+    def fingerprint(self) -> str:
+        """A sha256 over all that decides the inputs and labels; the name plays no part."""
+        total = hashlib.sha256(repr((self.classes, self.mean, self.std, self._white)).encode())
+        for array in (self.x_train, self.y_train, self.x_test, self.y_test):
+            total.update(repr((array.dtype.str, array.shape)).encode())
+            total.update(np.ascontiguousarray(array).data)
+        return total.hexdigest()
+
+    @property
+    def _white(self) -> float:
+        return self.white or (255.0 if self.x_train.dtype == np.uint8 else 1.0)
+
+    def _moments(self) -> tuple[Array, Array]:
+        if self.mean is not None and self.std is not None:
+            return np.array(self.mean), np.array(self.std)
+        mean, std = moments(self.x_train)
+        return mean / self._white, std / self._white
+
+
+def moments(x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation per channel or feature; the latter is 1 where nothing varies."""
+    images = x.ndim > 2
+    flat = x.reshape(-1, x.shape[3] if x.ndim == 4 else 1) if images else x
+    mean = flat.mean(axis=0, dtype=np.float64)
+    # In blocks: the squares of a whole image set in float64 would take gigabytes.
+    blocks = (flat[start : start + 2**18] for start in range(0, len(flat), 2**18))
+    squares = sum(np.square(block - mean).sum(axis=0) for block in blocks)
+    varies = flat.max(axis=0) > flat.min(axis=0)
+    return mean, np.where(varies, np.sqrt(squares / len(flat)), 1.0)
+
+
+def _check_samples(split: str, x: Array, y: Array) -> None:
+    if y.ndim != 1:
+        raise DataError(f"y_{split} must have one dimension (got shape {y.shape}).")
+    if x.ndim not in (2, 3, 4):
+        raise DataError(
+            f"x_{split} must be vectors N,F or images N,H,W or N,H,W,C (got shape {x.shape})."
+        )
+    if len(x) != len(y):
+        raise DataError(
+            f"x_{split} and y_{split} must have the same length (got {len(x)} and {len(y)})."
+        )
+    if not x.size:
+        raise DataError(f"x_{split} must not be empty (got shape {x.shape}).")
+    if x.dtype != np.uint8 and not np.isfinite(x).all():
+        raise DataError(
+            f"x_{split} must be finite in float32 (got {np.count_nonzero(~np.isfinite(x))} values "
+            "that are not). Fill or drop them."
+        )
+    if y.min() < 0:
+        raise DataError(f"y_{split} must hold labels from 0 on (got {y.min()}).")
+
+
+def _check_shapes(x_train: Array, x_test: Array) -> None:
+    if x_train.shape[1:] != x_test.shape[1:] or x_train.dtype != x_test.dtype:
+        raise DataError(
+            f"x_train and x_test must be alike (got {x_train.dtype} samples of "
+            f"{x_train.shape[1:]} and {x_test.dtype} samples of {x_test.shape[1:]})."
+        )
+    if x_train.ndim == 4 and x_train.shape[1] in (1, 3) and x_train.shape[3] not in (1, 3, 4):
+        raise DataError(
+            f"images must be N,H,W,C (got shape {x_train.shape}). "
+            "Move the channels last: np.moveaxis(x, 1, -1)"
+        )
+
+
+def _check_moments(x: Array, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> None:
+    if mean is None and std is None:
+        return
+    channels = {2: x.shape[1], 3: 1}.get(x.ndim, x.shape[-1])
+    if mean is None or std is None or not len(mean) == len(std) == channels:
+        raise DataError(f"mean and std must both hold {channels} numbers, or both be left out.")
+    if not all(map(math.isfinite, (*mean, *std))) or min(std) <= 0:
+        raise DataError(f"mean must be finite and std above 0 (got {mean} and {std}).")

@@ -1,0 +1,163 @@
+"""Who holds which training samples: first across components (inter), then inside each (intra).
+
+Every sample goes to exactly one device. A partition depends on the seed, the labels and the
+settings alone.
+
+An inter function is `(labels, classes, sizes, data, rng)`, with `sizes` the devices of each
+component; it gives the sample indices of each component. An intra function is
+`(labels, indices, size, data, rng)`; it gives the share of each of a component's devices.
+A user's own functions have the same signatures, and their results pass the same checks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skerry import registry
+from skerry.data.dealing import Ints, Shares, apportion, cut, deal_by_class, level
+from skerry.errors import DataError
+from skerry.experiment import Data
+from skerry.seeds import stream
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The training indices of every device, devices in order of component."""
+
+    order: Ints
+    """All training indices, grouped by device."""
+    offsets: Ints
+    """Device i holds order[offsets[i] : offsets[i + 1]]."""
+    label_counts: Ints
+    """Samples by device and class."""
+
+    @property
+    def sizes(self) -> Ints:
+        """Samples on each device."""
+        return np.diff(self.offsets)
+
+    def indices(self, device: int) -> Ints:
+        return self.order[self.offsets[device] : self.offsets[device + 1]]
+
+
+def split(
+    labels: NDArray[np.integer], classes: int, sizes: tuple[int, ...], data: Data, seed: int
+) -> Partition:
+    """Deal the training samples to components of the given sizes, and on to their devices."""
+    devices = sum(sizes)
+    if len(labels) < devices * data.min_samples:
+        raise DataError(
+            f"{len(labels)} training samples are too few for {devices} devices with at least "
+            f"{data.min_samples} each. Lower network.devices or data.min_samples."
+        )
+    if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
+        raise DataError(
+            f"labels must be 0 to {classes - 1} (got {labels.min()} to {labels.max()})."
+        )
+    inter = registry.resolve("inter partition", data.inter)
+    intra = registry.resolve("intra partition", data.intra)
+    dealt = inter(labels, classes, sizes, data, stream(seed, "inter"))
+    everything = np.arange(len(labels))
+    components = _checked(f"inter partition '{data.inter}'", dealt, len(sizes), everything)
+    shares: Shares = []
+    for c, (indices, size) in enumerate(zip(components, sizes, strict=True)):
+        if len(indices) < size * data.min_samples:
+            raise DataError(
+                f"component {c} has {len(indices)} training samples for {size} devices with at "
+                f"least {data.min_samples} each. Lower data.min_samples, or use another data.inter."
+            )
+        dealt = intra(labels, indices, size, data, stream(seed, "intra", c))
+        dealt = _checked(f"intra partition '{data.intra}'", dealt, size, indices)
+        shares += level(dealt, [data.min_samples] * size)
+    return Partition(
+        order=np.concatenate(shares),
+        offsets=np.cumsum([0, *map(len, shares)]),
+        label_counts=np.stack([np.bincount(labels[s], minlength=classes) for s in shares]),
+    )
+
+
+# Across components
+
+
+def inter_iid(
+    labels: Ints, classes: int, sizes: tuple[int, ...], data: Data, rng: np.random.Generator
+) -> Shares:
+    """A random share of the data for each component, in proportion to its size."""
+    return cut(rng.permutation(len(labels)), apportion(len(labels), sizes))
+
+
+def inter_non_iid(
+    labels: Ints, classes: int, sizes: tuple[int, ...], data: Data, rng: np.random.Generator
+) -> Shares:
+    """Disjoint sets of classes, in order: with ten classes and two equal components, 0-4 and 5-9.
+
+    A component gets one class and its share, by size, of the rest: as even as can be when the
+    components are equal.
+    """
+    components = len(sizes)
+    if components > classes:
+        raise DataError(
+            f'data.inter = "non_iid" gives every component classes of its own (got {components} '
+            f'components for {classes} classes). Use data.inter = "dirichlet" or fewer components.'
+        )
+    counts = 1 + apportion(classes - components, sizes)
+    component_of = np.repeat(np.arange(components), counts)[labels]
+    return [np.flatnonzero(component_of == c) for c in range(components)]
+
+
+def inter_dirichlet(
+    labels: Ints, classes: int, sizes: tuple[int, ...], data: Data, rng: np.random.Generator
+) -> Shares:
+    """Each class is spread by Dirichlet weights that average to the components' sizes; with equal
+    components they are Dirichlet(inter_alpha, or alpha where that is not given)."""
+    alpha = data.alpha if data.inter_alpha is None else data.inter_alpha
+    concentration = alpha * np.array(sizes) * len(sizes) / sum(sizes)
+    shares = deal_by_class(labels, np.arange(len(labels)), concentration, rng)
+    return level(shares, [size * data.min_samples for size in sizes])
+
+
+# Inside a component
+
+
+def intra_iid(
+    labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator
+) -> Shares:
+    """Random shares of equal size."""
+    return cut(rng.permutation(indices), apportion(len(indices), [1] * size))
+
+
+def intra_dirichlet(
+    labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator
+) -> Shares:
+    """Each class is spread over the devices by Dirichlet(alpha) weights."""
+    return deal_by_class(labels, indices, np.full(size, data.alpha), rng)
+
+
+def intra_shards(
+    labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator
+) -> Shares:
+    """The samples sorted by label are cut into equal shards; each device gets `data.shards` of
+    them at random (McMahan et al., 2017)."""
+    shuffled = rng.permutation(indices)
+    by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    shards = cut(by_label, apportion(len(indices), [1] * (size * data.shards)))
+    hands = rng.permutation(len(shards)).reshape(size, data.shards)
+    return [np.concatenate([shards[shard] for shard in hand]) for hand in hands]
+
+
+def _checked(who: str, dealt: Sequence[ArrayLike], parts: int, indices: Ints) -> Shares:
+    """Every index exactly once, in the right number of shares."""
+    try:
+        shares = [np.asarray(share, dtype=np.int64) for share in dealt]
+        flat = np.concatenate([np.empty(0, np.int64), *shares])
+    except (TypeError, ValueError):
+        raise DataError(f"{who} must give {parts} arrays of sample indices.") from None
+    if len(shares) != parts:
+        raise DataError(f"{who} must give {parts} arrays of sample indices (got {len(shares)}).")
+    if not np.array_equal(np.sort(flat), np.sort(indices)):
+        raise DataError(
+            f"{who} must deal every one of its {len(indices)} sample indices exactly once."
+        )
+    return shares

