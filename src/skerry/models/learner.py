@@ -1,0 +1,115 @@
+"""What the engine asks of a model: one step for every device and lane at once, on flat parameters.
+
+A learner sees models as rows of flat parameters: `X[n, L, d]` (n devices, L lanes), or `[m, d]`
+for any m models. `step` is the fast path; `loss` is the same function for one model, written so
+that autograd can differentiate it: the paper-literal reference engine uses nothing else.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from skerry import registry
+from skerry.errors import ModelError
+from skerry.experiment import Model
+from skerry.seeds import torch_seed
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One minibatch per device: inputs [n, B, ...], labels [n, B], and for models that draw
+    noise of their own (dropout) one key per device [n]."""
+
+    x: Tensor
+    y: Tensor
+    noise: Tensor
+
+
+@runtime_checkable
+class Learner(Protocol):
+    d: int
+    """Length of a flat parameter vector, padding included."""
+    parameters: int
+    """Parameters that travel in a message: d without padding."""
+    classifies: bool
+    """Whether `scores` exists; without it there are losses but no accuracies."""
+    noisy: bool
+    """Whether a step uses the noise keys of its batch."""
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> None:
+        """Move whatever the learner holds besides X."""
+
+    def prepare(self, x: Tensor) -> Tensor:
+        """Inputs in the form that the methods below take, computed once."""
+
+    def initial(self) -> Tensor:
+        """The common initial point x^0, float32 [d]."""
+
+    def loss(self, x_d: Tensor, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
+        """Minibatch loss of one model on inputs [B, ...], differentiable."""
+
+    def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
+        """One SGD step in place, X <- X - eta G(X); returns the losses [n, L] before it."""
+
+    def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
+        """Class scores [m, N, classes] of m models on N inputs, without training noise."""
+
+    def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """Mean loss [m] of m models on N inputs, without training noise."""
+
+    def bytes_per_device(self, lanes: int, batch: int) -> int:
+        """Working memory that `step` needs for one device, for the memory plan."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a model factory may need to know about the data; `seed` draws the initial point."""
+
+    input_shape: tuple[int, ...]
+    classes: int
+    seed: int
+
+
+def build_learner(
+    model: Model, problem: Problem, factory: Callable[..., Any] | None = None
+) -> Learner:
+    """The learner behind a model's name, or behind a factory given from Python.
+
+    A factory takes `(problem, **options)` or only its options, and returns an `nn.Module` or a
+    learner of its own.
+    """
+    from skerry.models.module import ModuleLearner
+
+    name = model.name if factory is None else getattr(factory, "__name__", "given")
+    make = factory or registry.resolve("model", model.name)
+    arguments = (problem,) if _takes_problem(make) else ()
+    # Modules draw their initial weights from torch's global state: lend them a seeded copy.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(problem.seed, "initial"))
+        try:
+            made = make(*arguments, **model.options)
+        except ModelError:
+            raise
+        except Exception as error:  # a user's factory may fail in any way
+            raise ModelError(
+                f"model '{name}' could not be built ({type(error).__name__}: {error})."
+            ) from error
+    if isinstance(made, torch.nn.Module):
+        return ModuleLearner(made, problem)
+    if not isinstance(made, Learner):
+        raise ModelError(
+            f"model '{name}' must give an nn.Module or a learner (got {type(made).__name__}). "
+            "Return the module from the factory."
+        )
+    return made
+
+
+def _takes_problem(make: Callable[..., Any]) -> bool:
+    return any(
+        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+        for p in inspect.signature(make).parameters.values()
+    )

@@ -1,0 +1,46 @@
+"""Small worlds that tests share."""
+
+import os
+
+import pytest
+import torch
+from hypothesis import settings
+
+from skerry.engine.world import World, build_world
+from skerry.experiment import Experiment
+
+torch.set_num_threads(1)  # tests run side by side; small tensors gain nothing from threads
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+settings.register_profile("skerry", deadline=None, max_examples=60)
+settings.load_profile("skerry")
+
+
+def small(*extra: str) -> Experiment:
+    """Twelve devices on two islands, synthetic data: quick, but nothing is special about it."""
+    return Experiment.parse(
+        {},
+        [
+            "network.devices=12",
+            "server.sampled=5",
+            "server.period=3",
+            "rounds=7",
+            "training.batch=4",
+            "data.dataset=synthetic",
+            "data.samples=240",
+            "data.test_samples=60",
+            "data.features=6",
+            "data.classes=4",
+            *extra,
+        ],
+    )
+
+
+@pytest.fixture(name="small")
+def _small():
+    return small
+
+
+@pytest.fixture
+def small_world() -> World:
+    return build_world(small())
