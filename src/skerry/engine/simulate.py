@@ -1,0 +1,65 @@
+"""The loop, as a generator: it yields moments; recording, drawing and printing live outside."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from skerry.engine.round import Meeting, State, keep_lanes, local_steps, meet, mix, start
+from skerry.engine.stack import Stack
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A look at a stack: at its start, before the server acts, or at the end of a round.
+
+    `state.X_nld` is the live array, not a copy: measure it before asking for the next moment.
+    """
+
+    phase: Literal["start", "before_server", "end"]
+    stack: Stack
+    """The lanes that are still going; `state` holds their models."""
+    state: State
+    round: int
+    """Rounds done, counting the one that this moment belongs to."""
+    train_loss_l: Tensor | None = None
+    meetings: Sequence[Meeting] = ()
+    diverged: Sequence[int] = ()
+    """Lanes that are no longer finite; they are left behind after this moment."""
+
+
+def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
+    """Run a stack to its last round, from the start or from an earlier state.
+
+    Lanes whose loss is no longer finite are left behind at the next evaluation, frozen; the
+    others go on.
+    """
+    if state is None:
+        state = start(stack)
+        yield Moment("start", stack, state, round=0)
+    while state.t < stack.world.rounds:
+        losses_l = local_steps(stack, state)
+        mix(stack, state)
+        yield Moment("before_server", stack, state, state.t + 1)
+        meetings = meet(stack, state)
+        state.t += 1
+        # Asking a GPU for a number makes it wait: ask only where the round is measured anyway.
+        diverged = _not_finite(losses_l) if is_evaluated(stack, state.t) else []
+        yield Moment("end", stack, state, state.t, losses_l, meetings, diverged)
+        if diverged:
+            going = [lane for lane in range(len(stack)) if lane not in diverged]
+            if not going:
+                return
+            stack, state = stack.keep(going), keep_lanes(state, going)
+
+
+def is_evaluated(stack: Stack, round_: int) -> bool:
+    """Whether the lanes are evaluated after this many rounds."""
+    every = stack.world.experiment.evaluate.every
+    return round_ % every == 0 or round_ == stack.world.rounds
+
+
+def _not_finite(losses_l: Tensor) -> list[int]:
+    return torch.nonzero(~torch.isfinite(losses_l)).flatten().tolist()

@@ -1,0 +1,146 @@
+"""Lanes side by side: which of them mix and meet the server together, and how much fits at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from skerry import registry
+from skerry.engine.mixer import Mixer
+from skerry.engine.server import Memory
+from skerry.engine.world import World
+from skerry.errors import SkerryError
+from skerry.experiment import Experiment, Server
+
+CPU_WORKING_SET = 4 * 2**20  # a step's temporaries should stay in the cache
+GPU_WORKING_SHARE = 0.25  # of the free memory
+
+
+class Optimizer(Protocol):
+    def start(self, x0_ld: Tensor) -> Memory: ...
+    def deliver(self, memory: Memory, average_ld: Tensor, server: Server) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class MixingGroup:
+    """Neighbouring lanes with the same network."""
+
+    lanes: slice
+    mixer: Mixer
+
+
+@dataclass(frozen=True)
+class ServerGroup:
+    """Neighbouring lanes with the same server."""
+
+    lanes: slice
+    server: Server
+    primitive: Callable[[Tensor, Tensor, Tensor, Server], int]
+    optimizer: Optimizer
+
+    def meets(self, t: int) -> bool:
+        """D2S rounds: t = offset, offset + H, offset + 2H, ... (t = 0 included)."""
+        server = self.server
+        return (
+            server.primitive != "none"
+            and t >= server.offset
+            and (t - server.offset) % server.period == 0
+        )
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Experiments of one world, ordered so that lanes that act together are neighbours."""
+
+    world: World
+    experiments: tuple[Experiment, ...]
+    keys: tuple[str, ...]
+    mixing: tuple[MixingGroup, ...]
+    servers: tuple[ServerGroup, ...]
+    etas_tl: Tensor
+    """The stepsize of every lane in every round, [T, L]."""
+
+    def __len__(self) -> int:
+        return len(self.experiments)
+
+    def chunk(self) -> int:
+        """Devices that step at once: as many as the working memory holds."""
+        world = self.world
+        each = world.learner.bytes_per_device(len(self), world.experiment.training.batch)
+        if world.device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(world.device)
+            budget = int(free * GPU_WORKING_SHARE)
+        else:
+            budget = CPU_WORKING_SET
+        return max(1, min(world.n, budget // max(1, each)))
+
+    def keep(self, lanes: Sequence[int]) -> "Stack":
+        """The same stack with only these lanes (the others have diverged)."""
+        return build_stack(self.world, [self.experiments[lane] for lane in lanes])
+
+
+def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
+    for experiment in experiments:
+        if experiment.world_key(world.fingerprints) != world.experiment.world_key(
+            world.fingerprints
+        ):
+            raise SkerryError(
+                "lanes of one stack must share their data, model, batches, rounds and seed. "
+                "Run these experiments as separate stacks."
+            )
+        server = experiment.server
+        if server.primitive != "none" and server.sampled > world.n:  # a graph file knows only here
+            raise SkerryError(
+                f"server.sampled must be between 1 and the number of devices (got "
+                f"{server.sampled} of {world.n} devices). Lower server.sampled."
+            )
+    ordered = sorted(experiments, key=_company)
+    return Stack(
+        world=world,
+        experiments=tuple(ordered),
+        keys=tuple(world.key(e) for e in ordered),
+        mixing=tuple(
+            MixingGroup(lanes, Mixer(world.fleet_of(first), world.device, world.dtype))
+            for lanes, first in _runs(ordered, lambda e: _company(e)[0])
+        ),
+        servers=tuple(
+            ServerGroup(
+                lanes,
+                first.server,
+                registry.resolve("primitive", first.server.primitive),
+                registry.resolve("server optimizer", first.server.optimizer),
+            )
+            for lanes, first in _runs(ordered, _company)
+        ),
+        etas_tl=_stepsizes(ordered).to(world.device, world.dtype),
+    )
+
+
+def _company(experiment: Experiment) -> tuple[str, str]:
+    """Lanes with the same network mix together; with the same server too, they meet it together."""
+    return experiment.network.model_dump_json(), experiment.server.model_dump_json()
+
+
+def _stepsizes(experiments: Sequence[Experiment]) -> Tensor:
+    columns = []
+    for e in experiments:
+        factor = registry.resolve("schedule", e.training.schedule)
+        columns.append(
+            [e.training.stepsize * factor(t, e.rounds, e.training) for t in range(e.rounds)]
+        )
+    return torch.tensor(columns, dtype=torch.float64).T
+
+
+def _runs(
+    ordered: Sequence[Experiment], key: Callable[[Experiment], Any]
+) -> list[tuple[slice, Experiment]]:
+    """Maximal runs of neighbours with the same key, each with its first member."""
+    runs, start = [], 0
+    for _, members in groupby(ordered, key):
+        found = list(members)
+        runs.append((slice(start, start + len(found)), found[0]))
+        start += len(found)
+    return runs

@@ -1,0 +1,182 @@
+"""The world: all that the lanes of a stack share. Data, partition, model, start, random draws."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skerry import registry
+from skerry.data.catalog import Dataset, load_dataset
+from skerry.data.partition import Partition, split
+from skerry.errors import SkerryError
+from skerry.experiment import Experiment
+from skerry.models.learner import Learner, Problem, build_learner
+from skerry.network.fleet import Fleet, build_fleet, fingerprint
+from skerry.seeds import stream
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@dataclass(frozen=True)
+class Materials:
+    """What a file cannot hold: a graph, a data set, a model factory, given from Python."""
+
+    graph: "nx.Graph[Any] | None" = None
+    dataset: Dataset | None = None
+    model: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True)
+class World:
+    experiment: Experiment
+    """Any of the experiments that share this world: only the shared fields are read."""
+    materials: Materials
+    device: torch.device
+    dtype: torch.dtype
+    fleet: Fleet
+    dataset: Dataset
+    partition: Partition
+    learner: Learner
+    x_train: Tensor
+    y_train: Tensor
+    x_test: Tensor
+    y_test: Tensor
+    fingerprints: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        return self.fleet.devices
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.fleet.sizes
+
+    @property
+    def seed(self) -> int:
+        return self.experiment.seed
+
+    @property
+    def rounds(self) -> int:
+        return self.experiment.rounds
+
+    def key(self, experiment: Experiment) -> str:
+        return experiment.key(self.fingerprints)
+
+    def fleet_of(self, experiment: Experiment) -> Fleet:
+        """The fleet of a lane: same devices and components, its own links."""
+        if experiment.network == self.fleet.network:
+            return self.fleet
+        fleet = build_fleet(experiment.network, self.seed, self.materials.graph)
+        if fleet.sizes != self.sizes:
+            raise SkerryError(
+                f"lanes of one stack must have the same components (got sizes {fleet.sizes} "
+                f"and {self.sizes}). Run them separately."
+            )
+        return fleet
+
+    @cached_property
+    def batches(self) -> Any:
+        training = self.experiment.training
+        sampling = registry.resolve("sampling", training.sampling)
+        return sampling(self.partition, training.batch, self.seed)
+
+    def initial(self) -> Tensor:
+        return self.learner.initial().to(self.device, self.dtype)
+
+    def batch_indices(self, t: int, step: int) -> Tensor:
+        """Training indices [n, B] of every device's minibatch in a local step."""
+        indices = self.batches.indices(t, step, self.experiment.training.local_steps)
+        return torch.from_numpy(indices).to(self.device)
+
+    def noise_keys(self, t: int, step: int) -> Tensor:
+        """One integer per device for models that draw noise of their own."""
+        if not self.learner.noisy:
+            return torch.zeros(self.n, dtype=torch.int64, device=self.device)
+        keys = stream(self.seed, "noise", t, step).integers(0, 2**62, self.n)
+        return torch.from_numpy(keys).to(self.device)
+
+    def server_order(self, t: int) -> Tensor:
+        """One permutation of the devices per round; the K sampled are its first K entries, so
+        samples are nested across K and common to all lanes."""
+        order = stream(self.seed, "sampled", t).permutation(self.n)
+        return torch.from_numpy(order).to(self.device)
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise SkerryError("no CUDA device is available here. Use --device cpu or --device auto.")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise SkerryError(f"unknown device '{name}'; Available: auto, cpu, cuda, cuda:N.") from None
+
+
+def build_world(
+    experiment: Experiment,
+    materials: Materials | None = None,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> World:
+    """Load and split the data, build the model, put both where they will be used."""
+    materials = materials or Materials()
+    device = torch.device(device)
+    fleet = build_fleet(experiment.network, experiment.seed, materials.graph)
+    dataset = materials.dataset or load_dataset(experiment.data, experiment.seed)
+    y_train, y_test = (np.asarray(y, dtype=np.int64) for y in (dataset.y_train, dataset.y_test))
+    partition = split(y_train, dataset.classes, fleet.sizes, experiment.data, experiment.seed)
+    x_train, x_test = (
+        torch.from_numpy(dataset.inputs(part, experiment.data.scaling))
+        for part in ("train", "test")
+    )
+    problem = Problem(tuple(x_train.shape[1:]), dataset.classes, experiment.seed)
+    learner = build_learner(experiment.model, problem, materials.model)
+    learner.to(device, dtype)
+    return World(
+        experiment=experiment,
+        materials=materials,
+        device=device,
+        dtype=dtype,
+        fleet=fleet,
+        dataset=dataset,
+        partition=partition,
+        learner=learner,
+        x_train=learner.prepare(x_train).to(device, dtype),
+        y_train=torch.from_numpy(y_train).to(device),
+        x_test=learner.prepare(x_test).to(device, dtype),
+        y_test=torch.from_numpy(y_test).to(device),
+        fingerprints=material_fingerprints(experiment, materials, fleet, dataset, learner),
+    )
+
+
+def material_fingerprints(
+    experiment: Experiment,
+    materials: Materials,
+    fleet: Fleet,
+    dataset: Dataset,
+    learner: Learner,
+) -> dict[str, str]:
+    """What lies outside the experiment's text but decides its result, for the content key."""
+    found = {}
+    if materials.graph is not None or experiment.network.is_file:
+        found["graph"] = fingerprint(fleet.graph(0))
+    if materials.dataset is not None or experiment.data.path or ":" in experiment.data.dataset:
+        found["dataset"] = dataset.fingerprint()
+    if materials.model is not None or ":" in experiment.model.name:
+        found["model"] = _model_fingerprint(learner)
+    return found
+
+
+def _model_fingerprint(learner: Learner) -> str:
+    """The initial point tells the architecture's sizes and its initialisation."""
+    import hashlib
+
+    start = learner.initial().contiguous().numpy().tobytes()
+    text = repr(getattr(learner, "module", learner.__class__))
+    return hashlib.sha256(text.encode() + start).hexdigest()

@@ -1,0 +1,98 @@
+"""A lane is a run of its own, whatever stands beside it; limits where two primitives coincide."""
+
+import pytest
+import torch
+
+from skerry.engine.simulate import simulate
+from skerry.engine.stack import build_stack
+from skerry.engine.world import build_world
+from skerry.errors import SkerryError
+
+
+def last_models(world, *experiments):
+    stack = build_stack(world, experiments)
+    *_, last = simulate(stack)
+    by_key = {key: last.state.X_nld[:, lane] for lane, key in enumerate(last.stack.keys)}
+    return [by_key[world.key(experiment)] for experiment in experiments]
+
+
+VARIED = (
+    ["server.primitive=s2a", "network.topology=complete", "training.stepsize=0.01"],
+    ["server.primitive=blend", "network.topology=star", "server.sampled=2"],
+    ["server.optimizer=fedavgm", "server.period=1"],
+    ["network.dynamic=true", "network.topology=regular", "network.degree=3"],
+    ["server.primitive=none", "training.schedule=cosine"],
+)
+
+
+@pytest.mark.parametrize("settings", VARIED, ids=" ".join)
+@pytest.mark.parametrize("model", ["linear", "mlp", "quadratic"])
+def test_a_lane_alone_equals_the_same_lane_among_others(small, settings, model):
+    base = small(f"model.name={model}")
+    world = build_world(base)
+    lane = base.with_settings(*settings)
+    (alone,) = last_models(world, lane)
+    among, *_ = last_models(world, lane, base, *(base.with_settings(*v) for v in VARIED))
+    assert torch.allclose(alone, among, rtol=1e-5, atol=1e-6)
+
+
+def test_all_devices_sampled_makes_s2s_and_s2a_the_same(small):
+    base = small("server.sampled=12")
+    s2s, s2a = last_models(build_world(base), base, base.with_settings("server.primitive=s2a"))
+    assert torch.allclose(s2s, s2a, atol=1e-6)
+
+
+def test_sampling_one_device_makes_s2s_a_fleet_without_server(small):
+    base = small("server.sampled=1")
+    s2s, none = last_models(build_world(base), base, base.with_settings("server.primitive=none"))
+    assert torch.equal(s2s, none)
+
+
+@pytest.mark.parametrize(("beta", "primitive"), [(0, "s2s"), (1, "s2a")])
+def test_the_dials_ends_are_s2s_and_s2a(small, beta, primitive):
+    base = small()
+    dial = base.with_settings("server.primitive=blend", f"server.beta={beta}")
+    ours, theirs = last_models(
+        build_world(base), dial, base.with_settings(f"server.primitive={primitive}")
+    )
+    assert torch.equal(ours, theirs)
+
+
+def test_samples_are_nested_across_K_and_common_to_all_lanes(small_world):
+    order = small_world.server_order(3)
+    assert sorted(order.tolist()) == list(range(12))
+    assert torch.equal(order, small_world.server_order(3))
+    assert not torch.equal(order, small_world.server_order(4))
+
+
+def test_a_diverging_lane_is_left_behind_and_the_others_go_on(small):
+    """Its neighbours end where they would have ended without it."""
+    base = small("model.name=quadratic", "rounds=400")
+    world = build_world(base)
+    wild = base.with_settings("training.stepsize=50")
+    stack = build_stack(world, [base, wild])
+    moments = [m for m in simulate(stack) if m.phase == "end"]
+    left = [m for m in moments if m.diverged]
+    assert len(left) == 1
+    assert left[0].stack.keys[left[0].diverged[0]] == world.key(wild)
+    assert moments[-1].round == 400
+    assert moments[-1].stack.keys == (world.key(base),)
+    (alone,) = last_models(world, base)
+    assert torch.allclose(moments[-1].state.X_nld[:, 0], alone, atol=1e-6)
+
+
+def test_server_memory_follows_its_lane_when_another_is_left_behind(small):
+    base = small("model.name=quadratic", "rounds=300", "server.optimizer=fedavgm")
+    world = build_world(base)
+    wild = base.with_settings("training.stepsize=50", "server.primitive=s2a")
+    quiet = base.with_settings("server.primitive=blend")
+    (alone,) = last_models(world, quiet)
+    stack = build_stack(world, [wild, base, quiet])
+    *_, last = simulate(stack)
+    lane = last.stack.keys.index(world.key(quiet))
+    assert torch.allclose(last.state.X_nld[:, lane], alone, atol=1e-6)
+
+
+def test_experiments_of_different_worlds_do_not_stack(small, small_world):
+    with pytest.raises(SkerryError, match="must share"):
+        build_stack(small_world, [small("seed=1")])

@@ -1,0 +1,129 @@
+"""The laws of S2S, S2A and the dial between them (one D2S round)."""
+
+from itertools import combinations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skerry.engine.primitives import blend, s2a, s2s
+from skerry.engine.server import FedAvg, FedAvgM
+from skerry.experiment import Server
+from skerry.measure.disagreement import spread
+
+
+@st.composite
+def fleets(draw):
+    """Random models of n devices in two lanes, component sizes, and a sample of K of them."""
+    sizes = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
+    n = sum(sizes)
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
+    X = torch.randn(n, 2, 3, dtype=torch.float64, generator=generator)
+    K = draw(st.integers(1, n))
+    return X, sizes, torch.randperm(n, generator=generator)[:K]
+
+
+def after(primitive, X, sampled, beta=0.5):
+    X = X.clone()
+    receivers = primitive(X, sampled, X[sampled].mean(dim=0), Server(beta=beta))
+    return X, receivers
+
+
+def disagreement(X):
+    return (X - X.mean(dim=0)).square().sum(dim=(0, 2))
+
+
+def bias(before, now):
+    return len(now) * (now.mean(dim=0) - before.mean(dim=0)).square().sum(dim=1)
+
+
+@given(fleets())
+def test_s2s_never_moves_the_global_average(fleet):
+    X, _, sampled = fleet
+    now, receivers = after(s2s, X, sampled)
+    assert torch.allclose(now.mean(dim=0), X.mean(dim=0))
+    assert receivers == len(sampled)
+
+
+@given(fleets())
+def test_s2a_ends_disagreement(fleet):
+    X, _, sampled = fleet
+    now, receivers = after(s2a, X, sampled)
+    assert torch.equal(now, X[sampled].mean(dim=0).expand_as(X))
+    assert receivers == len(X)
+
+
+@given(fleets(), st.floats(0, 1))
+def test_blend_scales_disagreement_by_one_minus_beta_squared_and_bias_by_beta_squared(fleet, beta):
+    X, _, sampled = fleet
+    now, _ = after(blend, X, sampled, beta)
+    by_s2s, _ = after(s2s, X, sampled)
+    by_s2a, _ = after(s2a, X, sampled)
+    assert torch.allclose(disagreement(now), (1 - beta) ** 2 * disagreement(by_s2s), atol=1e-9)
+    assert torch.allclose(bias(X, now), beta**2 * bias(X, by_s2a), atol=1e-9)
+
+
+@given(fleets())
+def test_blend_sends_to_all_unless_beta_is_zero(fleet):
+    X, _, sampled = fleet
+    assert after(blend, X, sampled, 0.0)[1] == len(sampled)
+    assert after(blend, X, sampled, 0.3)[1] == len(X)
+
+
+@pytest.mark.parametrize(
+    ("K", "kept", "moved"),
+    [(1, 14, 14), (2, 9.333333, 4.666667), (3, 4.666667, 1.555556), (4, 0, 0)],
+)
+def test_means_over_all_samples_are_delta_and_kappa(K, kept, moved):
+    """X = [1, 2, 3, 6] has D = 14; E D = delta D under S2S, E bias = kappa D under S2A."""
+    X = torch.tensor([1.0, 2, 3, 6], dtype=torch.float64).view(4, 1, 1)
+    samples = [torch.tensor(s) for s in combinations(range(4), K)]
+    by_s2s = torch.stack([disagreement(after(s2s, X, s)[0]) for s in samples])
+    by_s2a = torch.stack([bias(X, after(s2a, X, s)[0]) for s in samples])
+    assert by_s2s.mean().item() == pytest.approx(kept, abs=1e-6)
+    assert by_s2a.mean().item() == pytest.approx(moved, abs=1e-6)
+
+
+@given(fleets(), st.floats(0, 1))
+def test_means_over_all_samples_for_any_models(fleet, beta):
+    X, _, sampled = fleet
+    n, K = len(X), len(sampled)
+    if n < 2 or n > 7:
+        return
+    D = disagreement(X)
+    samples = [torch.tensor(s) for s in combinations(range(n), K)]
+    now = [after(blend, X, s, beta)[0] for s in samples]
+    delta = (n - K) / (n - 1)
+    mean_D = torch.stack([disagreement(x) for x in now]).mean(dim=0)
+    mean_bias = torch.stack([bias(X, x) for x in now]).mean(dim=0)
+    assert torch.allclose(mean_D, (1 - beta) ** 2 * delta * D, atol=1e-9)
+    assert torch.allclose(mean_bias, beta**2 * delta / K * D, atol=1e-9)
+
+
+@given(fleets())
+def test_disagreement_splits_into_inside_and_across(fleet):
+    """D = D_intra + D_inter; one component has nothing across, single devices nothing inside."""
+    X, sizes, _ = fleet
+    found = spread(X, sizes)
+    assert torch.allclose(len(X) * found.total_l, disagreement(X))
+    assert torch.allclose(found.average_ld, X.mean(dim=0))
+    if len(sizes) == 1:
+        assert torch.allclose(found.inter_l, torch.zeros(2, dtype=X.dtype))
+    if set(sizes) == {1}:
+        assert torch.allclose(found.intra_l, torch.zeros(2, dtype=X.dtype))
+
+
+def test_fedavg_delivers_the_average():
+    average = torch.ones(2, 3)
+    assert FedAvg.deliver(FedAvg.start(average), average, Server()) is average
+
+
+def test_fedavgm_follows_its_recursion():
+    """v <- m v + (y - xhat), y <- y - v, by hand for two meetings."""
+    server = Server(optimizer="fedavgm", momentum=0.5)
+    memory = FedAvgM.start(torch.tensor([[1.0]]))
+    first = FedAvgM.deliver(memory, torch.tensor([[3.0]]), server).clone()
+    assert first.item() == 3.0  # v = 1 - 3 = -2, y = 1 + 2
+    second = FedAvgM.deliver(memory, torch.tensor([[4.0]]), server)
+    assert second.item() == 5.0  # v = -1 + (3 - 4) = -2, y = 3 + 2

@@ -1,0 +1,106 @@
+"""The fast engine computes what the paper's Algorithm 1, written line by line, computes."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from skerry import registry
+from skerry.engine.reference import reference
+from skerry.engine.simulate import simulate
+from skerry.engine.stack import build_stack
+from skerry.engine.world import build_world
+from skerry.experiment import Experiment, Model, Network, Server, Training
+
+
+def assert_same_trajectories(world, experiments, tolerance):
+    stack = build_stack(world, experiments)
+    fast = {m.round: m.state.X_nld.clone() for m in simulate(stack) if m.phase == "end"}
+    for lane, experiment in enumerate(stack.experiments):
+        for t, X in enumerate(reference(world, experiment)):
+            apart = (fast[t + 1][:, lane] - X).abs().max()
+            assert apart <= tolerance * X.abs().max(), (experiment.server, t, apart)
+
+
+SERVERS = [
+    [
+        f"server.primitive={primitive}",
+        f"server.optimizer={optimizer}",
+        f"server.sampled={sampled}",
+        f"server.period={period}",
+    ]
+    for primitive, optimizer, sampled, period in product(
+        registry.PRIMITIVES, registry.OPTIMIZERS, (1, 5, 12), (1, 5)
+    )
+]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_every_server_setting_in_one_stack(small, dtype, tolerance):
+    """All primitives, optimizers, K in {1, some, n} and H in {1, 5}, as lanes of one stack."""
+    base = small()
+    world = build_world(base, dtype=dtype)
+    assert_same_trajectories(world, [base.with_settings(*server) for server in SERVERS], tolerance)
+
+
+@pytest.mark.parametrize("mixing", registry.MIXING)
+@pytest.mark.parametrize("topology", registry.TOPOLOGIES)
+def test_every_topology_and_weights(small, topology, mixing):
+    base = small("network.degree=3", "network.edge_prob=0.5", "rounds=3")
+    world = build_world(base)
+    lanes = [
+        base.with_settings(f"network.topology={topology}", f"network.mixing={mixing}", more)
+        for more in ("network.dynamic=false", "network.dynamic=true", "network.link_failure=0.3")
+    ]
+    assert_same_trajectories(world, lanes, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["network.components=[7, 4, 1]"],
+        ["network.components=1"],
+        ["network.components=12", "data.inter=iid"],
+        ["training.local_steps=3"],
+        ["training.sampling=epochs"],
+        ["training.schedule=step", "training.decay_every=2"],
+        ["training.schedule=cosine"],
+        ["training.schedule=inverse_sqrt"],
+        ["server.offset=2"],
+        ["data.intra=dirichlet", "data.inter=dirichlet"],
+        ["model.name=mlp", "model.hidden=[5, 3]"],
+        ["model.name=quadratic", "model.conditioning=10"],
+    ],
+    ids=" ".join,
+)
+def test_other_worlds(small, settings):
+    base = small(*settings)
+    lanes = [base.with_settings(f"server.primitive={p}") for p in ("s2s", "s2a", "blend")]
+    assert_same_trajectories(build_world(base), lanes, 1e-5)
+
+
+def test_convolutions_with_dropout(small):
+    """Dropout masks follow from the device and the round, so both engines draw the same ones."""
+    base = Experiment(
+        rounds=2,
+        network=Network(devices=4),
+        model=Model(name="engine_test_models:tiny_cnn"),
+        training=Training(batch=4),
+        server=Server(sampled=2),
+    )
+    lanes = [base.with_settings(f"server.primitive={p}") for p in ("s2s", "s2a")]
+    assert_same_trajectories(build_world(base, dtype=torch.float64), lanes, 1e-12)
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 12])
+def test_chunks_of_devices_change_nothing(small, chunk):
+    """How many devices step at once is a matter of memory, not of the result."""
+    from skerry.engine.round import start
+
+    base = small("model.name=mlp")
+    stack = build_stack(build_world(base, dtype=torch.float64), [base])
+    state = start(stack)
+    state.chunk = chunk
+    *_, last = simulate(stack, state)
+    *_, X = reference(stack.world, base)
+    assert torch.allclose(last.state.X_nld[:, 0], X, atol=1e-12)
