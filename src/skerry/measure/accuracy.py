@@ -1,0 +1,85 @@
+"""Who knows what: accuracies of the average model and of each device, from per-class counts."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from skerry.engine.world import World
+
+SCORES = 2**23  # class scores computed at once
+
+
+def average_model(world: World, average_ld: Tensor) -> dict[str, Tensor]:
+    """The average model on the global test set, for every lane."""
+    values = {"average_loss": world.learner.test_loss(average_ld, world.x_test, world.y_test)}
+    if world.learner.classifies:
+        correct_lc = correct_by_class(world, average_ld)
+        values["average_accuracy"] = 100 * correct_lc.sum(dim=1) / len(world.y_test)
+    return values
+
+
+def correct_by_class(world: World, X_md: Tensor) -> Tensor:
+    """Test samples of each class that each model gets right, [m, classes]."""
+    classes = world.dataset.classes
+    models = max(1, SCORES // (len(world.y_test) * classes))
+    membership = torch.nn.functional.one_hot(world.y_test, classes).to(X_md.dtype)
+    counts = []
+    for first in range(0, len(X_md), models):
+        # max(...).indices, because argmax over a strided dimension is ten times slower on a CPU.
+        guess = world.learner.scores(X_md[first : first + models], world.x_test).max(dim=2).indices
+        counts.append((guess == world.y_test).to(X_md.dtype) @ membership)
+    return torch.cat(counts)
+
+
+@dataclass(frozen=True)
+class DeviceScores:
+    """How the accuracy of every device is weighed over the classes of the test set."""
+
+    world: World
+
+    @cached_property
+    def _test_counts(self) -> Tensor:
+        counts = torch.bincount(self.world.y_test, minlength=self.world.dataset.classes)
+        return counts.to(self.world.dtype)
+
+    @cached_property
+    def _own_weights(self) -> Tensor:
+        """Row i: device i's own label mix, over the classes that the test set has."""
+        mix = self._labels * (self._test_counts > 0)
+        return mix / mix.sum(dim=1, keepdim=True)
+
+    @cached_property
+    def _component_weights(self) -> Tensor:
+        """Row i: the test set restricted to the classes that i's component holds."""
+        world = self.world
+        component = torch.from_numpy(world.fleet.component_of).to(world.device)
+        held = self._labels.new_zeros(len(world.sizes), world.dataset.classes)
+        held.index_add_(0, component, self._labels)
+        weights = ((held > 0) * self._test_counts)[component]
+        return weights / weights.sum(dim=1, keepdim=True)
+
+    @cached_property
+    def _labels(self) -> Tensor:
+        counts = torch.from_numpy(self.world.partition.label_counts)
+        return counts.to(self.world.device, self.world.dtype)
+
+    def measure(self, X_nld: Tensor) -> dict[str, Tensor]:
+        """Every device's own model, for every lane."""
+        n, lanes, d = X_nld.shape
+        correct = correct_by_class(self.world, X_nld.reshape(n * lanes, d)).view(n, lanes, -1)
+        by_class = 100 * correct / self._test_counts.clamp(min=1)
+        device_nl = 100 * correct.sum(dim=2) / len(self.world.y_test)
+        own_nl = torch.einsum("nlc,nc->nl", by_class, self._own_weights)
+        component_nl = torch.einsum("nlc,nc->nl", by_class, self._component_weights)
+        data_n = self._labels.sum(dim=1)
+        return {
+            "device_accuracy": device_nl.mean(dim=0),
+            "device_accuracy_std": device_nl.std(dim=0, correction=0),
+            "device_accuracy_min": device_nl.amin(dim=0),
+            "device_accuracy_max": device_nl.amax(dim=0),
+            "own_accuracy": own_nl.mean(dim=0),
+            "own_accuracy_weighted": (data_n / data_n.sum()) @ own_nl,
+            "component_accuracy": component_nl.mean(dim=0),
+        }
