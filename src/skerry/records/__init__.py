@@ -1,0 +1,1 @@
+"""What is kept of a run: its history (store), its state (checkpoint), a table of both (frame)."""

@@ -1,0 +1,176 @@
+"""The SQLite file under a store: its schema, how it is opened, and what its errors mean."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from skerry.errors import RecordsError
+
+APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
+VERSION = 1
+BUSY_SECONDS = 30.0
+
+SCHEMA = (
+    """CREATE TABLE runs (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL UNIQUE,
+        status TEXT NOT NULL CHECK (status IN ('running', 'finished', 'diverged', 'failed')),
+        experiment TEXT NOT NULL,
+        materials TEXT NOT NULL,
+        world TEXT NOT NULL,
+        device TEXT NOT NULL,
+        versions TEXT NOT NULL,
+        started TEXT NOT NULL,
+        finished TEXT,
+        wall_seconds REAL,
+        note TEXT NOT NULL DEFAULT '',
+        CHECK ((status = 'running') = (finished IS NULL))
+    )""",
+    "CREATE TABLE measures (id INTEGER PRIMARY KEY, names TEXT NOT NULL UNIQUE)",
+    """CREATE TABLE parts (
+        id INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL CHECK (last >= first),
+        measures INTEGER NOT NULL REFERENCES measures,
+        matrix BLOB NOT NULL,
+        UNIQUE (run, last)
+    )""",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+MEANINGS = {
+    "SQLITE_BUSY": f"another program has kept it locked for {BUSY_SECONDS:.0f} s. Try again when "
+    "that program is done.",
+    "SQLITE_CANTOPEN": "it cannot be opened. Check that its folder exists and may be written.",
+    "SQLITE_CORRUPT": "it is damaged. Restore it from a copy, or move it away to start anew.",
+    "SQLITE_FULL": "the disk is full. Free some space; what was recorded before is safe.",
+    "SQLITE_IOERR": "the disk cannot be read or written. Check its space and health; what was "
+    "recorded before is safe.",
+    "SQLITE_NOTADB": "it is no SQLite file. Give another folder, or move the file away.",
+    "SQLITE_READONLY": "it may only be read. Choose another folder, or allow writing to this one.",
+}
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """SQLite's errors as one line for people; misuse by a program stays what it is."""
+    try:
+        yield
+    except sqlite3.ProgrammingError:
+        raise
+    except sqlite3.Error as error:
+        # Extended names such as SQLITE_IOERR_WRITE begin with the plain one.
+        plain = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
+        meaning = MEANINGS.get(plain, f"{error}.")
+        raise RecordsError(f"cannot use the store {path}: {meaning}") from error
+
+
+def create_or_open(path: Path) -> sqlite3.Connection:
+    """A connection that writes, to a store that is made if the file is not there or empty."""
+    with explained(path):
+        db = _connect(path, "mode=rwc")
+        with _closed_on_error(db):
+            if _is_blank(db, path):
+                with transaction(db):
+                    # Another process may have been first, between the look and the lock.
+                    if _is_blank(db, path):
+                        for statement in SCHEMA:
+                            db.execute(statement)
+            # Only now, so that the file of another program is left as it was.
+            _write_ahead(db)
+            # A checkpoint must never be ahead of the history after a loss of power.
+            db.execute("PRAGMA synchronous = FULL")
+    return db
+
+
+def open_existing(path: Path) -> sqlite3.Connection:
+    """A connection that only reads."""
+    with explained(path):
+        db = _connect(path, "mode=ro" if _can_share(path) else "immutable=1")
+        with _closed_on_error(db):
+            if _is_blank(db, path):
+                raise RecordsError(f"{path} is empty, not a store. Give a folder of recorded runs.")
+    return db
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """All or nothing; inside another transaction, a piece of that one."""
+    if db.in_transaction:
+        yield
+        return
+    db.execute(begin)
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        db.rollback()
+        raise
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+    )
+    db.execute("PRAGMA foreign_keys = ON")
+    return db
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Let readers and a writer work side by side. SQLite does not wait for a lock to make this
+    switch, which several processes may ask for when they make a store together."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+@contextmanager
+def _closed_on_error(db: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        db.close()
+        raise
+
+
+def _can_share(path: Path) -> bool:
+    """Whether SQLite can coordinate with writers, through files beside the store. Where it can
+    neither find nor make them, nobody is writing, and the store is complete in one file."""
+    return os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists()
+
+
+def _is_blank(db: sqlite3.Connection, path: Path) -> bool:
+    """Whether nothing was ever written to the file; RecordsError if it is not a store of ours."""
+    # The size first: a rival that makes the store now can only be seen as the store it made.
+    size = path.stat().st_size
+    application, version, page, tables = db.execute(
+        """SELECT application_id, user_version, page_size, (SELECT count(*) FROM sqlite_master)
+        FROM pragma_application_id, pragma_user_version, pragma_page_size"""
+    ).fetchone()
+    if application == version == tables == size == 0:
+        return True
+    if application != APPLICATION:
+        raise RecordsError(
+            f"{path} was made by another program, not by skerry. Choose another folder."
+        )
+    if version != VERSION:
+        age = "newer" if version > VERSION else "older"
+        raise RecordsError(
+            f"{path} was made by a {age} skerry (format {version}; this one reads {VERSION}). "
+            "Use that version, or choose another folder."
+        )
+    if size % page:
+        # SQLite finds missing pages by itself, but reads half a page as if zeros followed.
+        raise RecordsError(f"cannot use the store {path}: {MEANINGS['SQLITE_CORRUPT']}")
+    return False
