@@ -1,0 +1,43 @@
+"""An experiment in words, as a person would tell it."""
+
+from collections.abc import Sequence
+
+from skerry.experiment import Experiment
+
+_PLURALS = {
+    "ring": "rings",
+    "path": "paths",
+    "star": "stars",
+    "grid": "grids",
+    "torus": "tori",
+    "complete": "complete graphs",
+}
+
+
+def fleet_in_words(experiment: Experiment, sizes: Sequence[int] | None = None) -> str:
+    """`100 devices on 2 rings of 50`."""
+    network = experiment.network
+    sizes = tuple(sizes or network.sizes)
+    many = len(sizes) > 1
+    if network.is_file:
+        kind = f"components of {network.topology}" if many else network.topology
+    elif network.topology in _PLURALS and not network.dynamic:
+        kind = _PLURALS[network.topology] if many else network.topology
+    else:
+        kind = f"{network.topology} graph{'s' if many else ''}"
+        kind = f"fresh {kind} every round," if network.dynamic else kind
+    each = f" of {sizes[0]}" if len(set(sizes)) == 1 else f" of {', '.join(map(str, sizes))}"
+    return f"{sum(sizes)} devices on {len(sizes) if many else 'one'} {kind}{each}"
+
+
+def study_in_words(experiments: Sequence[Experiment], sizes: Sequence[int] | None = None) -> str:
+    """One line for the runs of a table: what they have in common."""
+    first = experiments[0]
+    seeds = len({experiment.seed for experiment in experiments})
+    data, server = first.data, first.server
+    return (
+        f"{fleet_in_words(first, sizes)}; {data.dataset} ({data.inter} across, {data.intra} "
+        f"within); {first.model.name}, stepsize {first.training.stepsize:g}; server samples "
+        f"{server.sampled} every {server.period} rounds; {first.rounds} rounds, "
+        f"{seeds} seed{'s' if seeds > 1 else ''}"
+    )
