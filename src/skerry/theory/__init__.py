@@ -1,0 +1,55 @@
+"""The theory of S2S, S2A and the blends between them: operators, bounds, costs."""
+
+from skerry.theory.bounds import Bound, bound, coefficients, guaranteed_average
+from skerry.theory.certified import Certificate, best_blend, certified_average, certified_rounds
+from skerry.theory.communication import Prices, communication_cost, sync_cost, syncs
+from skerry.theory.operators import (
+    W_blend,
+    W_s2a,
+    W_s2s,
+    best_beta,
+    bias,
+    delta,
+    disagreement,
+    exchange_matrix,
+    expected_gram,
+    kappa,
+    q,
+    split_disagreement,
+)
+from skerry.theory.parameters import Parameters
+from skerry.theory.recursion import period_sum, recursion_bound, server_share, simulate_recursion
+from skerry.theory.regimes import regime_table
+
+__all__ = [
+    "Bound",
+    "Certificate",
+    "Parameters",
+    "Prices",
+    "W_blend",
+    "W_s2a",
+    "W_s2s",
+    "best_beta",
+    "best_blend",
+    "bias",
+    "bound",
+    "certified_average",
+    "certified_rounds",
+    "coefficients",
+    "communication_cost",
+    "delta",
+    "disagreement",
+    "exchange_matrix",
+    "expected_gram",
+    "guaranteed_average",
+    "kappa",
+    "period_sum",
+    "q",
+    "recursion_bound",
+    "regime_table",
+    "server_share",
+    "simulate_recursion",
+    "split_disagreement",
+    "sync_cost",
+    "syncs",
+]

@@ -1,0 +1,174 @@
+"""Certified bounds: the energy recursion, minimised over what it leaves free.
+
+Every entry of the recursion is a posynomial in stepsize, alpha and rho, so the logarithm of the
+bound is convex in their logarithms (a geometric program) and a log grid that zooms in finds the
+minimum. Any alpha and rho give a valid bound, so a coarse search costs tightness, never truth.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from skerry.errors import SkerryError, unknown
+from skerry.theory.bounds import coefficients
+from skerry.theory.energy import EnergyRecursion
+from skerry.theory.operators import Array, delta
+from skerry.theory.parameters import Parameters
+from skerry.theory.tuning import best_stepsize
+
+Dial: TypeAlias = Literal["s2s", "s2a", "blend"]
+Point: TypeAlias = tuple[float, ...]
+
+# Half-widths of successive grids, in decades: from anywhere plausible to two digits.
+WIDE = (4.0, 1.5, 0.5, 0.2, 0.07, 0.025, 0.01)
+NEAR = (0.5, 0.2, 0.07, 0.025, 0.01)
+POINTS = 9
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """After `rounds` rounds with this stepsize, the average is at most `average`."""
+
+    rounds: float
+    stepsize: float
+    average: float
+    beta: float
+
+
+def certified_average(
+    parameters: Parameters,
+    primitive: Dial,
+    *,
+    beta: float = 0.5,
+    stepsize: float,
+    rounds: int,
+    convex: bool,
+) -> float:
+    """A bound on the average over t = 0..rounds-1 of E f(xbar^t) - f* (convex) or of
+    E ||grad f(xbar^t)||^2 (non-convex); infinite for stepsizes above 1/(4L).
+
+    beta is the share that a blend moves; s2s and s2a do not read it.
+    """
+    if rounds < 1 or not stepsize > 0:
+        raise SkerryError(
+            f"rounds must be at least 1 and stepsize above 0 (got {rounds} and {stepsize:g}). "
+            "Raise them."
+        )
+    recursion = EnergyRecursion(parameters, _share(primitive, beta), convex)
+    if stepsize > recursion.largest_stepsize:
+        return np.inf
+    eta = np.asarray(stepsize, float)
+    return _minimise(
+        lambda alpha, rho: recursion.average(eta, alpha, rho, rounds),
+        _start(parameters, recursion)[1:],
+        WIDE,
+    )[0]
+
+
+def certified_rounds(
+    parameters: Parameters, primitive: Dial, *, beta: float = 0.5, convex: bool
+) -> Certificate:
+    """The fewest rounds, over constant stepsizes, after which the average is at most epsilon.
+
+    Stepsize, alpha and rho first minimise the rounds that are enough in the steady state, in
+    closed form. Then, in turns, they minimise the exact bound for that many rounds, and the
+    rounds are lowered by bisection as long as the bound holds. Within a period the result need
+    not be the very first round that qualifies.
+    """
+    recursion = EnergyRecursion(parameters, _share(primitive, beta), convex)
+    enough, point = _fewest_when_steady(recursion, _start(parameters, recursion))
+    if np.isinf(enough):
+        return Certificate(np.inf, np.nan, np.inf, recursion.beta)
+    rounds = max(1, int(np.ceil(enough * (1 + 1e-9))))  # room for rounding, taken back below
+    for _ in range(3):
+        point = _best_point(recursion, point, rounds)
+        rounds = _fewest(recursion, point, rounds)
+    return Certificate(float(rounds), point[0], _average(recursion, point, rounds), recursion.beta)
+
+
+def best_blend(parameters: Parameters, *, convex: bool) -> Certificate:
+    """The blend with the fewest certified rounds, S2S (beta = 0) and S2A (beta = 1) included.
+
+    beta is searched by tenths, then finer around the best, by the rounds that are enough in the
+    steady state.
+    """
+
+    def enough(beta: float) -> float:
+        recursion = EnergyRecursion(parameters, beta, convex)
+        return _fewest_when_steady(recursion, _start(parameters, recursion))[0]
+
+    beta = min(np.linspace(0, 1, 11), key=enough)
+    for width in (0.1, 0.03):
+        beta = min(np.clip(beta + width * np.linspace(-1, 1, 7), 0, 1), key=enough)
+    return min(
+        (
+            certified_rounds(parameters, "blend", beta=float(b), convex=convex)
+            for b in (0.0, 1.0, beta)
+        ),
+        key=lambda certificate: certificate.rounds,
+    )
+
+
+def _fewest_when_steady(recursion: EnergyRecursion, start: Point) -> tuple[float, Point]:
+    return _minimise(recursion.enough_rounds, start, WIDE, recursion.largest_stepsize)
+
+
+def _best_point(recursion: EnergyRecursion, start: Point, rounds: int) -> Point:
+    """The stepsize, alpha and rho with the lowest bound after this many rounds."""
+    return _minimise(
+        lambda eta, alpha, rho: recursion.average(eta, alpha, rho, rounds),
+        start,
+        NEAR,
+        recursion.largest_stepsize,
+    )[1]
+
+
+def _average(recursion: EnergyRecursion, point: Point, rounds: int) -> float:
+    eta, alpha, rho = (np.asarray(number) for number in point)
+    return float(recursion.average(eta, alpha, rho, rounds))
+
+
+def _minimise(
+    objective: Callable[..., Array], centre: Point, widths: tuple[float, ...], cap: float = np.inf
+) -> tuple[float, Point]:
+    """The smallest value on ever finer log grids, each around the best point of the last; the
+    first coordinate stays at or below `cap`."""
+    best = np.inf
+    for width in widths:
+        factors = 10 ** np.linspace(-width, width, POINTS)
+        axes = [coordinate * factors for coordinate in centre]
+        axes[0] = np.minimum(axes[0], cap)
+        values = objective(*np.meshgrid(*axes, indexing="ij", sparse=True))
+        where = np.unravel_index(np.argmin(values), values.shape)
+        best = float(values[where])
+        centre = tuple(float(axis[i]) for axis, i in zip(axes, where, strict=True))
+    return best, centre
+
+
+def _fewest(recursion: EnergyRecursion, point: Point, enough: int) -> int:
+    """Rounds that reach epsilon while one round less does not, by bisection."""
+    too_few = 0
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if _average(recursion, point, middle) <= recursion.epsilon:
+            enough = middle
+        else:
+            too_few = middle
+    return enough
+
+
+def _start(parameters: Parameters, recursion: EnergyRecursion) -> Point:
+    """The proofs' stepsize, alpha and rho: the right order of magnitude to search around."""
+    psi = coefficients(parameters, "s2a", "repaired", recursion.convex)
+    stepsize = best_stepsize(psi.c, psi.e, psi.d, np.asarray(parameters.epsilon, float))
+    forgotten = 1 - (1 - recursion.beta) ** 2 * float(delta(parameters.devices, parameters.sampled))
+    rho = max(forgotten, 1 / float(parameters.devices)) / (2 * recursion.H)
+    return float(stepsize), recursion.p / 2, rho
+
+
+def _share(primitive: str, beta: float) -> float:
+    if primitive not in get_args(Dial):
+        raise SkerryError(unknown("primitive", primitive, get_args(Dial)))
+    return {"s2s": 0.0, "s2a": 1.0}.get(primitive, beta)

@@ -1,0 +1,78 @@
+"""What a run costs in messages: K up at every sync, K down (S2S) or n down (S2A, blend)."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.errors import SkerryError, unknown
+from skerry.theory.operators import Numbers, check_sampled
+
+_DOWNLINKS = {
+    "s2s": lambda n, K: K,
+    "s2a": lambda n, K: n,
+    "blend": lambda n, K: n,  # for any beta above 0
+}
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What one message costs on each kind of link."""
+
+    uplink: float = 1.0
+    """From a device to the server."""
+    downlink: float = 1.0
+    """From the server to one device."""
+    broadcast: float | None = None
+    """From the server to all devices at once, if it can; used where it is the cheaper way."""
+    d2d: float = 0.0
+    """From a device to a neighbour."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            price = getattr(self, field.name)
+            if price is not None and not price >= 0:
+                raise SkerryError(f"{field.name} must be at least 0 (got {price}). Raise it.")
+
+
+ONE_EACH = Prices()
+
+
+def sync_cost(
+    primitive: str, n: npt.ArrayLike, K: npt.ArrayLike, prices: Prices = ONE_EACH
+) -> Numbers:
+    """The price of one visit of the server."""
+    if primitive not in _DOWNLINKS:
+        raise SkerryError(unknown("primitive", primitive, _DOWNLINKS))
+    check_sampled(n, K)
+    n, K = np.asarray(n, float), np.asarray(K, float)
+    down = prices.downlink * _DOWNLINKS[primitive](n, K)
+    if prices.broadcast is not None:
+        down = np.minimum(down, prices.broadcast)
+    cost: Numbers = (prices.uplink * K + down)[()]
+    return cost
+
+
+def syncs(T: npt.ArrayLike, H: npt.ArrayLike, *, smooth: bool = False) -> Numbers:
+    """R = ceil(T/H), the server's visits in rounds 0..T-1; T/H if smooth, as in Figure 6."""
+    visits: Numbers = (np.asarray(T, float) / np.asarray(H, float))[()]
+    return visits if smooth else np.ceil(visits)
+
+
+def communication_cost(
+    primitive: str,
+    *,
+    rounds: npt.ArrayLike,
+    devices: npt.ArrayLike,
+    sampled: npt.ArrayLike,
+    period: npt.ArrayLike,
+    edges: npt.ArrayLike = 0,
+    prices: Prices = ONE_EACH,
+    smooth: bool = False,
+) -> Numbers:
+    """Gamma: all messages at their prices. Every round sends one each way over every edge."""
+    server = sync_cost(primitive, devices, sampled, prices) * syncs(rounds, period, smooth=smooth)
+    if not prices.d2d:
+        return server
+    d2d: Numbers = (prices.d2d * 2 * np.asarray(edges, float) * np.asarray(rounds, float))[()]
+    return server + d2d

@@ -1,0 +1,128 @@
+"""The disagreement recursion that leaves nothing out, as matrices.
+
+With v = (A, B) = E (D_intra, D_inter)/n and any alpha, rho > 0, one round is
+    v <- P v + g                                              local step and D2D
+    bias = beta^2 kappa 1^T v,  then  v <- (1-beta)^2 M v     where t mod H = 0
+P holds the mixing and the gradient drift (2 eta^2 L^2 terms), g the heterogeneity, M the
+exchange of energy inside and between components when the server calls.
+"""
+
+from dataclasses import fields
+
+import numpy as np
+
+from skerry.errors import SkerryError
+from skerry.theory import operators
+from skerry.theory.operators import Array
+from skerry.theory.parameters import Parameters
+
+A, B, ONE, COST = range(4)
+
+
+class EnergyRecursion:
+    """One setting's recursion and the average it bounds, by the descent lemmas (3 and 4).
+
+    Rounds act as matrices on the state (A, B, 1, cost), where cost adds up what disagreement
+    and bias contribute. eta, alpha and rho may be arrays that broadcast; matrices stack along.
+    """
+
+    def __init__(self, parameters: Parameters, beta: float, convex: bool):
+        _require_one_setting(parameters)
+        operators.check_beta(beta)
+        sizes, n, K = parameters.sizes, int(parameters.devices), int(parameters.sampled)
+        self.beta = beta
+        self.convex = convex
+        self.H = int(parameters.period)
+        self.p = float(parameters.p)
+        self.L = float(parameters.smoothness)
+        self.epsilon = float(parameters.epsilon)
+        self.r0 = float(parameters.gap) * (1 if convex else 4)
+        self.noise = float(parameters.sigma2) / n * (1 if convex else 2 * self.L)
+        self.zeta2 = np.array([parameters.zeta_intra, parameters.zeta_inter], float) ** 2
+        # Components of one device have no inside, a single component nothing between.
+        self.present = np.array([max(sizes) > 1, len(sizes) > 1], float)
+        self.M = operators.exchange_matrix(sizes, K, beta)
+        self.kappa = beta**2 * float(operators.kappa(n, K))
+        self.largest_stepsize = 1 / (4 * self.L)
+
+    def average(self, eta: Array, alpha: Array, rho: Array, rounds: int) -> Array:
+        """The bound on the average over t = 0..rounds-1, for eta up to 1/(4L).
+
+        The recursion repeats with period H, so powers of the period's matrix take the place of
+        a loop over rounds.
+        """
+        sync, plain = self.steps(eta, alpha, rho)
+        periods, rest = divmod(rounds, self.H)
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = np.linalg.matrix_power(self._period(sync, plain), periods)
+            if rest:
+                state = np.linalg.matrix_power(plain, rest - 1) @ sync @ state
+            cost = state[..., COST, ONE]  # from v = 0, cost = 0
+            average = self.r0 / (eta * rounds) + self.noise * eta + cost / rounds
+        return np.where(np.isnan(average), np.inf, average)  # inf * 0: the recursion blew up
+
+    def enough_rounds(self, eta: Array, alpha: Array, rho: Array) -> Array:
+        """Rounds that bring the bound down to epsilon, in closed form; infinite if none do.
+
+        v grows towards a periodic steady state whose period costs Q, so N rounds cost at most
+        (N/H + 1) Q.
+        """
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            period = self._period(*self.steps(eta, alpha, rho))
+            R, s = period[..., :2, :2], period[..., :2, ONE]
+            left = np.eye(2) - R
+            determinant = left[..., 0, 0] * left[..., 1, 1] - left[..., 0, 1] * left[..., 1, 0]
+            steady_A = (left[..., 1, 1] * s[..., 0] - left[..., 0, 1] * s[..., 1]) / determinant
+            steady_B = (left[..., 0, 0] * s[..., 1] - left[..., 1, 0] * s[..., 0]) / determinant
+            Q = (
+                period[..., COST, A] * steady_A
+                + period[..., COST, B] * steady_B
+                + period[..., COST, ONE]
+            )
+            margin = self.epsilon - self.noise * eta - Q / self.H
+            bounded = (left[..., 0, 0] > 0) & (left[..., 1, 1] > 0) & (determinant > 0)
+            return np.where(bounded & (margin > 0), (self.r0 / eta + Q) / margin, np.inf)
+
+    def steps(self, eta: Array, alpha: Array, rho: Array) -> tuple[Array, Array]:
+        """The matrices of a round with and of a round without the server."""
+        eta, alpha, rho = np.broadcast_arrays(eta, alpha, rho)
+        P, g = self._d2d(eta, alpha, rho)
+        per_disagreement = 1.5 * self.L if self.convex else 4 * self.L**2
+        per_bias = self.kappa * (1 if self.convex else 2 * self.L) / eta
+        plain = np.zeros((*eta.shape, 4, 4))
+        plain[..., :2, :2] = P
+        plain[..., :2, ONE] = g
+        plain[..., ONE, ONE] = 1
+        plain[..., COST, COST] = 1
+        plain[..., COST, :2] = per_disagreement
+        sync = plain.copy()
+        sync[..., :2, :2] = self.M @ P
+        sync[..., :2, ONE] = g @ self.M.T
+        sync[..., COST, :2] += per_bias[..., None] * P.sum(axis=-2)
+        sync[..., COST, ONE] += per_bias * g.sum(axis=-1)
+        return sync, plain
+
+    def _d2d(self, eta: Array, alpha: Array, rho: Array) -> tuple[Array, Array]:
+        """v <- P v + g: Young's inequality with alpha inside components, with rho between."""
+        intra, inter = 2 * (1 + 1 / alpha) * eta**2, 2 * (1 + 1 / rho) * eta**2
+        drift_intra, drift_inter = intra * self.L**2, inter * self.L**2
+        P = np.empty((*eta.shape, 2, 2))
+        P[..., A, A] = (1 - self.p) * (1 + alpha + drift_intra)
+        P[..., A, B] = (1 - self.p) * drift_intra
+        P[..., B, A] = drift_inter
+        P[..., B, B] = 1 + rho + drift_inter
+        g = np.stack([intra, inter], axis=-1) * self.zeta2
+        return P * self.present[:, None], g * self.present
+
+    def _period(self, sync: Array, plain: Array) -> Array:
+        return np.asarray(np.linalg.matrix_power(plain, self.H - 1) @ sync)
+
+
+def _require_one_setting(parameters: Parameters) -> None:
+    for field in fields(parameters):
+        value = getattr(parameters, field.name)
+        if np.ndim(value) and not (field.name == "components" and isinstance(value, tuple)):
+            raise SkerryError(
+                f"certified bounds take one setting at a time (got {np.size(value)} values of "
+                f"{field.name}). Call once for each."
+            )

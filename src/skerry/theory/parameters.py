@@ -1,0 +1,92 @@
+"""What the bounds are functions of, checked once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.errors import SkerryError
+from skerry.theory.operators import Array, Numbers, check_sampled
+
+_WHOLE = ("devices", "components", "sampled", "period")
+_COUNTS = ("devices", "components", "period")
+_POSITIVE = ("smoothness", "epsilon")
+_NOT_NEGATIVE = ("zeta_intra", "zeta_inter", "sigma2", "gap")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The setting of a convergence bound; any field may be an array, and arrays broadcast."""
+
+    devices: Numbers
+    """How many devices there are (n)."""
+    components: Numbers | tuple[int, ...]
+    """How many components (C), or a tuple of their sizes; only certified bounds use it."""
+    sampled: Numbers
+    """Devices the server meets in a sync round (K)."""
+    period: Numbers
+    """Rounds from one sync to the next (H)."""
+    p: Numbers
+    """The mixing parameter: D2D leaves at most 1-p of the disagreement inside components."""
+    zeta_intra: Numbers
+    """Gradient heterogeneity inside components."""
+    zeta_inter: Numbers
+    """Gradient heterogeneity between components."""
+    sigma2: Numbers
+    """Variance of a device's stochastic gradient."""
+    smoothness: Numbers
+    """L, the Lipschitz constant of the gradients."""
+    gap: Numbers
+    """The initial error: R0^2 = ||x0 - x*||^2 (convex) or f0 = f(x0) - f* (non-convex)."""
+    epsilon: Numbers
+    """The accuracy wanted of the average over rounds."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            self._require(field.name, np.isfinite, "must be finite", "Give a number.")
+        for name in _WHOLE:
+            self._require(name, lambda x: x == np.round(x), "must be a whole number", "Round it.")
+        for name in _COUNTS:
+            self._require(name, lambda x: x >= 1, "must be at least 1", "Raise it.")
+        for name in _POSITIVE:
+            self._require(name, lambda x: x > 0, "must be above 0", "Raise it.")
+        for name in _NOT_NEGATIVE:
+            self._require(name, lambda x: x >= 0, "must be at least 0", "Raise it.")
+        self._require(
+            "p",
+            lambda x: (x > 0) & (x <= 1),
+            "must be above 0 and at most 1",
+            "A component whose graph is not connected has p = 0: connect it.",
+        )
+        check_sampled(self.devices, self.sampled)
+        self._check_components()
+
+    def _require(
+        self, name: str, holds: Callable[[Array], npt.NDArray[np.bool_]], rule: str, fix: str
+    ) -> None:
+        numbers = np.asarray(getattr(self, name), float)
+        fine = np.asarray(holds(numbers))
+        if not fine.all():
+            raise SkerryError(f"{name} {rule} (got {numbers[~fine].flat[0]:g}). {fix}")
+
+    def _check_components(self) -> None:
+        n, C = self.devices, self.components
+        if isinstance(C, tuple) and np.any(np.asarray(n) != sum(C)):
+            raise SkerryError(
+                f"component sizes must add up to devices (got {sum(C)} for {n} devices). "
+                "Change the sizes or devices."
+            )
+        if not isinstance(C, tuple) and np.any(np.asarray(C) > np.asarray(n)):
+            raise SkerryError(
+                f"components must be at most devices (got up to {np.max(C):g} for as few as "
+                f"{np.min(n):g} devices). Lower components or give a tuple of sizes."
+            )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Devices in each component: as given, or as equal as possible."""
+        if isinstance(self.components, tuple):
+            return self.components
+        small, larger = divmod(int(self.devices), int(self.components))
+        return tuple(small + (c < larger) for c in range(int(self.components)))
