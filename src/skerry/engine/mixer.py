@@ -1,5 +1,6 @@
 """D2D mixing, component by component, in place."""
 
+import warnings
 from functools import lru_cache
 
 import numpy as np
@@ -43,11 +44,14 @@ class Mixer:
         if isinstance(block.W, np.ndarray):
             return torch.tensor(block.W.T, dtype=self._dtype, device=self._device)
         W = block.W.T.tocsr()
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(W.indptr.astype(np.int64)),
-            torch.from_numpy(W.indices.astype(np.int64)),
-            torch.from_numpy(W.data),
-            size=W.shape,
-            dtype=self._dtype,
-            device=self._device,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # CSR tensors are called beta
+            return torch.sparse_csr_tensor(
+                torch.from_numpy(W.indptr.astype(np.int64)),
+                torch.from_numpy(W.indices.astype(np.int64)),
+                torch.from_numpy(W.data),
+                size=W.shape,
+                dtype=self._dtype,
+                device=self._device,
+                check_invariants=False,  # scipy built it
+            )

@@ -1,0 +1,97 @@
+"""The same run on a CPU and on a GPU. Skipped where there is no GPU."""
+
+import numpy as np
+import pytest
+import torch
+
+import skerry
+from skerry.engine.simulate import simulate
+from skerry.engine.stack import build_stack
+from skerry.engine.world import build_world
+from skerry.experiment import Experiment, Model, Network, Server, Training
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+WORLDS = {
+    "linear": [],
+    "mlp": ["model.name=mlp"],
+    "quadratic": ["model.name=quadratic"],
+    "unequal": ["network.components=[7, 4, 1]", "training.local_steps=2"],
+    "dynamic": ["network.dynamic=true", "network.topology=regular", "network.degree=3"],
+    "failing links": ["network.link_failure=0.3"],
+}
+
+
+def models_on(device, base, dtype):
+    lanes = [
+        base.with_settings(f"server.primitive={p}", f"server.optimizer={o}")
+        for p in ("s2s", "s2a", "blend", "none")
+        for o in ("fedavg", "fedavgm")
+    ]
+    lanes = list({lane.key(): lane for lane in lanes}.values())
+    stack = build_stack(build_world(base, device=device, dtype=dtype), lanes)
+    *_, last = simulate(stack)
+    return last.state.X_nld.cpu()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-11)])
+@pytest.mark.parametrize("name", WORLDS)
+def test_trajectories_agree(small, name, dtype, tolerance):
+    base = small(*WORLDS[name])
+    ours, theirs = (models_on(device, base, dtype) for device in ("cuda", "cpu"))
+    assert (ours - theirs).norm() <= tolerance * theirs.norm()
+
+
+def test_convolutions_with_dropout_agree():
+    base = Experiment(
+        rounds=3,
+        network=Network(devices=4),
+        model=Model(name="engine_test_models:tiny_cnn"),
+        training=Training(batch=4),
+        server=Server(sampled=2),
+    )
+    ours, theirs = (models_on(device, base, torch.float64) for device in ("cuda", "cpu"))
+    assert (ours - theirs).norm() <= 1e-10 * theirs.norm()
+
+
+def test_a_large_ring_mixes_with_a_sparse_matrix(small):
+    base = small("network.devices=600", "network.components=2", "data.samples=2400")
+    ours, theirs = (models_on(device, base, torch.float64) for device in ("cuda", "cpu"))
+    assert (ours - theirs).norm() <= 1e-11 * theirs.norm()
+
+
+def test_measures_agree(small):
+    ours, theirs = (skerry.run(small(), compare=["s2s", "s2a"], device=d) for d in ("cuda", "cpu"))
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.final.keys() == b.final.keys()
+        for name, value in b.final.items():
+            assert np.isclose(a.final[name], value, rtol=1e-3, atol=1e-5), name
+
+
+def test_resumed_on_a_gpu_equals_uninterrupted_bit_for_bit(small, tmp_path):
+    from skerry.records.store import Store
+    from skerry.sweep.execute import run_world
+
+    class PlugPulledError(Exception):
+        pass
+
+    def stop(moment):
+        if moment.phase == "before_server" and moment.round == 4:
+            raise PlugPulledError
+
+    base = small("server.optimizer=fedavgm")
+    world = build_world(base, device="cuda")
+
+    def record(folder, progress=None):
+        with Store.open(folder) as store:
+            run_world(
+                world, [base], store, folder / "checkpoints", progress=progress,
+                checkpoint_seconds=0,
+            )  # fmt: skip
+            return store.history(world.key(base))
+
+    with pytest.raises(PlugPulledError):
+        record(tmp_path / "parts", stop)
+    resumed, whole = record(tmp_path / "parts"), record(tmp_path / "whole")
+    for name, values in whole.items():
+        assert np.array_equal(resumed[name], values, equal_nan=True), name
