@@ -5,10 +5,12 @@ from functools import lru_cache
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from skerry.network.fleet import Block, Fleet
 
+SPARSE = 0.15  # on a CPU, a W with fewer entries than this is quicker as a sparse matrix
 COLUMNS = 2**13  # a component's columns that are mixed at once on a CPU: they stay in the cache
 
 
@@ -41,16 +43,19 @@ class Mixer:
 
     def _tensor(self, block: Block) -> Tensor:
         """W transposed, because devices are rows of X here and columns in the paper."""
-        if isinstance(block.W, np.ndarray):
-            return torch.tensor(block.W.T, dtype=self._dtype, device=self._device)
-        W = block.W.T.tocsr()
+        W = block.W.T
+        if isinstance(W, np.ndarray):
+            mostly_zero = np.count_nonzero(W) < SPARSE * W.size
+            if not (mostly_zero and self._device.type == "cpu"):
+                return torch.tensor(W, dtype=self._dtype, device=self._device)
+        csr = sparse.csr_array(W)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # CSR tensors are called beta
             return torch.sparse_csr_tensor(
-                torch.from_numpy(W.indptr.astype(np.int64)),
-                torch.from_numpy(W.indices.astype(np.int64)),
-                torch.from_numpy(W.data),
-                size=W.shape,
+                torch.from_numpy(csr.indptr.astype(np.int64)),
+                torch.from_numpy(csr.indices.astype(np.int64)),
+                torch.from_numpy(csr.data),
+                size=csr.shape,
                 dtype=self._dtype,
                 device=self._device,
                 check_invariants=False,  # scipy built it

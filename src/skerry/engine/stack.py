@@ -15,7 +15,7 @@ from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment, Server
 
-CPU_WORKING_SET = 4 * 2**20  # a step's temporaries should stay in the cache
+CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
 
 
