@@ -92,3 +92,16 @@ def test_the_mean_mixing_parameter_is_not_a_contraction():
     assert 1 - p_mean == pytest.approx(0.296296, abs=5e-7)
     assert kept > 1 - p_mean
     assert kept <= 1 - min(p_pair, p_path) + 1e-12
+
+
+def test_the_initial_gap_counts_more_than_once():
+    """Non-convex, without noise or heterogeneity: on f = L x^2/2 the mean squared slope exceeds
+    f0/(eta N) and stays below 4 f0/(eta N)."""
+    L, x0, rounds = 2.0, 1.0, 1000
+    f0 = L * x0**2 / 2
+    x = Parameters(2, 1, 2, 1, 1, 0, 0, 0, L, f0, 1e-3)
+    stepsize = float(1 / coefficients(x, "s2a", "printed", False).d)
+    slopes = (L * x0 * (1 - stepsize * L) ** np.arange(rounds)) ** 2
+    claimed = guaranteed_average(x, "s2a", "printed", False, stepsize=stepsize, rounds=rounds)
+    assert claimed == pytest.approx(4 * f0 / (stepsize * rounds))
+    assert f0 / (stepsize * rounds) < slopes.mean() <= claimed

@@ -5,14 +5,14 @@ bound is convex in their logarithms (a geometric program) and a log grid that zo
 minimum. Any alpha and rho give a valid bound, so a coarse search costs tightness, never truth.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from skerry.errors import SkerryError, unknown
-from skerry.theory.bounds import coefficients
+from skerry.theory.bounds import ONE_SAMPLED, assumed, coefficients
 from skerry.theory.energy import EnergyRecursion
 from skerry.theory.operators import Array, delta
 from skerry.theory.parameters import Parameters
@@ -26,6 +26,11 @@ WIDE = (4.0, 1.5, 0.5, 0.2, 0.07, 0.025, 0.01)
 NEAR = (0.5, 0.2, 0.07, 0.025, 0.01)
 POINTS = 9
 
+NO_STEADY_STATE = (
+    "The certified recursion has no steady state at any stepsize that the search tried. Sample "
+    "more devices or shorten the period."
+)
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -35,6 +40,12 @@ class Certificate:
     stepsize: float
     average: float
     beta: float
+    """What the server moves: 0 is S2S, 1 is S2A."""
+    terms: Mapping[str, float] = field(default_factory=dict)
+    """What each source adds to `average`."""
+    assumptions: tuple[str, ...] = ()
+    reason: str = ""
+    """Why `rounds` is infinite, where it is."""
 
 
 def certified_average(
@@ -79,13 +90,24 @@ def certified_rounds(
     """
     recursion = EnergyRecursion(parameters, _share(primitive, beta), convex)
     enough, point = _fewest_when_steady(recursion, _start(parameters, recursion))
+    assumptions = assumed("s2s" if recursion.beta == 0 else "s2a", "certified", convex)
     if np.isinf(enough):
-        return Certificate(np.inf, np.nan, np.inf, recursion.beta)
+        alone = recursion.beta == 0 and parameters.sampled == 1
+        reason = ONE_SAMPLED if alone else NO_STEADY_STATE
+        return Certificate(np.inf, np.nan, np.inf, recursion.beta, {}, assumptions, reason)
     rounds = max(1, int(np.ceil(enough * (1 + 1e-9))))  # room for rounding, taken back below
     for _ in range(3):
         point = _best_point(recursion, point, rounds)
         rounds = _fewest(recursion, point, rounds)
-    return Certificate(float(rounds), point[0], _average(recursion, point, rounds), recursion.beta)
+    eta, alpha, rho = (np.asarray(number) for number in point)
+    return Certificate(
+        rounds=float(rounds),
+        stepsize=point[0],
+        average=_average(recursion, point, rounds),
+        beta=recursion.beta,
+        terms=recursion.terms(eta, alpha, rho, rounds),
+        assumptions=assumptions,
+    )
 
 
 def best_blend(parameters: Parameters, *, convex: bool) -> Certificate:

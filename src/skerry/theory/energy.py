@@ -7,6 +7,7 @@ P holds the mixing and the gradient drift (2 eta^2 L^2 terms), g the heterogenei
 exchange of energy inside and between components when the server calls.
 """
 
+from copy import copy
 from dataclasses import fields
 
 import numpy as np
@@ -60,6 +61,21 @@ class EnergyRecursion:
             cost = state[..., COST, ONE]  # from v = 0, cost = 0
             average = self.r0 / (eta * rounds) + self.noise * eta + cost / rounds
         return np.where(np.isnan(average), np.inf, average)  # inf * 0: the recursion blew up
+
+    def terms(self, eta: Array, alpha: Array, rho: Array, rounds: int) -> dict[str, float]:
+        """What each source adds to the average: disagreement and bias are linear in zeta^2."""
+
+        def cost(of: tuple[float, float], kappa: float) -> float:
+            part = copy(self)
+            part.r0, part.noise, part.zeta2, part.kappa = 0.0, 0.0, self.zeta2 * of, kappa
+            return float(part.average(eta, alpha, rho, rounds))
+
+        found = {"initial": self.r0 / (float(eta) * rounds), "noise": self.noise * float(eta)}
+        for name, of in (("intra", (1.0, 0.0)), ("inter", (0.0, 1.0))):
+            found[name] = cost(of, 0.0)
+            if self.beta > 0:
+                found[f"sampling_{name}"] = cost(of, self.kappa) - found[name]
+        return found
 
     def enough_rounds(self, eta: Array, alpha: Array, rho: Array) -> Array:
         """Rounds that bring the bound down to epsilon, in closed form; infinite if none do.

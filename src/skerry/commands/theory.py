@@ -1,0 +1,164 @@
+"""`skerry theory`: bounds, mixing, measured constants, and the paper's figures about them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skerry.commands.theory_bounds import Downlink, Json, bounds, print_json
+from skerry.errors import SkerryError, unknown
+
+if TYPE_CHECKING:
+    from skerry.experiment import Experiment
+    from skerry.theory.communication import Prices
+
+app = typer.Typer(
+    help="The theory: rounds and messages that are enough, mixing, and constants of your own "
+    "experiment.",
+    no_args_is_help=True,
+)
+app.command()(bounds)
+
+FIGURES = {"1": "rounds", "6": "messages"}
+
+File = Annotated[
+    Path | None, typer.Argument(help="An experiment (TOML). Without one: the default experiment.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change a field; repeatable. Example: --set network.topology=grid",
+    ),
+]
+Epsilon = Annotated[float, typer.Option(help="The accuracy wanted.")]
+
+
+@app.command()
+def mixing(
+    file: File = None,
+    settings: Settings = None,
+    draws: Annotated[int, typer.Option(min=2, help="Rounds drawn where p has no formula.")] = 400,
+    as_json: Json = False,
+) -> None:
+    """How fast devices inside a component agree: p of an experiment's network."""
+    from dataclasses import asdict
+
+    from skerry.network.fleet import build_fleet
+    from skerry.report.theory_tables import console, mixing_table
+    from skerry.report.words import fleet_in_words
+
+    experiment = _experiment(file, settings)
+    fleet = build_fleet(experiment.network, experiment.seed)
+    found = fleet.mixing_parameters(draws)
+    if as_json:
+        print_json({"components": list(fleet.sizes), **asdict(found)})
+        return
+    out = console()
+    out.print(f"{fleet_in_words(experiment, fleet.sizes)}; {experiment.network.mixing} weights")
+    out.print(mixing_table(found, fleet.sizes))
+    error = f" ± {found.standard_error:.2g}" if found.standard_error else ""
+    out.print(f"p_min {found.minimum:.6f}{error} ({found.method}): use it in bounds.")
+    out.print(f"p_avg {found.average:.6f}, the mean over components: equal if all are alike.")
+    out.print(f"A round of D2D leaves at most {1 - found.minimum:.2%} of intra disagreement.")
+
+
+@app.command()
+def constants(
+    file: File = None,
+    settings: Settings = None,
+    rounds: Annotated[
+        str, typer.Option(help="After how many rounds to measure: a list, or a range A:B:STEP.")
+    ] = "0,10,50",
+    draws: Annotated[
+        int, typer.Option(min=2, help="Pairs of minibatches per device and checkpoint.")
+    ] = 20,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Measure sigma^2, zeta^2, L, f0 and p of an experiment, along one of its runs."""
+    from skerry.commands.ranges import numbers
+    from skerry.report.theory_constants import tell
+    from skerry.theory.constants import measure_constants
+
+    found = measure_constants(
+        _experiment(file, settings),
+        rounds=[int(t) for t in numbers("rounds", rounds, whole=True)],
+        draws=draws,
+        device=device,
+    )
+    if as_json:
+        print_json(found.to_json())
+    else:
+        tell(found)
+
+
+@app.command()
+def figure(
+    which: Annotated[str, typer.Argument(help="1: rounds; 6: messages.", metavar="1|6")],
+    path: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A .png, .svg or .pdf file; figure-N.png if left out."),
+    ] = None,
+    epsilon: Epsilon = 1e-5,
+    downlink: Downlink = 1,
+    as_json: Json = False,
+) -> None:
+    """Draw Figure 1 (rounds) or 6 (messages) of the paper, with the crossing points marked."""
+    from skerry.report.figures import save
+    from skerry.report.theory_figures import check_format, figure_of
+    from skerry.theory.regimes import regime_table
+
+    if which not in FIGURES:
+        raise SkerryError(unknown("figure", which, FIGURES))
+    if path is None and not as_json:
+        path = Path(f"figure-{which}.png")
+    check_format(path)
+    table = regime_table(epsilon, _prices(downlink))
+    panels = [panel for panel in table if panel.measure == FIGURES[which]]
+    if as_json:
+        print_json({"figure": int(which), "panels": [panel.to_json() for panel in panels]})
+    if path is not None:
+        priced = f", a downlink costs {downlink:g}" if downlink != 1 else ""
+        save(figure_of(panels, f"ε = {epsilon:g}{priced}"), path)
+    if not as_json:
+        typer.echo(f"Figure {which}: {path}")
+
+
+@app.command()
+def regimes(
+    epsilon: Epsilon = 1e-5,
+    downlink: Downlink = 1,
+    as_json: Json = False,
+) -> None:
+    """Who needs fewer rounds and messages where: the panels of Figures 1 and 6 as tables."""
+    from skerry.report.theory_tables import console, regimes_table
+    from skerry.theory.regimes import regime_table
+
+    table = regime_table(epsilon, _prices(downlink))
+    if as_json:
+        print_json({"rows": [panel.to_json(curves=False) for panel in table]})
+        return
+    out = console()
+    out.print(
+        f"n = 100, L = f0 = 1, sigma = 0, epsilon = {epsilon:g}, non-convex, all constants one; "
+        "off their axis K = 20, H = 5, p = 1."
+    )
+    for which, measure in FIGURES.items():
+        out.print(f"\n[bold]Figure {which}: who needs the fewest {measure}[/]")
+        out.print(regimes_table([panel for panel in table if panel.measure == measure]))
+
+
+def _prices(downlink: float) -> "Prices":
+    from skerry.theory.communication import Prices
+
+    return Prices(downlink=downlink)
+
+
+def _experiment(file: Path | None, settings: list[str] | None) -> "Experiment":
+    from skerry.experiment import Experiment
+
+    if file is None:
+        return Experiment.parse({}, settings or ())
+    return Experiment.load(file, settings or ())

@@ -1,0 +1,204 @@
+"""The constants of the theory, measured on a real experiment along one of its runs."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from skerry.data.dataset import Dataset
+from skerry.engine.simulate import simulate
+from skerry.engine.stack import build_stack
+from skerry.engine.world import Materials, World, build_world, pick_device
+from skerry.errors import SkerryError
+from skerry.experiment import Experiment
+from skerry.models.quadratic import QuadraticLearner
+from skerry.network.contraction import MixingParameters
+from skerry.theory.checkpoint import Checkpoint, Measured, measure_at
+from skerry.theory.parameters import Parameters
+from skerry.theory.smoothness import Smoothness, estimated_smoothness, known_smoothness
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What was measured. The theory wants suprema over x: the maxima over checkpoints, which
+    the properties give, are lower estimates of them."""
+
+    experiment: Experiment
+    sizes: tuple[int, ...]
+    mixing: MixingParameters
+    f0: Measured
+    """f(x0) minus a lower bound of f: its minimum for the quadratic, 0 for other losses."""
+    R0_squared: float | None
+    """||x0 - x*||^2, where x* is known."""
+    checkpoints: tuple[Checkpoint, ...]
+    remarks: tuple[str, ...]
+    """Where the experiment differs from what the theory assumes."""
+
+    @property
+    def zeta_intra2(self) -> Measured:
+        return self._largest(lambda at: at.intra.total)
+
+    @property
+    def zeta_inter2(self) -> Measured:
+        return self._largest(lambda at: at.inter.total)
+
+    @property
+    def sigma2(self) -> Measured:
+        return self._largest(lambda at: at.sigma2)
+
+    @property
+    def sigma2_max(self) -> Measured:
+        return self._largest(lambda at: at.sigma2_max)
+
+    @property
+    def smoothness(self) -> Smoothness:
+        return max((at.smoothness for at in self.checkpoints), key=lambda found: found.value)
+
+    def parameters(
+        self, *, epsilon: float, convex: bool = False, gap: float | None = None
+    ) -> Parameters:
+        """The setting of a bound; `gap` overrides f0, or R0^2 if convex."""
+        if gap is None:
+            gap = self.R0_squared if convex else self.f0.value
+        if gap is None:
+            raise SkerryError(
+                f"R0^2 = ||x0 - x*||^2 must be known for a convex bound (got model "
+                f"'{self.experiment.model.name}', whose optimum is not). Give gap, or use "
+                "convex=False."
+            )
+        return Parameters(
+            devices=sum(self.sizes),
+            components=self.sizes,
+            sampled=self.experiment.server.sampled,
+            period=self.experiment.server.period,
+            p=self.mixing.minimum,
+            zeta_intra=math.sqrt(self.zeta_intra2.value),
+            zeta_inter=math.sqrt(self.zeta_inter2.value),
+            sigma2=self.sigma2.value,
+            smoothness=self.smoothness.value,
+            gap=gap,
+            epsilon=epsilon,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        largest = ("zeta_intra2", "zeta_inter2", "sigma2", "sigma2_max")
+        return {
+            "components": list(self.sizes),
+            "sampled": self.experiment.server.sampled,
+            "period": self.experiment.server.period,
+            "suprema": {name: getattr(self, name)._asdict() for name in largest},
+            "smoothness": asdict(self.smoothness),
+            "mixing": asdict(self.mixing),
+            "f0": self.f0._asdict(),
+            "R0_squared": self.R0_squared,
+            "checkpoints": [_plain(asdict(at)) for at in self.checkpoints],
+            "remarks": list(self.remarks),
+        }
+
+    def _largest(self, of: Callable[[Checkpoint], Measured]) -> Measured:
+        return max(map(of, self.checkpoints), key=lambda measured: measured.value)
+
+
+def measure_constants(
+    experiment: Experiment,
+    *,
+    rounds: Sequence[int] = (0, 10, 50),
+    draws: int = 20,
+    device: str = "cpu",
+    graph: "nx.Graph[Any] | None" = None,
+    dataset: Dataset | None = None,
+    model: Callable[..., Any] | None = None,
+) -> Constants:
+    """Run the experiment and measure after these rounds (and at the start), at the average model.
+
+    A draw is two minibatches of every device. Rounds beyond the experiment's last are measured
+    at its last.
+    """
+    materials = Materials(graph=graph, dataset=dataset, model=model)
+    world = build_world(experiment, materials, pick_device(device))
+    return constants_of(world, rounds=rounds, draws=draws)
+
+
+def constants_of(world: World, *, rounds: Sequence[int], draws: int) -> Constants:
+    """`measure_constants` in a world that is there already."""
+    if draws < 2 or min(rounds, default=0) < 0:
+        raise SkerryError(
+            f"draws must be at least 2 and rounds at least 0 (got {draws} draws and rounds "
+            f"{', '.join(map(str, rounds))}). Raise them."
+        )
+    wanted = sorted({0, *(min(t, world.rounds) for t in rounds)})
+    known = known_smoothness(world)
+    checkpoints = []
+    for t, x_d in _averages(world, wanted):
+        chunk = build_stack(world, [world.experiment]).chunk()
+        smoothness = known or estimated_smoothness(world, x_d, t, chunk)
+        checkpoints.append(measure_at(world, x_d, t, draws, chunk, smoothness))
+    exact = _exact_gaps(world)
+    return Constants(
+        experiment=world.experiment,
+        sizes=world.sizes,
+        mixing=world.fleet.mixing_parameters(),
+        f0=Measured(exact[0], 0.0) if exact else checkpoints[0].loss,
+        R0_squared=exact[1] if exact else None,
+        checkpoints=tuple(checkpoints),
+        remarks=tuple(_remarks(world.experiment)),
+    )
+
+
+def _averages(world: World, wanted: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+    """The average model of one run after the rounds asked for."""
+    for moment in simulate(build_stack(world, [world.experiment])):
+        if moment.phase == "before_server" or moment.round not in wanted:
+            continue
+        x_d = moment.state.X_nld[:, 0].mean(dim=0)
+        if not x_d.isfinite().all():
+            break
+        yield moment.round, x_d
+        if moment.round == wanted[-1]:
+            return
+    raise SkerryError(
+        f"the run diverged before round {wanted[-1]}: there is no model to measure at. "
+        "Lower training.stepsize."
+    )
+
+
+def _exact_gaps(world: World) -> tuple[float, float] | None:
+    """f(x0) - f* and ||x0 - x*||^2 on the quadratic: x* is the mean of the devices' means."""
+    learner = world.learner
+    if not isinstance(learner, QuadraticLearner):
+        return None
+    means = [
+        world.x_train[torch.from_numpy(world.partition.indices(device)).to(world.device)].mean(0)
+        for device in range(world.n)
+    ]
+    away_d = (world.initial() - torch.stack(means).mean(dim=0)).double()
+    return float(0.5 * away_d.square() @ learner.a_d.double()), float(away_d.square().sum())
+
+
+def _remarks(experiment: Experiment) -> Iterator[str]:
+    training, server = experiment.training, experiment.server
+    if training.local_steps > 1:
+        yield f"the theory takes one local step a round (here {training.local_steps})"
+    if training.schedule != "constant":
+        yield f"the theory keeps the stepsize constant (here {training.schedule})"
+    if training.sampling != "replacement":
+        yield f"the theory draws minibatches independently (here {training.sampling})"
+    if server.optimizer != "fedavg":
+        yield f"the theory's server delivers the plain average (here {server.optimizer})"
+    if server.offset:
+        yield f"the theory's server first calls in round 0 (here {server.offset})"
+    if server.primitive == "none":
+        yield "the theory has a server (here none)"
+
+
+def _plain(value: Any) -> Any:
+    """Nested dictionaries for JSON; `asdict` leaves named tuples as they are."""
+    if isinstance(value, Measured):
+        return value._asdict()
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value

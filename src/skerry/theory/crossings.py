@@ -1,0 +1,67 @@
+"""Who is cheapest along an axis, and where that changes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from skerry.theory.operators import Array
+
+Costs: TypeAlias = Callable[[Array], Mapping[str, Array]]
+"""Along the axis, what each contender costs; infinite where it never gets there."""
+
+TIE = "tie"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The winner from `first` to `last`; on a continuous axis these are the crossing points."""
+
+    winner: str
+    first: float
+    last: float
+
+
+def stretches(values: Array, costs: Costs, *, continuous: bool) -> tuple[Stretch, ...]:
+    """The stretches of an axis with the same winner, in order."""
+    found = costs(values)
+    winners = [
+        cheapest({name: float(cost[i]) for name, cost in found.items()}) for i in range(len(values))
+    ]
+    pairs = zip(values.tolist(), winners, strict=True)
+    runs = [
+        (winner, [value for value, _ in run]) for winner, run in groupby(pairs, key=lambda p: p[1])
+    ]
+    whole = [Stretch(winner, run[0], run[-1]) for winner, run in runs]
+    if not continuous:
+        return tuple(whole)
+    crossings = [_crossing(costs, left, right) for left, right in pairwise(whole)]
+    starts, ends = [whole[0].first, *crossings], [*crossings, whole[-1].last]
+    return tuple(
+        Stretch(stretch.winner, start, end)
+        for stretch, start, end in zip(whole, starts, ends, strict=True)
+    )
+
+
+def cheapest(costs: Mapping[str, float]) -> str:
+    """The name of the cheapest, or "tie" if several are, to rounding."""
+    best = min(costs, key=lambda name: costs[name])
+    limit = costs[best] * (1 + 1e-12)
+    return TIE if sum(cost <= limit for cost in costs.values()) > 1 else best
+
+
+def _crossing(costs: Costs, left: Stretch, right: Stretch) -> float:
+    """Where the costs of two neighbouring winners meet: by bisection, because bounds may jump."""
+    low, high = left.last, right.first
+    if TIE in (left.winner, right.winner):
+        return low if left.winner == TIE else high
+    for _ in range(30):
+        middle = (low + high) / 2
+        at = costs(np.array([middle]))
+        if at[left.winner][0] < at[right.winner][0]:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
