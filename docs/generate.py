@@ -1,0 +1,100 @@
+"""Bring the tables of docs/experiment.md up to date with the code: `python docs/generate.py`."""
+
+import inspect
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from skerry import registry
+from skerry.experiment import Experiment, Section
+
+PAGE = Path(__file__).parent / "experiment.md"
+BEGIN = "<!-- From here on the page is written by `python docs/generate.py`. -->"
+
+SECTIONS = {
+    "network": "Who can talk to whom.",
+    "data": "Which samples there are, and who holds them. [More about data](data.md).",
+    "model": "What is learned.",
+    "training": "What a device does on its own in a round.",
+    "server": "What the server does, when, and for whom.",
+    "evaluate": "What is measured, and how often. [More about measures](measures.md).",
+}
+
+OPTIONS = """\
+Some data sets and models take options. They stand beside the name, in the same section: in
+`[model]`, `name = "mlp"` and `hidden = 32`. Your own functions get [options](plug-ins.md) in the
+same way.
+"""
+
+NAMES = 'Wherever a built-in name stands, [your own](plug-ins.md) `"module:name"` may stand.\n'
+
+
+def rendered() -> str:
+    """The whole page: what a person wrote, and the tables."""
+    written = PAGE.read_text(encoding="utf-8").partition(BEGIN)[0]
+    experiment = Experiment()
+    parts = [written + BEGIN, "", "## At the top", "", _fields(experiment)]
+    for name, about in SECTIONS.items():
+        parts += [f"## [{name}]", "", about, "", _fields(getattr(experiment, name))]
+    parts += ["## Options of data sets and models", "", OPTIONS, _options()]
+    return "\n".join([*parts, "## Built-in names", "", NAMES, _names()])
+
+
+def _fields(section: Section) -> str:
+    rows = (
+        (f"`{name}`", _value(getattr(section, name)), _line(field.description))
+        for name, field in type(section).model_fields.items()
+        if not isinstance(getattr(section, name), Section)
+    )
+    return _table(("field", "default", "meaning"), rows)
+
+
+def _options() -> str:
+    rows = (
+        (f"`{section}.{option}`", f"`{name}`", _value(default))
+        for section, kind in (("data", "dataset"), ("model", "model"))
+        for name in registry.KINDS[kind]
+        for option, default in _keyword_defaults(registry.resolve(kind, name))
+    )
+    return _table(("option", "of", "default"), rows)
+
+
+def _keyword_defaults(function: Any) -> Iterator[tuple[str, Any]]:
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            yield parameter.name, parameter.default
+
+
+def _names() -> str:
+    rows = (
+        (kind, ", ".join(f"`{name}`" for name in names)) for kind, names in registry.KINDS.items()
+    )
+    return _table(("kind", "built in"), rows)
+
+
+def _value(value: Any) -> str:
+    """A default as it is written in TOML."""
+    match value:
+        case None | "":
+            return "none"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case str():
+            return f'`"{value}"`'
+        case tuple():
+            return "all"
+        case _:
+            return f"`{value}`"
+
+
+def _line(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("|", "\\|")
+
+
+def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [titles, ("---",) * len(titles), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered(), encoding="utf-8")

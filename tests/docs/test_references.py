@@ -1,0 +1,141 @@
+"""What the pages name exists: files, headings, commands, options, fields, measures, layers."""
+
+import re
+import runpy
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from docs_pages import PAGES, ROOT, blocks, code_spans, name_of, prose
+from skerry import registry
+from skerry.cli import app
+from skerry.experiment import MEASURES, Experiment, Section
+
+DOCS = ROOT / "docs"
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md"]
+
+LINK = re.compile(r"\[[^\]]*\]\((?!\w+:)([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FIELD = re.compile(r"(\w+)\.(\w+)(?:\s*=.*)?")
+FIRST_COLUMN = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_links(page: Path) -> None:
+    """Every relative link leads to a file, and to a heading where it names one."""
+    for link in LINK.findall(prose(page)):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), f"{name_of(page)} links to {link}, which does not exist"
+        assert not anchor or anchor in anchors(target), f"{name_of(page)}: no heading for {link}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings' anchors, as code hosts make them."""
+    bare = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(prose(page)))
+    return {heading.strip().replace(" ", "-") for heading in bare}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands(page: Path) -> None:
+    """Every skerry command in a page exists and takes the options it is given."""
+    for words in mentioned(page):
+        fault = command_fault(words)
+        assert fault is None, f"{name_of(page)}: skerry {' '.join(words)}: {fault}"
+
+
+def mentioned(page: Path) -> Iterator[list[str]]:
+    """The words after `skerry`, of commands to run, to read, and in running text."""
+    to_run = [c for b in blocks(page) if b.language == "console" for c in b.commands()]
+    to_read = [line for b in blocks(page) if b.language == "text" for line in b.text.splitlines()]
+    for text in [*to_run, *(line.removeprefix("$ ") for line in to_read), *code_spans(page)]:
+        for command in re.split(r"[|;&>]+|\s#", text):
+            if command.strip().startswith("skerry "):
+                yield shlex.split(command.replace("\\\n", " "))[1:]
+
+
+def command_fault(words: list[str]) -> str | None:
+    command: Any = typer.main.get_command(app)
+    options = option_names(command)
+    for word in words:
+        if word.startswith("-"):
+            if word.partition("=")[0] not in options:
+                return f"no option {word}"
+        elif commands := getattr(command, "commands", {}):
+            if word not in commands:
+                return f"no command {word}"
+            command = commands[word]
+            options |= option_names(command)
+    return None
+
+
+def option_names(command: Any) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts} | {"--help", "-h"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_fields(page: Path) -> None:
+    """Every `section.field` in a page is a field of an experiment or an option of a built-in."""
+    fields = known_fields()
+    for span in code_spans(page):
+        if (named := FIELD.fullmatch(span)) and named[1] in fields:
+            assert named[2] in fields[named[1]], f"{name_of(page)}: no field {span}"
+
+
+def known_fields() -> dict[str, set[str]]:
+    """By section; the options of built-in data sets and models count as fields."""
+    fields = {
+        name: set(type(value).model_fields)
+        for name, value in Experiment()
+        if isinstance(value, Section)
+    }
+    for section, kind in (("data", "dataset"), ("model", "model")):
+        for name in registry.KINDS[kind]:
+            fields[section] |= set(registry.resolve(kind, name).__kwdefaults__ or ())
+    return fields
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files(page: Path) -> None:
+    """Every Python file that a page names is in the project, or is made by the page."""
+    made = {block.file for block in blocks(page)}
+    for span in code_spans(page):
+        if re.fullmatch(r"[\w/]+\.py", span) and span not in made:
+            assert any(ROOT.glob(f"src/**/{span}")) or (ROOT / span).exists(), (
+                f"{name_of(page)}: no file {span}"
+            )
+
+
+def test_experiment_page() -> None:
+    """docs/experiment.md says what the code says."""
+    rendered = runpy.run_path(str(DOCS / "generate.py"))["rendered"]
+    page = DOCS / "experiment.md"
+    assert page.read_text(encoding="utf-8") == rendered(), (
+        "docs/experiment.md is out of date. Run: python docs/generate.py"
+    )
+
+
+def test_measures_page() -> None:
+    """docs/measures.md has a line for every measure, and for nothing else."""
+    described = FIRST_COLUMN.findall((DOCS / "measures.md").read_text(encoding="utf-8"))
+    assert described == [measure for group in MEASURES.values() for measure in group]
+
+
+def test_architecture_page() -> None:
+    """docs/architecture.md lists the layers of the import contract, in its order."""
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = [layer.replace("skerry.", "") for layer in contract["contracts"][0]["layers"]]
+    described = FIRST_COLUMN.findall((DOCS / "architecture.md").read_text(encoding="utf-8"))
+    assert described[: len(layers)] == layers
+
+
+def test_plug_ins_page() -> None:
+    """docs/plug-ins.md has a worked example for every kind that can be plugged in."""
+    headings = {heading.lower() for heading in HEADING.findall(prose(DOCS / "plug-ins.md"))}
+    for kind in registry.KINDS:
+        assert any(kind in heading for heading in headings), f"no heading for {kind}"
