@@ -2,18 +2,23 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from textwrap import shorten
 
 
 class SkerryError(Exception):
-    """Anything a user can put right. The command line prints it as one line and exits with 2."""
+    """Anything a user can put right: one line, or one for each of several faults. The command
+    line prints them and exits with 2."""
+
+    @property
+    def faults(self) -> list[str]:
+        return [str(fault) for fault in self.args]
+
+    def __str__(self) -> str:
+        return "\n".join(self.faults)
 
 
 class ExperimentError(SkerryError):
-    """An experiment that cannot be run; `faults` holds every reason, one line each."""
-
-    def __init__(self, faults: Iterable[str]):
-        self.faults = list(faults)
-        super().__init__("\n".join(self.faults))
+    """An experiment that cannot be run."""
 
 
 class NetworkError(SkerryError):
@@ -35,6 +40,16 @@ class RecordsError(SkerryError):
 def unknown(kind: str, got: str, available: Iterable[str]) -> str:
     """`unknown topology 'rign'; did you mean 'ring'? Available: complete, grid, ring.`"""
     names = sorted(available)
-    close = get_close_matches(got, names, n=1, cutoff=0.5)
-    hint = f" did you mean '{close[0]}'?" if close else ""
-    return f"unknown {kind} '{got}';{hint} Available: {', '.join(names)}."
+    return f"unknown {kind} '{got}'{did_you_mean(got, names)} Available: {', '.join(names)}."
+
+
+def did_you_mean(got: str, names: Iterable[str]) -> str:
+    """The end of a sentence: a full stop, or the question whether a near name was meant."""
+    near = get_close_matches(got.lower(), list(names), n=1, cutoff=0.5)
+    return f"; did you mean '{near[0]}'?" if near else "."
+
+
+def one_line(error: BaseException) -> str:
+    """A foreign error inside a message of ours: `ValueError: what it says`."""
+    said = shorten(str(error), 200, placeholder=" ...")
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

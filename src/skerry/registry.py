@@ -6,11 +6,12 @@ To add a built-in: write the function, add its line here; the contract tests cov
 
 import importlib
 import inspect
-from collections.abc import Callable, Collection
-from difflib import get_close_matches
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from skerry.errors import SkerryError, unknown
+from skerry.errors import SkerryError, did_you_mean, one_line, unknown
 
 TOPOLOGIES = {
     "barabasi_albert": "skerry.network.topologies:barabasi_albert",
@@ -86,6 +87,18 @@ OPTIMIZERS = {
     "fedavgm": "skerry.engine.server:FedAvgM",
 }
 
+TRACKERS = {
+    "mlflow": "skerry.sweep.trackers:MLflow",
+    "tensorboard": "skerry.sweep.trackers:TensorBoard",
+    "wandb": "skerry.sweep.trackers:WandB",
+}
+
+EXECUTORS = {
+    "here": "skerry.sweep.executors:Here",
+    "processes": "skerry.sweep.executors:Processes",
+    "ray": "skerry.sweep.on_ray:OnRay",
+}
+
 KINDS = {
     "topology": TOPOLOGIES,
     "mixing": MIXING,
@@ -97,6 +110,8 @@ KINDS = {
     "schedule": SCHEDULES,
     "primitive": PRIMITIVES,
     "server optimizer": OPTIMIZERS,
+    "executor": EXECUTORS,
+    "tracker": TRACKERS,
 }
 
 
@@ -108,57 +123,87 @@ def resolve(kind: str, name: str) -> Any:
     return _load(kind, KINDS[kind].get(name, name))
 
 
+def is_builtin(kind: str, name: str) -> bool:
+    return name in KINDS[kind]
+
+
 def name_fault(kind: str, name: str) -> str | None:
     """Why `name` cannot be used as a `kind`, or None. Imports a user's reference, no built-in."""
-    if name in KINDS[kind]:
+    if is_builtin(kind, name):
         return None
     if ":" not in name:
         return unknown(kind, name, KINDS[kind])
     try:
-        _load(kind, name)
+        found = _load(kind, name)
     except SkerryError as error:
         return str(error)
-    return None
+    if kind == "server optimizer":
+        rule = "have the methods start and deliver"
+        sound = all(callable(getattr(found, method, None)) for method in ("start", "deliver"))
+    else:
+        rule, sound = "be a function", callable(found)
+    return None if sound else f"{kind} '{name}' must {rule} (got {type(found).__name__})."
 
 
-def option_faults(kind: str, name: str, options: Collection[str]) -> list[str]:
-    """One line for every option that the named object does not take."""
-    if not options:
-        return []  # the object is imported only where there is something to check
-    accepted, takes_any = keyword_options(resolve(kind, name))
-    return (
-        []
-        if takes_any
-        else [_option_fault(kind, name, o, accepted) for o in options if o not in accepted]
-    )
+@contextmanager
+def users_own(kind: str, name: str, told_as: type[SkerryError] = SkerryError) -> Iterator[None]:
+    """Whatever a user's own code raises is told as one line; a fault of a built-in is a bug, and
+    stays what it is."""
+    try:
+        yield
+    except SkerryError:
+        raise
+    except Exception as error:  # a user's code may fail in any way
+        if is_builtin(kind, name):
+            raise
+        raise told_as(
+            f"{kind} '{name}' failed ({one_line(error)}). Correct the function; skerry --debug "
+            "shows where it fails."
+        ) from error
 
 
-def keyword_options(function: Callable[..., Any]) -> tuple[list[str], bool]:
-    """The keyword-only parameters of a plug-in (its options), and whether it takes any others."""
+@dataclass(frozen=True)
+class Options:
+    """The keyword-only parameters of a plug-in, which an experiment sets beside its name."""
+
+    names: tuple[str, ...]
+    required: tuple[str, ...]
+    takes_any: bool
+
+
+def options_of(kind: str, name: str) -> Options:
+    with users_own(kind, name):
+        return _options(resolve(kind, name))
+
+
+def _options(function: Callable[..., Any]) -> Options:
     parameters = inspect.signature(function).parameters.values()
-    names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    return names, any(p.kind is p.VAR_KEYWORD for p in parameters)
-
-
-def _option_fault(kind: str, name: str, option: str, accepted: list[str]) -> str:
-    close = get_close_matches(option, accepted, n=1, cutoff=0.5)
-    hint = f"; did you mean '{close[0]}'?" if close else "."
-    takes = f"It takes: {', '.join(accepted)}." if accepted else "It takes none."
-    return f"{kind} '{name}' has no option '{option}'{hint} {takes}"
+    options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return Options(
+        names=tuple(p.name for p in options),
+        required=tuple(p.name for p in options if p.default is p.empty),
+        takes_any=any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )
 
 
 def _load(kind: str, reference: str) -> Any:
     module_name, _, attribute = reference.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
+        raise SkerryError(f"{kind} '{reference}' must read package.module:name.")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a user's module may fail in any way
+    except (Exception, SystemExit) as error:  # a user's module may fail in any way
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        absent = missing is not None and f"{module_name}.".startswith(f"{missing}.")
+        fix = "Check its name and that it is on PYTHONPATH." if absent else "Correct the module."
         raise SkerryError(
-            f"{kind} '{reference}' cannot be imported ({type(error).__name__}: {error}). "
-            "Check the module's name and that it is on PYTHONPATH."
+            f"{kind} '{reference}' cannot be imported ({one_line(error)}). {fix}"
         ) from error
     try:
         return getattr(module, attribute)
     except AttributeError:
+        public = [name for name in vars(module) if not name.startswith("_")]
         raise SkerryError(
-            f"{kind} '{reference}': module {module_name} has no '{attribute}'."
+            f"{kind} '{reference}': module {module_name} has no '{attribute}'"
+            f"{did_you_mean(attribute, public)}"
         ) from None

@@ -31,7 +31,7 @@ def from_arrays(
     """
     y = _labels("y_train", y_train)
     present = np.unique(y)
-    if len(y) and not np.array_equal(present, np.arange(len(present))):
+    if y.ndim == 1 and y.size and not np.array_equal(present, np.arange(len(present))):
         raise DataError(
             f"y_train must hold every label from 0 to classes - 1 (got {len(present)} labels from "
             f"{present[0]} to {present[-1]}). Renumber: np.unique(labels, return_inverse=True)[1]"

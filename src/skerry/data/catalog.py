@@ -6,7 +6,8 @@ A user's own function has the same signature; it may also return the four arrays
 import math
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,11 +19,16 @@ from skerry.data.dataset import Dataset
 from skerry.data.fetch import cached, fetch
 from skerry.data.formats import Array
 from skerry.data.published import PUBLISHED
-from skerry.errors import DataError
+from skerry.errors import DataError, one_line
 from skerry.experiment import Data
 from skerry.seeds import stream
 
 __all__ = ["Dataset", "from_arrays", "from_torch", "load_dataset"]
+
+_HOW_TO_WRITE = (
+    "Write it with np.savez(path, x_train=..., y_train=..., x_test=..., y_test=...), without "
+    "objects."
+)
 
 DIGITS_MEAN, DIGITS_STD = 0.3058, 0.3762
 """Of the 1,437 training images, on the unit scale."""
@@ -30,16 +36,17 @@ DIGITS_MEAN, DIGITS_STD = 0.3058, 0.3762
 
 def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
     """The data set that an experiment names, fetched first if need be."""
-    function = registry.resolve("dataset", data.dataset)
-    if faults := registry.option_faults("dataset", data.dataset, data.options):
+    if faults := list(data.option_faults()):
         raise DataError(" ".join(faults))
     if data.dataset in PUBLISHED and not data.path and not cached(data.dataset):
         fetch(data.dataset, progress=progress)  # here, where progress can be shown
-    result = function(data, seed, **data.options)
+    with registry.users_own("dataset", data.dataset, DataError):
+        result = registry.resolve("dataset", data.dataset)(data, seed, **data.options)
     if isinstance(result, Dataset):
         return result
     if isinstance(result, tuple) and len(result) == 4:
-        return from_arrays(*result, name=data.dataset)
+        with _named(f"dataset '{data.dataset}'"):
+            return from_arrays(*result, name=data.dataset)
     raise DataError(
         f"dataset '{data.dataset}' must return a Dataset or (x_train, y_train, x_test, y_test) "
         f"(got {type(result).__name__})."
@@ -121,7 +128,8 @@ def npz(data: Data, seed: int) -> Dataset:
     parts = ("x_train", "y_train", "x_test", "y_test")
     if arrays.keys() >= set(parts):
         x_train, y_train, x_test, y_test = (arrays[part] for part in parts)
-        return from_arrays(x_train, y_train, x_test, y_test, name=name)
+        with _named(data.path):
+            return from_arrays(x_train, y_train, x_test, y_test, name=name)
     if arrays.keys() >= {"x", "y"}:
         x, y = arrays["x"], arrays["y"]
         if y.ndim != 1 or x.ndim == 0 or len(x) != len(y):
@@ -129,7 +137,8 @@ def npz(data: Data, seed: int) -> Dataset:
                 f"x and y in {data.path} must have the same length "
                 f"(got shapes {x.shape} and {y.shape})."
             )
-        return from_arrays(*_hold_out_fifth(x, y), name=name)
+        with _named(data.path):
+            return from_arrays(*_hold_out_fifth(x, y), name=name)
     raise DataError(
         f"{data.path} must hold x_train, y_train, x_test, y_test, or x and y "
         f"(got {', '.join(sorted(arrays)) or 'nothing'})."
@@ -165,22 +174,22 @@ def _hold_out_fifth(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
     return x[~in_test], y[~in_test], x[in_test], y[in_test]
 
 
+@contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Faults of arrays say where the arrays come from."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{source}: {error}") from None
+
+
 def _npz_arrays(path: Path) -> Mapping[str, Array]:
+    if not path.exists():
+        raise DataError(f"data.path does not exist: {path}. Name a .npz file.")
+    if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
+        raise DataError(f"{path} cannot be read: it is no .npz file, or cut off. {_HOW_TO_WRITE}")
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise DataError(f"data.path does not exist: {path}. Name a .npz file.") from None
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        AttributeError,
-        TypeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        raise DataError(
-            f"{path} cannot be read as plain .npz arrays ({error}). Write it with "
-            "np.savez(path, x_train=..., y_train=..., x_test=..., y_test=...), without objects."
-        ) from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path} cannot be read ({one_line(error)}). {_HOW_TO_WRITE}") from None

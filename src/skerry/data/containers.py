@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from skerry.errors import DataError
+from skerry.errors import DataError, one_line
 
 # The largest published file, CIFAR-100's train.bin, has 154 MB; more is an archive gone wrong.
 _LARGEST_FILE = 256 * 2**20
@@ -22,7 +22,9 @@ def gather(where: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[
     try:
         return _from_folder(where, wanted) if where.is_dir() else _from_tar(where, wanted)
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
-        raise DataError(f"{where} cannot be read: it is truncated or damaged ({error}).") from None
+        raise DataError(
+            f"{where} cannot be read: it is truncated or damaged ({one_line(error)})."
+        ) from None
 
 
 def _from_folder(folder: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[str]]:

@@ -46,19 +46,15 @@ def split(
     labels: NDArray[np.integer], classes: int, sizes: tuple[int, ...], data: Data, seed: int
 ) -> Partition:
     """Deal the training samples to components of the given sizes, and on to their devices."""
-    devices = sum(sizes)
-    if len(labels) < devices * data.min_samples:
-        raise DataError(
-            f"{len(labels)} training samples are too few for {devices} devices with at least "
-            f"{data.min_samples} each. Lower network.devices or data.min_samples."
-        )
+    check_supply(len(labels), sum(sizes), data)
     if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
         raise DataError(
             f"labels must be 0 to {classes - 1} (got {labels.min()} to {labels.max()})."
         )
     inter = registry.resolve("inter partition", data.inter)
     intra = registry.resolve("intra partition", data.intra)
-    dealt = inter(labels, classes, sizes, data, stream(seed, "inter"))
+    with registry.users_own("inter partition", data.inter, DataError):
+        dealt = inter(labels, classes, sizes, data, stream(seed, "inter"))
     everything = np.arange(len(labels))
     components = _checked(f"inter partition '{data.inter}'", dealt, len(sizes), everything)
     shares: Shares = []
@@ -68,7 +64,8 @@ def split(
                 f"component {c} has {len(indices)} training samples for {size} devices with at "
                 f"least {data.min_samples} each. Lower data.min_samples, or use another data.inter."
             )
-        dealt = intra(labels, indices, size, data, stream(seed, "intra", c))
+        with registry.users_own("intra partition", data.intra, DataError):
+            dealt = intra(labels, indices, size, data, stream(seed, "intra", c))
         dealt = _checked(f"intra partition '{data.intra}'", dealt, size, indices)
         shares += level(dealt, [data.min_samples] * size)
     return Partition(
@@ -76,6 +73,15 @@ def split(
         offsets=np.cumsum([0, *map(len, shares)]),
         label_counts=np.stack([np.bincount(labels[s], minlength=classes) for s in shares]),
     )
+
+
+def check_supply(samples: int, devices: int, data: Data) -> None:
+    """Raise DataError unless there is enough for every device."""
+    if samples < devices * data.min_samples:
+        raise DataError(
+            f"{samples} training samples are too few for {devices} devices with at least "
+            f"{data.min_samples} each. Lower network.devices or data.min_samples."
+        )
 
 
 # Across components

@@ -97,14 +97,14 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 f"server.sampled must be between 1 and the number of devices (got "
                 f"{server.sampled} of {world.n} devices). Lower server.sampled."
             )
-    ordered = sorted(experiments, key=_company)
+    ordered = sorted(experiments, key=company)
     return Stack(
         world=world,
         experiments=tuple(ordered),
         keys=tuple(world.key(e) for e in ordered),
         mixing=tuple(
             MixingGroup(lanes, Mixer(world.fleet_of(first), world.device, world.dtype))
-            for lanes, first in _runs(ordered, lambda e: _company(e)[0])
+            for lanes, first in _runs(ordered, lambda e: company(e)[0])
         ),
         servers=tuple(
             ServerGroup(
@@ -113,13 +113,13 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 registry.resolve("primitive", first.server.primitive),
                 registry.resolve("server optimizer", first.server.optimizer),
             )
-            for lanes, first in _runs(ordered, _company)
+            for lanes, first in _runs(ordered, company)
         ),
         etas_tl=_stepsizes(ordered).to(world.device, world.dtype),
     )
 
 
-def _company(experiment: Experiment) -> tuple[str, str]:
+def company(experiment: Experiment) -> tuple[str, str]:
     """Lanes with the same network mix together; with the same server too, they meet it together."""
     return experiment.network.model_dump_json(), experiment.server.model_dump_json()
 

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from skerry import registry
 from skerry.data.catalog import Dataset, load_dataset
-from skerry.data.partition import Partition, split
-from skerry.errors import SkerryError
-from skerry.experiment import Experiment
+from skerry.data.partition import Partition, check_supply, split
+from skerry.errors import DataError, SkerryError, unknown
+from skerry.experiment import Experiment, Network
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.network.fleet import Fleet, build_fleet, fingerprint
+from skerry.network.topologies import read_graph
 from skerry.seeds import stream
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class World:
     x_test: Tensor
     y_test: Tensor
     fingerprints: dict[str, str] = field(default_factory=dict)
+    _fleets: dict[Network, Fleet] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -69,9 +71,12 @@ class World:
 
     def fleet_of(self, experiment: Experiment) -> Fleet:
         """The fleet of a lane: same devices and components, its own links."""
-        if experiment.network == self.fleet.network:
+        network = experiment.network
+        if network == self.fleet.network:
             return self.fleet
-        fleet = build_fleet(experiment.network, self.seed, self.materials.graph)
+        if network not in self._fleets:
+            self._fleets[network] = build_fleet(network, self.seed, self.materials.graph)
+        fleet = self._fleets[network]
         if fleet.sizes != self.sizes:
             raise SkerryError(
                 f"lanes of one stack must have the same components (got sizes {fleet.sizes} "
@@ -82,16 +87,37 @@ class World:
     @cached_property
     def batches(self) -> Any:
         training = self.experiment.training
-        sampling = registry.resolve("sampling", training.sampling)
-        return sampling(self.partition, training.batch, self.seed)
+        with registry.users_own("sampling", training.sampling, DataError):
+            sampling = registry.resolve("sampling", training.sampling)
+            return sampling(self.partition, training.batch, self.seed)
 
     def initial(self) -> Tensor:
         return self.learner.initial().to(self.device, self.dtype)
 
     def batch_indices(self, t: int, step: int) -> Tensor:
         """Training indices [n, B] of every device's minibatch in a local step."""
-        indices = self.batches.indices(t, step, self.experiment.training.local_steps)
+        training = self.experiment.training
+        with registry.users_own("sampling", training.sampling, DataError):
+            indices = self.batches.indices(t, step, training.local_steps)
+        if not registry.is_builtin("sampling", training.sampling):
+            self._check_indices(indices)
         return torch.from_numpy(indices).to(self.device)
+
+    def _check_indices(self, indices: Any) -> None:
+        """A user's own sampling must give what the built-in ones do."""
+        training, samples = self.experiment.training, len(self.y_train)
+        shape = (self.n, training.batch)
+        if not (
+            isinstance(indices, np.ndarray)
+            and indices.shape == shape
+            and indices.dtype == np.int64
+            and 0 <= indices.min() <= indices.max() < samples
+        ):
+            raise DataError(
+                f"sampling '{training.sampling}': indices(t, step, steps) must give training "
+                f"indices 0 to {samples - 1} as an int64 array of shape {shape}, a row per device "
+                f"(got {_told(indices)})."
+            )
 
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device for models that draw noise of their own."""
@@ -108,14 +134,18 @@ class World:
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise SkerryError("no CUDA device is available here. Use --device cpu or --device auto.")
-    try:
+    """Where to compute: auto takes a GPU where there is one."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name in ("auto", "cpu"):
+        return torch.device("cuda" if gpus and name == "auto" else "cpu")
+    here = [f"cuda:{number}" for number in range(gpus)]
+    if name in ("cuda", *here) and gpus:
         return torch.device(name)
-    except RuntimeError:
-        raise SkerryError(f"unknown device '{name}'; Available: auto, cpu, cuda, cuda:N.") from None
+    if name.startswith("cuda"):
+        raise SkerryError(
+            f"no device '{name}': {gpus} CUDA devices are available here. Use --device auto."
+        )
+    raise SkerryError(unknown("device", name, ["auto", "cpu", "cuda", *here]))
 
 
 def build_world(
@@ -127,8 +157,13 @@ def build_world(
     """Load and split the data, build the model, put both where they will be used."""
     materials = materials or Materials()
     device = torch.device(device)
-    fleet = build_fleet(experiment.network, experiment.seed, materials.graph)
+    graph = materials.graph
+    if graph is None and experiment.network.is_file:
+        graph = read_graph(experiment.network.topology)  # before data are fetched in vain
     dataset = materials.dataset or load_dataset(experiment.data, experiment.seed)
+    if graph is None:  # before the links of too large a fleet are drawn in vain
+        check_supply(len(dataset.y_train), experiment.network.devices, experiment.data)
+    fleet = build_fleet(experiment.network, experiment.seed, graph)
     y_train, y_test = (np.asarray(y, dtype=np.int64) for y in (dataset.y_train, dataset.y_test))
     partition = split(y_train, dataset.classes, fleet.sizes, experiment.data, experiment.seed)
     x_train, x_test = (
@@ -163,14 +198,32 @@ def material_fingerprints(
     learner: Learner,
 ) -> dict[str, str]:
     """What lies outside the experiment's text but decides its result, for the content key."""
-    found = {}
-    if materials.graph is not None or experiment.network.is_file:
-        found["graph"] = fingerprint(fleet.graph(0))
-    if materials.dataset is not None or experiment.data.path or ":" in experiment.data.dataset:
-        found["dataset"] = dataset.fingerprint()
-    if materials.model is not None or ":" in experiment.model.name:
-        found["model"] = _model_fingerprint(learner)
-    return found
+    fingerprints: dict[str, Callable[[], str]] = {
+        "graph": lambda: fingerprint(fleet.graph(0)),
+        "dataset": dataset.fingerprint,
+        "model": lambda: _model_fingerprint(learner),
+    }
+    return {name: fingerprints[name]() for name in outside(experiment, materials)}
+
+
+def outside(experiment: Experiment, materials: Materials) -> list[str]:
+    """Which parts of a world lie outside the experiment's text. Without any, the text alone names
+    the run."""
+    data = experiment.canonical()["data"]
+    lies_outside = {
+        "graph": materials.graph is not None or experiment.network.is_file,
+        "dataset": materials.dataset is not None or data.get("path") or ":" in data["dataset"],
+        "model": materials.model is not None or ":" in experiment.model.name,
+    }
+    return [name for name, lies in lies_outside.items() if lies]
+
+
+def _told(value: Any) -> str:
+    """A value in a message: an array by its kind and range, anything else by its type."""
+    if not isinstance(value, np.ndarray):
+        return type(value).__name__
+    span = f" from {value.min()} to {value.max()}" if value.size else ""
+    return f"{value.dtype} of shape {value.shape}{span}"
 
 
 def _model_fingerprint(learner: Learner) -> str:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from skerry import registry
-from skerry.errors import ModelError
+from skerry.errors import ModelError, one_line
 from skerry.experiment import Model
 from skerry.seeds import torch_seed
 
@@ -84,28 +84,27 @@ def build_learner(
     """
     from skerry.models.module import ModuleLearner
 
-    name = model.name if factory is None else getattr(factory, "__name__", "given")
-    make = factory or registry.resolve("model", model.name)
-    arguments = (problem,) if _takes_problem(make) else ()
+    name = model.name if factory is None else _reference(factory)
     # Modules draw their initial weights from torch's global state: lend them a seeded copy.
-    with torch.random.fork_rng(devices=[]):
+    with registry.users_own("model", name, ModelError), torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(problem.seed, "initial"))
-        try:
-            made = make(*arguments, **model.options)
-        except ModelError:
-            raise
-        except Exception as error:  # a user's factory may fail in any way
-            raise ModelError(
-                f"model '{name}' could not be built ({type(error).__name__}: {error})."
-            ) from error
-    if isinstance(made, torch.nn.Module):
-        return ModuleLearner(made, problem)
-    if not isinstance(made, Learner):
+        make = factory or registry.resolve("model", name)
+        arguments = (problem,) if _takes_problem(make) else ()
+        made = make(*arguments, **model.options)
+        learner = ModuleLearner(made, problem) if isinstance(made, torch.nn.Module) else made
+    if not isinstance(learner, Learner):
         raise ModelError(
             f"model '{name}' must give an nn.Module or a learner (got {type(made).__name__}). "
             "Return the module from the factory."
         )
-    return made
+    if not registry.is_builtin("model", name):
+        _rehearse(name, learner, problem)
+    return learner
+
+
+def _reference(factory: Callable[..., Any]) -> str:
+    """What a factory given from Python is called in messages: as if named in an experiment."""
+    return f"{factory.__module__}:{getattr(factory, '__qualname__', type(factory).__name__)}"
 
 
 def _takes_problem(make: Callable[..., Any]) -> bool:
@@ -113,3 +112,30 @@ def _takes_problem(make: Callable[..., Any]) -> bool:
         p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
         for p in inspect.signature(make).parameters.values()
     )
+
+
+def _rehearse(name: str, learner: Learner, problem: Problem) -> None:
+    """One step and one evaluation of a user's model, on two samples: a misfit is told before
+    the work starts."""
+    try:
+        x = learner.prepare(torch.zeros(2, *problem.input_shape))
+        y = torch.tensor([0, problem.classes - 1])
+        X_nld = learner.initial().expand(1, 1, -1).clone()
+        batch = Batch(x.unsqueeze(0), y.unsqueeze(0), torch.zeros(1, dtype=torch.int64))
+        shapes: dict[str, tuple[Tensor, tuple[int, ...]]] = {}
+        shapes["step"] = (learner.step(X_nld, batch, torch.full((1,), 0.1)), (1, 1))
+        shapes["test_loss"] = (learner.test_loss(X_nld[0], x, y), (1,))
+        if learner.classifies:
+            shapes["scores"] = (learner.scores(X_nld[0], x), (1, 2, problem.classes))
+    except Exception as error:  # a user's model may fail in any way
+        raise ModelError(
+            f"model '{name}' cannot be trained for all devices at once ({one_line(error)}). "
+            "All devices go through one torch.func.vmap: avoid .item(), branches on values and "
+            "functional dropout (nn.Dropout is fine), and give the same shape when training."
+        ) from error
+    for method, (found, shape) in shapes.items():
+        if tuple(found.shape) != shape:
+            raise ModelError(
+                f"model '{name}': {method} must give shape {shape} for one device, one lane and "
+                f"two samples (got {tuple(found.shape)})."
+            )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from skerry.errors import ModelError
+from skerry.errors import ModelError, one_line
 from skerry.models.learner import Batch, Problem
 from skerry.models.noise import key_dropouts
 
@@ -20,6 +20,8 @@ class ModuleLearner:
 
     def __init__(self, module: nn.Module, problem: Problem):
         _refuse_batch_statistics(module)
+        module.float()
+        _settle_lazy_layers(module, problem)
         self._key_names = key_dropouts(module)
         self.noisy = bool(self._key_names)
         trainable = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
@@ -96,22 +98,14 @@ class ModuleLearner:
             for m in self._evaluating.modules()
             if not list(m.children())
         ]
-        try:
-            with torch.no_grad():
-                scores = self._evaluating(torch.zeros(2, *problem.input_shape))
-        except Exception as error:  # a user's module may fail in any way
-            raise ModelError(
-                f"the model fails on inputs of shape {problem.input_shape} "
-                f"({type(error).__name__}: {str(error).splitlines()[0]}). "
-                "Make it accept a batch of that shape."
-            ) from error
-        finally:
-            for hook in hooks:
-                hook.remove()
-        if tuple(scores.shape) != (2, problem.classes):
+        scores = _outputs(self._evaluating, problem)
+        for hook in hooks:
+            hook.remove()
+        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        if got != (2, problem.classes):
             raise ModelError(
                 f"the model must give one score per class, shape (2, {problem.classes}) for two "
-                f"samples (got {tuple(scores.shape)}). Change its last layer."
+                f"samples (got {got}). Change its last layer."
             )
         return counted
 
@@ -120,6 +114,24 @@ def cross_entropy(scores_mnc: Tensor, y: Tensor) -> Tensor:
     """Mean cross-entropy [m] of scores [m, N, classes] on labels [N]."""
     labels = y.view(1, -1, 1).expand(len(scores_mnc), -1, 1)
     return -torch.log_softmax(scores_mnc, dim=2).gather(2, labels).mean(dim=(1, 2))
+
+
+def _outputs(module: nn.Module, problem: Problem) -> Any:
+    """What the module makes of two samples."""
+    try:
+        with torch.no_grad():
+            return module(torch.zeros(2, *problem.input_shape))
+    except Exception as error:  # a user's module may fail in any way
+        raise ModelError(
+            f"the model fails on inputs of shape {problem.input_shape} ({one_line(error)}). "
+            "Make it accept a batch of that shape."
+        ) from error
+
+
+def _settle_lazy_layers(module: nn.Module, problem: Problem) -> None:
+    """Layers such as nn.LazyLinear have no parameters until they have seen an input."""
+    if any(map(nn.parameter.is_lazy, module.parameters())):
+        _outputs(module, problem)
 
 
 def _refuse_batch_statistics(module: nn.Module) -> None:

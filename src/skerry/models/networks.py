@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from torch import nn
 
@@ -11,9 +12,11 @@ from skerry.models.learner import Problem
 
 def mlp(problem: Problem, *, hidden: Sequence[int] | int = 64) -> nn.Module:
     """Fully connected layers with ReLU between them; `hidden` is one width or a list."""
-    widths = [hidden] if isinstance(hidden, int) else list(hidden)
-    if not all(isinstance(width, int) and width > 0 for width in widths):
-        raise ModelError(f"model.hidden must be a positive width or a list of them (got {hidden}).")
+    widths: Sequence[Any] = hidden if isinstance(hidden, list | tuple) else [hidden]
+    if not all(type(width) is int and width > 0 for width in widths):
+        raise ModelError(
+            f"model.hidden must be a width of at least 1 or a list of them (got {hidden!r})."
+        )
     layers: list[nn.Module] = [nn.Flatten()]
     inputs = math.prod(problem.input_shape)
     for width in widths:
@@ -30,8 +33,8 @@ def cnn_cifar10(problem: Problem, *, variant: str = "appendix") -> nn.Module:
     256 hidden units have 1,105,098 (variant "main_text").
     """
     variants = {"appendix": (0, 2048), "main_text": (2, 256)}
-    if variant not in variants:
-        raise ModelError(f"model.variant must be one of {', '.join(variants)} (got '{variant}').")
+    if variant not in list(variants):
+        raise ModelError(f"model.variant must be one of {', '.join(variants)} (got {variant!r}).")
     padding, hidden = variants[variant]
     channels, side = _image(problem, "cnn_cifar10", smallest=16)
     for _ in range(2):
@@ -56,6 +59,8 @@ def cnn_cifar100(problem: Problem, *, dropout: bool = True) -> nn.Module:
     The paper's 512 x 2 x 2 feature map needs one padded convolution per block: 32 -> 15 -> 6 -> 2,
     6,777,060 parameters on CIFAR-100.
     """
+    if not isinstance(dropout, bool):
+        raise ModelError(f"model.dropout must be true or false (got {dropout!r}).")
     channels, side = _image(problem, "cnn_cifar100", smallest=22)
     layers: list[nn.Module] = []
     for width, rate in ((128, 0.0), (256, 0.25), (512, 0.25)):

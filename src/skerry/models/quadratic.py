@@ -18,10 +18,12 @@ def quadratic(
     problem: Problem, *, curvature: float = 1.0, conditioning: float = 1.0
 ) -> "QuadraticLearner":
     """A is diagonal, from `curvature` (its largest entry, L) down to `curvature / conditioning`."""
-    if curvature <= 0 or conditioning < 1:
+    if not all(isinstance(number, int | float) for number in (curvature, conditioning)) or not (
+        0 < curvature < math.inf and 1 <= conditioning < math.inf
+    ):
         raise ModelError(
-            "model.curvature must be above 0 and model.conditioning at least 1 "
-            f"(got {curvature} and {conditioning})."
+            "model.curvature must be a number above 0 and model.conditioning one of at least 1 "
+            f"(got {curvature!r} and {conditioning!r})."
         )
     d = math.prod(problem.input_shape)
     return QuadraticLearner(torch.logspace(0, -math.log10(conditioning), d) * curvature)

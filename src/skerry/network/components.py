@@ -1,6 +1,5 @@
 """One component: its links, drawn by a topology or taken from a graph, and the weights on them."""
 
-from collections.abc import Callable
 from typing import Any
 
 import networkx as nx
@@ -8,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from skerry import registry
-from skerry.errors import NetworkError, SkerryError
+from skerry.errors import NetworkError
 from skerry.experiment import Network
 from skerry.network import mixing
 from skerry.network.links import Graph, Links
@@ -21,7 +20,9 @@ def draw_component(size: int, network: Network, rng: np.random.Generator) -> Lin
     fresh ring is a different ring and a fresh hub a different device.
     """
     name = network.topology
-    links = _links_of_topology(name, _call("topology", name, size, network, rng), size)
+    with registry.users_own("topology", name, NetworkError):
+        graph = registry.resolve("topology", name)(size, network, rng)
+    links = _links_of_topology(name, graph, size)
     if network.dynamic:
         return links.shuffled(rng)
     if not links.connected:
@@ -54,26 +55,15 @@ def weigh(links: Links, network: Network) -> sparse.csr_array:
     """W of one component in one round. Built-in weights obey the rules by construction; a user's
     are verified every time."""
     name = network.mixing
-    if name in registry.MIXING:
+    if registry.is_builtin("mixing", name):
         W: sparse.csr_array = registry.resolve("mixing", name)(links)
         return W
-    W_user = _call("mixing", name, links.to_graph())
+    with registry.users_own("mixing", name, NetworkError):
+        W_user = registry.resolve("mixing", name)(links.to_graph())
     try:
         return mixing.verified(W_user, links)
     except NetworkError as error:
         raise NetworkError(f"mixing '{name}': {error}") from None
-
-
-def _call(kind: str, name: str, *arguments: Any) -> Any:
-    function: Callable[..., Any] = registry.resolve(kind, name)
-    try:
-        return function(*arguments)
-    except SkerryError:
-        raise
-    except Exception as error:  # a user's function may fail in any way
-        raise NetworkError(
-            f"{kind} '{name}' failed ({type(error).__name__}: {error}). Correct the function."
-        ) from error
 
 
 def islands(graph: Graph) -> tuple[tuple[Links, ...], tuple[str, ...]]:

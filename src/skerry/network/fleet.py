@@ -168,17 +168,19 @@ def _fleet_of_graph(network: Network, seed: int, graph: Graph) -> Fleet:
         )
     components, labels = islands(graph)
     sizes = tuple(links.size for links in components)
-    asked = network.model_fields_set
+    asked, faults = network.model_fields_set, []
     if "devices" in asked and network.devices != sum(sizes):
-        raise NetworkError(
+        faults.append(
             f"network.devices must match the graph (got {network.devices}, the graph has "
             f"{sum(sizes)}). Leave network.devices out."
         )
     if "components" in asked and network.components not in (sizes, len(sizes)):
-        raise NetworkError(
+        faults.append(
             f"network.components must match the graph (got {network.components}, the graph has "
-            f"{len(sizes)} components). Leave network.components out."
+            f"{len(sizes)} of sizes {list(sizes)!s:.60}). Leave network.components out."
         )
+    if faults:
+        raise NetworkError(*faults)
     return Fleet(network, seed, sizes, components, labels)
 
 

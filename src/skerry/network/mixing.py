@@ -126,8 +126,8 @@ _FIX = " Build W with skerry.network.mixing.metropolis(graph)."
 def _as_csr(W: Any) -> sparse.csr_array:
     try:
         return sparse.csr_array(W, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise NetworkError(f"W must be a matrix of numbers ({error}).{_FIX}") from None
+    except (TypeError, ValueError):
+        raise NetworkError(f"W must be a matrix of numbers (got {W!r:.40}).{_FIX}") from None
 
 
 def _entry(W: sparse.csr_array, where: npt.NDArray[np.bool_]) -> str:

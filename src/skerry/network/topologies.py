@@ -11,7 +11,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 
-from skerry.errors import NetworkError
+from skerry.errors import NetworkError, one_line
 from skerry.experiment import Network
 from skerry.network.links import Graph
 
@@ -154,7 +154,7 @@ def _read_graphml(path: Path) -> Graph:
         graph = nx.read_graphml(path)
     except Exception as error:  # networkx passes on whatever its XML parser raises
         raise NetworkError(
-            f"{path} is not GraphML ({error}). Use networkx.write_graphml."
+            f"{path} is not GraphML ({one_line(error)}). Use networkx.write_graphml."
         ) from error
     if graph.is_directed():
         raise NetworkError(
@@ -169,7 +169,9 @@ def _read_edge_list(path: Path) -> Graph:
     try:
         graph.add_edges_from(_edges(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise NetworkError(f"cannot read {path} as text ({error}).") from None
+        raise NetworkError(
+            f"cannot read {path} as text ({error}). Save it as UTF-8, one link per line: 'a b'."
+        ) from None
     return graph
 
 

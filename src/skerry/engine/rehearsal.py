@@ -1,0 +1,96 @@
+"""A rehearsal of the plug-ins that a user wrote, before anything is recorded.
+
+Each is called as a run will call it, and what it gives is held against its contract: a mistake
+is told at once in one line, not an hour later in a traceback. Built-ins are not called; the tests
+hold them to their contracts.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skerry import registry
+from skerry.engine.server import Memory
+from skerry.engine.stack import ServerGroup, build_stack
+from skerry.engine.world import World
+from skerry.errors import SkerryError
+from skerry.experiment import Experiment
+
+
+def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
+    """Raise SkerryError where these lanes of a world cannot be run."""
+    for experiment in experiments:
+        if not registry.is_builtin("schedule", experiment.training.schedule):
+            _schedule(experiment)
+    stack = build_stack(world, experiments)
+    world.batch_indices(0, 0)
+    for mixing in stack.mixing:
+        network = mixing.mixer.fleet.network
+        if ":" in network.topology or ":" in network.mixing:
+            mixing.mixer.fleet.blocks(0)
+    for group in stack.servers:
+        if ":" in group.server.primitive or ":" in group.server.optimizer:
+            _meeting(group, world)
+
+
+def _schedule(experiment: Experiment) -> None:
+    name, rounds = experiment.training.schedule, experiment.rounds
+    factor = registry.resolve("schedule", name)
+    for t in range(rounds):
+        with registry.users_own("schedule", name):
+            found = factor(t, rounds, experiment.training)
+        if not isinstance(found, int | float | np.number) or not 0 <= found < inf:
+            raise SkerryError(
+                f"schedule '{name}' must give the factor on the stepsize, a number of at least 0 "
+                f"(got {found!r} in round {t})."
+            )
+
+
+def _meeting(group: ServerGroup, world: World) -> None:
+    """One meeting with the K sampled devices and one more."""
+    server, sampled = group.server, group.server.sampled
+    devices = min(sampled + 1, world.n)
+    X_nld = world.initial().expand(devices, 1, -1).clone()
+    delivered_ld = _delivered(group, X_nld)
+    with registry.users_own("primitive", server.primitive):
+        reached: Any = group.primitive(
+            X_nld, torch.arange(sampled, device=X_nld.device), delivered_ld, server
+        )
+    if not isinstance(reached, int | np.integer) or not 0 <= reached <= devices:
+        raise SkerryError(
+            f"primitive '{server.primitive}' must return how many devices received the average, "
+            f"0 to {devices} (got {reached!r})."
+        )
+
+
+def _delivered(group: ServerGroup, X_nld: Tensor) -> Tensor:
+    name, average_ld = group.server.optimizer, X_nld.mean(dim=0)
+    with registry.users_own("server optimizer", name):
+        memory: Memory = group.optimizer.start(X_nld[0])
+    if not isinstance(memory, dict) or not all(_is_like(average_ld, m) for m in memory.values()):
+        raise SkerryError(
+            f"server optimizer '{name}': start must give a dict of tensors of the shape it gets, "
+            f"[lanes, parameters], or an empty one (got {_told(memory)})."
+        )
+    with registry.users_own("server optimizer", name):
+        delivered_ld = group.optimizer.deliver(memory, average_ld, group.server)
+    if not _is_like(average_ld, delivered_ld):
+        raise SkerryError(
+            f"server optimizer '{name}': deliver must give a tensor of the average's shape, "
+            f"[lanes, parameters] (got {_told(delivered_ld)})."
+        )
+    return delivered_ld
+
+
+def _is_like(average_ld: Tensor, found: Any) -> bool:
+    return isinstance(found, Tensor) and found.shape == average_ld.shape
+
+
+def _told(found: Any) -> str:
+    if isinstance(found, dict):
+        return ", ".join(f"{name}: {_told(value)}" for name, value in found.items())
+    return f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__

@@ -1,0 +1,72 @@
+"""Faults of a table that pydantic found, told as one line each: what, rule, got, fix."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from skerry.errors import did_you_mean
+from skerry.tables import shown
+
+Fields = Mapping[str, Sequence[str]]
+"""The fields of every section, and under the empty name those outside of any."""
+
+_RULES = {
+    "greater_than_equal": "must be at least {ge:g}",
+    "greater_than": "must be above {gt:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "less_than": "must be below {lt:g}",
+    "finite_number": "must be a finite number",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "string_type": "must be text in quotes",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list",
+    "model_type": "must be a section",
+    "literal_error": "must be one of {expected}",
+    "too_short": "must not be empty",
+}
+
+
+def explain(error: ValidationError, fields: Fields, owner: str = "An experiment") -> list[str]:
+    """A line for each fault; `fields` are what could have been meant by an unknown one."""
+    return [_line(fault, fields, owner) for fault in error.errors(include_url=False)]
+
+
+def faulty_paths(error: ValidationError) -> set[str]:
+    return {_path(fault["loc"]) for fault in error.errors()}
+
+
+def any_inside(fields: Iterable[str], faulty: Iterable[str]) -> bool:
+    """Whether any of the fields is faulty, or lies in a section that is."""
+    return any(f"{field}.".startswith(f"{path}.") for field in fields for path in faulty)
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    """What the user typed: the section and the field, not the place in a list."""
+    return ".".join(str(part) for part in loc[:2] if isinstance(part, str))
+
+
+def _line(fault: ErrorDetails, fields: Fields, owner: str) -> str:
+    path, context = _path(fault["loc"]), fault.get("ctx", {})
+    if fault["type"] == "extra_forbidden":
+        return _unknown_field(path, fields, owner)
+    if fault["type"] == "value_error":
+        return str(context["error"])
+    rule = _RULES.get(fault["type"], fault["msg"]).format(**context)
+    return f"{path} {rule} (got {shown(fault['input'])})."
+
+
+def _unknown_field(path: str, fields: Fields, owner: str) -> str:
+    if path == "sweep":
+        return "[sweep] makes this a sweep of many runs. Run it with: skerry sweep FILE"
+    section, _, field = path.rpartition(".")
+    known = fields.get(section, [])
+    homes = [f"{home}.{field}".strip(".") for home, names in fields.items() if field in names]
+    hint = f"; did you mean '{homes[0]}'?" if homes else did_you_mean(field, known)
+    where = f"[{section}]" if section else owner
+    return f"unknown field '{path}'{hint} {where} takes: {', '.join(known)}."

@@ -1,0 +1,876 @@
+"""Broken inputs: a row is an id, the input, and the line (or a long part of it) that a user reads.
+
+A row with several lines has several faults, all told at once. `test_bad_input.py` holds the laws.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+SMALL = ("rounds=2", "network.devices=10", "server.sampled=3")
+Content = str | bytes | dict[str, Any] | Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Row:
+    id: str
+    arguments: tuple[str, ...]
+    told: tuple[str, ...]
+    files: dict[str, Content] = field(default_factory=dict)
+
+
+def run(id: str, arguments: list[str], *told: str, **files: Content) -> Row:
+    return Row(id, ("run", *settings(*SMALL), *arguments), told, files)
+
+
+def toml(id: str, content: str | bytes, *told: str) -> Row:
+    return Row(id, ("run", "mine.toml"), told, {"mine.toml": content})
+
+
+def sets(id: str, given: str, *told: str) -> Row:
+    return run(id, settings(*given.split()), *told)
+
+
+def settings(*given: str) -> list[str]:
+    return [word for setting in given for word in ("--set", setting)]
+
+
+def graph(id: str, content: Content, *told: str, file: str = "g.edgelist", also: str = "") -> Row:
+    given = ["rounds=2", "server.sampled=1", f"network.topology={file}", *also.split()]
+    return Row(id, ("run", *settings(*given)), told, {file: content})
+
+
+X = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+Y = np.arange(60) % 3
+GOOD = {"x_train": X, "y_train": Y, "x_test": X[:20], "y_test": Y[:20]}
+
+
+def npz(id: str, content: Content, *told: str) -> Row:
+    given = settings(*SMALL, "data.dataset=npz", "data.path=d.npz")
+    return Row(id, ("run", *given), told, {"d.npz": content})
+
+
+def plugin(setting: str, *told: str) -> Row:
+    """A plug-in from bad_plugins.py; a star in what is told stands for its name."""
+    where, _, name = setting.partition("=")
+    reference = f"bad_plugins:{name}"
+    lines = [line.replace("*", f"'{reference}'") for line in told]
+    return sets(f"{where}-{name}", f"{where}={reference}", *lines)
+
+
+def _cut(path: Path, arrays: dict[str, Any]) -> None:
+    np.savez(path, **arrays)
+    path.write_bytes(path.read_bytes()[:500])
+
+
+def _foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE theirs (a)")
+
+
+EXPERIMENT_FILES = [
+    toml(
+        "not toml",
+        "rounds = = 3",
+        "mine.toml is not valid TOML: Invalid value (at line 1, column 10).",
+    ),
+    toml(
+        "unclosed section",
+        "[network\n",
+        "mine.toml is not valid TOML: Expected ']' at the end of a table declaration (at "
+        "line 1, column 9).",
+    ),
+    toml(
+        "field twice",
+        "rounds = 1\nrounds = 2",
+        "mine.toml is not valid TOML: Cannot overwrite a value (at end of document).",
+    ),
+    toml(
+        "not utf-8", b'name = "\xff"', "mine.toml is not UTF-8 text (at byte 8). Save it as UTF-8."
+    ),
+    toml("utf-16", "rounds = 3".encode("utf-16"), "mine.toml is not UTF-8 text (at byte 0)."),
+    Row(
+        "no such file", ("run", "a/b.toml"), ("no file a/b.toml. Make one: skerry new > a/b.toml",)
+    ),
+    Row(
+        "a folder",
+        ("run", "d"),
+        ("cannot read d (Is a directory). Give an experiment file (TOML).",),
+        {"d/x": ""},
+    ),
+    toml("text for a number", 'rounds = "many"', 'rounds must be a whole number (got "many").'),
+    toml("part of a round", "rounds = 2.5", "rounds must be a whole number (got 2.5)."),
+    toml("true for a number", "rounds = true", "rounds must be a whole number (got true)."),
+    toml("number for text", "name = 3", "name must be text in quotes (got 3)."),
+    toml(
+        "date for a number",
+        "rounds = 2024-01-01",
+        'rounds must be a whole number (got "2024-01-01").',
+    ),
+    toml("no rounds", "rounds = 0", "rounds must be at least 1 (got 0)."),
+    toml("negative seed", "seed = -1", "seed must be at least 0 (got -1)."),
+    toml(
+        "nan", "[training]\nstepsize = nan", "training.stepsize must be a finite number (got NaN)."
+    ),
+    toml("zero", "[training]\nstepsize = 0", "training.stepsize must be above 0 (got 0)."),
+    toml("above 1", "[server]\nbeta = 1.5", "server.beta must be at most 1 (got 1.5)."),
+    toml("not below 1", "[server]\nmomentum = 1", "server.momentum must be below 1 (got 1)."),
+    toml(
+        "maybe",
+        '[network]\ndynamic = "maybe"',
+        'network.dynamic must be true or false (got "maybe").',
+    ),
+    toml(
+        "one of two",
+        '[data]\nscaling = "none"',
+        "data.scaling must be one of 'standard' or 'unit' (got \"none\").",
+    ),
+    toml("section as a value", "network = 3", "network must be a section (got 3)."),
+    toml(
+        "section twice",
+        "[[network]]\ndevices = 3",
+        'network must be a section (got [{"devices": 3}]).',
+    ),
+    toml("value as a section", "[rounds]\na = 3", 'rounds must be a whole number (got {"a": 3}).'),
+    toml(
+        "list item",
+        "[network]\ncomponents = [50, 0]",
+        "network.components must be a whole number of at least 1, or a list of such sizes "
+        "(got [50, 0]).",
+    ),
+    toml(
+        "empty list", "[evaluate]\nmeasures = []", "evaluate.measures must not be empty (got [])."
+    ),
+    toml(
+        "unknown field",
+        "[server]\nsampeld = 3",
+        "unknown field 'server.sampeld'; did you mean 'sampled'? [server] takes: primitive, "
+        "beta, sampled, period, offset, optimizer, momentum.",
+    ),
+    toml(
+        "unknown section",
+        "[netwrok]\ndevices = 3",
+        "unknown field 'netwrok'; did you mean 'network'? An experiment takes: name, seed, "
+        "rounds, network, data, model, training, server, evaluate.",
+    ),
+    toml(
+        "field of another section",
+        "[network]\nsampled = 3",
+        "unknown field 'network.sampled'; did you mean 'server.sampled'? [network] takes: "
+        "devices, components, topology, degree, edge_prob, rewire_prob, dynamic, "
+        "link_failure, mixing.",
+    ),
+    toml(
+        "field outside its section",
+        "devices = 3",
+        "unknown field 'devices'; did you mean 'network.devices'? An experiment takes: name, "
+        "seed, rounds, network, data, model, training, server, evaluate.",
+    ),
+    toml(
+        "unknown field of a section with options",
+        '[data]\ninterr = "iid"',
+        "unknown field 'data.interr'; did you mean 'inter'? [data] takes: dataset, path, "
+        "inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset 'digits' "
+        "adds none.",
+    ),
+    toml(
+        "unknown option",
+        '[data]\ndataset = "synthetic"\nsampels = 3',
+        "unknown field 'data.sampels'; did you mean 'samples'? [data] takes: dataset, path, "
+        "inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset 'synthetic' "
+        "adds: samples, test_samples, features, classes, difficulty, data_seed.",
+    ),
+    toml(
+        "unknown topology",
+        '[network]\ntopology = "rign"',
+        "unknown topology 'rign'; did you mean 'ring'? Available: barabasi_albert, complete, "
+        "erdos_renyi, grid, path, regular, ring, star, torus, watts_strogatz.",
+    ),
+    toml(
+        "unknown mixing",
+        '[network]\nmixing = "metro"',
+        "unknown mixing 'metro'; did you mean 'metropolis'? Available: laplacian, lazy, "
+        "max_degree, metropolis.",
+    ),
+    toml(
+        "unknown data set",
+        '[data]\ndataset = "minst"',
+        "unknown dataset 'minst'; did you mean 'mnist'? Available: cifar10, cifar100, "
+        "digits, fashion_mnist, mnist, npz, synthetic.",
+    ),
+    toml(
+        "unknown split",
+        '[data]\ninter = "noniid"',
+        "unknown inter partition 'noniid'; did you mean 'non_iid'? Available: dirichlet, "
+        "iid, non_iid.",
+    ),
+    toml(
+        "unknown schedule",
+        '[training]\nschedule = "cos"',
+        "unknown schedule 'cos'; did you mean 'cosine'? Available: constant, cosine, "
+        "inverse_sqrt, step.",
+    ),
+    toml(
+        "unknown primitive",
+        '[server]\nprimitive = "S3S"',
+        "unknown primitive 'S3S'; did you mean 's2s'? Available: blend, none, s2a, s2s.",
+    ),
+    toml(
+        "unknown optimizer",
+        '[server]\noptimizer = "sgd"',
+        "unknown server optimizer 'sgd'. Available: fedavg, fedavgm.",
+    ),
+    toml(
+        "unknown measures",
+        '[evaluate]\nmeasures = ["bais", "train_los"]',
+        "unknown measure 'bais'; did you mean 'bias'? Available: average, average_accuracy,",
+        "unknown measure 'train_los'; did you mean 'train_loss'? Available: average,",
+    ),
+    toml(
+        "more sampled than there are",
+        "[server]\nsampled = 120",
+        "server.sampled must be between 1 and network.devices (got 120 of 100 devices). Lower "
+        "server.sampled or raise network.devices.",
+    ),
+    toml(
+        "sizes do not add up",
+        "[network]\ncomponents = [50, 40]",
+        "network.components must add up to network.devices (got 90 of 100 devices). Change "
+        "the sizes or network.devices.",
+    ),
+    toml(
+        "more components than devices",
+        "[network]\ncomponents = 1_000_000_000_000",
+        "network.components must be at most network.devices (got 1000000000000 components "
+        "for 100 devices).",
+    ),
+    toml(
+        "degree too large",
+        '[network]\ntopology = "watts_strogatz"\ndegree = 50',
+        "network.degree must be below the size of every component (got 50 with a component of 50).",
+    ),
+    toml(
+        "degree odd",
+        '[network]\ntopology = "regular"\ncomponents = 4\ndegree = 3',
+        "network.degree times a component's size must be even for a regular graph (got 3 x 25).",
+    ),
+    toml(
+        "never connected",
+        '[network]\ntopology = "erdos_renyi"\nedge_prob = 0.001',
+        "a component must be connected, but 200 draws of erdos_renyi with network.edge_prob "
+        "= 0.001 on 50 devices were not.",
+    ),
+    toml(
+        "npz without a path",
+        '[data]\ndataset = "npz"',
+        'data.path must name a .npz file when data.dataset = "npz".',
+    ),
+    toml(
+        "faults of all sorts",
+        "rounds = 0\nfoo = 1\n"
+        '[network]\ntopology = "rign"\ndevices = 10\n'
+        "[server]\nsampled = 20\n"
+        '[model]\nname = "mlp"\nhiden = 3',
+        "rounds must be at least 1 (got 0).",
+        "unknown topology 'rign'; did you mean 'ring'?",
+        "unknown field 'foo'. An experiment takes: name, seed, rounds, network, data, model, "
+        "training, server, evaluate.",
+        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name; model "
+        "'mlp' adds: hidden.",
+        "server.sampled must be between 1 and network.devices (got 20 of 10 devices).",
+    ),
+    toml(
+        "no second fault where the first is the cause",
+        '[network]\ndevices = 0\n[data]\ndataset = "syntetic"\nsamples = 100\n',
+        "network.devices must be at least 1 (got 0).",
+        "unknown dataset 'syntetic'; did you mean 'synthetic'?",
+    ),
+]
+
+COMMAND_LINE = [
+    run(
+        "setting without a value",
+        ["--set", "rounds"],
+        "a setting reads section.field=value (got 'rounds').",
+    ),
+    run(
+        "setting without a field",
+        ["--set", "=3"],
+        "a setting reads section.field=value (got '=3'). Example: --set server.period=10",
+    ),
+    run(
+        "setting with a dot",
+        ["--set", ".rounds=3"],
+        "a setting reads section.field=value (got '.rounds=3').",
+    ),
+    run(
+        "setting too deep",
+        ["--set", "a.b.c=3"],
+        "a setting reads section.field=value (got 'a.b.c=3').",
+    ),
+    run(
+        "setting inside a value",
+        ["--set", "rounds.x=3"],
+        "cannot set rounds.x: rounds is 2, no section.",
+    ),
+    sets("setting out of range", "rounds=-1", "rounds must be at least 1 (got -1)."),
+    run(
+        "setting of two lines",
+        ["--set", "rounds=3\nseed=4"],
+        'rounds must be a whole number (got "3\\nseed=4").',
+    ),
+    sets("setting a bare word", "rounds=abc", 'rounds must be a whole number (got "abc").'),
+    run(
+        "several settings",
+        settings("seed=-1", "server.sampled=50", "rounds"),
+        "a setting reads section.field=value (got 'rounds'). Example: --set server.period=10",
+        "seed must be at least 0 (got -1).",
+        "server.sampled must be between 1 and network.devices (got 50 of 10 devices).",
+    ),
+    run(
+        "comparison unknown",
+        ["--compare", "s2s,s3s"],
+        "unknown primitive 's3s'; did you mean 's2s'? Available: blend, none, s2a, s2s.",
+    ),
+    run(
+        "every comparison wrong",
+        ["--compare", "s2b,s2s:0.5,blend:2,blend:x,nope:f"],
+        "unknown primitive 's2b'; did you mean 's2s'? Available: blend, none, s2a, s2s.",
+        "only blend takes a beta (got 's2s:0.5'). Example: blend:0.25",
+        "server.beta must be at most 1 (got 2).",
+        'server.beta must be a number (got "x").',
+        "primitive 'nope:f' cannot be imported (ModuleNotFoundError: No module named 'nope').",
+    ),
+    run(
+        "device unknown",
+        ["--device", "gpu"],
+        "unknown device 'gpu'; did you mean 'cpu'? Available: auto, cpu, cuda",
+    ),
+    run(
+        "device of torch",
+        ["--device", "meta"],
+        "unknown device 'meta'. Available: auto, cpu, cuda",
+    ),
+    run(
+        "device not here",
+        ["--device", "cuda:99"],
+        "no device 'cuda:99': ",
+    ),
+    Row(
+        "fetch unknown",
+        ("data", "fetch", "minst"),
+        (
+            "unknown published data set 'minst'; did you mean 'mnist'? Available: cifar10, "
+            "cifar100, fashion_mnist, mnist.",
+        ),
+    ),
+    Row(
+        "fetch from nowhere",
+        ("data", "fetch", "mnist", "--path", "nope"),
+        (
+            "data.path does not exist: nope. Give the folder or archive of mnist, or leave "
+            "data.path empty to fetch it.",
+        ),
+    ),
+]
+
+GRAPHS = [
+    run(
+        "no such graph",
+        settings("network.topology=g.csv"),
+        "no graph file g.csv. Check network.topology.",
+    ),
+    graph("empty", "# nothing\n", "g.edgelist holds no devices. Write one link per line: 'a b'."),
+    graph(
+        "half a link",
+        "a b\nb c\n\nlonely\n",
+        "line 4 of g.edgelist must name two devices (got 'lonely'). Write one link per line: "
+        "'a b'; 'a a' is a device without links.",
+    ),
+    graph(
+        "half a row",
+        "source,target\na,b\n,c\n",
+        "line 3 of g.csv must name two devices (got ',c').",
+        file="g.csv",
+    ),
+    graph(
+        "not text",
+        b"a b\n\xff\xfe c\n",
+        "cannot read g.txt as text ('utf-8' codec can't decode byte 0xff in position 4: "
+        "invalid start byte).",
+        file="g.txt",
+    ),
+    graph(
+        "directed",
+        lambda path: nx.write_graphml(nx.DiGraph([(1, 2)]), path),
+        'g.graphml is directed (edgedefault="directed"), but a link carries models both '
+        "ways. Save graph.to_undirected().",
+        file="g.graphml",
+    ),
+    graph(
+        "not xml",
+        "<graphml><nope",
+        "g.graphml is not GraphML (ParseError: unclosed token: line 1, column 9).",
+        file="g.graphml",
+    ),
+    graph(
+        "not a graph",
+        "<graphml/>",
+        "g.graphml is not GraphML (NetworkXError: file not successfully read as graphml).",
+        file="g.graphml",
+    ),
+    graph(
+        "fresh every round",
+        "a b\n",
+        "network.dynamic = true needs a topology to draw from (got the graph file "
+        "g.edgelist). Set network.dynamic = false; network.link_failure makes a given graph "
+        "vary.",
+        also="network.dynamic=true",
+    ),
+    graph(
+        "other sizes",
+        "a b\nb c\n",
+        "network.devices must match the graph (got 5, the graph has 3). Leave network.devices out.",
+        "network.components must match the graph (got 2, the graph has 1 of sizes [3]). "
+        "Leave network.components out.",
+        also="network.devices=5 network.components=2",
+    ),
+    graph(
+        "more sampled than the file has",
+        "a b\nb c\n",
+        "server.sampled must be between 1 and the number of devices (got 5 of 3 devices). "
+        "Lower server.sampled.",
+        also="data.inter=iid server.sampled=5",
+    ),
+    graph(
+        "more components than classes in the file",
+        "\n".join(f"{i} {i}" for i in range(11)),
+        '(got 11 components for 10 classes). Use data.inter = "dirichlet" or fewer components.',
+    ),
+]
+
+DATA_FILES = [
+    sets(
+        "no such npz",
+        "data.dataset=npz data.path=d.npz",
+        "data.path does not exist: d.npz. Name a .npz file.",
+    ),
+    npz(
+        "text",
+        "hello",
+        "d.npz cannot be read: it is no .npz file, or cut off. Write it with "
+        "np.savez(path, x_train=..., y_train=..., x_test=..., y_test=...), without objects.",
+    ),
+    npz(
+        "npy",
+        lambda path: np.save(path.open("wb"), X),
+        "d.npz cannot be read: it is no .npz file, or cut off.",
+    ),
+    npz(
+        "cut off",
+        lambda path: _cut(path, GOOD),
+        "d.npz cannot be read: it is no .npz file, or cut off.",
+    ),
+    npz(
+        "objects",
+        GOOD | {"x_train": np.array([[1], [2, 3]], dtype=object)},
+        "d.npz cannot be read (ValueError: Object arrays cannot be loaded when "
+        "allow_pickle=False).",
+    ),
+    npz(
+        "other names",
+        {"a": X},
+        "d.npz must hold x_train, y_train, x_test, y_test, or x and y (got a).",
+    ),
+    npz(
+        "lengths",
+        GOOD | {"y_train": Y[:9]},
+        "d.npz: x_train and y_train must have the same length (got 60 and 9).",
+    ),
+    npz(
+        "nan",
+        GOOD | {"x_train": np.where(X > 2, np.nan, X)},
+        "d.npz: x_train must be finite in float32 (got 6 values that are not).",
+    ),
+    npz(
+        "text inputs",
+        GOOD | {"x_train": X.astype(str)},
+        "d.npz: x_train must hold real numbers (got dtype <U32).",
+    ),
+    npz(
+        "float labels",
+        GOOD | {"y_train": Y + 0.5},
+        "d.npz: y_train must hold whole numbers (got dtype float64). Convert: y_train.astype(int)",
+    ),
+    npz(
+        "negative labels",
+        GOOD | {"y_train": Y - 1},
+        "d.npz: y_train must hold every label from 0 to classes - 1 (got 3 labels from -1 to 1).",
+    ),
+    npz(
+        "labels with gaps",
+        GOOD | {"y_train": Y * 2},
+        "d.npz: y_train must hold every label from 0 to classes - 1 (got 3 labels from 0 to "
+        "4). Renumber: np.unique(labels, return_inverse=True)[1]",
+    ),
+    npz(
+        "labels only in the test",
+        GOOD | {"y_test": Y[:20] + 3},
+        "d.npz: y_test must hold labels 0 to 2 (got 5).",
+    ),
+    npz(
+        "one class",
+        GOOD | {"y_train": Y * 0, "y_test": Y[:20] * 0},
+        "d.npz: a data set needs at least 2 classes (got 1).",
+    ),
+    npz(
+        "other shape in the test",
+        GOOD | {"x_test": X[:20, :4]},
+        "d.npz: x_train and x_test must be alike (got float32 samples of (5,) and float32 "
+        "samples of (4,)).",
+    ),
+    npz(
+        "no test",
+        GOOD | {"x_test": X[:0], "y_test": Y[:0]},
+        "d.npz: x_test must not be empty (got shape (0, 5)).",
+    ),
+    npz(
+        "channels first",
+        GOOD | {"x_train": np.zeros((60, 3, 8, 8)), "x_test": np.zeros((20, 3, 8, 8))},
+        "d.npz: images must be N,H,W,C (got shape (60, 3, 8, 8)). Move the channels last: "
+        "np.moveaxis(x, 1, -1)",
+    ),
+    run(
+        "not a published set",
+        settings("data.dataset=mnist", "data.path=folder"),
+        "folder does not hold mnist. It must hold train-images-idx3-ubyte, "
+        "train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte.",
+        **{"folder/readme": "hello"},
+    ),
+    run(
+        "not an archive",
+        settings("data.dataset=mnist", "data.path=mnist.tar"),
+        "mnist.tar cannot be read: it is truncated or damaged (ReadError: file could not be opened",
+        **{"mnist.tar": "hello"},
+    ),
+    sets(
+        "option of a data set",
+        "data.dataset=synthetic data.difficulty=-1",
+        "data.difficulty must be a number of at least 0 (got -1).",
+    ),
+    sets(
+        "too much data",
+        "data.dataset=synthetic data.samples=1_000_000_000_000_000",
+        "out of memory (MemoryError: Unable to allocate 7.11 PiB for an array with shape "
+        "(1000000000000000,) and data type int64).",
+    ),
+]
+
+PARTITIONS = [
+    sets(
+        "more components than classes",
+        "network.components=11 network.devices=11",
+        'data.inter = "non_iid" gives every component classes of its own (got 11 components '
+        "for 10 classes).",
+    ),
+    sets(
+        "more devices than samples",
+        "network.devices=1_000_000_000",
+        "1437 training samples are too few for 1000000000 devices with at least 1 each. "
+        "Lower network.devices or data.min_samples.",
+    ),
+    sets(
+        "too many samples each",
+        "data.min_samples=1000",
+        "1437 training samples are too few for 10 devices with at least 1000 each. Lower "
+        "network.devices or data.min_samples.",
+    ),
+    sets(
+        "too many samples in one component",
+        "data.min_samples=140 network.components=[8,2]",
+        "component 0 has 1011 training samples for 8 devices with at least 140 each. Lower "
+        "data.min_samples, or use another data.inter.",
+    ),
+]
+
+MODELS = [
+    sets(
+        "unknown model",
+        "model.name=mpl",
+        "unknown model 'mpl'; did you mean 'mlp'? Available: cnn_cifar10, cnn_cifar100, "
+        "linear, mlp, quadratic.",
+    ),
+    sets(
+        "misspelt option",
+        "model.name=mlp model.hiden=3",
+        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name; model "
+        "'mlp' adds: hidden.",
+    ),
+    sets(
+        "option of another model",
+        "model.hidden=3",
+        "unknown field 'model.hidden'. [model] takes: name; model 'linear' adds none.",
+    ),
+    sets(
+        "no width",
+        "model.name=mlp model.hidden=0",
+        "model.hidden must be a width of at least 1 or a list of them (got 0).",
+    ),
+    sets(
+        "no number",
+        "model.name=mlp model.hidden=1.5",
+        "model.hidden must be a width of at least 1 or a list of them (got 1.5).",
+    ),
+    sets(
+        "curvature",
+        "model.name=quadratic model.curvature=x",
+        "model.curvature must be a number above 0 and model.conditioning one of at least 1 "
+        "(got 'x' and 1.0).",
+    ),
+    sets(
+        "small images",
+        "model.name=cnn_cifar10",
+        "model 'cnn_cifar10' needs square images of at least 16 x 16 (got inputs of shape "
+        "(1, 8, 8)).",
+    ),
+    sets("half a reference", "model.name=mine:", "model 'mine:' must read package.module:name."),
+    sets(
+        "no such module",
+        "model.name=nope.models:net",
+        "model 'nope.models:net' cannot be imported (ModuleNotFoundError: No module named 'nope'). "
+        "Check its name and that it is on PYTHONPATH.",
+    ),
+    sets(
+        "no such function",
+        "model.name=bad_plugins:frosen",
+        "model 'bad_plugins:frosen': module bad_plugins has no 'frosen'; did you mean 'frozen'?",
+    ),
+    run(
+        "module with an error",
+        settings("model.name=broken:net"),
+        "model 'broken:net' cannot be imported (SyntaxError: invalid syntax (broken.py, line 1)).",
+        **{"broken.py": "def net(:"},
+    ),
+    run(
+        "module that needs another",
+        settings("model.name=needy:net"),
+        "model 'needy:net' cannot be imported (ModuleNotFoundError: No module named "
+        "'not_installed'). Correct the module.",
+        **{"needy.py": "import not_installed"},
+    ),
+    plugin("model.name=NUMBER", "model * must be a function (got int)."),
+    plugin(
+        "model.name=nothing",
+        "model * must give an nn.Module or a learner (got NoneType). Return the module from "
+        "the factory.",
+    ),
+    plugin(
+        "model.name=raises",
+        "model * failed (ValueError: boom and a second line). Correct the function; skerry "
+        "--debug shows where it fails.",
+    ),
+    plugin("model.name=wide", "model * needs the option 'width'. Set model.width."),
+    plugin(
+        "model.name=batch_norm",
+        "layer '1' (BatchNorm1d) keeps batch statistics, which devices "
+        "cannot average or mix as parameters. Use torch.nn.GroupNorm instead.",
+    ),
+    plugin(
+        "model.name=eleven_scores",
+        "the model must give one score per class, shape (2, 10) for "
+        "two samples (got (2, 11)). Change its last layer.",
+    ),
+    plugin(
+        "model.name=GivesTuple",
+        "the model must give one score per class, shape (2, 10) for two samples (got tuple).",
+    ),
+    plugin(
+        "model.name=wrong_input",
+        "the model fails on inputs of shape (1, 8, 8) (RuntimeError: mat1 and mat2 shapes",
+    ),
+    plugin("model.name=frozen", "the model has no trainable parameters. Leave requires_grad on."),
+    plugin(
+        "model.name=Branches", "model * cannot be trained for all devices at once (RuntimeError:"
+    ),
+    plugin(
+        "model.name=FunctionalDropout",
+        "and functional dropout (nn.Dropout is fine), and give the same shape when training.",
+    ),
+    plugin(
+        "model.name=FewerWhenTraining",
+        "model * cannot be trained for all devices at once (",
+    ),
+]
+
+PLUGINS = [
+    plugin("network.topology=NUMBER", "topology * must be a function (got int)."),
+    plugin("network.topology=raises", "topology * failed (ValueError: boom and a second line)."),
+    plugin(
+        "network.topology=nothing",
+        "topology *: a graph must be a networkx.Graph or a scipy sparse adjacency matrix "
+        "(got NoneType).",
+    ),
+    plugin(
+        "network.topology=one_node_more",
+        "topology * must give a graph of the 5 devices asked "
+        "for (got 6 nodes). Use its first argument as the number of nodes.",
+    ),
+    plugin(
+        "network.topology=directed",
+        "topology *: a graph must be undirected, because a link carries models both ways "
+        "(got a DiGraph).",
+    ),
+    plugin(
+        "network.topology=in_pieces",
+        "topology * must give a connected graph, because a component is connected by "
+        "definition (got several pieces).",
+    ),
+    plugin(
+        "network.mixing=nothing",
+        "mixing *: W must be a matrix of numbers (got None). Build W with "
+        "skerry.network.mixing.metropolis(graph).",
+    ),
+    plugin(
+        "network.mixing=heavy_weights",
+        "mixing *: row 0 of W sums to 5, not 1. Build W with "
+        "skerry.network.mixing.metropolis(graph).",
+    ),
+    plugin(
+        "network.mixing=weights_off_the_links",
+        "mixing *: W[0, 2] is 0.2, but the graph has no such link; weights are zero off the links.",
+    ),
+    plugin(
+        "data.dataset=nothing",
+        "dataset * must return a Dataset or (x_train, y_train, x_test, y_test) (got NoneType).",
+    ),
+    plugin("data.dataset=three_arrays", "(x_train, y_train, x_test, y_test) (got tuple)."),
+    plugin("data.dataset=no_arrays", "dataset *: y_train must have one dimension (got shape ())."),
+    plugin(
+        "data.dataset=not_finite",
+        "dataset *: x_train must be finite in float32 (got 300 values that are not).",
+    ),
+    plugin(
+        "data.dataset=raises",
+        "dataset * failed (ValueError: boom and a second line). Correct the function; skerry "
+        "--debug shows where it fails.",
+    ),
+    plugin("data.dataset=sized", "dataset * needs the option 'size'. Set data.size."),
+    plugin("data.inter=nothing", "inter partition * must give 2 arrays of sample indices."),
+    plugin(
+        "data.inter=one_share", "inter partition * must give 2 arrays of sample indices (got 1)."
+    ),
+    plugin(
+        "data.inter=every_sample_twice",
+        "inter partition * must deal every one of its 1437 sample indices exactly once.",
+    ),
+    plugin("data.intra=raises", "intra partition * failed (ValueError: boom and a second line)."),
+    plugin(
+        "data.intra=one_sample_lost",
+        "intra partition * must deal every one of its 720 sample indices exactly once.",
+    ),
+    plugin(
+        "training.sampling=nothing",
+        "sampling * failed (AttributeError: 'NoneType' object has no attribute 'indices').",
+    ),
+    plugin(
+        "training.sampling=Foreign",
+        "sampling *: indices(t, step, steps) must give training "
+        "indices 0 to 1436 as an int64 array of shape (10, 128), a row per device (got int64 of "
+        "shape (10, 128) from 1000000 to 1000000).",
+    ),
+    plugin("training.sampling=Halves", "(got float64 of shape (10, 128) from 0.5 to 0.5)."),
+    plugin("training.sampling=Small", "(got int64 of shape (3, 2) from 0 to 0)."),
+    plugin(
+        "training.schedule=nothing",
+        "schedule * must give the factor on the stepsize, a number "
+        "of at least 0 (got None in round 0).",
+    ),
+    plugin("training.schedule=negative", "a number of at least 0 (got -1 in round 0)."),
+    plugin("training.schedule=text", "a number of at least 0 (got 'slower' in round 0)."),
+    plugin("training.schedule=raises", "schedule * failed (ValueError: boom and a second line)."),
+    plugin(
+        "server.primitive=forgets_to_count",
+        "primitive * must return how many devices received the average, 0 to 4 (got None).",
+    ),
+    plugin("server.primitive=counts_too_many", "received the average, 0 to 4 (got 5)."),
+    plugin(
+        "server.primitive=too_narrow",
+        "primitive * failed (RuntimeError: shape mismatch",
+    ),
+    plugin(
+        "server.optimizer=NUMBER",
+        "server optimizer * must have the methods start and deliver (got int).",
+    ),
+    plugin(
+        "server.optimizer=DeliversNothing",
+        "server optimizer *: deliver must give a tensor of "
+        "the average's shape, [lanes, parameters] (got NoneType).",
+    ),
+    plugin("server.optimizer=DeliversLess", "[lanes, parameters] (got shape (1, 3))."),
+    plugin(
+        "server.optimizer=RemembersNothing",
+        "server optimizer *: start must give a dict of tensors of the shape it gets, [lanes, "
+        "parameters], or an empty one (got NoneType).",
+    ),
+    plugin("server.optimizer=RemembersLess", "or an empty one (got v: shape (1, 2))."),
+]
+
+
+STORES = [
+    run(
+        "store of garbage",
+        [],
+        "cannot use the store out/skerry.sqlite: it is no SQLite file. Give another folder, "
+        "or move the file away.",
+        **{"out/skerry.sqlite": b"garbage" * 999},
+    ),
+    run(
+        "store of another program",
+        [],
+        "out/skerry.sqlite was made by another program, not by skerry. Choose another folder.",
+        **{"out/skerry.sqlite": _foreign},
+    ),
+    run(
+        "file in the way",
+        [],
+        "cannot make the folder out (File exists). Choose another folder.",
+        out="mine",
+    ),
+    Row(
+        "show what is no store",
+        ("show", "mine.toml"),
+        (
+            "cannot use the store mine.toml: it is no SQLite file. Give another folder, or move "
+            "the file away.",
+        ),
+        {"mine.toml": "rounds = 3"},
+    ),
+    Row(
+        "show nothing",
+        ("show", "nope"),
+        ("no store at nope. Give a folder that holds a skerry.sqlite.",),
+    ),
+    Row(
+        "show an empty folder",
+        ("show", "d"),
+        ("no store at d/skerry.sqlite. Give a folder that holds a skerry.sqlite.",),
+        {"d/x": ""},
+    ),
+]
+
+ROWS = [
+    *EXPERIMENT_FILES,
+    *COMMAND_LINE,
+    *GRAPHS,
+    *DATA_FILES,
+    *PARTITIONS,
+    *MODELS,
+    *PLUGINS,
+    *STORES,
+]

@@ -1,0 +1,450 @@
+"""The experiment: what is written can be read, and what is the same has the same key."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skerry import registry
+from skerry.errors import ExperimentError, SkerryError
+from skerry.experiment import MEASURES, Data, Experiment, Model, Network, Section, Server
+
+SECTIONS = {
+    name: field.annotation
+    for name, field in Experiment.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+}
+FIELDS = [
+    *(name for name in Experiment.model_fields if name not in SECTIONS),
+    *(f"{name}.{field}" for name, kind in SECTIONS.items() for field in kind.model_fields),
+]
+
+
+def experiment(*settings: str) -> Experiment:
+    return Experiment.parse({}, settings)
+
+
+# Random valid experiments
+
+
+def tables(**fields: st.SearchStrategy) -> st.SearchStrategy:
+    """A table with some of these fields."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def names(kind: str, *without: str) -> st.SearchStrategy:
+    return st.sampled_from([name for name in registry.KINDS[kind] if name not in without])
+
+
+counts = st.integers(1, 50)
+shares = st.floats(0, 1, exclude_min=True, exclude_max=True)
+positive = st.floats(1e-300, 1e300)
+
+experiments = st.fixed_dictionaries(
+    {
+        "network": tables(
+            devices=st.integers(20, 10**6),
+            components=st.integers(1, 3) | st.just([100]),
+            topology=names("topology"),
+            degree=st.sampled_from([2, 4]),
+            edge_prob=shares,
+            rewire_prob=shares,
+            dynamic=st.booleans(),
+            link_failure=shares,
+            mixing=names("mixing"),
+        ).map(lambda network: network | {"devices": 100} if _is_list(network) else network),
+        "data": tables(
+            dataset=names("dataset"),
+            inter=names("inter partition"),
+            intra=names("intra partition"),
+            alpha=positive,
+            inter_alpha=positive,
+            shards=counts,
+            min_samples=counts,
+            scaling=st.sampled_from(["standard", "unit"]),
+        ).flatmap(lambda data: st.text(min_size=1).map(lambda path: data | {"path": path})),
+        "server": tables(
+            primitive=names("primitive"),
+            beta=shares,
+            sampled=st.integers(1, 20),
+            period=counts,
+            offset=st.integers(0, 9),
+            optimizer=names("server optimizer"),
+            momentum=shares,
+        ),
+        "model": st.just({"name": "mlp"}) | st.builds(
+            lambda hidden: {"name": "mlp", "hidden": hidden}, counts | st.lists(counts)
+        ),
+    },
+    optional={
+        "name": st.text(),
+        "seed": st.integers(0, 2**80),
+        "rounds": counts,
+        "training": tables(
+            batch=counts,
+            stepsize=positive,
+            schedule=names("schedule"),
+            decay_every=counts,
+            decay_factor=shares,
+            local_steps=counts,
+            sampling=names("sampling"),
+        ),
+        "evaluate": tables(
+            every=counts, measures=st.lists(st.sampled_from([*MEASURES, "bias"]), min_size=1)
+        ),
+    },
+)  # fmt: skip
+
+
+def _is_list(network: dict) -> bool:
+    return isinstance(network.get("components"), list)
+
+
+@given(experiments, st.booleans())
+def test_what_is_written_as_toml_is_read_as_the_same_experiment(table, comments):
+    """Every field survives, whatever its value, with and without comments."""
+    ours = Experiment.parse(table)
+    theirs = Experiment.from_toml(ours.to_toml(comments))
+    assert theirs == ours
+    assert theirs.key() == ours.key()
+    assert theirs.world_key() == ours.world_key()
+
+
+@given(experiments)
+def test_what_is_written_as_json_is_read_as_the_same_experiment(table):
+    ours = Experiment.parse(table)
+    assert Experiment.parse(json.loads(ours.model_dump_json())) == ours
+
+
+def test_options_of_any_shape_survive():
+    """A user's own function may take nested tables, under keys that need quotes."""
+    options = {"layers": [{"width": 3, "a key": "é\x7f\n"}], "rate": 1e-07, "on": True}
+    ours = Experiment(model=Model(name="good_plugins:anything", **options))
+    assert Experiment.from_toml(ours.to_toml()).model.options == options
+
+
+def test_what_a_graph_file_says_is_left_to_the_file():
+    """An experiment that leaves the sizes to a file leaves them open when it is written."""
+    ours = experiment("network.topology=islands.csv")
+    assert "devices" not in tomllib.loads(ours.to_toml())["network"]
+    assert Experiment.from_toml(ours.to_toml()).network.model_fields_set.isdisjoint(
+        {"devices", "components"}
+    )
+    fixed = experiment("network.topology=islands.csv", "network.devices=7")
+    assert Experiment.from_toml(fixed.to_toml()).network.devices == 7
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_every_field_is_written_under_a_comment_that_explains_it(path):
+    section, _, name = path.rpartition(".")
+    field = (SECTIONS[section] if section else Experiment).model_fields[name]
+    assert field.description
+    lines = Experiment().to_toml(comments=True).splitlines()
+    start = lines.index(f"[{section}]") if section else 0
+    place = next(
+        number
+        for number, line in enumerate(lines)
+        if number >= start and line.startswith((f"{name} =", f"# {name} ="))
+    )
+    assert lines[place - 1] == f"# {field.description.splitlines()[-1].strip()}"
+
+
+# Identity
+
+# What makes a field play a part, a change of it, and where it plays none (None: it always does).
+PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
+    "seed": ([], "1", None),
+    "rounds": ([], "50", None),
+    "network.devices": ([], "90", None),
+    "network.components": ([], "4", None),
+    "network.topology": ([], "grid", None),
+    "network.degree": (["network.topology=regular"], "6", ["network.topology=ring"]),
+    "network.edge_prob": (["network.topology=erdos_renyi"], "0.5", ["network.topology=grid"]),
+    "network.rewire_prob": (["network.topology=watts_strogatz"], "0.5", ["network.topology=star"]),
+    "network.dynamic": ([], "true", None),
+    "network.link_failure": ([], "0.1", None),
+    "network.mixing": ([], "lazy", None),
+    "data.dataset": ([], "synthetic", None),
+    "data.path": (["data.dataset=npz", "data.path=a.npz"], "b.npz", ["data.dataset=digits"]),
+    "data.inter": ([], "iid", None),
+    "data.intra": ([], "shards", None),
+    "data.alpha": (["data.intra=dirichlet"], "7", ["data.inter=dirichlet", "data.inter_alpha=2"]),
+    "data.inter_alpha": (["data.inter=dirichlet"], "7", ["data.intra=dirichlet"]),
+    "data.shards": (["data.intra=shards"], "3", ["data.intra=dirichlet"]),
+    "data.min_samples": ([], "2", None),
+    "data.scaling": ([], "unit", None),
+    "model.name": ([], "mlp", None),
+    "training.batch": ([], "64", None),
+    "training.stepsize": ([], "0.5", None),
+    "training.schedule": ([], "cosine", None),
+    "training.decay_every": (["training.schedule=step"], "7", ["training.schedule=cosine"]),
+    "training.decay_factor": (["training.schedule=step"], "0.7", ["training.schedule=constant"]),
+    "training.local_steps": ([], "3", None),
+    "training.sampling": ([], "epochs", None),
+    "server.primitive": ([], "s2a", None),
+    "server.beta": (["server.primitive=blend"], "0.7", ["server.primitive=s2a"]),
+    "server.sampled": ([], "3", ["server.primitive=none"]),
+    "server.period": ([], "7", ["server.primitive=none"]),
+    "server.offset": ([], "2", ["server.primitive=none"]),
+    "server.optimizer": ([], "fedavgm", ["server.primitive=none"]),
+    "server.momentum": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
+    "evaluate.every": ([], "2", None),
+    "evaluate.measures": ([], "average", None),
+}
+# Lanes of one stack may differ in these.
+LANES = {
+    *(f"server.{name}" for name in Server.model_fields),
+    *(f"network.{name}" for name in Network.model_fields if name not in ("devices", "components")),
+    *(f"training.{name}" for name in ("stepsize", "schedule", "decay_every", "decay_factor")),
+}
+
+
+def test_the_table_of_parts_names_every_field():
+    assert set(PARTS) == set(FIELDS) - {"name"}
+
+
+@pytest.mark.parametrize("path", PARTS)
+def test_a_field_that_plays_a_part_changes_the_key(path):
+    """And the world's key exactly where lanes of one stack must share the field."""
+    because, value, _ = PARTS[path]
+    before, after = experiment(*because), experiment(*because, f"{path}={value}")
+    assert before != after
+    assert before.key() != after.key()
+    assert (before.world_key() == after.world_key()) == (path in LANES)
+
+
+@pytest.mark.parametrize("path", [path for path, parts in PARTS.items() if parts[2] is not None])
+def test_a_field_that_plays_no_part_does_not_change_the_key(path):
+    _, value, because = PARTS[path]
+    before, after = experiment(*because), experiment(*because, f"{path}={value}")
+    assert before != after
+    assert before.key() == after.key()
+    assert before.world_key() == after.world_key()
+
+
+@pytest.mark.parametrize("path", [path for path, parts in PARTS.items() if parts[2] is not None])
+def test_a_users_own_function_may_read_any_field(path):
+    """Behind a reference nothing is known to play no part."""
+    kinds = {
+        "network": ["network.topology=good_plugins:anything"],
+        "data": [
+            "data.dataset=good_plugins:anything",
+            "data.inter=good_plugins:anything",
+            "data.intra=good_plugins:anything",
+        ],
+        "training": ["training.schedule=good_plugins:anything"],
+        "server": [
+            "server.primitive=good_plugins:anything",
+            "server.optimizer=good_plugins:AnyOptimizer",
+        ],
+    }
+    because, value = kinds[path.split(".")[0]], PARTS[path][1]
+    if path == "server.optimizer":
+        because = because[:1]
+    before, after = experiment(*because), experiment(*because, f"{path}={value}")
+    assert before.key() != after.key()
+
+
+def test_the_label_does_not_change_the_key():
+    assert experiment("name=another").key() == Experiment().key()
+    assert experiment("name=another").world_key() == Experiment().world_key()
+
+
+def test_the_number_of_components_means_their_sizes():
+    """Two of 100 devices are 50 and 50."""
+    assert experiment("network.components=[50, 50]").key() == Experiment().key()
+    assert experiment("network.components=[40, 60]").key() != Experiment().key()
+
+
+def test_sizes_that_a_graph_file_says_anyway_do_not_change_the_key():
+    file = "network.topology=islands.csv"
+    assert experiment(file).key() == experiment(file, "network.devices=7").key()
+    assert experiment(file).world_key() == experiment(file, "network.components=3").world_key()
+
+
+def test_different_graph_files_are_different_worlds():
+    """They may have different components; those of a drawn topology are in the experiment."""
+    one, other = (experiment(f"network.topology={name}.csv") for name in "ab")
+    assert one.world_key() != other.world_key()
+
+
+def test_options_are_part_of_the_key():
+    base = ["model.name=mlp"]
+    assert experiment(*base, "model.hidden=3").key() != experiment(*base, "model.hidden=4").key()
+
+
+def test_materials_are_part_of_the_key():
+    """What lies outside the file decides the result as well."""
+    ours = Experiment()
+    assert len({ours.key(), ours.key({"graph": "a"}), ours.key({"graph": "b"})}) == 3
+    assert len({ours.world_key(), ours.world_key({"dataset": "a"})}) == 2
+
+
+def reversed_table(table: dict) -> dict:
+    return {
+        key: reversed_table(value) if isinstance(value, dict) else value
+        for key, value in reversed(table.items())
+    }
+
+
+def test_the_order_of_fields_does_not_change_the_key():
+    table = tomllib.loads(Experiment().to_toml())
+    assert list(reversed_table(table)) != list(table)
+    assert Experiment.parse(reversed_table(table)).key() == Experiment().key()
+
+
+def test_a_fresh_process_finds_the_same_keys():
+    """Nothing of this process, such as its hash seed, is in a key."""
+    code = (
+        "import sys; from skerry.experiment import Experiment; "
+        "e = Experiment.from_toml(sys.stdin.read()); print(e.key(), e.world_key())"
+    )
+    ours = experiment("seed=3", "network.components=[30, 70]", "model.name=mlp")
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        input=ours.to_toml(),
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.split() == [ours.key(), ours.world_key()]
+
+
+# Behaviour
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_an_experiment_is_frozen(path):
+    section, _, name = path.rpartition(".")
+    ours = Experiment()
+    owner = getattr(ours, section) if section else ours
+    with pytest.raises(ValueError, match="frozen"):
+        setattr(owner, name, getattr(owner, name))
+
+
+def test_sections_can_be_keys_of_a_dict():
+    assert {Network(): 1}[Network(devices=100)] == 1
+
+
+def test_with_settings_gives_a_changed_copy():
+    ours = Experiment()
+    changed = ours.with_settings("server.period=10", "name=slow", "network.components=[1, 99]")
+    assert (changed.server.period, changed.name) == (10, "slow")
+    assert changed.network.sizes == (1, 99)
+    assert ours == Experiment()
+    assert changed.with_settings("server.period=5", "name=two islands", "network.components=2") == (
+        ours
+    )
+
+
+def test_with_settings_checks_as_a_file_is_checked():
+    with pytest.raises(ExperimentError) as caught:
+        Experiment().with_settings("rounds=0", "server.sampled=101")
+    assert len(caught.value.faults) == 2
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda: Network(devices=0), "devices must be at least 1 (got 0)."),
+        (lambda: Server(primitve="s2s"), "unknown field 'primitve'"),
+        (lambda: Experiment(server=Server(sampled=101)), "server.sampled must be between 1 and"),
+        (lambda: Experiment(data=Data(sampels=3)), "unknown field 'data.sampels'"),
+    ],
+)
+def test_python_gets_the_messages_that_a_file_gets(build, told):
+    with pytest.raises(ExperimentError) as caught:
+        build()
+    assert str(caught.value).startswith(told)
+
+
+def test_errors_survive_the_way_between_processes():
+    error = pickle.loads(pickle.dumps(ExperimentError("one", "two")))  # noqa: S301
+    assert error.faults == ["one", "two"]
+    assert str(error) == "one\ntwo"
+
+
+@pytest.mark.parametrize(("devices", "components"), [(100, 2), (7, 3), (5, 5), (9, 1)])
+def test_components_are_as_equal_as_possible(devices, components):
+    sizes = Network(devices=devices, components=components).sizes
+    assert (sum(sizes), len(sizes)) == (devices, components)
+    assert max(sizes) - min(sizes) <= 1
+
+
+# The schema, for editors
+
+
+def test_the_schema_describes_every_field():
+    """Type, description and default, and no field that the experiment does not take."""
+    schema = Experiment.model_json_schema()
+    assert schema["additionalProperties"] is False
+    for path in FIELDS:
+        section, _, name = path.rpartition(".")
+        home = schema["$defs"][SECTIONS[section].__name__] if section else schema
+        found = home["properties"][name]
+        kind = SECTIONS[section] if section else Experiment
+        default = kind.model_fields[name].default
+        assert found["default"] == json.loads(json.dumps(default))
+        assert found["description"]
+        assert {"type", "anyOf", "enum"} & set(found)
+    open_ones = {n for n, kind in SECTIONS.items() if _is_open(schema["$defs"][kind.__name__])}
+    assert open_ones == {"data", "model"}  # they take the options of what they name
+
+
+def _is_open(schema: dict) -> bool:
+    return schema["additionalProperties"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "keyword", "bound"),
+    [
+        ("network.devices", "minimum", 1),
+        ("network.edge_prob", "exclusiveMinimum", 0),
+        ("server.beta", "maximum", 1),
+        ("server.momentum", "exclusiveMaximum", 1),
+    ],
+)
+def test_the_schema_knows_the_ranges(path, keyword, bound):
+    section, name = path.split(".")
+    home = Experiment.model_json_schema()["$defs"][SECTIONS[section].__name__]
+    assert home["properties"][name][keyword] == bound
+
+
+# The registry
+
+ENTRIES = [(kind, name) for kind, names in registry.KINDS.items() for name in names]
+
+
+@pytest.mark.parametrize(("kind", "name"), ENTRIES)
+def test_every_built_in_name_leads_to_something_that_can_be_called(kind, name):
+    """A name has no colon, which would make it a user's reference; what it leads to is ours."""
+    assert name.isidentifier()
+    assert registry.KINDS[kind][name].startswith("skerry.")
+    assert registry.name_fault(kind, name) is None
+    assert callable(registry.resolve(kind, name))
+    reference = registry.KINDS[kind][name]
+    assert registry.resolve(kind, reference) is registry.resolve(kind, name)
+
+
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_an_unknown_name_is_told_with_the_known_ones(kind):
+    with pytest.raises(SkerryError, match=f"unknown {kind} 'zzzz'. Available: ") as caught:
+        registry.resolve(kind, "zzzz")
+    assert all(name in str(caught.value) for name in registry.KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_a_fault_inside_a_built_in_is_not_taken_for_the_users(kind):
+    """A bug of ours must show its traceback; a user's error becomes one line."""
+    name = next(iter(registry.KINDS[kind]))
+    with pytest.raises(ZeroDivisionError), registry.users_own(kind, name):
+        1 / 0  # noqa: B018
+    with pytest.raises(SkerryError, match="failed"), registry.users_own(kind, "mine:function"):
+        1 / 0  # noqa: B018
