@@ -47,6 +47,10 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes") -> "Axes":
         axis.set_yscale("log")
         # S2A's zeros are rounding errors here; they need not stretch the axis.
         axis.set_ylim(bottom=1e-4 * float(np.nanmax(frame[measure])))
+    elif "accuracy" in measure:
+        # The first rounds climb from chance; leave most of the height to what comes after.
+        later = frame.loc[frame["round"] >= 0.1 * frame["round"].max(), measure]
+        axis.set_ylim(max(0.0, float(later.min()) - 4), 101)
     axis.set_xlabel("rounds")
     axis.set_title(TITLES.get(measure, measure), fontsize=10)
     axis.grid(alpha=0.25)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skerry.sweep.pairing import compare_seeds
 from skerry.sweep.run import Results
 from skerry.sweep.statistics import Estimate, estimate
 
@@ -81,8 +82,7 @@ def _verdict(results: Results, measure: str, about: str) -> str:
     if len(ranked) < 2:
         return f"Best for {about}: only {', '.join(ranked) or 'none'} finished."
     best, second = ranked[:2]
-    common = by_label[best].keys() & by_label[second].keys()
-    gap = estimate([by_label[best][seed] - by_label[second][seed] for seed in common])
+    gap = compare_seeds(by_label[best], by_label[second]).difference
     if gap.count < 2:
         return f"Best for {about}: {best}, {gap.mean:.2f} points above {second} (one seed)."
     clear = gap.mean > gap.half_width

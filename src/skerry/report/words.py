@@ -41,3 +41,15 @@ def study_in_words(experiments: Sequence[Experiment], sizes: Sequence[int] | Non
         f"{server.sampled} every {server.period} rounds; {first.rounds} rounds, "
         f"{seeds} seed{'s' if seeds > 1 else ''}"
     )
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min`, `2 h 10 min`, `3 days`."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{round(minutes / 60 / 24)} days"

@@ -1,0 +1,186 @@
+"""`skerry results`: tables, paired tests and exports from a folder of records."""
+
+import json
+import os
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skerry.errors import RecordsError, SkerryError
+
+if TYPE_CHECKING:
+    from skerry.sweep.answers import Answers
+
+STDOUT = Path("-")
+
+
+def results(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="A folder that holds records.")
+    ] = Path("runs"),
+    measure: Annotated[
+        str | None,
+        typer.Option(help="What to look at.", show_default="average_accuracy"),
+    ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="R", help="Mean over the last R rounds.", show_default="the final value"
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELDS",
+            help="Fields that tell cells apart, such as server.period,topology; others are "
+            "averaged over.",
+            show_default="all that vary",
+        ),
+    ] = None,
+    best: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="Take each primitive at its best value of a field, such as training.stepsize.",
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRIMITIVE", help="What the others are compared with.", show_default="s2a"
+        ),
+    ] = None,
+    level: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Level of the tests, all of them together.")
+    ] = 0.05,
+    csv: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a row per cell and primitive; - is stdout."),
+    ] = None,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the same rows; needs the extra parquet."),
+    ] = None,
+    latex: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tables for booktabs.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, and nothing else, on stdout.")
+    ] = False,
+) -> None:
+    """Tables over seeds: every cell's mean and interval, and primitives compared seed by seed."""
+    from skerry.sweep.answers import results as answers_of
+
+    asked = [(csv, to_csv), (parquet, to_parquet), (latex, to_latex), (markdown, to_markdown)]
+    exports = [(file, content) for file, content in asked if file is not None]
+    to_stdout = as_json + sum(file == STDOUT for file, _ in exports)
+    if to_stdout > 1:
+        raise SkerryError(
+            f"only one output can go to stdout (got {to_stdout}). Name a file for the others."
+        )
+    answers = answers_of(
+        folder,
+        measure,
+        last=last,
+        by=[name.strip() for name in by.split(",") if name.strip()] if by is not None else None,
+        best=best,
+        against=against,
+        level=level,
+    )
+    for file, content in exports:
+        write(file, content(answers))
+    if as_json:
+        write(STDOUT, to_json(answers))
+    if not to_stdout:
+        tell(answers)
+    for file, _ in exports:
+        if file != STDOUT:
+            typer.echo(f"Wrote {file}.", err=bool(to_stdout))
+
+
+def tell(answers: "Answers") -> None:
+    from rich.console import Console
+
+    from skerry.report.results import notes, sheets, summary
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000  # a file or a pipe has no edge to fold at
+    for sheet in sheets(answers):
+        console.print(sheet.title, style="bold", markup=False, soft_wrap=True)
+        console.print(sheet.to_rich())
+    for line in [*summary(answers), *notes(answers)]:
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def to_csv(answers: "Answers") -> bytes:
+    return answers.frame().to_csv(index=False).encode()
+
+
+def to_parquet(answers: "Answers") -> bytes:
+    content = BytesIO()
+    try:
+        answers.frame().to_parquet(content, engine="pyarrow", index=False)
+    except ImportError:
+        raise SkerryError(
+            "Parquet files need the package pyarrow. Install it: pip install 'skerry[parquet]'"
+        ) from None
+    return content.getvalue()
+
+
+def to_latex(answers: "Answers") -> bytes:
+    from skerry.report.results import sheets
+
+    tables = [sheet.to_latex() for sheet in sheets(answers)]
+    return "\n".join(["% \\usepackage{booktabs}", *tables]).encode()
+
+
+def to_markdown(answers: "Answers") -> bytes:
+    from skerry.report.results import notes, sheets, summary
+
+    tables = [sheet.to_markdown() for sheet in sheets(answers)]
+    return "\n".join([*tables, *summary(answers), *notes(answers), ""]).encode()
+
+
+def to_json(answers: "Answers") -> bytes:
+    """Strict JSON: what is not a number is null."""
+    from skerry.report.results import notes, summary
+
+    rows = json.loads(answers.frame().to_json(orient="records", double_precision=15))
+    facts: dict[str, Any] = {
+        "measure": answers.cells.measure,
+        "last": answers.cells.last,
+        "fields": answers.cells.fields,
+        "against": answers.against,
+        "level": answers.level,
+        "rows": rows,
+        "summary": summary(answers),
+        "notes": notes(answers),
+    }
+    return (json.dumps(facts, allow_nan=False) + "\n").encode()
+
+
+def write(file: Path, content: bytes) -> None:
+    """To stdout, or as a whole file: a reader never sees half of it."""
+    if file == STDOUT:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, file)
+    except OSError as error:
+        raise RecordsError(
+            f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
+            "written."
+        ) from None
+    finally:
+        partial.unlink(missing_ok=True)
