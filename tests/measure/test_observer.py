@@ -152,3 +152,15 @@ def test_a_quadratic_has_losses_but_no_accuracies(small):
     rows, _ = watched(small("model.name=quadratic"))
     assert "average_loss" in rows["s2s"][-1]
     assert not any("accuracy" in name for row in rows["s2s"] for name in row)
+
+
+@pytest.mark.parametrize("memory", [1, 3000, 10**5])
+@pytest.mark.parametrize("model", ["linear", "mlp", "quadratic"])
+def test_scoring_in_portions_changes_nothing(small, monkeypatch, model, memory):
+    """However little memory there is: one model and one test sample at a time if need be."""
+    base = small(f"model.name={model}", "rounds=2", "data.intra=dirichlet")
+    whole, _ = watched(base)
+    monkeypatch.setattr("skerry.measure.accuracy.MEMORY", {"cpu": memory})
+    parts, _ = watched(base)
+    for ours, theirs in zip(parts["s2s"], whole["s2s"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6)

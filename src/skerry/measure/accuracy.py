@@ -1,5 +1,6 @@
 """Who knows what: accuracies of the average model and of each device, from per-class counts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,29 +9,51 @@ from torch import Tensor
 
 from skerry.engine.world import World
 
-SCORES = 2**23  # class scores computed at once
+MEMORY = {"cpu": 2**28, "cuda": 2**32}
+"""Bytes that scoring models on test samples may take at once."""
 
 
 def average_model(world: World, average_ld: Tensor) -> dict[str, Tensor]:
     """The average model on the global test set, for every lane."""
-    values = {"average_loss": world.learner.test_loss(average_ld, world.x_test, world.y_test)}
-    if world.learner.classifies:
+    count, learner = len(world.y_test), world.learner
+
+    def summed_loss(X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        return learner.test_loss(X_md, x, y) * len(y)
+
+    values = {"average_loss": _over_test_set(world, average_ld, summed_loss) / count}
+    if learner.classifies:
         correct_lc = correct_by_class(world, average_ld)
-        values["average_accuracy"] = 100 * correct_lc.sum(dim=1) / len(world.y_test)
+        values["average_accuracy"] = 100 * correct_lc.sum(dim=1) / count
     return values
 
 
 def correct_by_class(world: World, X_md: Tensor) -> Tensor:
     """Test samples of each class that each model gets right, [m, classes]."""
     classes = world.dataset.classes
-    models = max(1, SCORES // (len(world.y_test) * classes))
-    membership = torch.nn.functional.one_hot(world.y_test, classes).to(X_md.dtype)
-    counts = []
-    for first in range(0, len(X_md), models):
+
+    def correct(X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
         # max(...).indices, because argmax over a strided dimension is ten times slower on a CPU.
-        guess = world.learner.scores(X_md[first : first + models], world.x_test).max(dim=2).indices
-        counts.append((guess == world.y_test).to(X_md.dtype) @ membership)
-    return torch.cat(counts)
+        guess = world.learner.scores(X_md, x).max(dim=2).indices
+        return (guess == y).to(X_md.dtype) @ torch.nn.functional.one_hot(y, classes).to(X_md.dtype)
+
+    return _over_test_set(world, X_md, correct)
+
+
+def _over_test_set(
+    world: World, X_md: Tensor, score: Callable[[Tensor, Tensor, Tensor], Tensor]
+) -> Tensor:
+    """The sum of a score over all test samples for each model, in portions that fit in memory."""
+    each = world.learner.bytes_per_device(1, 2) - world.learner.bytes_per_device(1, 1)
+    pairs = max(1, MEMORY.get(world.device.type, 2**28) // max(1, each))
+    samples = min(len(world.y_test), pairs)
+    models = max(1, pairs // samples)
+    portions = [slice(i, i + samples) for i in range(0, len(world.y_test), samples)]
+    found = []
+    for first in range(0, len(X_md), models):
+        part = X_md[first : first + models]
+        scores = [score(part, world.x_test[some], world.y_test[some]) for some in portions]
+        found.append(torch.stack(scores).sum(dim=0))
+    return torch.cat(found)
 
 
 @dataclass(frozen=True)
