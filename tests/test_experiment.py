@@ -448,3 +448,19 @@ def test_a_fault_inside_a_built_in_is_not_taken_for_the_users(kind):
         1 / 0  # noqa: B018
     with pytest.raises(SkerryError, match="failed"), registry.users_own(kind, "mine:function"):
         1 / 0  # noqa: B018
+
+
+def test_an_edited_plug_in_changes_the_key(tmp_path, monkeypatch):
+    """And the world's key only if all lanes of the world use it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "edited_plug_ins.py"
+    text = "def primitive(X, sampled, delivered, server):\n    return 0\ndef model():\n    pass\n"
+    keys = {}
+    for version in ("", "# edited\n"):
+        file.write_text(text + version)
+        for setting in ("server.primitive=edited_plug_ins:primitive",
+                        "model.name=edited_plug_ins:model", "rounds=3"):  # fmt: skip
+            run = Experiment.parse({}, [setting])
+            keys.setdefault(setting.split("=")[0], []).append((run.key(), run.world_key()))
+    assert [len({key for key, _ in found}) for found in keys.values()] == [2, 2, 1]
+    assert [len({world for _, world in found}) for found in keys.values()] == [1, 2, 1]

@@ -145,7 +145,15 @@ class Experiment(Section):
             if not matters(self):
                 section, field = path.split(".")
                 del table[section][field]
-        return table
+        sources = {path: registry.source(name) for path, name in self._users_own()}
+        return table | ({"sources": sources} if sources else {})
+
+    def _users_own(self) -> Iterable[tuple[str, str]]:
+        """The fields that name a user's own `package.module:name`."""
+        for section, field in _PLUG_INS:
+            name = getattr(getattr(self, section), field)
+            if ":" in name and not (field == "topology" and self.network.is_file):
+                yield f"{section}.{field}", name
 
     def key(self, materials: Mapping[str, str] | None = None) -> str:
         """The content key that names the run; `materials` are fingerprints of what lies outside
@@ -161,8 +169,26 @@ class Experiment(Section):
         table["network"] = table["network"]["topology" if self.network.is_file else "components"]
         for field in ("stepsize", "schedule", "decay_every", "decay_factor"):
             table["training"].pop(field, None)
+        table["sources"] = {
+            path: source for path, source in table.get("sources", {}).items() if path in _SHARED
+        }
         return _digest({"world": table, "materials": dict(materials or {})})
 
+
+_PLUG_INS = (
+    ("network", "topology"),
+    ("network", "mixing"),
+    ("data", "dataset"),
+    ("data", "inter"),
+    ("data", "intra"),
+    ("model", "name"),
+    ("training", "schedule"),
+    ("training", "sampling"),
+    ("server", "primitive"),
+    ("server", "optimizer"),
+)
+_SHARED = ("data.dataset", "data.inter", "data.intra", "model.name", "training.sampling")
+"""The plug-ins that all lanes of a world have in common."""
 
 # A field that plays no part must not change the key. A user's own plug-in may read any of them.
 _CONDITIONAL: dict[str, Callable[[Experiment], bool]] = {

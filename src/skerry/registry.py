@@ -4,11 +4,13 @@ A built-in name and a user's own `"package.module:name"` go through the same doo
 To add a built-in: write the function, add its line here; the contract tests cover the rest.
 """
 
+import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from skerry.errors import SkerryError, did_you_mean, one_line, unknown
@@ -125,6 +127,16 @@ def resolve(kind: str, name: str) -> Any:
 
 def is_builtin(kind: str, name: str) -> bool:
     return name in KINDS[kind]
+
+
+def source(reference: str) -> str:
+    """The hash of the file that a user's `package.module:name` comes from: with it in the content
+    key, an edited plug-in is computed anew. Empty where the module is not here."""
+    try:
+        module = importlib.import_module(reference.partition(":")[0])
+        return hashlib.sha256(Path(module.__file__ or "").read_bytes()).hexdigest()[:16]
+    except (Exception, SystemExit):  # a record of another machine may name what is not here
+        return ""
 
 
 def name_fault(kind: str, name: str) -> str | None:

@@ -1,5 +1,7 @@
 """The world: all that the lanes of a stack share. Data, partition, model, start, random draws."""
 
+import hashlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -201,7 +203,7 @@ def material_fingerprints(
     fingerprints: dict[str, Callable[[], str]] = {
         "graph": lambda: fingerprint(fleet.graph(0)),
         "dataset": dataset.fingerprint,
-        "model": lambda: _model_fingerprint(learner),
+        "model": lambda: _model_fingerprint(learner, materials.model),
     }
     return {name: fingerprints[name]() for name in outside(experiment, materials)}
 
@@ -226,10 +228,12 @@ def _told(value: Any) -> str:
     return f"{value.dtype} of shape {value.shape}{span}"
 
 
-def _model_fingerprint(learner: Learner) -> str:
-    """The initial point tells the architecture's sizes and its initialisation."""
-    import hashlib
-
+def _model_fingerprint(learner: Learner, factory: Callable[..., Any] | None) -> str:
+    """The initial point tells the architecture's sizes and its initialisation; the source of a
+    factory given from Python tells the rest, where there is one to read."""
     start = learner.initial().contiguous().numpy().tobytes()
-    text = repr(getattr(learner, "module", learner.__class__))
+    try:
+        text = inspect.getsource(factory) if factory else ""
+    except (OSError, TypeError):
+        text = ""
     return hashlib.sha256(text.encode() + start).hexdigest()
