@@ -91,7 +91,7 @@ def test_seeds_count_on_from_the_experiments_own():
 def test_a_second_run_takes_what_is_recorded_and_again_computes_anew():
     first = skerry("run", *QUICK, "--json")
     second = skerry("run", *QUICK)
-    assert "1 finished runs were taken from runs (--again computes them anew)." in second.out
+    assert "1 finished run taken from runs (--again computes anew)." in second.out
     assert "seed 0" not in second.err
     third = skerry("run", *QUICK, "--again")
     assert "finished runs were taken" not in third.out

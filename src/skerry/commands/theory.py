@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skerry.commands.options import Settings, read_experiment
 from skerry.commands.theory_bounds import Downlink, Json, bounds, print_json
 from skerry.errors import SkerryError, unknown
 
 if TYPE_CHECKING:
-    from skerry.experiment import Experiment
     from skerry.theory.communication import Prices
 
 app = typer.Typer(
@@ -23,14 +23,6 @@ FIGURES = {"1": "rounds", "6": "messages"}
 
 File = Annotated[
     Path | None, typer.Argument(help="An experiment (TOML). Without one: the default experiment.")
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="Change a field; repeatable. Example: --set network.topology=grid",
-    ),
 ]
 Epsilon = Annotated[float, typer.Option(help="The accuracy wanted.")]
 
@@ -49,7 +41,7 @@ def mixing(
     from skerry.report.theory_tables import console, mixing_table
     from skerry.report.words import fleet_in_words
 
-    experiment = _experiment(file, settings)
+    experiment = read_experiment(file, settings)
     fleet = build_fleet(experiment.network, experiment.seed)
     found = fleet.mixing_parameters(draws)
     if as_json:
@@ -83,7 +75,7 @@ def constants(
     from skerry.theory.constants import measure_constants
 
     found = measure_constants(
-        _experiment(file, settings),
+        read_experiment(file, settings),
         rounds=[int(t) for t in numbers("rounds", rounds, whole=True)],
         draws=draws,
         device=device,
@@ -154,11 +146,3 @@ def _prices(downlink: float) -> "Prices":
     from skerry.theory.communication import Prices
 
     return Prices(downlink=downlink)
-
-
-def _experiment(file: Path | None, settings: list[str] | None) -> "Experiment":
-    from skerry.experiment import Experiment
-
-    if file is None:
-        return Experiment.parse({}, settings or ())
-    return Experiment.load(file, settings or ())

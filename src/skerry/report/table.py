@@ -85,6 +85,8 @@ def _verdict(results: Results, measure: str, about: str) -> str:
     gap = compare_seeds(by_label[best], by_label[second]).difference
     if gap.count < 2:
         return f"Best for {about}: {best}, {gap.mean:.2f} points above {second} (one seed)."
+    if f"{abs(gap.mean):.2f}" == "0.00":
+        return f"Best for {about}: {best} and {second}, level (0.00 ± {gap.half_width:.2f} points)."
     clear = gap.mean > gap.half_width
     lead = f"{gap.mean:.2f} ± {gap.half_width:.2f} points above {second}"
     return f"Best for {about}: {best}, {lead}{'' if clear else ' (not a clear lead)'}."

@@ -18,29 +18,37 @@ def fleet_in_words(experiment: Experiment, sizes: Sequence[int] | None = None) -
     """`100 devices on 2 rings of 50`."""
     network = experiment.network
     sizes = tuple(sizes or network.sizes)
+    devices = plural(sum(sizes), "device")
+    if set(sizes) == {1}:
+        return f"{devices} without links"
+    each = f" of {sizes[0]}" if len(set(sizes)) == 1 else f" of {', '.join(map(str, sizes))}"
     many = len(sizes) > 1
     if network.is_file:
         kind = f"components of {network.topology}" if many else network.topology
-    elif network.topology in _PLURALS and not network.dynamic:
+    elif network.topology in _PLURALS:
         kind = _PLURALS[network.topology] if many else network.topology
     else:
         kind = f"{network.topology} graph{'s' if many else ''}"
-        kind = f"fresh {kind} every round," if network.dynamic else kind
-    each = f" of {sizes[0]}" if len(set(sizes)) == 1 else f" of {', '.join(map(str, sizes))}"
-    return f"{sum(sizes)} devices on {len(sizes) if many else 'one'} {kind}{each}"
+    fresh = ", drawn afresh every round" if network.dynamic else ""
+    return f"{devices} on {len(sizes) if many else 'one'} {kind}{each}{fresh}"
 
 
 def study_in_words(experiments: Sequence[Experiment], sizes: Sequence[int] | None = None) -> str:
     """One line for the runs of a table: what they have in common."""
     first = experiments[0]
-    seeds = len({experiment.seed for experiment in experiments})
     data, server = first.data, first.server
+    period = "every round" if server.period == 1 else f"every {server.period} rounds"
     return (
         f"{fleet_in_words(first, sizes)}; {data.dataset} ({data.inter} across, {data.intra} "
         f"within); {first.model.name}, stepsize {first.training.stepsize:g}; server samples "
-        f"{server.sampled} every {server.period} rounds; {first.rounds} rounds, "
-        f"{seeds} seed{'s' if seeds > 1 else ''}"
+        f"{server.sampled} {period}; {plural(first.rounds, 'round')}, "
+        f"{plural(len({experiment.seed for experiment in experiments}), 'seed')}"
     )
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 seed`, `3 seeds`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,47 @@
+"""`skerry data`: the data sets."""
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="The data sets: what there is, fetch one, where they are kept.", no_args_is_help=True
+)
+
+
+@app.command("list")
+def data_list() -> None:
+    """List the data sets, and whether each is here."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from skerry.data.fetch import catalog
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("name", "inputs", "train", "test", "classes", "state", "size"):
+        table.add_column(title, justify="left" if title in ("name", "inputs", "state") else "right")
+    for row in catalog():
+        inputs = " x ".join(map(str, row.shape))
+        numbers = (f"{row.train:,}", f"{row.test:,}", str(row.classes))
+        table.add_row(row.name, inputs, *numbers, row.state, f"{row.size / 1e6:,.1f} MB")
+    Console().print(table)
+
+
+@app.command("fetch")
+def data_fetch(
+    name: Annotated[str, typer.Argument(help="A name from `skerry data list`.")],
+    path: Annotated[str, typer.Option(help="Where it lies, if you have it.")] = "",
+) -> None:
+    """Fetch a data set into the cache, checked."""
+    from skerry.data.fetch import cache_folder, fetch
+
+    fetch(name, path)
+    typer.echo(f"{name} is in {cache_folder()}.")
+
+
+@app.command("where")
+def data_where() -> None:
+    """Print the folder where fetched data sets are kept."""
+    from skerry.data.fetch import cache_folder
+
+    typer.echo(cache_folder())

@@ -1,0 +1,31 @@
+"""Options and arguments that several commands share."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from skerry.experiment import Experiment
+
+STOPPED = "\nStopped. The same command goes on from the last checkpoint, at most a minute back."
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change a field; repeatable. Example: --set server.period=10",
+    ),
+]
+
+
+def read_experiment(file: Path | None, settings: list[str] | None) -> "Experiment":
+    """The experiment of a file, or the default one, with the settings on top."""
+    from skerry.experiment import Experiment
+
+    if file is None:
+        return Experiment.parse({}, settings or ())
+    sys.path.insert(0, str(file.resolve().parent))  # "my_model:factory" may lie beside the file
+    return Experiment.load(file, settings or ())
