@@ -17,8 +17,8 @@ test: $(INSTALLED)
 	$(BIN)/pytest -n 2
 
 check: $(INSTALLED)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks docs/generate.py
+	$(BIN)/ruff check src tests benchmarks docs/generate.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
