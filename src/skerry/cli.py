@@ -10,6 +10,7 @@ import typer
 from skerry.commands import data, theory
 from skerry.commands.results import results
 from skerry.commands.run import new, run, schema, show
+from skerry.commands.sweep import sweep
 from skerry.errors import SkerryError
 
 DEBUG = "--debug"
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, new, schema, show, results):
+for command in (run, sweep, results, show, new, schema):
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")

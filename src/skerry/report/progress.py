@@ -1,18 +1,24 @@
 """What is seen while runs are under way: a live bar on a terminal, plain lines elsewhere."""
 
+import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skerry.report.words import duration
+from skerry.sweep.grid import label
 from skerry.sweep.run import Results, Watcher
+from skerry.sweep.tuning import lower_is_better
 
 if TYPE_CHECKING:
-    from skerry.engine.simulate import Moment
+    from rich.progress import Progress
+
     from skerry.engine.world import World
     from skerry.experiment import Experiment
+    from skerry.sweep.tasks import Task, Tick
 
 PLAIN_SECONDS = 30.0
 
@@ -23,28 +29,16 @@ class RunWatcher(Watcher):
     def __init__(self) -> None:
         self.world: World | None = None
         self.reused = 0
-        self._lanes = 0
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
         return self.world.sizes if self.world else None
 
-    def worlds(self, count: int, lanes: int) -> None:
-        self.reused = lanes
+    def found_finished(self, experiments: Sequence["Experiment"]) -> None:
+        self.reused += len(experiments)
 
-    def world_ready(self, world: "World", experiments: Sequence["Experiment"]) -> None:
+    def world_ready(self, world: "World") -> None:
         self.world = self.world or world
-        self.reused -= len(experiments)
-        self._lanes = len(experiments)
-        if experiments:
-            self.begin(world, len(experiments))
-
-    def moment(self, moment: "Moment") -> None:
-        if moment.phase == "end":
-            self.advance(moment)
-
-    def begin(self, world: "World", lanes: int) -> None: ...
-    def advance(self, moment: "Moment") -> None: ...
 
     def draw(self, results: Results, out: Path) -> list[Path]:
         """The pictures of a study: its curves, and the network of its first world."""
@@ -66,37 +60,30 @@ class Bar(RunWatcher):
     def __init__(self, progress: Any) -> None:
         super().__init__()
         self._progress = progress
-        self._task: Any = None
 
-    def begin(self, world: "World", lanes: int) -> None:
-        text = f"seed {world.seed}, {lanes} lane{'s' if lanes > 1 else ''}"
-        self._task = self._progress.add_task(text, total=world.rounds, rate="")
+    def stack_begun(self, task: "Task") -> None:
+        rounds = task.experiments[0].rounds
+        self._row = self._progress.add_task(stack_in_words(task), total=rounds, told="")
         self._since = time.monotonic()
 
-    def advance(self, moment: "Moment") -> None:
-        world = moment.stack.world
-        steps = moment.round * world.n * self._lanes * world.experiment.training.local_steps
-        rate = steps / max(1e-9, time.monotonic() - self._since)
+    def tick(self, task: "Task", tick: "Tick") -> None:
+        rate = tick.fresh / max(1e-9, time.monotonic() - self._since)
         self._progress.update(
-            self._task, completed=moment.round, rate=f"{rate:,.0f} device-steps/s"
+            self._row, completed=tick.round, told=f"rounds, {rate:,.0f} device-steps/s"
         )
 
 
 class Lines(RunWatcher):
-    """For logs: one line per world, and one every half minute."""
+    """For logs: one line per stack, and one every half minute."""
 
-    def begin(self, world: "World", lanes: int) -> None:
+    def stack_begun(self, task: "Task") -> None:
         self._told = time.monotonic()
-        print(f"seed {world.seed}: {lanes} lanes, {world.rounds} rounds", file=sys.stderr)
+        say(f"{stack_in_words(task)}, {task.experiments[0].rounds} rounds")
 
-    def advance(self, moment: "Moment") -> None:
+    def tick(self, task: "Task", tick: "Tick") -> None:
         if time.monotonic() - self._told > PLAIN_SECONDS:
             self._told = time.monotonic()
-            print(
-                f"  round {moment.round} of {moment.stack.world.rounds}",
-                file=sys.stderr,
-                flush=True,
-            )
+            say(f"  round {tick.round} of {task.experiments[0].rounds}")
 
 
 @contextmanager
@@ -104,22 +91,167 @@ def watch() -> Iterator[RunWatcher]:
     if not sys.stderr.isatty():
         yield Lines()
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    with _bars() as progress:
+        yield Bar(progress)
 
-    with Progress(
+
+class SweepWatcher(Watcher):
+    """Counts what is done of a sweep, and how fast it goes."""
+
+    def __init__(self, measure: str = "average_accuracy") -> None:
+        self.measure = measure
+        self.runs = self.done = self.reused = 0
+        self.best: tuple[float, str] | None = None
+        self._steps = self._done_steps = self._fresh = 0
+        self._ticks: dict[Task, Tick] = {}
+        self._since = time.monotonic()
+        self._said: set[str] = set()
+
+    def planned(self, experiments: Sequence["Experiment"]) -> None:
+        self.runs += len(experiments)
+        self._steps += sum(map(device_steps, experiments))
+
+    def found_finished(self, experiments: Sequence["Experiment"]) -> None:
+        self.reused += len(experiments)
+        self._steps -= sum(map(device_steps, experiments))
+
+    def waiting(self, worlds: int) -> None:
+        self.say_once("Another sweep works on the runs that are left here; waiting for it.")
+
+    def stack_begun(self, task: "Task") -> None:
+        self.show()
+
+    def tick(self, task: "Task", tick: "Tick") -> None:
+        self._ticks[task] = tick
+        self.show()
+
+    def stack_split(self, task: "Task") -> None:
+        self._ticks.pop(task, None)
+
+    def stack_done(self, task: "Task", finals: Mapping[str, Mapping[str, float]]) -> None:
+        last = self._ticks.pop(task, None)
+        self._fresh += last.fresh if last else 0
+        self._done_steps += task.steps
+        self.done += len(task)
+        labels = dict(zip(task.keys, map(label, task.experiments), strict=True))
+        for key, final in finals.items():
+            self._compare(final.get(self.measure, math.nan), labels[key])
+        self.show()
+
+    def failed(self, experiments: Sequence["Experiment"], message: str) -> None:
+        self.say_once(f"failed: {message}")
+
+    def _compare(self, value: float, name: str) -> None:
+        sign = -1 if lower_is_better(self.measure) else 1
+        if math.isfinite(value) and (self.best is None or sign * value > sign * self.best[0]):
+            self.best = value, name
+
+    @property
+    def share(self) -> float:
+        """How much of the computing is done."""
+        under_way = sum(tick.steps for tick in self._ticks.values())
+        return min(1.0, (self._done_steps + under_way) / max(1, self._steps))
+
+    def told(self) -> str:
+        """`12 of 96 runs, about 40 s left, 310,000 device-steps/s, best so far s2a 93.2`."""
+        fresh = self._fresh + sum(tick.fresh for tick in self._ticks.values())
+        rate = fresh / max(1e-9, time.monotonic() - self._since)
+        told = [f"{self.reused + self.done:,} of {self.runs:,} runs"]
+        if rate:
+            left = self._steps * (1 - self.share) / rate
+            told += [f"about {duration(left)} left", f"{rate:,.0f} device-steps/s"]
+        if self.best is not None:
+            value, name = self.best
+            told.append(f"best so far {name} {value:.4g}")
+        return ", ".join(told)
+
+    def say_once(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self.say(line)
+
+    def say(self, line: str) -> None: ...
+    def show(self) -> None: ...
+
+
+class SweepBars(SweepWatcher):
+    """A bar for the sweep, and one for every stack under way."""
+
+    def __init__(self, progress: Any, measure: str) -> None:
+        super().__init__(measure)
+        self._progress = progress
+        self._row = progress.add_task("sweep", total=1.0, told="")
+        self._rows: dict[Task, Any] = {}
+
+    def say(self, line: str) -> None:
+        self._progress.console.print(line, highlight=False)
+
+    def show(self) -> None:
+        self._progress.update(self._row, completed=self.share, told=self.told())
+
+    def stack_begun(self, task: "Task") -> None:
+        rounds = task.experiments[0].rounds
+        self._rows[task] = self._progress.add_task(stack_in_words(task), total=rounds, told="")
+
+    def tick(self, task: "Task", tick: "Tick") -> None:
+        super().tick(task, tick)
+        told = f"round {tick.round} of {task.experiments[0].rounds}"
+        self._progress.update(self._rows[task], completed=tick.round, told=told)
+
+    def stack_split(self, task: "Task") -> None:
+        super().stack_split(task)
+        self._progress.remove_task(self._rows.pop(task))
+
+    def stack_done(self, task: "Task", finals: Mapping[str, Mapping[str, float]]) -> None:
+        super().stack_done(task, finals)
+        self._progress.remove_task(self._rows.pop(task))
+
+
+class SweepLines(SweepWatcher):
+    """For logs: one line every half minute."""
+
+    def __init__(self, measure: str) -> None:
+        super().__init__(measure)
+        self._told = time.monotonic()
+
+    def say(self, line: str) -> None:
+        say(line)
+
+    def show(self) -> None:
+        if time.monotonic() - self._told > PLAIN_SECONDS:
+            self._told = time.monotonic()
+            say(self.told())
+
+
+@contextmanager
+def watch_sweep(measure: str) -> Iterator[SweepWatcher]:
+    if not sys.stderr.isatty():
+        yield SweepLines(measure)
+        return
+    with _bars() as progress:
+        yield SweepBars(progress, measure)
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def stack_in_words(task: "Task") -> str:
+    return f"seed {task.experiments[0].seed}, {len(task)} lane{'s' if len(task) > 1 else ''}"
+
+
+def device_steps(experiment: "Experiment") -> int:
+    return experiment.rounds * experiment.network.devices * experiment.training.local_steps
+
+
+def _bars() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("rounds"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[told]}"),
         console=Console(stderr=True),
-    ) as progress:
-        yield Bar(progress)
+    )

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ class Standing:
     """Where a stack stands: its lanes, their state (None: at the start), what was spent so far."""
 
     stack: Stack
+    file: Path
+    """Where its checkpoints go."""
     state: State | None = None
     ledger: Ledger = field(default_factory=Ledger)
     seconds: float = 0.0
@@ -44,9 +46,22 @@ def run_world(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> None:
     """Run and record experiments that share a world; lanes with a checkpoint go on from it."""
+    for moment in follow_world(world, experiments, store, folder, checkpoint_seconds):
+        if progress is not None:
+            progress(moment)
+
+
+def follow_world(
+    world: World,
+    experiments: Sequence[Experiment],
+    store: Store,
+    folder: Path,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Iterator[Moment]:
+    """As `run_world`, moment by moment."""
     _begin(world, experiments, store)
-    for standing, file in _standings(world, experiments, store, folder):
-        _run_stack(standing, store, file, progress, checkpoint_seconds)
+    for standing in _standings(world, experiments, store, folder):
+        yield from _run_stack(standing, store, checkpoint_seconds)
 
 
 def as_columns(rows: Sequence[Row]) -> dict[str, list[float]]:
@@ -59,13 +74,7 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def _run_stack(
-    standing: Standing,
-    store: Store,
-    file: Path,
-    progress: Progress | None,
-    checkpoint_seconds: float,
-) -> None:
+def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> Iterator[Moment]:
     """Rows reach the store before the checkpoint that counts them: a kill in between leaves rows
     that the next start rewinds, so nothing beyond the checkpoint is lost or recorded twice."""
     observer = Observer(standing.stack, standing.ledger)
@@ -74,8 +83,7 @@ def _run_stack(
     for moment in simulate(standing.stack, standing.state):
         for key, row in observer.see(moment).items():
             waiting.setdefault(key, []).append(row)
-        if progress is not None:
-            progress(moment)
+        yield moment
         if moment.phase != "end":
             continue
         now = time.monotonic()
@@ -83,25 +91,28 @@ def _run_stack(
         over = moment.round == standing.stack.world.rounds
         due = now - saved >= checkpoint_seconds and not moment.diverged
         if over or due or moment.diverged:
-            store.append({key: as_columns(rows) for key, rows in waiting.items()})
+            with store.transaction():  # lanes that ran together are finished together
+                store.append({key: as_columns(rows) for key, rows in waiting.items()})
+                _finish_lanes(store, moment, seconds, over)
             waiting = {}
-            _finish_lanes(store, moment, seconds, over)
         if due and not over:
-            _save(file, moment, observer.ledger, seconds)
+            _save(standing.file, moment, observer.ledger, seconds)
             saved = now
-    checkpoint.remove(file)
+    checkpoint.remove(standing.file)
 
 
 def _begin(world: World, experiments: Sequence[Experiment], store: Store) -> None:
-    for experiment in experiments:
-        store.begin(
-            world.key(experiment),
-            experiment,
-            materials=world.fingerprints,
-            world=experiment.world_key(world.fingerprints),
-            device=device_name(world.device),
-            versions=versions(),
-        )
+    computed_with = versions()
+    with store.transaction():
+        for experiment in experiments:
+            store.begin(
+                world.key(experiment),
+                experiment,
+                materials=world.fingerprints,
+                world=experiment.world_key(world.fingerprints),
+                device=device_name(world.device),
+                versions=computed_with,
+            )
 
 
 def _finish_lanes(store: Store, moment: Moment, seconds: float, over: bool) -> None:
@@ -115,30 +126,47 @@ def _finish_lanes(store: Store, moment: Moment, seconds: float, over: bool) -> N
 
 def _standings(
     world: World, experiments: Sequence[Experiment], store: Store, folder: Path
-) -> Iterator[tuple[Standing, Path]]:
+) -> Iterator[Standing]:
     """Interrupted stacks first, each from its checkpoint; then all other lanes, afresh."""
     waiting = {world.key(experiment): experiment for experiment in experiments}
     name = experiments[0].world_key(world.fingerprints)
-    for file in sorted(folder.glob(f"{name}-*.safetensors")):
+    for file in _newest_first(folder.glob(f"{name}-*.safetensors")):
         tensors, facts = checkpoint.load(file, world.device)
-        lanes = [lane for lane, key in enumerate(facts["lanes"]) if key in waiting]
-        if lanes:
-            keys = [facts["lanes"][lane] for lane in lanes]
-            store.rewind(keys, facts["round"])
-            yield (
-                Standing(
-                    build_stack(world, [waiting.pop(key) for key in keys]),
-                    keep_lanes(_state(tensors, facts), lanes),
-                    Ledger(facts["ledger"]),
-                    facts["seconds"],
-                ),
-                file,
-            )
+        kept: list[str] = facts["lanes"]
+        # A lane without any rows has lost its store: a checkpoint alone is half of a run.
+        lanes = [
+            lane
+            for lane, key in enumerate(kept)
+            if key in waiting and len(store.history(key)["round"])
+        ]
+        if not lanes:
+            continue
+        keys = [kept[lane] for lane in lanes]
+        store.rewind(keys, facts["round"])
+        stack = build_stack(world, [waiting.pop(key) for key in keys])
+        yield Standing(
+            stack,
+            _file_of(stack, folder, name),
+            keep_lanes(_state(tensors, facts), lanes),
+            Ledger(facts["ledger"]),
+            facts["seconds"],
+        )
+        # Some of its lanes may be in another stack now, or in another process.
+        if store.finished(kept) == set(kept):
+            checkpoint.remove(file)
     if waiting:
         stack = build_stack(world, list(waiting.values()))
         store.rewind(stack.keys, -1)
-        lanes_name = hashlib.sha256("".join(stack.keys).encode()).hexdigest()[:8]
-        yield Standing(stack), folder / f"{name}-{lanes_name}.safetensors"
+        yield Standing(stack, _file_of(stack, folder, name))
+
+
+def _newest_first(files: Iterable[Path]) -> list[Path]:
+    return sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)
+
+
+def _file_of(stack: Stack, folder: Path, world: str) -> Path:
+    lanes = hashlib.sha256("".join(stack.keys).encode()).hexdigest()[:8]
+    return folder / f"{world}-{lanes}.safetensors"
 
 
 def _save(file: Path, moment: Moment, ledger: Ledger, seconds: float) -> None:

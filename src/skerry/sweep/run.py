@@ -1,19 +1,22 @@
 """`skerry.run`: experiments in, results out. The command line calls the same function."""
 
 import math
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skerry.errors import SkerryError, one_line
 from skerry.experiment import Experiment
+from skerry.records.parts import last_values
 from skerry.records.store import Store
 from skerry.sweep.grid import expand, label
-from skerry.sweep.plan import stacks
 from skerry.sweep.statistics import estimate
+from skerry.sweep.tracking import Tracker, open_trackers
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
 
     from skerry.data.catalog import Dataset
     from skerry.engine.simulate import Moment
-    from skerry.engine.world import World
+    from skerry.engine.world import Materials, World
+    from skerry.sweep.tasks import Task, Tick
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,28 @@ class Lane:
     """The last value of every measure."""
     history: dict[str, np.ndarray]
     """`round` (rounds done) and one column per measure, NaN where it was not measured."""
+    note: str = ""
+    """Why it diverged or failed."""
 
     @property
     def label(self) -> str:
         return label(self.experiment)
+
+    def to_json(self, history: bool = True) -> dict[str, Any]:
+        table: dict[str, Any] = {
+            "key": self.key,
+            "experiment": self.experiment.model_dump(mode="json"),
+            "status": self.status,
+            "final": {name: _plain(name, value) for name, value in self.final.items()},
+        }
+        if self.note:
+            table["note"] = self.note
+        if history:
+            table["history"] = {
+                name: [_plain(name, value) for value in values.tolist()]
+                for name, values in self.history.items()
+            }
+        return table
 
 
 @dataclass(frozen=True)
@@ -90,31 +112,35 @@ class Results(Sequence[Lane]):
             }
         return pd.DataFrame.from_dict(rows, orient="index")
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "lanes": [
-                {
-                    "key": lane.key,
-                    "experiment": lane.experiment.model_dump(mode="json"),
-                    "status": lane.status,
-                    "final": {name: _plain(name, value) for name, value in lane.final.items()},
-                    "history": {
-                        name: [_plain(name, value) for value in values.tolist()]
-                        for name, values in lane.history.items()
-                    },
-                }
-                for lane in self.lanes
-            ]
-        }
+    def to_json(self, histories: bool = True) -> dict[str, Any]:
+        return {"lanes": [lane.to_json(histories) for lane in self.lanes]}
 
 
 class Watcher:
     """What a caller may follow while runs are under way; every method may be left as it is."""
 
-    def worlds(self, count: int, lanes: int) -> None: ...
-    def world_ready(self, world: "World", experiments: Sequence[Experiment]) -> None: ...
+    def planned(self, experiments: Sequence[Experiment]) -> None:
+        """All runs that were asked for."""
+
+    def found_finished(self, experiments: Sequence[Experiment]) -> None:
+        """Those of them that were recorded before."""
+
+    def waiting(self, worlds: int) -> None:
+        """Only worlds are left that another sweep works on."""
+
+    def stack_begun(self, task: "Task") -> None: ...
+    def tick(self, task: "Task", tick: "Tick") -> None: ...
+    def stack_split(self, task: "Task") -> None: ...
+
+    def stack_done(self, task: "Task", finals: Mapping[str, Mapping[str, float]]) -> None:
+        """The last values of its runs, by key; none where they failed."""
+
+    def failed(self, experiments: Sequence[Experiment], message: str) -> None: ...
+
+    # Where the computing is done in this process:
+
+    def world_ready(self, world: "World") -> None: ...
     def moment(self, moment: "Moment") -> None: ...
-    def world_done(self) -> None: ...
 
 
 def run(
@@ -129,6 +155,7 @@ def run(
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
     model: Callable[..., Any] | None = None,
     watcher: Watcher | None = None,
+    trackers: Sequence[str | Tracker] = (),
 ) -> Results:
     """Run an experiment, or several; runs that share a world go side by side as lanes.
 
@@ -136,54 +163,50 @@ def run(
     `out` everything is recorded in that folder, runs finished there before are not computed
     again (unless `again`), and interrupted ones go on. `graph`, `dataset` and `model` take the
     place of what the experiment names: a networkx graph, arrays (x_train, y_train, x_test,
-    y_test), a function that returns an nn.Module.
+    y_test), a function that returns an nn.Module. `trackers` names what else is told of the runs
+    that are computed: tensorboard, mlflow, wandb, or your own.
     """
     from skerry.data.catalog import Dataset, from_arrays
     from skerry.engine.world import Materials
+    from skerry.sweep.tasks import is_out_of_memory
 
     given = [experiment] if isinstance(experiment, Experiment) else list(experiment)
     experiments = [one for each in given for one in expand(each, compare, seeds)]
     if dataset is not None and not isinstance(dataset, Dataset):
         dataset = from_arrays(*dataset)
     materials = Materials(graph, dataset, model)
-    if out is not None:
-        return _run_in(Path(out), experiments, materials, device, again, watcher or Watcher())
-    with tempfile.TemporaryDirectory(prefix="skerry-") as folder:
-        return _run_in(Path(folder), experiments, materials, device, again, watcher or Watcher())
+    watcher = watcher or Watcher()
+    tracking = open_trackers(trackers, out)
+    with nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-") as folder:
+        try:
+            return _run_in(Path(folder), experiments, materials, device, again, watcher, tracking)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            raise SkerryError(
+                f"out of memory ({one_line(error)}). Lower network.devices or training.batch, take "
+                "less data or a smaller model, or compare fewer primitives at once."
+            ) from error
 
 
 def _run_in(
     folder: Path,
     experiments: Sequence[Experiment],
-    materials: Any,
+    materials: "Materials",
     device: str,
     again: bool,
     watcher: Watcher,
+    tracking: Sequence[Tracker],
 ) -> Results:
-    from skerry.engine.world import build_world, pick_device
-    from skerry.sweep.execute import run_world
+    from skerry.sweep.driver import Manner, driven
+    from skerry.sweep.executors import Here
 
-    place = pick_device(device)
-    groups = stacks(experiments)
-    # The first world is built before anything is written: faults leave no traces.
-    worlds: Iterator[World] = (build_world(group[0], materials, place) for group in groups)
-    world = next(worlds)
-    watcher.worlds(len(groups), len(experiments))
-    keys: list[str] = []
-    with Store.open(folder) as store:
-        for index, group in enumerate(groups):
-            world = world if index == 0 else next(worlds)
-            by_key = {world.key(one): one for one in group}
-            keys += by_key
-            if again:
-                store.forget(list(by_key))
-            done = store.finished(list(by_key))
-            waiting = [one for key, one in by_key.items() if key not in done]
-            watcher.world_ready(world, waiting)
-            if waiting:
-                run_world(world, waiting, store, folder / "checkpoints", progress=watcher.moment)
-            watcher.world_done()
-        return Results(tuple(_lane(store, key) for key in dict.fromkeys(keys)))
+    manner = Manner(again=again, keep_going=False)
+    with (
+        Here(device=device, materials=materials) as executor,
+        driven(experiments, executor, folder, watcher, manner, materials, tracking) as done,
+    ):
+        return results(*done)
 
 
 def _mean_and_half(measure: str, values: Any) -> list[tuple[str, float]]:
@@ -191,10 +214,16 @@ def _mean_and_half(measure: str, values: Any) -> list[tuple[str, float]]:
     return [(measure, found.mean), (f"{measure} ±", found.half_width)]
 
 
+def results(store: Store, keys: Iterable[str]) -> Results:
+    """What is recorded of these runs."""
+    return Results(tuple(_lane(store, key) for key in dict.fromkeys(keys)))
+
+
 def _lane(store: Store, key: str) -> Lane:
     run = store.run(key)
     assert run is not None, f"run {key} was recorded above"
-    return Lane(key, run.experiment, run.status, store.final(key), store.history(key))
+    history = store.history(key)
+    return Lane(key, run.experiment, run.status, last_values(history), history, run.note)
 
 
 def _plain(name: str, value: float) -> float | int | None:
@@ -210,7 +239,7 @@ def recorded(folder: Path) -> list[Results]:
         studies: dict[str, list[Lane]] = {}
         for run in store.runs():
             # Not with_settings: that would look for the user's modules that a run names.
-            server = run.experiment.server.model_copy(update={"primitive": "none"})
+            server = run.experiment.server.model_copy(update={"primitive": "blend", "beta": 0.5})
             plain = run.experiment.model_copy(update={"seed": 0, "server": server})
             study = plain.key() + run.name
             studies.setdefault(study, []).append(_lane(store, run.key))

@@ -1,0 +1,178 @@
+"""`skerry sweep`: a grid of runs from one file, on this machine or on many."""
+
+import json
+import sys
+from collections import Counter
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skerry.commands.options import Settings
+
+if TYPE_CHECKING:
+    from skerry.report.progress import SweepWatcher
+    from skerry.sweep.run import Results
+    from skerry.sweep.sweep_file import Sweep
+
+
+def sweep(
+    file: Annotated[
+        Path, typer.Argument(help="An experiment (TOML) with [sweep] and [sweep.axes].")
+    ],
+    settings: Settings = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            help="Where to compute: here (this process), processes, ray, or your own "
+            "package.module:name.",
+            show_default="here, or processes with --workers",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many stacks at once.", show_default="one per core"),
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Join this Ray cluster; auto finds it."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where records go.")] = Path("runs"),
+    again: Annotated[bool, typer.Option("--again", help="Compute finished runs anew.")] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Tell a tracker too: tensorboard, mlflow, wandb; repeatable."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print the results as one JSON object, and nothing else, on stdout."
+        ),
+    ] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="With --json: every round, not only the last values.")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Tell what would be run, and for how long; run nothing."),
+    ] = False,
+) -> None:
+    """Run a grid of experiments: stop at any time, the same command goes on."""
+    from skerry.sweep.sweep_file import Sweep
+
+    try:
+        sys.path.insert(0, str(file.resolve().parent))  # "my_model:factory" may lie beside it
+        asked = Sweep.load(file, settings or ())
+        if dry_run:
+            _forecast(asked, executor, workers, device, ray_address, out, as_json)
+            return
+
+        from skerry.report.progress import watch_sweep
+        from skerry.sweep.run_sweep import run_sweep
+
+        # What plug-ins print, and Ray when a worker dies, must not come between the results.
+        with redirect_stdout(sys.stderr), watch_sweep(asked.tune_by) as watcher:
+            results = run_sweep(
+                asked,
+                out=out,
+                executor=executor,
+                workers=workers,
+                device=device,
+                ray_address=ray_address,
+                again=again,
+                watcher=watcher,
+                trackers=track or (),
+            )
+    except KeyboardInterrupt:
+        how = "The same command without --again" if again else "The same command"
+        typer.echo(f"\nStopped. Finished runs are in {out}. {how} goes on.", err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        json.dump(_to_json(asked, results, history), sys.stdout, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        _tell(asked, results, watcher, out)
+    _end(results)
+
+
+def _to_json(sweep: "Sweep", results: "Results", history: bool) -> dict[str, object]:
+    from skerry.sweep.tuning import choices
+
+    table = results.to_json(history)
+    if sweep.tune:
+        table["tuned"] = [
+            {**dict(choice.cell), sweep.tune: choice.value} for choice in choices(sweep, results)
+        ]
+    return table
+
+
+def _tell(sweep: "Sweep", results: "Results", watcher: "SweepWatcher", out: Path) -> None:
+    from rich.console import Console
+
+    from skerry.report.best import best_cells
+
+    console = Console(soft_wrap=True)
+    counts = Counter(lane.status for lane in results)
+    told = ", ".join(f"{count:,} {status}" for status, count in counts.items())
+    name = results[0].experiment.name
+    console.print(f"[bold]{name}[/]: {len(results):,} runs, {told}", highlight=False)
+    console.print(best_cells(sweep, results))
+    if watcher.reused:
+        typer.echo(
+            f"{watcher.reused:,} finished runs were taken from {out} (--again computes them anew)."
+        )
+    typer.echo(f"Records: {out}/skerry.sqlite.")
+    typer.echo(f"Look closer: skerry results {out}    or every study: skerry show {out}")
+
+
+def _end(results: "Results") -> None:
+    failed = [lane for lane in results if lane.status == "failed"]
+    if failed:
+        typer.echo(
+            f"{len(failed):,} of {len(results):,} runs failed: {failed[0].note} The same command "
+            "tries them again.",
+            err=True,
+        )
+        raise typer.Exit(1)
+
+
+def _forecast(
+    sweep: "Sweep",
+    executor: str | None,
+    workers: int | None,
+    device: str,
+    ray_address: str | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    from dataclasses import asdict
+
+    from skerry.report.words import duration
+    from skerry.sweep.forecast import forecast
+    from skerry.sweep.run_sweep import open_executor
+
+    place = open_executor(executor, workers, device, ray_address)
+    found = forecast(sweep, place, out, device)
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+        return
+    typer.echo(
+        f"{found.cells:,} cells x {found.seeds} seeds: {found.runs:,} runs, {found.recorded:,} of "
+        f"them recorded in {out}."
+    )
+    if found.runs == found.recorded:
+        typer.echo("Nothing is left to compute.")
+        return
+    typer.echo(
+        f"{found.worlds:,} worlds, {found.stacks:,} stacks of up to {found.lanes:,} lanes, "
+        f"{found.at_once:,} at once."
+    )
+    typer.echo(
+        f"A stack takes about {found.stack_bytes / 1e9:.2f} GB of the {found.free_bytes / 1e9:.1f} "
+        "GB that are free."
+    )
+    typer.echo(f"About {duration(found.seconds)}, as one second of it went on this machine.")

@@ -1,0 +1,127 @@
+"""What a sweep would do, before it does it: how much, how large, how long. Nothing is written."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from skerry.engine.simulate import simulate
+from skerry.engine.stack import build_stack
+from skerry.engine.world import build_world, pick_device
+from skerry.experiment import Experiment
+from skerry.measure.observer import Observer
+from skerry.records.store import FILE, Store
+from skerry.sweep.driver import stack_size
+from skerry.sweep.executors import Executor
+from skerry.sweep.plan import cut, shape, stacks
+from skerry.sweep.sweep_file import Sweep
+from skerry.sweep.tasks import Survey
+from skerry.sweep.tuning import planned_runs
+
+PROBE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Forecast:
+    cells: int
+    seeds: int
+    runs: int
+    recorded: int
+    """Those of the runs that are finished already."""
+    worlds: int
+    """Those that have runs to compute."""
+    stacks: int
+    lanes: int
+    """Of the largest stack."""
+    stack_bytes: int
+    """What the largest stack needs, its world included."""
+    free_bytes: int
+    at_once: int
+    seconds: float
+
+
+def forecast(sweep: Sweep, executor: Executor, out: Path, device: str = "auto") -> Forecast:
+    """Plan as a driver does, and time one stack of every shape, for a second in all."""
+    runs = planned_runs(sweep)
+    groups = stacks(runs)
+    with executor:
+        surveys = [executor.survey(group[0]) for group in groups]
+        waiting = _waiting(groups, surveys, out)
+        plans = [
+            cut(lanes, stack_size(len(lanes), len(groups), survey, executor))
+            for lanes, survey in zip(waiting, surveys, strict=True)
+        ]
+        at_once = executor.slots
+    pieces = [piece for plan in plans for piece in plan]
+    paces = _paces(pieces, device, max(1, torch.get_num_threads() // at_once))
+    seconds = sum(paces[shape(piece[0])] * len(piece) * piece[0].rounds for piece in pieces)
+    sizes = [
+        (survey.footprint.need(len(piece)), len(piece), survey.footprint.free)
+        for plan, survey in zip(plans, surveys, strict=True)
+        for piece in plan
+    ]
+    need, lanes, free = max(sizes, default=(0, 0, surveys[0].footprint.free))
+    return Forecast(
+        cells=len(sweep.points),
+        seeds=len(sweep.seed_numbers),
+        runs=len(runs),
+        recorded=len(runs) - sum(map(len, waiting)),
+        worlds=sum(map(bool, waiting)),
+        stacks=len(pieces),
+        lanes=lanes,
+        stack_bytes=need,
+        free_bytes=free,
+        at_once=at_once,
+        seconds=seconds / max(1, min(at_once, len(pieces))),
+    )
+
+
+def _waiting(
+    groups: Sequence[Sequence[Experiment]], surveys: Sequence[Survey], out: Path
+) -> list[list[Experiment]]:
+    if not (out / FILE).is_file():
+        return [list(group) for group in groups]
+    with Store.read(out) as store:
+        waiting = []
+        for group, survey in zip(groups, surveys, strict=True):
+            by_key = {one.key(survey.fingerprints): one for one in group}
+            done = store.finished(by_key)
+            waiting.append([one for key, one in by_key.items() if key not in done])
+    return waiting
+
+
+def _paces(pieces: Sequence[Sequence[Experiment]], device: str, threads: int) -> dict[str, float]:
+    """Seconds that a round takes per lane, by shape."""
+    first: dict[str, Sequence[Experiment]] = {}
+    for piece in pieces:
+        first.setdefault(shape(piece[0]), piece)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return {
+            name: _pace(piece, device, PROBE_SECONDS / len(first)) for name, piece in first.items()
+        }
+    finally:
+        torch.set_num_threads(before)
+
+
+def _pace(experiments: Sequence[Experiment], device: str, seconds: float) -> float:
+    """The first round, which pays for what is done only once, counts where there is no other."""
+    stack = build_stack(build_world(experiments[0], None, pick_device(device)), experiments)
+    observer = Observer(stack)
+    began = time.monotonic()
+    first = rounds = 0
+    for moment in simulate(stack):
+        observer.see(moment)
+        if moment.phase != "end":
+            continue
+        rounds += 1
+        now = time.monotonic()
+        pace = (now - began) / (rounds - first) / len(stack)
+        if now - began >= seconds:
+            break
+        if first == 0 and rounds == 1:
+            began, first = now, 1
+    return pace
