@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     )
     from skerry.records.frame import finals, load
     from skerry.sweep.run import Lane, Results, run
+    from skerry.sweep.run_sweep import run_sweep
+    from skerry.sweep.sweep_file import Sweep
 
 # Names are imported when they are first used: `import skerry` stays quick, torch comes with a run.
 _HOME = {
@@ -35,12 +37,14 @@ _HOME = {
     "Results": "skerry.sweep.run",
     "Server": "skerry.experiment",
     "SkerryError": "skerry.errors",
+    "Sweep": "skerry.sweep.sweep_file",
     "Training": "skerry.experiment",
     "finals": "skerry.records.frame",
     "from_arrays": "skerry.data.catalog",
     "from_torch": "skerry.data.catalog",
     "load": "skerry.records.frame",
     "run": "skerry.sweep.run",
+    "run_sweep": "skerry.sweep.run_sweep",
 }
 
 __all__ = [
@@ -53,12 +57,14 @@ __all__ = [
     "Results",
     "Server",
     "SkerryError",
+    "Sweep",
     "Training",
     "finals",
     "from_arrays",
     "from_torch",
     "load",
     "run",
+    "run_sweep",
 ]
 
 

@@ -147,3 +147,32 @@ def test_intervals_by_hand(values, mean, half):
     found = estimate(values)
     assert found.mean == pytest.approx(mean, nan_ok=True)
     assert found.half_width == pytest.approx(half, rel=1e-6, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"experiment": []}, "there is nothing to run"),
+        ({"seeds": 0}, "at least 1 seed"),
+        ({"dataset": "mnist"}, "dataset takes four arrays"),
+        ({"dataset": (1, 2, 3)}, "dataset takes four arrays"),
+        ({"model": nn.Linear(2, 2)}, "model takes a function that returns a new nn.Module"),
+        ({"model": "mlp"}, "model takes a function"),
+        ({"experiment": "no_such.toml"}, "no file no_such.toml"),
+    ],
+)
+def test_a_wrong_call_is_told_in_one_line(small, arguments, message):
+    with pytest.raises(skerry.SkerryError, match=message) as caught:
+        skerry.run(**{"experiment": small()} | arguments)
+    assert len(caught.value.faults) == 1
+
+
+def test_a_file_and_a_plain_string_will_do(small, tmp_path):
+    (tmp_path / "mine.toml").write_text(small("rounds=2").to_toml())
+    results = skerry.run(tmp_path / "mine.toml", compare="s2s, blend:0.25")
+    assert results.labels() == ["s2s", "blend(0.25)"]
+    assert repr(results) == "<Results: 2 lanes, s2s, blend(0.25), seeds: 1>"
+    with pytest.raises(skerry.SkerryError, match="unknown label 's2x'; did you mean 's2s'"):
+        results.of("s2x")
+    with pytest.raises(skerry.SkerryError, match="did you mean 'own_accuracy'"):
+        results.summary("own_acuracy")

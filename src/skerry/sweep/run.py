@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry.errors import SkerryError, one_line
+from skerry.errors import SkerryError, one_line, unknown
 from skerry.experiment import Experiment
 from skerry.records.parts import last_values
 from skerry.records.store import Store
@@ -75,8 +75,14 @@ class Results(Sequence[Lane]):
     def __len__(self) -> int:
         return len(self.lanes)
 
+    def __repr__(self) -> str:
+        seeds = len({lane.experiment.seed for lane in self.lanes})
+        return f"<Results: {len(self)} lanes, {', '.join(self.labels())}, seeds: {seeds}>"
+
     def of(self, primitive: str) -> "Results":
         """Only the lanes with this label, such as "s2a" or "blend(0.5)"."""
+        if primitive not in self.labels():
+            raise SkerryError(unknown("label", primitive, self.labels()))
         return Results(tuple(lane for lane in self.lanes if lane.label == primitive))
 
     def labels(self) -> list[str]:
@@ -102,12 +108,16 @@ class Results(Sequence[Lane]):
         """A row per label: mean over seeds of the final values, and half of the 95 % interval."""
         import pandas as pd
 
+        there = dict.fromkeys(measure for lane in self for measure in lane.final)
+        for measure in measures:
+            if measure not in there:
+                raise SkerryError(unknown("measure", measure, there))
         rows = {}
         for name in self.labels():
             lanes = self.of(name)
             rows[name] = {
                 column: value
-                for measure in measures or dict.fromkeys(m for lane in self for m in lane.final)
+                for measure in measures or there
                 for column, value in _mean_and_half(measure, lanes.final(measure))
             }
         return pd.DataFrame.from_dict(rows, orient="index")
@@ -144,9 +154,9 @@ class Watcher:
 
 
 def run(
-    experiment: Experiment | Sequence[Experiment],
+    experiment: Experiment | str | Path | Sequence[Experiment],
     *,
-    compare: Sequence[str] = (),
+    compare: str | Sequence[str] = (),
     seeds: int = 1,
     device: str = "auto",
     out: str | Path | None = None,
@@ -157,7 +167,8 @@ def run(
     watcher: Watcher | None = None,
     trackers: Sequence[str | Tracker] = (),
 ) -> Results:
-    """Run an experiment, or several; runs that share a world go side by side as lanes.
+    """Run an experiment (or a file that holds one), or several; runs that share a world go side by
+    side as lanes.
 
     `compare` names primitives (`["s2s", "s2a", "blend:0.25"]`), `seeds` how many seeds. With
     `out` everything is recorded in that folder, runs finished there before are not computed
@@ -166,14 +177,31 @@ def run(
     y_test), a function that returns an nn.Module. `trackers` names what else is told of the runs
     that are computed: tensorboard, mlflow, wandb, or your own.
     """
+    import torch
+
     from skerry.data.catalog import Dataset, from_arrays
     from skerry.engine.world import Materials
     from skerry.sweep.tasks import is_out_of_memory
 
-    given = [experiment] if isinstance(experiment, Experiment) else list(experiment)
-    experiments = [one for each in given for one in expand(each, compare, seeds)]
+    names = compare.split(",") if isinstance(compare, str) else compare
+    experiments = [one for each in _given(experiment) for one in expand(each, names, seeds)]
+    if not experiments:
+        raise SkerryError(
+            f"there is nothing to run (got {seeds} seeds). Give an experiment and at least 1 seed."
+        )
     if dataset is not None and not isinstance(dataset, Dataset):
+        if not isinstance(dataset, tuple) or len(dataset) != 4:
+            raise SkerryError(
+                "dataset takes four arrays (x_train, y_train, x_test, y_test) or what "
+                "skerry.from_torch gives. A data set by name goes into the experiment: "
+                'skerry.Data(dataset="mnist").'
+            )
         dataset = from_arrays(*dataset)
+    if model is not None and (isinstance(model, torch.nn.Module) or not callable(model)):
+        raise SkerryError(
+            "model takes a function that returns a new nn.Module, so that every seed has its own "
+            f"start (got {type(model).__name__}). Give model=lambda: MyNet(), or the class itself."
+        )
     materials = Materials(graph, dataset, model)
     watcher = watcher or Watcher()
     tracking = open_trackers(trackers, out)
@@ -187,6 +215,12 @@ def run(
                 f"out of memory ({one_line(error)}). Lower network.devices or training.batch, take "
                 "less data or a smaller model, or compare fewer primitives at once."
             ) from error
+
+
+def _given(experiment: Experiment | str | Path | Sequence[Experiment]) -> Sequence[Experiment]:
+    if isinstance(experiment, str | Path):
+        return [Experiment.load(experiment)]
+    return [experiment] if isinstance(experiment, Experiment) else experiment
 
 
 def _run_in(
