@@ -94,7 +94,7 @@ def test_a_second_run_takes_what_is_recorded_and_again_computes_anew():
     assert "1 finished run taken from runs (--again computes anew)." in second.out
     assert "seed 0" not in second.err
     third = skerry("run", *QUICK, "--again")
-    assert "finished runs were taken" not in third.out
+    assert "finished run" not in third.out
     assert "seed 0" in third.err
     (before,), (after,) = lanes_of(first), lanes_of(skerry("show", "--json"))
     assert before["history"] == after["history"]
@@ -102,9 +102,10 @@ def test_a_second_run_takes_what_is_recorded_and_again_computes_anew():
 
 def test_out_is_where_everything_goes():
     skerry("run", *QUICK, "--out", "some/where")
+    (lane,) = lanes_of(skerry("show", "some/where", "--json"))
     assert sorted(path.name for path in Path("some/where").iterdir()) == [
-        "curves.png",
-        "network.png",
+        f"curves-{lane['key'][:8]}.png",
+        f"network-{lane['key'][:8]}.png",
         "skerry.sqlite",
     ]
     assert [path.name for path in Path().iterdir()] == ["some"]

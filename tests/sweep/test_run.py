@@ -119,6 +119,7 @@ def test_graph_data_and_model_from_python(small):
 
     (lane,) = skerry.run(experiment, graph=graph, dataset=arrays, model=model)
     assert lane.status == "finished"
+    assert (lane.experiment.network.devices, lane.experiment.network.components) == (7, (3, 4))
     assert lane.final["d2d_messages"] == 3 * 2 * (3 + 3)
     assert lane.final["uplink_bytes"] == lane.final["uplink_messages"] * 4 * (24 + 15)
     assert lane.key != experiment.key()

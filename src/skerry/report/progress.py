@@ -50,10 +50,12 @@ class RunWatcher(Watcher):
         sampled = self.world.server_order(0)[: first.server.sampled].tolist()
         title = f"{fleet_in_words(first, self.sizes)}; ringed: sampled in the first server round"
         study = study_in_words([lane.experiment for lane in results], self.sizes)
-        return [
-            save(overview(results.frame(), study.replace("; ", "\n", 1)), out / "curves.png"),
-            save(network_picture(self.world.fleet, title, sampled=sampled), out / "network.png"),
-        ]
+        name = results[0].key[:8]  # another study in the same folder keeps its pictures
+        pictures = {
+            f"curves-{name}.png": overview(results.frame(), study.replace("; ", "\n", 1)),
+            f"network-{name}.png": network_picture(self.world.fleet, title, sampled=sampled),
+        }
+        return [save(picture, out / file) for file, picture in pictures.items()]
 
 
 class Bar(RunWatcher):

@@ -184,7 +184,7 @@ def run(
     from skerry.sweep.tasks import is_out_of_memory
 
     names = compare.split(",") if isinstance(compare, str) else compare
-    experiments = [one for each in _given(experiment) for one in expand(each, names, seeds)]
+    experiments = [one for each in _given(experiment, graph) for one in expand(each, names, seeds)]
     if not experiments:
         raise SkerryError(
             f"there is nothing to run (got {seeds} seeds). Give an experiment and at least 1 seed."
@@ -217,10 +217,24 @@ def run(
             ) from error
 
 
-def _given(experiment: Experiment | str | Path | Sequence[Experiment]) -> Sequence[Experiment]:
+def _given(
+    experiment: Experiment | str | Path | Sequence[Experiment], graph: "nx.Graph[Any] | None"
+) -> list[Experiment]:
+    """The experiments; with a graph, they say how many devices and components it has."""
     if isinstance(experiment, str | Path):
-        return [Experiment.load(experiment)]
-    return [experiment] if isinstance(experiment, Experiment) else experiment
+        experiments = [Experiment.load(experiment)]
+    else:
+        experiments = [experiment] if isinstance(experiment, Experiment) else list(experiment)
+    if graph is None:
+        return experiments
+    from skerry.network.fleet import build_fleet
+
+    sized = []
+    for one in experiments:
+        sizes = build_fleet(one.network, one.seed, graph).sizes
+        update = {"devices": sum(sizes), "components": sizes}
+        sized.append(one.model_copy(update={"network": one.network.model_copy(update=update)}))
+    return sized
 
 
 def _run_in(
