@@ -20,6 +20,21 @@ Settings = Annotated[
     ),
 ]
 
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Again = Annotated[bool, typer.Option("--again", help="Compute finished runs anew.")]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="Tell a tracker too: tensorboard, mlflow, wandb; repeatable."
+    ),
+]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print the results as one JSON object, and nothing else, on stdout."
+    ),
+]
+
 
 def read_experiment(file: Path | None, settings: list[str] | None) -> "Experiment":
     """The experiment of a file, or the default one, with the settings on top."""

@@ -2,12 +2,21 @@
 
 import json
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skerry.commands.options import STOPPED, Settings, read_experiment
+from skerry.commands.options import (
+    STOPPED,
+    Again,
+    AsJson,
+    Device,
+    Settings,
+    Track,
+    read_experiment,
+)
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
@@ -34,21 +43,11 @@ def run(
         int | None,
         typer.Option(min=1, help="How many seeds, counted on from the experiment's own."),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     out: Annotated[Path, typer.Option(help="Where records and pictures go.")] = Path("runs"),
-    again: Annotated[bool, typer.Option("--again", help="Compute finished runs anew.")] = False,
-    track: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Tell a tracker too: tensorboard, mlflow, wandb; repeatable."
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print the results as one JSON object, and nothing else, on stdout."
-        ),
-    ] = False,
+    again: Again = False,
+    track: Track = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run an experiment: a table, pictures, and records to come back to."""
     from skerry.report.progress import watch
@@ -57,7 +56,8 @@ def run(
     plain = file is not None or "primitive" in experiment.server.model_fields_set
     primitives = compare if compare is not None else ("" if plain else DEFAULT_COMPARE)
     try:
-        with watch() as watcher:
+        # What plug-ins print must not come between the results.
+        with redirect_stdout(sys.stderr), watch() as watcher:
             from skerry.sweep.run import run as run_experiments
 
             results = run_experiments(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skerry.commands.options import Settings
+from skerry.commands.options import Again, AsJson, Device, Settings, Track
 
 if TYPE_CHECKING:
     from skerry.report.progress import SweepWatcher
@@ -38,21 +38,11 @@ def sweep(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Join this Ray cluster; auto finds it."),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where records go.")] = Path("runs"),
-    again: Annotated[bool, typer.Option("--again", help="Compute finished runs anew.")] = False,
-    track: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Tell a tracker too: tensorboard, mlflow, wandb; repeatable."
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print the results as one JSON object, and nothing else, on stdout."
-        ),
-    ] = False,
+    again: Again = False,
+    track: Track = None,
+    as_json: AsJson = False,
     history: Annotated[
         bool, typer.Option("--history", help="With --json: every round, not only the last values.")
     ] = False,
@@ -112,19 +102,20 @@ def _to_json(sweep: "Sweep", results: "Results", history: bool) -> dict[str, obj
 
 def _tell(sweep: "Sweep", results: "Results", watcher: "SweepWatcher", out: Path) -> None:
     from rich.console import Console
+    from rich.markup import escape
 
     from skerry.report.best import best_cells
+    from skerry.report.words import plural
 
     console = Console(soft_wrap=True)
     counts = Counter(lane.status for lane in results)
     told = ", ".join(f"{count:,} {status}" for status, count in counts.items())
-    name = results[0].experiment.name
+    name = escape(results[0].experiment.name)
     console.print(f"[bold]{name}[/]: {len(results):,} runs, {told}", highlight=False)
     console.print(best_cells(sweep, results))
     if watcher.reused:
-        typer.echo(
-            f"{watcher.reused:,} finished runs were taken from {out} (--again computes them anew)."
-        )
+        taken = plural(watcher.reused, "finished run")
+        typer.echo(f"{taken} taken from {out} (--again computes anew).")
     typer.echo(f"Records: {out}/skerry.sqlite.")
     typer.echo(f"Look closer: skerry results {out}    or every study: skerry show {out}")
 
