@@ -7,16 +7,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DEVELOPING := $(VENV)/.developing
 
 .PHONY: run test check bench clean
 
 run: $(INSTALLED)
 	$(BIN)/skerry run
 
-test: $(INSTALLED)
+test: $(DEVELOPING)
 	$(BIN)/pytest -n 2
 
-check: $(INSTALLED)
+check: $(DEVELOPING)
 	$(BIN)/ruff format --check src tests benchmarks docs/generate.py
 	$(BIN)/ruff check src tests benchmarks docs/generate.py
 	$(BIN)/mypy
@@ -30,5 +31,9 @@ clean:
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(DEVELOPING): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
