@@ -94,21 +94,25 @@ def component_counts(partition, sizes):
 
 
 def test_non_iid_halves_ten_classes_as_in_the_paper():
-    """Two equal components hold the classes 0-4 and 5-9."""
+    """Two equal components hold five classes each, whole; which ones, the seed decides."""
     labels = balanced(1000)
-    counts = component_counts(split(labels, 10, (5, 5), Data(inter="non_iid"), 0), (5, 5))
-    assert counts.tolist() == [[100] * 5 + [0] * 5, [0] * 5 + [100] * 5]
+    held = set()
+    for seed in range(5):
+        counts = component_counts(split(labels, 10, (5, 5), Data(inter="non_iid"), seed), (5, 5))
+        assert sorted(counts[0]) == sorted(counts[1]) == [0] * 5 + [100] * 5
+        assert (counts.sum(axis=0) == 100).all()
+        held.add(tuple(counts[0]))
+    assert len(held) > 1
 
 
 @given(st.integers(2, 12), st.lists(st.integers(1, 9), min_size=1, max_size=6))
-def test_non_iid_sets_of_classes_are_disjoint_and_in_order(classes, sizes):
+def test_non_iid_sets_of_classes_are_disjoint(classes, sizes):
     """Every class lies in one component, every component has a class, larger ones not fewer."""
     assume(len(sizes) <= classes)
     partition = split(balanced(60 * classes, classes), classes, tuple(sizes), Data(), 0)
     present = component_counts(partition, sizes) > 0
     assert (present.sum(axis=0) == 1).all()
     assert (present.sum(axis=1) >= 1).all()
-    assert (np.diff(present.argmax(axis=0)) >= 0).all()
     if len(set(sizes)) == 1:
         assert np.ptp(present.sum(axis=1)) <= 1
 

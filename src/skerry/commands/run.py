@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skerry.sweep.run import Results
 
 DEFAULT_COMPARE = "s2s,s2a,blend"
-DEFAULT_SEEDS = 3
+DEFAULT_SEEDS = 5
 
 
 def run(

@@ -97,7 +97,8 @@ def inter_iid(
 def inter_non_iid(
     labels: Ints, classes: int, sizes: tuple[int, ...], data: Data, rng: np.random.Generator
 ) -> Shares:
-    """Disjoint sets of classes, in order: with ten classes and two equal components, 0-4 and 5-9.
+    """Disjoint sets of classes, drawn by the seed: with ten classes and two equal components, each
+    has five. Seeds differ in who holds what, so that intervals over seeds include that choice.
 
     A component gets one class and its share, by size, of the rest: as even as can be when the
     components are equal.
@@ -109,8 +110,9 @@ def inter_non_iid(
             f'components for {classes} classes). Use data.inter = "dirichlet" or fewer components.'
         )
     counts = 1 + apportion(classes - components, sizes)
-    component_of = np.repeat(np.arange(components), counts)[labels]
-    return [np.flatnonzero(component_of == c) for c in range(components)]
+    holder_of = np.empty(classes, dtype=np.int64)
+    holder_of[rng.permutation(classes)] = np.repeat(np.arange(components), counts)
+    return [np.flatnonzero(holder_of[labels] == c) for c in range(components)]
 
 
 def inter_dirichlet(
