@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from skerry.sweep.grid import label
 from skerry.sweep.run import Results
-from skerry.sweep.statistics import Estimate, estimate
+from skerry.sweep.statistics import Estimate, estimate, lower_is_better
 from skerry.sweep.sweep_file import SEEDS, Point, Sweep
-from skerry.sweep.tuning import choices, lower_is_better
+from skerry.sweep.tuning import choices
 
 if TYPE_CHECKING:
     from rich.table import Table

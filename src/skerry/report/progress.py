@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skerry.report.words import duration
 from skerry.sweep.grid import label
 from skerry.sweep.run import Results, Watcher
-from skerry.sweep.tuning import lower_is_better
+from skerry.sweep.statistics import lower_is_better
 
 if TYPE_CHECKING:
     from rich.progress import Progress

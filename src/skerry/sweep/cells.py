@@ -10,7 +10,7 @@ import numpy as np
 
 from skerry.errors import SkerryError, unknown
 from skerry.sweep.pairing import Comparison, compare
-from skerry.sweep.statistics import Array, Estimate, estimates
+from skerry.sweep.statistics import Array, Estimate, estimates, lower_is_better
 
 Cell = tuple[Any, ...]
 """The values of the fields that make a cell."""
@@ -42,7 +42,7 @@ class Cells:
 
     @property
     def lower_is_better(self) -> bool:
-        return "accuracy" not in self.measure or self.measure.endswith("_std")
+        return lower_is_better(self.measure)
 
     def by(self, fields: Sequence[str]) -> "Cells":
         """Coarser cells: only these fields tell cells apart, the others are averaged over."""

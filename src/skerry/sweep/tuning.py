@@ -9,6 +9,7 @@ import numpy as np
 
 from skerry.experiment import Experiment
 from skerry.sweep.run import Lane
+from skerry.sweep.statistics import lower_is_better
 from skerry.sweep.sweep_file import SEEDS, Cell, Point, Sweep
 
 
@@ -58,10 +59,6 @@ def choices(sweep: Sweep, lanes: Iterable[Lane]) -> list[Choice]:
         if cell not in best or rank > best[cell][0]:
             best[cell] = rank, choice
     return [choice for _, choice in best.values()]
-
-
-def lower_is_better(measure: str) -> bool:
-    return "accuracy" not in measure or measure.endswith("_std")
 
 
 def _tuning_seeds(sweep: Sweep) -> Sequence[int]:
