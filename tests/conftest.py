@@ -1,6 +1,7 @@
 """Small worlds that tests share."""
 
 import os
+import signal
 
 import pytest
 import torch
@@ -11,6 +12,10 @@ from skerry.experiment import Experiment
 
 torch.set_num_threads(1)  # tests run side by side; small tensors gain nothing from threads
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background of a shell: children would inherit a Ctrl-C that does nothing.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("skerry", deadline=None, max_examples=60)
 settings.load_profile("skerry")
