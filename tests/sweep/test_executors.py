@@ -2,6 +2,8 @@
 
 import builtins
 import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -241,3 +243,32 @@ def test_materials_from_python_stay_in_this_process():
     """They cannot be written down, so only the executor `here` takes them."""
     with Here(materials=Materials(model=lambda: None)) as here, pytest.raises(SkerryError):
         here.survey(small())
+
+
+LISTENING = """
+from pathlib import Path
+
+from skerry.sweep.on_ray import OnRay
+
+
+def listening():
+    lines = [line.split() for name in ("tcp", "tcp6")
+             for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    return {line[1] for line in lines if line[3] == "0A"}
+
+
+before = listening()
+with OnRay(device="cpu", workers=1):
+    print(*(listening() - before))
+"""
+
+
+def test_a_local_ray_listens_on_loopback_alone():
+    """Ray runs whatever code reaches its ports: they must not be open to the network."""
+    pytest.importorskip("ray")
+    found = subprocess.run(
+        [sys.executable, "-c", LISTENING], capture_output=True, text=True, check=True, timeout=120
+    )
+    addresses = [place.partition(":")[0] for place in found.stdout.split()]
+    assert addresses
+    assert {address[-8:] for address in addresses} == {"0100007F"}  # 127.0.0.1, also within ::ffff

@@ -37,9 +37,9 @@ class OnRay(Workers):
         self, *, device: str = "auto", workers: int | None = None, address: str | None = None
     ):
         super().__init__()
-        self._ray = _imported()
         self._wanted, self._workers = device, workers
         self._address = address or os.environ.get("RAY_ADDRESS")
+        self._ray = _imported(on_loopback=not self._address)
         self._jobs: list[_Job] = []
         self._joined = False
 
@@ -155,7 +155,11 @@ def gpu_share(need: int, total: int) -> float:
     return next((1 / n for n in SHARES if (need + CUDA_CONTEXT) * n <= total), 1.0)
 
 
-def _imported() -> "ModuleType":
+def _imported(on_loopback: bool) -> "ModuleType":
+    """Ray runs whatever code reaches its ports, and opens them to the network. Only this switch,
+    read when Ray is imported, keeps a local Ray to loopback; a cluster needs it off."""
+    if on_loopback:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
         import ray.exceptions
