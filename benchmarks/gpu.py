@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from skerry.data.catalog import from_arrays
-from skerry.engine.round import local_steps, mix, start
+from skerry.engine.graphs import train
+from skerry.engine.round import start
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
@@ -59,7 +60,7 @@ def rounds_of(stack, rounds: int, evaluate: bool):
         observer = Observer(stack) if evaluate else None
         for moment in simulate(stack):
             if observer:
-                observer.see(moment)
+                observer.look(moment)
             if moment.phase == "end" and moment.round == rounds:
                 return
 
@@ -100,8 +101,7 @@ def main() -> None:
         kind = "TF32" if tf32 else "float32"
 
         def a_round(stack=stack, state=state) -> None:
-            local_steps(stack, state)
-            mix(stack, state)
+            train(stack, state)
 
         rows.append(row(f"CNN, 1 lane, {kind}, chunk {state.chunk}", timed(a_round), 1, 1))
     if options.save:

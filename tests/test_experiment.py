@@ -186,6 +186,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "training.decay_every": (["training.schedule=step"], "7", ["training.schedule=cosine"]),
     "training.decay_factor": (["training.schedule=step"], "0.7", ["training.schedule=constant"]),
     "training.local_steps": ([], "3", None),
+    "training.precision": ([], "tf32", None),
     "training.sampling": ([], "epochs", None),
     "server.primitive": ([], "s2a", None),
     "server.beta": (["server.primitive=blend"], "0.7", ["server.primitive=s2a"]),

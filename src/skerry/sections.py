@@ -287,6 +287,8 @@ class Training(Section):
     """SGD steps on every device between two mixings."""
     sampling: Annotated[str, _named("sampling")] = "replacement"
     """Minibatches: drawn with replacement, or shuffled epochs."""
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+    """Of the products in a step on a GPU: exact, or rounded for speed. Weights are float32."""
 
 
 class Server(Section):

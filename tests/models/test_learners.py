@@ -104,7 +104,7 @@ def test_frozen_parameters_stay_out_of_the_flat_vector():
         return model
 
     learner = build_learner(Model(), problem_of("mlp"), half_frozen)
-    assert learner.d == 4 * 5 + 5
+    assert learner.parameters == 4 * 5 + 5
 
 
 def test_dropout_masks_depend_on_the_key_alone():

@@ -65,6 +65,15 @@ class Dataset:
             x /= std
         return x
 
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one sample, as a model sees it."""
+        shape = self.x_train.shape[1:]
+        if len(shape) == 1:
+            return shape
+        height, width, *channels = shape
+        return (*(channels or [1]), height, width)
+
     def fingerprint(self) -> str:
         """A sha256 over all that decides the inputs and labels; the name plays no part."""
         total = hashlib.sha256(repr((self.classes, self.mean, self.std, self._white)).encode())

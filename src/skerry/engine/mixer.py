@@ -1,17 +1,35 @@
 """D2D mixing, component by component, in place."""
 
 import warnings
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
 
+from skerry.kernels import fused
 from skerry.network.fleet import Block, Fleet
 
 SPARSE = 0.15  # on a CPU, a W with fewer entries than this is quicker as a sparse matrix
 COLUMNS = 2**13  # a component's columns that are mixed at once on a CPU: they stay in the cache
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Neighbouring components of the same size, all with dense weights; or one with sparse."""
+
+    start: int
+    size: int
+    weights: tuple[Tensor, ...]
+
+    @cached_property
+    def stacked(self) -> Tensor:
+        """The weights [components, size, size]; just one where the links are the same."""
+        first, *others = self.weights
+        alike = all(W is first for W in others)
+        return first.unsqueeze(0) if alike else torch.stack(self.weights)
 
 
 class Mixer:
@@ -19,27 +37,49 @@ class Mixer:
 
     def __init__(self, fleet: Fleet, device: torch.device, dtype: torch.dtype):
         self.fleet, self._device, self._dtype = fleet, device, dtype
-        self._of_round = lru_cache(maxsize=1)(self._tensors)
+        self._of_round = lru_cache(maxsize=1)(self._pieces)
 
     def mix(self, X_nld: Tensor, t: int) -> None:
         """x_i <- sum_j W[j, i] x_j for every lane of the view (the paper's X W)."""
         X = X_nld.view(len(X_nld), -1)
-        step = COLUMNS if self._device.type == "cpu" else X.shape[1]
-        for start, size, W in self._of_round(0 if self.fleet.fixed else t):
-            rows = X[start : start + size]
-            for column in range(0, X.shape[1], step):
-                part = rows[:, column : column + step]
-                part.copy_(W @ part)
+        for piece in self._of_round(0 if self.fleet.fixed else t):
+            if piece.weights[0].layout == torch.strided and fused.mixes(X, piece.size):
+                from skerry.kernels.mixing import mix_in_place
 
-    def _tensors(self, t: int) -> list[tuple[int, int, Tensor]]:
+                rows = piece.size * len(piece.weights)
+                mix_in_place(X[piece.start : piece.start + rows], piece.stacked)
+            else:
+                for number, W in enumerate(piece.weights):
+                    start = piece.start + number * piece.size
+                    self._mix_one(X[start : start + piece.size], W)
+
+    def _mix_one(self, rows: Tensor, W: Tensor) -> None:
+        columns = rows.shape[1]
+        step = COLUMNS if self._device.type == "cpu" else columns
+        for column in range(0, columns, step):
+            part = rows[:, column : column + step]
+            part.copy_(W @ part)
+
+    def _pieces(self, t: int) -> list[Piece]:
         shared: dict[int, Tensor] = {}  # components with the same links share one W
-        found = []
+        pieces: list[Piece] = []
         for block in self.fleet.blocks(t):
-            if block.size > 1:
-                if id(block.W) not in shared:
-                    shared[id(block.W)] = self._tensor(block)
-                found.append((block.start, block.size, shared[id(block.W)]))
-        return found
+            if block.size == 1:
+                continue
+            if id(block.W) not in shared:
+                shared[id(block.W)] = self._tensor(block)
+            W = shared[id(block.W)]
+            before = pieces[-1] if pieces else None
+            if (
+                before is not None
+                and before.size == block.size
+                and before.start + before.size * len(before.weights) == block.start
+                and before.weights[0].layout == W.layout == torch.strided
+            ):
+                pieces[-1] = Piece(before.start, before.size, (*before.weights, W))
+            else:
+                pieces.append(Piece(block.start, block.size, (W,)))
+        return pieces
 
     def _tensor(self, block: Block) -> Tensor:
         """W transposed, because devices are rows of X here and columns in the paper."""

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from skerry.engine.server import Memory
 from skerry.engine.stack import ServerGroup, Stack
+from skerry.kernels.precision import arithmetic
 from skerry.models.learner import Batch
 
 
@@ -43,26 +44,55 @@ def start(stack: Stack) -> State:
     return State(0, X, memory, stack.chunk())
 
 
-def local_steps(stack: Stack, state: State) -> Tensor:
+@dataclass(frozen=True)
+class Draws:
+    """What chance and the schedule decide in one round of local steps."""
+
+    indices_snb: Tensor
+    """Training indices of every local step and device."""
+    noise_sn: Tensor
+    eta_l: Tensor
+
+    def copy(self) -> "Draws":
+        return Draws(self.indices_snb.clone(), self.noise_sn.clone(), self.eta_l.clone())
+
+    def take(self, other: "Draws") -> None:
+        """Become equal to another, in place."""
+        self.indices_snb.copy_(other.indices_snb)
+        self.noise_sn.copy_(other.noise_sn)
+        self.eta_l.copy_(other.eta_l)
+
+
+def draw(stack: Stack, t: int) -> Draws:
+    world = stack.world
+    steps = range(world.experiment.training.local_steps)
+    return Draws(
+        torch.stack([world.batch_indices(t, step) for step in steps]),
+        torch.stack([world.noise_keys(t, step) for step in steps]),
+        stack.etas_tl[t],
+    )
+
+
+def local_steps(stack: Stack, state: State, draws: Draws) -> Tensor:
     """X <- X - eta G(X), at each device's own model; returns the mean losses [L]."""
-    world, t = stack.world, state.t
-    steps = world.experiment.training.local_steps
+    world = stack.world
     total_l = state.X_nld.new_zeros(len(stack))
-    for step in range(steps):
-        indices, noise = world.batch_indices(t, step), world.noise_keys(t, step)
-        for first in range(0, world.n, state.chunk):
-            devices = slice(first, first + state.chunk)
-            rows = indices[devices]
-            batch = Batch(world.x_train[rows], world.y_train[rows], noise[devices])
-            losses = world.learner.step(state.X_nld[devices], batch, stack.etas_tl[t])
-            total_l += losses.sum(dim=0)
-    return total_l / (world.n * steps)
+    with arithmetic(world.experiment.training.precision):
+        for indices_nb, noise_n in zip(draws.indices_snb, draws.noise_sn, strict=True):
+            for first in range(0, world.n, state.chunk):
+                devices = slice(first, first + state.chunk)
+                rows = indices_nb[devices]
+                batch = Batch(world.x_train[rows], world.y_train[rows], noise_n[devices])
+                losses = world.learner.step(state.X_nld[devices], batch, draws.eta_l)
+                total_l += losses.sum(dim=0)
+    return total_l / (world.n * len(draws.indices_snb))
 
 
 def mix(stack: Stack, state: State) -> None:
     """X <- X W: every lane with the links of its own network."""
-    for group in stack.mixing:
-        group.mixer.mix(state.X_nld[:, group.lanes], state.t)
+    with arithmetic(stack.world.experiment.training.precision):
+        for group in stack.mixing:
+            group.mixer.mix(state.X_nld[:, group.lanes], state.t)
 
 
 def meet(stack: Stack, state: State) -> list[Meeting]:

@@ -13,7 +13,9 @@ from torch import Tensor
 
 from skerry import registry
 from skerry.data.catalog import Dataset, load_dataset
+from skerry.data.dataset import Split
 from skerry.data.partition import Partition, check_supply, split
+from skerry.data.published import PUBLISHED
 from skerry.errors import DataError, SkerryError, unknown
 from skerry.experiment import Experiment, Network
 from skerry.models.learner import Learner, Problem, build_learner
@@ -68,6 +70,26 @@ class World:
     def rounds(self) -> int:
         return self.experiment.rounds
 
+    @cached_property
+    def test_classes(self) -> Tensor:
+        """The test labels as [N, classes] of zeros and ones."""
+        return torch.nn.functional.one_hot(self.y_test, self.dataset.classes).to(self.dtype)
+
+    def has_inputs_of(
+        self, experiment: Experiment, materials: Materials, device: torch.device, dtype: torch.dtype
+    ) -> bool:
+        """Whether another world would have the same data set, scaled and prepared the same way.
+        Only published ones are sure to be: others may follow from the seed."""
+        mine, other = self.experiment, experiment
+        fields = ("dataset", "path", "scaling")
+        return (
+            mine.data.dataset in PUBLISHED
+            and all(getattr(mine.data, f) == getattr(other.data, f) for f in fields)
+            and mine.model == other.model
+            and self.materials == materials
+            and (self.device, self.dtype) == (device, dtype)
+        )
+
     def key(self, experiment: Experiment) -> str:
         return experiment.key(self.fingerprints)
 
@@ -103,7 +125,7 @@ class World:
             indices = self.batches.indices(t, step, training.local_steps)
         if not registry.is_builtin("sampling", training.sampling):
             self._check_indices(indices)
-        return torch.from_numpy(indices).to(self.device)
+        return self._sent(indices)
 
     def _check_indices(self, indices: Any) -> None:
         """A user's own sampling must give what the built-in ones do."""
@@ -126,13 +148,20 @@ class World:
         if not self.learner.noisy:
             return torch.zeros(self.n, dtype=torch.int64, device=self.device)
         keys = stream(self.seed, "noise", t, step).integers(0, 2**62, self.n)
-        return torch.from_numpy(keys).to(self.device)
+        return self._sent(keys)
 
     def server_order(self, t: int) -> Tensor:
         """One permutation of the devices per round; the K sampled are its first K entries, so
         samples are nested across K and common to all lanes."""
         order = stream(self.seed, "sampled", t).permutation(self.n)
-        return torch.from_numpy(order).to(self.device)
+        return self._sent(order)
+
+    def _sent(self, drawn: Any) -> Tensor:
+        """What the host drew, on the compute device; a GPU need not stop for it."""
+        tensor = torch.from_numpy(drawn)
+        if self.device.type != "cuda":
+            return tensor.to(self.device)
+        return tensor.pin_memory().to(self.device, non_blocking=True)
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -155,26 +184,34 @@ def build_world(
     materials: Materials | None = None,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
+    before: World | None = None,
 ) -> World:
-    """Load and split the data, build the model, put both where they will be used."""
+    """Load and split the data, build the model, put both where they will be used.
+
+    The inputs of a world that was built `before` are taken over where they are the same.
+    """
     materials = materials or Materials()
     device = torch.device(device)
+    if before and not before.has_inputs_of(experiment, materials, device, dtype):
+        before = None
     graph = materials.graph
     if graph is None and experiment.network.is_file:
         graph = read_graph(experiment.network.topology)  # before data are fetched in vain
-    dataset = materials.dataset or load_dataset(experiment.data, experiment.seed)
+    dataset = before.dataset if before else materials.dataset
+    dataset = dataset or load_dataset(experiment.data, experiment.seed)
     if graph is None:  # before the links of too large a fleet are drawn in vain
         check_supply(len(dataset.y_train), experiment.network.devices, experiment.data)
     fleet = build_fleet(experiment.network, experiment.seed, graph)
     y_train, y_test = (np.asarray(y, dtype=np.int64) for y in (dataset.y_train, dataset.y_test))
     partition = split(y_train, dataset.classes, fleet.sizes, experiment.data, experiment.seed)
-    x_train, x_test = (
-        torch.from_numpy(dataset.inputs(part, experiment.data.scaling))
-        for part in ("train", "test")
-    )
-    problem = Problem(tuple(x_train.shape[1:]), dataset.classes, experiment.seed)
+    problem = Problem(dataset.input_shape, dataset.classes, experiment.seed)
     learner = build_learner(experiment.model, problem, materials.model)
     learner.to(device, dtype)
+
+    def inputs(part: Split) -> Tensor:
+        x = torch.from_numpy(dataset.inputs(part, experiment.data.scaling))
+        return learner.prepare(x).to(device, dtype)
+
     return World(
         experiment=experiment,
         materials=materials,
@@ -184,9 +221,9 @@ def build_world(
         dataset=dataset,
         partition=partition,
         learner=learner,
-        x_train=learner.prepare(x_train).to(device, dtype),
+        x_train=before.x_train if before else inputs("train"),
         y_train=torch.from_numpy(y_train).to(device),
-        x_test=learner.prepare(x_test).to(device, dtype),
+        x_test=before.x_test if before else inputs("test"),
         y_test=torch.from_numpy(y_test).to(device),
         fingerprints=material_fingerprints(experiment, materials, fleet, dataset, learner),
     )

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from skerry.engine.world import World
+from skerry.kernels import fused
+from skerry.kernels.precision import arithmetic
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
 """Bytes that scoring models on test samples may take at once."""
@@ -17,8 +19,9 @@ def average_model(world: World, average_ld: Tensor) -> dict[str, Tensor]:
     """The average model on the global test set, for every lane."""
     count, learner = len(world.y_test), world.learner
 
-    def summed_loss(X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        return learner.test_loss(X_md, x, y) * len(y)
+    def summed_loss(X_md: Tensor, some: slice) -> Tensor:
+        y = world.y_test[some]
+        return learner.test_loss(X_md, world.x_test[some], y) * len(y)
 
     values = {"average_loss": _over_test_set(world, average_ld, summed_loss) / count}
     if learner.classifies:
@@ -29,19 +32,25 @@ def average_model(world: World, average_ld: Tensor) -> dict[str, Tensor]:
 
 def correct_by_class(world: World, X_md: Tensor) -> Tensor:
     """Test samples of each class that each model gets right, [m, classes]."""
-    classes = world.dataset.classes
 
-    def correct(X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        # max(...).indices, because argmax over a strided dimension is ten times slower on a CPU.
-        guess = world.learner.scores(X_md, x).max(dim=2).indices
-        return (guess == y).to(X_md.dtype) @ torch.nn.functional.one_hot(y, classes).to(X_md.dtype)
+    def correct(X_md: Tensor, some: slice) -> Tensor:
+        guess = _guesses(world.learner.scores(X_md, world.x_test[some]))
+        return (guess == world.y_test[some]).to(X_md.dtype) @ world.test_classes[some]
 
     return _over_test_set(world, X_md, correct)
 
 
-def _over_test_set(
-    world: World, X_md: Tensor, score: Callable[[Tensor, Tensor, Tensor], Tensor]
-) -> Tensor:
+def _guesses(scores_mnc: Tensor) -> Tensor:
+    """The class with the highest score, [m, N]."""
+    if fused.runs_on(scores_mnc):
+        from skerry.kernels.softmax import guesses
+
+        return guesses(scores_mnc.mT)
+    # max(...).indices, because argmax over a strided dimension is ten times slower on a CPU.
+    return scores_mnc.max(dim=2).indices
+
+
+def _over_test_set(world: World, X_md: Tensor, score: Callable[[Tensor, slice], Tensor]) -> Tensor:
     """The sum of a score over all test samples for each model, in portions that fit in memory."""
     each = world.learner.bytes_per_device(1, 2) - world.learner.bytes_per_device(1, 1)
     pairs = max(1, MEMORY.get(world.device.type, 2**28) // max(1, each))
@@ -51,7 +60,8 @@ def _over_test_set(
     found = []
     for first in range(0, len(X_md), models):
         part = X_md[first : first + models]
-        scores = [score(part, world.x_test[some], world.y_test[some]) for some in portions]
+        with arithmetic(world.experiment.training.precision):
+            scores = [score(part, some) for some in portions]
         found.append(torch.stack(scores).sum(dim=0))
     return torch.cat(found)
 

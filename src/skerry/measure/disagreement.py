@@ -1,9 +1,12 @@
 """How far devices stand apart: disagreement inside and across components, and the average."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
+
+from skerry.kernels import fused
 
 TEMPORARY = 2**24  # numbers in a temporary: the differences are taken a few devices at a time
 
@@ -27,23 +30,39 @@ def spread(X_nld: Tensor, sizes: tuple[int, ...]) -> Spread:
     D_intra = sum over devices of ||x_i - m_c||^2; D_inter = sum over components of
     n_c ||m_c - xbar||^2, with m_c the mean of the component.
     """
-    n, lanes, d = X_nld.shape
+    n, lanes, _ = X_nld.shape
     intra_l = X_nld.new_zeros(lanes)
     means = []
-    step = max(1, TEMPORARY // (lanes * d))
     start = 0
     for size in sizes:
-        component = X_nld[start : start + size]
-        mean = component.mean(dim=0)
-        for first in range(0, size, step):
-            intra_l += (component[first : first + step] - mean).square_().sum(dim=(0, 2))
+        mean, away_l = _around_mean(X_nld[start : start + size])
+        intra_l += away_l
         means.append(mean)
         start += size
     means_cld = torch.stack(means)
-    sizes_c = torch.tensor(sizes, dtype=X_nld.dtype, device=X_nld.device)
+    sizes_c = _on_device(sizes, X_nld.device, X_nld.dtype)
     average_ld = torch.einsum("c,cld->ld", sizes_c / n, means_cld)
     away_cl = (means_cld - average_ld).square_().sum(dim=2)
     return Spread(intra_l / n, (sizes_c @ away_cl) / n, average_ld)
+
+
+@lru_cache(maxsize=16)  # sending them anew would make a GPU wait
+def _on_device(sizes: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.tensor(sizes, dtype=dtype, device=device)
+
+
+def _around_mean(X_sld: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean [L, d] of a component, and the summed squared distance from it [L]."""
+    if fused.runs_on(X_sld):
+        from skerry.kernels.spread import component_spread
+
+        return component_spread(X_sld)
+    size, lanes, d = X_sld.shape
+    mean, away_l = X_sld.mean(dim=0), X_sld.new_zeros(lanes)
+    step = max(1, TEMPORARY // (lanes * d))
+    for first in range(0, size, step):
+        away_l += (X_sld[first : first + step] - mean).square_().sum(dim=(0, 2))
+    return mean, away_l
 
 
 def bias(before: Spread, after: Spread) -> Tensor:

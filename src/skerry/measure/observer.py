@@ -1,6 +1,4 @@
-"""From moments to rows of measures: what is asked for, when it is due, for every lane."""
-
-import math
+"""From moments to measures: what is asked for, when it is due, for every lane."""
 
 import torch
 from torch import Tensor
@@ -11,15 +9,14 @@ from skerry.experiment import MEASURES
 from skerry.measure.accuracy import DeviceScores, average_model
 from skerry.measure.disagreement import Spread, bias, spread
 from skerry.measure.ledger import Ledger
-
-Row = dict[str, float]
+from skerry.measure.reading import Reading, Row
 
 
 class Observer:
     """Watches the moments of one stack.
 
-    Rows are due at evaluations; lanes that met the server also get a row with their consensus
-    measures in between, so that no D2S round goes unseen. What a row does not measure is absent.
+    Readings are due at evaluations; lanes that met the server also get a row with their consensus
+    measures in between, so that no D2S round goes unseen.
     """
 
     def __init__(self, stack: Stack, ledger: Ledger | None = None):
@@ -27,71 +24,73 @@ class Observer:
         self.wanted = stack.world.experiment.evaluate.wanted
         self.ledger = ledger or Ledger()
         self._devices = DeviceScores(stack.world)
-        self._before: dict[int, Spread] = {}
-        """By first lane of a group that is about to meet the server."""
+        self._before: Spread | None = None
+        """The lanes as they were before the server acted, if it is about to."""
 
     def wants(self, group: str) -> bool:
         return not self.wanted.isdisjoint(MEASURES[group])
 
     def see(self, moment: Moment) -> dict[str, Row]:
         """The rows that are due at this moment, by the lane's key."""
+        reading = self.look(moment)
+        return reading.rows() if reading else {}
+
+    def look(self, moment: Moment) -> Reading | None:
+        """The reading that is due at this moment, if any."""
         if moment.phase == "before_server":
-            self._look_before_server(moment)
-            return {}
+            meets = any(group.meets(moment.round - 1) for group in moment.stack.servers)
+            self._before = self._spread(moment) if meets and self.wants("consensus") else None
+            return None
         if moment.phase == "end":
             self.ledger.add_round(moment.stack, moment.meetings, moment.round - 1)
-        rows: dict[str, Row] = {}
         evaluated = moment.phase == "start" or is_evaluated(moment.stack, moment.round)
-        if evaluated:
-            self._evaluate(moment, rows)
-        self._compare_with_before(moment, rows, evaluated)
-        for lane in moment.diverged:
-            rows.pop(moment.stack.keys[lane], None)
-        return {
-            key: {"round": moment.round, **{m: v for m, v in row.items() if m in self.wanted}}
-            for key, row in rows.items()
-        }
-
-    def _look_before_server(self, moment: Moment) -> None:
-        self._before = {}
-        if self.wants("consensus"):
-            for group in moment.stack.servers:
-                if group.meets(moment.round - 1):
-                    X = moment.state.X_nld[:, group.lanes]
-                    self._before[group.lanes.start] = spread(X, self.world.sizes)
-
-    def _evaluate(self, moment: Moment, rows: dict[str, Row]) -> None:
-        X, keys = moment.state.X_nld, moment.stack.keys
+        compared = self._before is not None and bool(moment.meetings)
+        if not (evaluated or compared):
+            return None
         values: dict[str, Tensor] = {}
-        if self.wants("average") or self.wants("consensus"):
-            now = spread(X, self.world.sizes)
+        now: Spread | None = None
+        if compared or self.wants("average") or self.wants("consensus"):
+            now = self._spread(moment)
             values |= _consensus(now)
-            if self.wants("average"):
-                values |= average_model(self.world, now.average_ld)
+        if evaluated:
+            values |= self._evaluated(moment, now)
+        if compared:
+            assert self._before is not None
+            assert now is not None
+            values |= _among_those_who_met(moment, _changes(self._before, now))
+        return self._reading(moment, values, evaluated)
+
+    def _spread(self, moment: Moment) -> Spread:
+        return spread(moment.state.X_nld, self.world.sizes)
+
+    def _evaluated(self, moment: Moment, now: Spread | None) -> dict[str, Tensor]:
+        values: dict[str, Tensor] = {}
+        if self.wants("average") and now is not None:
+            values |= average_model(self.world, now.average_ld)
         if self.wants("devices") and self.world.learner.classifies:
-            values |= self._devices.measure(X)
+            values |= self._devices.measure(moment.state.X_nld)
         if moment.train_loss_l is not None:
             values["train_loss"] = moment.train_loss_l
-        _put(rows, keys, values)
-        for key in keys:
-            rows.setdefault(key, {}).update(self.ledger.measure(key, self.world.learner.parameters))
+        return values
 
-    def _compare_with_before(self, moment: Moment, rows: dict[str, Row], evaluated: bool) -> None:
-        for meeting in moment.meetings:
-            before = self._before.get(meeting.lanes.start)
-            if before is None:
-                continue
-            after = spread(moment.state.X_nld[:, meeting.lanes], self.world.sizes)
-            moved = bias(before, after)
-            values = {f"{name}_before": value for name, value in _consensus(before).items()}
-            values |= {
-                "bias": moved,
-                "disagreement_ratio": after.total_l / before.total_l,
-                "bias_ratio": moved / before.total_l,
-            }
-            if not evaluated:
-                values |= _consensus(after)
-            _put(rows, moment.stack.keys[meeting.lanes], values)
+    def _reading(self, moment: Moment, values: dict[str, Tensor], evaluated: bool) -> Reading:
+        keys, X = moment.stack.keys, moment.state.X_nld
+        due = set(range(len(keys))) if evaluated else _who_met(moment)
+        wanted = {name: value for name, value in values.items() if name in self.wanted}
+        counted = self.ledger.measure(keys, self.world.learner.parameters) if evaluated else {}
+        return Reading(
+            moment.round,
+            keys,
+            tuple(sorted(due - set(moment.diverged))),
+            tuple(wanted),
+            torch.stack([*wanted.values()]) if wanted else X.new_empty(0, len(keys)),
+            {name: count for name, count in counted.items() if name in self.wanted},
+        )
+
+
+def _who_met(moment: Moment) -> set[int]:
+    lanes = range(len(moment.stack))
+    return {lane for meeting in moment.meetings for lane in lanes[meeting.lanes]}
 
 
 def _consensus(now: Spread) -> dict[str, Tensor]:
@@ -102,12 +101,22 @@ def _consensus(now: Spread) -> dict[str, Tensor]:
     }
 
 
-def _put(rows: dict[str, Row], keys: tuple[str, ...], values: dict[str, Tensor]) -> None:
-    if not values:
-        return
-    table = torch.stack(list(values.values())).tolist()  # one transfer from the GPU for all
-    for name, value_l in zip(values, table, strict=True):
-        for key, value in zip(keys, value_l, strict=True):
-            # 0/0: devices that agree have no ratio; the row leaves it out.
-            if not math.isnan(value):
-                rows.setdefault(key, {})[name] = value
+def _changes(before: Spread, after: Spread) -> dict[str, Tensor]:
+    """What the server did. Devices that agreed before have no ratio: 0/0 is NaN, and left out."""
+    moved = bias(before, after)
+    return {
+        **{f"{name}_before": value for name, value in _consensus(before).items()},
+        "bias": moved,
+        "disagreement_ratio": after.total_l / before.total_l,
+        "bias_ratio": moved / before.total_l,
+    }
+
+
+def _among_those_who_met(moment: Moment, values: dict[str, Tensor]) -> dict[str, Tensor]:
+    """NaN for the lanes that did not meet the server in this round."""
+    met = _who_met(moment)
+    if len(met) == len(moment.stack):
+        return values
+    away = torch.tensor([lane not in met for lane in range(len(moment.stack))])
+    away = away.to(moment.state.X_nld.device)
+    return {name: value.masked_fill(away, torch.nan) for name, value in values.items()}

@@ -18,6 +18,8 @@ from skerry.errors import ModelError, one_line
 from skerry.experiment import Model
 from skerry.seeds import torch_seed
 
+ALIGNMENT = 8  # numbers: memory and matrix units want places at a multiple of 16 or 32 bytes
+
 
 @dataclass(frozen=True)
 class Batch:

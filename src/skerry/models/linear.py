@@ -5,10 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from skerry.models.learner import Batch, Problem
-from skerry.models.module import cross_entropy
-
-ALIGNMENT = 8  # matrix units want rows of a multiple of 16 or 32 bytes
+from skerry.models.learner import ALIGNMENT, Batch, Problem
+from skerry.models.loss import cross_entropy, loss_and_gradient
 
 
 def linear(problem: Problem) -> "LinearLearner":
@@ -48,15 +46,9 @@ class LinearLearner:
         n, lanes, _ = X_nld.shape
         size = batch.y.shape[1]
         W = X_nld.view(n, lanes * self.classes, self.p)
-        # Samples last: the softmax runs along contiguous memory, and P is ready for its product.
         Z = torch.bmm(W, batch.x.transpose(1, 2)).view(n, lanes, self.classes, size)
-        labels = batch.y.view(n, 1, 1, size).expand(n, lanes, 1, size)
-        log_P = torch.log_softmax(Z, dim=2)
-        losses = -log_P.gather(2, labels).mean(dim=(2, 3))
-        # G = (P - onehot(y)) x / B; the update W -= eta G happens inside the second product.
-        P = log_P.exp_()
-        P.scatter_add_(2, labels, P.new_full((1,), -1.0).expand_as(labels))
-        P *= (eta_l / size).view(1, lanes, 1, 1)
+        losses, P = loss_and_gradient(Z, batch.y, eta_l / size)
+        # G = P x, and the update W -= eta G happens inside the product.
         W.baddbmm_(P.view(n, lanes * self.classes, size), batch.x, alpha=-1)
         return losses
 

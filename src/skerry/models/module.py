@@ -1,7 +1,11 @@
-"""Any nn.Module as a learner: vmap(grad(functional_call)) over devices and lanes, on views of X."""
+"""Any nn.Module as a learner, on views of X.
+
+Chains of common layers (chain.py) are stepped by hand; all other modules by
+vmap(grad(functional_call)) over devices and lanes.
+"""
 
 import copy
-import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,7 +13,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from skerry.errors import ModelError, one_line
-from skerry.models.learner import Batch, Problem
+from skerry.models.blocks import Slot
+from skerry.models.chain import chain_of
+from skerry.models.learner import ALIGNMENT, Batch, Problem
+from skerry.models.loss import cross_entropy
 from skerry.models.noise import key_dropouts
 
 
@@ -27,12 +34,15 @@ class ModuleLearner:
         trainable = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
         if not trainable:
             raise ModelError("the model has no trainable parameters. Leave requires_grad on.")
-        self._shapes = {name: p.shape for name, p in trainable.items()}
-        self._initial = torch.cat([p.flatten().float() for p in trainable.values()])
-        self.d = self.parameters = len(self._initial)
+        self._slots, self.d = _lay_out(trainable)
+        self.parameters = sum(p.numel() for p in trainable.values())
+        self._initial = torch.zeros(self.d)
+        for name, slot in self._slots.items():
+            slot.of(self._initial).copy_(trainable[name])
         self._training = module.train()
         self._evaluating = copy.deepcopy(module).eval()
         self._activations = self._try_out(problem)
+        self._chain = chain_of(module, self._slots, problem.input_shape)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
         """Frozen parameters and buffers follow the data."""
@@ -40,7 +50,7 @@ class ModuleLearner:
             module.to(device=device, dtype=dtype)
 
     def prepare(self, x: Tensor) -> Tensor:
-        return x
+        return x.movedim(1, -1).contiguous() if self._channels_last else x
 
     def initial(self) -> Tensor:
         return self._initial
@@ -49,16 +59,21 @@ class ModuleLearner:
         return self._loss(self._views(x_d), x, y, noise)
 
     def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
+        if self._chain is not None and self._chain.runs_on(X_nld):
+            return self._chain.step(X_nld, batch, eta_l)
         over_lanes = vmap(grad_and_value(self._loss), in_dims=(0, None, None, None))
         gradients, losses = vmap(over_lanes)(self._views(X_nld), batch.x, batch.y, batch.noise)
         for name, view in self._views(X_nld).items():
-            eta = eta_l.view(1, -1, *[1] * len(self._shapes[name]))
+            eta = eta_l.view(1, -1, *[1] * len(self._slots[name].shape))
             view.addcmul_(gradients[name], eta, value=-1)
         return losses  # type: ignore[no-any-return]
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
+        if self._chain is not None and self._chain.runs_on(X_md):
+            return self._chain.scores(X_md, x)
+
         def of_one(parameters: dict[str, Tensor]) -> Any:
-            return functional_call(self._evaluating, parameters, (x,))
+            return functional_call(self._evaluating, parameters, (self._as_given(x),))
 
         return vmap(of_one)(self._views(X_md))  # type: ignore[no-any-return]
 
@@ -66,22 +81,27 @@ class ModuleLearner:
         return cross_entropy(self.scores(X_md, x), y)
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
+        if self._chain is not None:
+            return 4 * lanes * self._chain.numbers(batch)
         # Forward values, their gradients and one workspace; then the gradient of the parameters.
         return 4 * lanes * (3 * batch * self._activations + self.d)
 
     def _loss(self, parameters: dict[str, Tensor], x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         keys = dict.fromkeys(self._key_names, noise)
-        scores = functional_call(self._training, {**parameters, **keys}, (x,))
+        scores = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
         return nn.functional.cross_entropy(scores, y)
+
+    @property
+    def _channels_last(self) -> bool:
+        return self._chain is not None and self._chain.images
+
+    def _as_given(self, x: Tensor) -> Tensor:
+        """Inputs as the module takes them."""
+        return x.movedim(-1, 1) if self._channels_last else x
 
     def _views(self, X: Tensor) -> dict[str, Tensor]:
         """Each parameter as a view of the last dimension of X."""
-        views, start = {}, 0
-        for name, shape in self._shapes.items():
-            size = math.prod(shape)
-            views[name] = X[..., start : start + size].view(*X.shape[:-1], *shape)
-            start += size
-        return views
+        return {name: slot.of(X) for name, slot in self._slots.items()}
 
     def _try_out(self, problem: Problem) -> int:
         """Run two samples through the module, so that a misfit is told before the work starts;
@@ -110,10 +130,14 @@ class ModuleLearner:
         return counted
 
 
-def cross_entropy(scores_mnc: Tensor, y: Tensor) -> Tensor:
-    """Mean cross-entropy [m] of scores [m, N, classes] on labels [N]."""
-    labels = y.view(1, -1, 1).expand(len(scores_mnc), -1, 1)
-    return -torch.log_softmax(scores_mnc, dim=2).gather(2, labels).mean(dim=(1, 2))
+def _lay_out(parameters: Mapping[str, Tensor]) -> tuple[dict[str, Slot], int]:
+    """A place for every parameter in the flat vector, each at a multiple of the alignment (the
+    numbers between them stay zero); and the length of the vector."""
+    slots, length = {}, 0
+    for name, parameter in parameters.items():
+        slots[name] = Slot(length, tuple(parameter.shape))
+        length += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
+    return slots, length
 
 
 def _outputs(module: nn.Module, problem: Problem) -> Any:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 History = dict[str, NDArray[Any]]
 """Columns of equal length: "round" (int64) and every measure (float64)."""
 
+Column = Sequence[float] | NDArray[np.float64]
+
 LAST_ROUND = 2**53  # whole numbers are exact in float64 up to here
 LEVEL = 1  # higher levels of zlib save 2 % of space for 2.5 times the time
 
@@ -24,7 +26,7 @@ class Part:
     matrix: NDArray[np.float64]
 
     @classmethod
-    def from_columns(cls, columns: Mapping[str, Sequence[float]]) -> Self:
+    def from_columns(cls, columns: Mapping[str, Column]) -> Self:
         """Raises ValueError with the rule that the columns break."""
         names = tuple(name for name in columns if name != "round")
         if "round" not in columns:

@@ -7,7 +7,7 @@ one store at once; each opens its own (a connection must not cross a fork).
 import json
 import platform
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 from skerry.errors import RecordsError
 from skerry.experiment import Experiment, Section
 from skerry.records import database
-from skerry.records.parts import History, Part, join, last_values
+from skerry.records.parts import Column, History, Part, join, last_values
 
 Status = Literal["running", "finished", "diverged", "failed"]
 
@@ -132,7 +132,7 @@ class Store:
                 facts,
             )
 
-    def append(self, parts: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    def append(self, parts: Mapping[str, Mapping[str, Column]]) -> None:
         """Add rounds to the histories of several runs: to all of them, or to none.
 
         A part maps "round" and each measure to a column; its rounds follow those recorded.
@@ -305,7 +305,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
-def _checked(key: str, columns: Mapping[str, Sequence[float]]) -> Part:
+def _checked(key: str, columns: Mapping[str, Column]) -> Part:
     try:
         return Part.from_columns(columns)
     except ValueError as error:

@@ -15,7 +15,8 @@ from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import World
 from skerry.experiment import Experiment
 from skerry.measure.ledger import Ledger
-from skerry.measure.observer import Observer, Row
+from skerry.measure.observer import Observer
+from skerry.measure.reading import Reading, columns_by_key
 from skerry.records import checkpoint
 from skerry.records.store import Store, versions
 
@@ -64,12 +65,6 @@ def follow_world(
         yield from _run_stack(standing, store, checkpoint_seconds)
 
 
-def as_columns(rows: Sequence[Row]) -> dict[str, list[float]]:
-    """Rows that may lack some measures, as columns with NaN in the gaps."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name, float("nan")) for row in rows] for name in names}
-
-
 def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
@@ -78,11 +73,11 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
     """Rows reach the store before the checkpoint that counts them: a kill in between leaves rows
     that the next start rewinds, so nothing beyond the checkpoint is lost or recorded twice."""
     observer = Observer(standing.stack, standing.ledger)
-    waiting: dict[str, list[Row]] = {}
+    waiting: list[Reading] = []
     began = saved = time.monotonic()
     for moment in simulate(standing.stack, standing.state):
-        for key, row in observer.see(moment).items():
-            waiting.setdefault(key, []).append(row)
+        if reading := observer.look(moment):
+            waiting.append(reading)
         yield moment
         if moment.phase != "end":
             continue
@@ -92,9 +87,9 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
         due = now - saved >= checkpoint_seconds and not moment.diverged
         if over or due or moment.diverged:
             with store.transaction():  # lanes that ran together are finished together
-                store.append({key: as_columns(rows) for key, rows in waiting.items()})
+                store.append(columns_by_key(waiting))
                 _finish_lanes(store, moment, seconds, over)
-            waiting = {}
+            waiting = []
         if due and not over:
             _save(standing.file, moment, observer.ledger, seconds)
             saved = now

@@ -13,8 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from skerry import registry
 from skerry.errors import SkerryError, one_line
+from skerry.records.parts import Column
 from skerry.records.store import Run, Status, Store
 
 
@@ -72,7 +75,7 @@ class TrackedStore(Store):
         if self._depth == 0:
             self._tell()
 
-    def append(self, parts: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    def append(self, parts: Mapping[str, Mapping[str, Column]]) -> None:
         with self.transaction():
             super().append(parts)
             self._untold.append(partial(self._rows, parts))
@@ -82,10 +85,11 @@ class TrackedStore(Store):
             super().finish(key, status, wall_seconds=wall_seconds, note=note)
             self._untold.append(partial(self._finish, key, status))
 
-    def _rows(self, parts: Mapping[str, Mapping[str, Sequence[float]]], tracker: Tracker) -> None:
+    def _rows(self, parts: Mapping[str, Mapping[str, Column]], tracker: Tracker) -> None:
         for key, columns in parts.items():
             if len(columns["round"]) > 0:
-                tracker.rows(self._known(key), columns)
+                plain = {name: np.asarray(column).tolist() for name, column in columns.items()}
+                tracker.rows(self._known(key), plain)
 
     def _finish(self, key: str, status: Status, tracker: Tracker) -> None:
         tracker.finish(self._known(key), status, self.final(key))

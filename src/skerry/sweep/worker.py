@@ -49,8 +49,12 @@ class LastWorld:
     def of(self, experiment: Experiment, device: str) -> World:
         name = f"{experiment.world_key()} {device}"
         if self._last is None or self._last[0] != name:
-            self._last = None  # two worlds need not fit into memory
-            world = build_world(experiment, self._materials, pick_device(device))
+            before = self._last[1] if self._last else None
+            place = pick_device(device)
+            materials = self._materials or Materials()
+            if before and not before.has_inputs_of(experiment, materials, place, before.dtype):
+                before = self._last = None  # two sets of inputs need not fit into memory
+            world = build_world(experiment, materials, place, before=before)
             self._last = name, world
         return self._last[1]
 

@@ -1,0 +1,81 @@
+"""The fastest of several ways to compute the same thing, measured once and remembered on disk."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeVar
+
+import torch
+
+from skerry.data.cache import cache_folder
+from skerry.kernels.fused import interpreted
+
+Way = TypeVar("Way")
+
+REPEATS = 3
+
+
+def fastest(question: str, ways: Sequence[Way], run: Callable[[Way], Any]) -> Way:
+    """The way that `run` is quickest with on this GPU. The question names the shapes."""
+    if len(ways) == 1 or interpreted():
+        return ways[0]
+    name = f"{_machine()}; {question}"
+    known = {str(way): way for way in ways}
+    answers = _answers()
+    if answers.get(name) not in known:
+        times = {str(way): _milliseconds(run, way) for way in ways}
+        answers[name] = min(times, key=times.__getitem__)
+        _remember(answers)
+    return known[answers[name]]
+
+
+def _milliseconds(run: Callable[[Way], Any], way: Way) -> float:
+    from triton.runtime.errors import OutOfResources
+
+    try:
+        run(way)  # compiles it
+    except OutOfResources:  # a tile that this GPU has no room for
+        return float("inf")
+    found = []
+    for _ in range(REPEATS):
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        began.record()
+        run(way)
+        ended.record()
+        ended.synchronize()
+        found.append(began.elapsed_time(ended))
+    return median(found)
+
+
+@cache
+def _machine() -> str:
+    import triton
+
+    return f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}"
+
+
+@cache
+def _answers() -> dict[str, str]:
+    try:
+        found = json.loads(_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # none yet, or damaged: measure again
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _remember(answers: dict[str, str]) -> None:
+    file = _file()
+    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(answers, indent=1), encoding="utf-8")
+        os.replace(partial, file)
+    except OSError:  # a read-only cache costs a measurement in the next process, no more
+        partial.unlink(missing_ok=True)
+
+
+def _file() -> Path:
+    return cache_folder() / "kernels.json"

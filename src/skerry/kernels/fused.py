@@ -1,0 +1,32 @@
+"""Where the fused kernels run: float32 tensors on a CUDA device that Triton serves.
+
+Elsewhere every caller computes the same with plain torch operations; tests compare the two.
+"""
+
+import os
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+
+def runs_on(X: Tensor) -> bool:
+    """Whether a fused kernel may be used on this tensor."""
+    return X.dtype == torch.float32 and (X.is_cuda or interpreted()) and _has_triton()
+
+
+def mixes(X: Tensor, size: int) -> bool:
+    """Whether a component of so many devices can be mixed in place, its W on the chip."""
+    return runs_on(X) and size <= 128
+
+
+@cache
+def interpreted() -> bool:
+    """Triton can interpret its kernels on a CPU, slowly: that is for tests."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

@@ -1,0 +1,60 @@
+"""X <- W X inside one component, in place: every block of columns is read once and written once."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from skerry.kernels import precision
+
+BLOCKS = 8  # of columns, that one program mixes with the same W
+
+
+def mix_in_place(X_nk: Tensor, W_css: Tensor) -> None:
+    """Components of equal size, one after the other in X: each becomes its W times itself.
+
+    One W serves all components, or each has its own; rows of W sum to 1.
+    """
+    size, columns = W_css.shape[1], X_nk.shape[1]
+    side = max(16, triton.next_power_of_2(size))
+    exact = precision.current() == "float32"
+    width = 64 if exact or side > 64 else 128
+    _mix[(triton.cdiv(columns, width * BLOCKS), len(X_nk) // size)](
+        X_nk, W_css, size, columns, X_nk.stride(0), size * size if len(W_css) > 1 else 0,
+        EXACT=exact, SIDE=side, COLUMNS=width, BLOCKS=BLOCKS, num_warps=4 if side <= 64 else 8,
+    )  # fmt: skip
+
+
+@triton.jit
+def _mix(
+    X, W, size, columns, row_stride, weights_stride, EXACT: tl.constexpr, SIDE: tl.constexpr,
+    COLUMNS: tl.constexpr, BLOCKS: tl.constexpr,
+):  # fmt: skip
+    component = tl.program_id(1).to(tl.int64)
+    X += component * size * row_stride
+    row = tl.arange(0, SIDE)
+    weights = tl.load(
+        W + component * weights_stride + row[:, None] * size + row[None, :],
+        mask=(row[:, None] < size) & (row[None, :] < size),
+        other=0.0,
+    )
+    for block in range(BLOCKS):
+        column = (tl.program_id(0).to(tl.int64) * BLOCKS + block) * COLUMNS + tl.arange(0, COLUMNS)
+        places = X + row[:, None].to(tl.int64) * row_stride + column[None, :]
+        inside = (row[:, None] < size) & (column[None, :] < columns)
+        models = tl.load(places, mask=inside, other=0.0)
+        if EXACT:
+            mixed = tl.dot(weights, models, input_precision="ieee")
+        else:
+            # W x = x_1 + W (x - x_1): what is rounded is the disagreement, never the models.
+            first = tl.load(X + column, mask=column < columns, other=0.0)
+            mixed = _split_dot(weights, models - first[None, :]) + first[None, :]
+        tl.store(places, mixed, mask=inside)
+
+
+@triton.jit
+def _split_dot(a, b):
+    """a b on the bf16 matrix units with 16 bits of mantissa: each factor in two halves."""
+    a_high, b_high = a.to(tl.bfloat16), b.to(tl.bfloat16)
+    a_low = (a - a_high.to(tl.float32)).to(tl.bfloat16)
+    b_low = (b - b_high.to(tl.float32)).to(tl.bfloat16)
+    return tl.dot(a_high, b_high, tl.dot(a_high, b_low, tl.dot(a_low, b_high)))

@@ -1,0 +1,185 @@
+"""A chain of common layers, stepped for all devices and lanes at once without autograd."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from skerry.kernels import fused
+from skerry.models.blocks import Activation, Block, Convolution, Dense, Dropout, Flatten, Slot
+from skerry.models.learner import Batch
+from skerry.models.loss import loss_and_gradient
+from skerry.models.noise import KeyedDropout
+
+
+@dataclass(frozen=True)
+class Chain:
+    blocks: tuple[Block, ...]
+    images: bool
+    """Whether the inputs are images for a convolution, which lie channels last."""
+
+    def runs_on(self, X: Tensor) -> bool:
+        """A GPU without the fused kernels is better served by vmap's grouped convolutions."""
+        return not X.is_cuda or fused.runs_on(X) or not self.images
+
+    def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
+        """X <- X - eta G(X) in place; returns the losses [n, L] before it."""
+        n, lanes, d = X_nld.shape
+        X_md = X_nld.view(n * lanes, d)
+        x, kept = batch.x, []
+        for block in self.blocks:
+            x, one = block.forward(X_md, x, batch.noise)
+            kept.append(one)
+        Z = x.view(n, lanes, *x.shape[1:]).mT
+        losses, P = loss_and_gradient(Z, batch.y, eta_l / batch.y.shape[1])
+        g = P.mT.flatten(0, 1)
+        for number, block in reversed(list(enumerate(self.blocks))):
+            onward = block.backward(X_md, kept.pop(), g, onward=number > self._first)
+            if onward is None:
+                break
+            g = onward
+        return losses
+
+    def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
+        """Class scores [m, N, classes] of m models on the same inputs."""
+        values = x.unsqueeze(0)
+        for block in self.blocks:
+            values, _ = block.forward(X_md, values, None)
+        return values
+
+    def numbers(self, batch: int) -> int:
+        """Numbers that a step holds at once, per model."""
+        needs = [block.numbers(batch) for block in self.blocks]
+        return sum(kept for kept, _ in needs) + max(moment for _, moment in needs)
+
+    @property
+    def _first(self) -> int:
+        """The first block with parameters: no gradient is wanted below it."""
+        return next(i for i, b in enumerate(self.blocks) if isinstance(b, Dense | Convolution))
+
+
+def chain_of(
+    module: nn.Module, slots: Mapping[str, Slot], input_shape: tuple[int, ...]
+) -> Chain | None:
+    """The module as a chain, if all its layers are known here; else None."""
+    reader = _Reader(slots, input_shape)
+    try:
+        reader.read(list(_layers(module, "")))
+    except _UnknownLayerError:
+        return None
+    return Chain(tuple(reader.blocks), reader.images)
+
+
+class _UnknownLayerError(Exception):
+    """A layer, or an order of layers, that blocks do not cover."""
+
+
+class _Reader:
+    """Turns layers into blocks, one after the other."""
+
+    def __init__(self, slots: Mapping[str, Slot], input_shape: tuple[int, ...]):
+        self.blocks: list[Block] = []
+        self.images = False
+        self._slots = slots
+        self._raw = input_shape
+        self._image: tuple[int, int, int] | None = None
+        """Height, width and channels of the images at this point."""
+        self._flat = len(input_shape) == 1
+
+    def read(self, layers: list[tuple[str, nn.Module]]) -> None:
+        while layers:
+            name, layer = layers.pop(0)
+            if type(layer) is nn.Conv2d:
+                self._convolution(name, layer, *_following(layers, pools=True))
+            elif type(layer) is nn.Linear:
+                self._dense(name, layer, _following(layers, pools=False)[0])
+            elif type(layer) is nn.Flatten:
+                self._flatten(layer)
+            elif type(layer) is KeyedDropout and self.blocks:
+                self.blocks.append(Dropout(layer.p, layer.salt))
+            else:
+                raise _UnknownLayerError
+        if not (self.blocks and isinstance(self.blocks[-1], Dense)):
+            raise _UnknownLayerError
+
+    def _convolution(self, name: str, layer: nn.Conv2d, activation: Activation, pool: int) -> None:
+        if not self.blocks and len(self._raw) == 3:
+            self.images = True
+            self._image = (self._raw[1], self._raw[2], self._raw[0])
+        if self._image is None or not _is_plain(layer):
+            raise _UnknownLayerError
+        weight, bias = self._slots_of(name, layer)
+        padding = int(layer.padding[0])
+        block = Convolution(weight, bias, padding, pool, activation, self._image[:2])
+        height, width = block.size
+        self._image = (height // pool, width // pool, layer.out_channels)
+        self.blocks.append(block)
+
+    def _dense(self, name: str, layer: nn.Linear, activation: Activation) -> None:
+        if not self._flat:
+            raise _UnknownLayerError
+        self.blocks.append(Dense(*self._slots_of(name, layer), activation))
+
+    def _flatten(self, layer: nn.Flatten) -> None:
+        if (layer.start_dim, layer.end_dim) != (1, -1):
+            raise _UnknownLayerError
+        if not self._flat:
+            self.blocks.append(Flatten(self._image))
+        self._image, self._flat = None, True
+
+    def _slots_of(self, name: str, layer: nn.Conv2d | nn.Linear) -> tuple[Slot, Slot | None]:
+        names = [f"{name}.{parameter}" for parameter, _ in layer.named_parameters()]
+        if not all(one in self._slots for one in names):  # frozen, or shared with another layer
+            raise _UnknownLayerError
+        weight, *bias = (self._slots[one] for one in names)
+        return weight, bias[0] if bias else None
+
+
+def _layers(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
+    """The layers of nested nn.Sequentials, in order, with their names."""
+    if type(module) is not nn.Sequential:
+        yield name, module
+        return
+    for child_name, child in module.named_children():
+        yield from _layers(child, f"{name}.{child_name}" if name else child_name)
+
+
+def _following(layers: list[tuple[str, nn.Module]], pools: bool) -> tuple[Activation, int]:
+    """Takes the activation, and the 2 x 2 pooling in either order, that follow from the list."""
+    activation, pool = Activation(), 1
+    while layers:
+        _, layer = layers[0]
+        if type(layer) is nn.ReLU and activation.name == "none":
+            activation = Activation("relu")
+        elif type(layer) is nn.ELU and layer.alpha == 1 and activation.name == "none":
+            activation = Activation("elu")
+        elif pools and pool == 1 and _pools_by_two(layer):
+            pool = 2
+        else:
+            break
+        layers.pop(0)
+    return activation, pool
+
+
+def _pools_by_two(layer: nn.Module) -> bool:
+    return type(layer) is nn.MaxPool2d and (
+        _pair(layer.kernel_size), _pair(layer.stride), _pair(layer.padding), _pair(layer.dilation),
+        layer.ceil_mode, layer.return_indices,
+    ) == ((2, 2), (2, 2), (0, 0), (1, 1), False, False)  # fmt: skip
+
+
+def _is_plain(layer: nn.Conv2d) -> bool:
+    """Stride 1, square, zeros around, one group."""
+    padding = layer.padding
+    return (
+        layer.kernel_size[0] == layer.kernel_size[1]
+        and (_pair(layer.stride), _pair(layer.dilation)) == ((1, 1), (1, 1))
+        and (layer.groups, layer.padding_mode) == (1, "zeros")
+        and not isinstance(padding, str)
+        and padding[0] == padding[1] < layer.kernel_size[0]
+    )
+
+
+def _pair(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value, value)

@@ -1,0 +1,255 @@
+"""The fused kernels compute what plain torch computes in float64, within their precision.
+
+They run on a GPU; without one, in Triton's interpreter, which a process must choose before Triton
+is imported: the last test starts one for all the others. The interpreter knows no bfloat16.
+"""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+import torch
+from torch import nn
+
+from skerry.kernels import fused
+from skerry.kernels.precision import arithmetic
+from skerry.models.learner import Batch, Problem
+from skerry.models.module import ModuleLearner
+
+CUDA = torch.cuda.is_available()
+HERE = CUDA or os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cuda" if CUDA else "cpu"
+TOLERANCE = {"float32": 3e-6, "tf32": 2e-3, "bf16": 2e-2}
+"""Of ||found - exact|| / ||exact||: 24, 11 and 8 bits of mantissa, with room for sums."""
+PRECISIONS = list(TOLERANCE) if CUDA else ["float32"]
+
+runs_kernels = pytest.mark.skipif(not HERE, reason="needs CUDA, or Triton's interpreter")
+pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+
+
+def numbers(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator).to(DEVICE)
+
+
+def distance(found, exact):
+    exact = exact.to(found.device)
+    return ((found.double() - exact).norm() / exact.norm()).item()
+
+
+def weights(count, size):
+    W = numbers(count, size, size, seed=1).abs()
+    return W / W.sum(dim=2, keepdim=True)
+
+
+@runs_kernels
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("count", "shared", "size"), [(1, True, 5), (3, False, 16), (2, True, 90)])
+def test_mixing_is_the_product_with_w(precision, count, shared, size):
+    """Neighbouring components with one W or with their own; nothing outside them changes."""
+    from skerry.kernels.mixing import mix_in_place
+
+    W = weights(1 if shared else count, size)
+    X = 3 + numbers(count * size + 4, 700)
+    exact = X.double()
+    inner = exact[2:-2].view(count, size, -1)
+    exact[2:-2] = (W.double() @ inner).reshape(count * size, -1)
+    with arithmetic(precision):
+        mix_in_place(X[2:-2], W)
+    assert distance(X, exact) < 1e-5
+    assert torch.equal(X[:2].double(), exact[:2])
+    assert torch.equal(X[-2:].double(), exact[-2:])
+
+
+@runs_kernels
+@pytest.mark.skipif(not CUDA, reason="the interpreter knows no bfloat16")
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_rounded_mixing_rounds_the_disagreement_and_not_the_models(precision):
+    """Models that agree stay as they are, to the bit; those that nearly agree stay near."""
+    from skerry.kernels.mixing import mix_in_place
+
+    same = numbers(1, 3000).expand(20, -1).contiguous()
+    before, W = same.clone(), weights(1, 20)
+    with arithmetic(precision):
+        mix_in_place(same, W)
+        assert torch.equal(same, before)
+        near = before + 1e-4 * numbers(20, 3000, seed=2)
+        exact = W[0].double() @ near.double()
+        mix_in_place(near, W)
+    assert ((near.double() - exact).norm() / (exact - before.double()).norm()).item() < 2e-3
+
+
+@runs_kernels
+@pytest.mark.parametrize("classes", [2, 10, 100])
+def test_the_softmax_gradient_is_autograds(classes):
+    from skerry.kernels.softmax import softmax_gradient
+
+    n, lanes, size = 2, 3, 37
+    Z = 5 * numbers(n * lanes, classes, size)
+    y = torch.arange(n * size, device=DEVICE).view(n, size) % classes
+    scale = torch.tensor([0.1, 1.0, 3.0], device=DEVICE)
+    at = Z.double().requires_grad_()
+    labels = y.repeat_interleave(lanes, dim=0)
+    losses = nn.functional.cross_entropy(at, labels, reduction="none").mean(dim=1)
+    (gradient,) = torch.autograd.grad(size * losses.sum(), at)
+    found = softmax_gradient(Z, y, scale)
+    assert distance(found.flatten(), losses.detach()) < 1e-6
+    assert distance(Z, gradient * scale.double().repeat(n).view(-1, 1, 1)) < 1e-6
+
+
+@runs_kernels
+@pytest.mark.parametrize("samples_last", [True, False])
+def test_guesses_and_losses_on_a_test_set(samples_last):
+    """In either layout of the scores."""
+    from skerry.kernels.softmax import cross_entropies, guesses
+
+    scores = numbers(4, 300, 10)
+    Z = scores.mT.contiguous() if samples_last else scores.mT
+    y = torch.arange(300, device=DEVICE) % 10
+    exact = [nn.functional.cross_entropy(one, y) for one in scores.double()]
+    assert torch.equal(guesses(Z).long(), scores.argmax(dim=2))
+    assert distance(cross_entropies(Z, y), torch.stack(exact)) < 1e-6
+
+
+@runs_kernels
+def test_the_spread_around_a_mean_far_from_the_origin():
+    from skerry.kernels.spread import component_spread
+
+    X = 100 + numbers(37, 3, 500)
+    mean, away = component_spread(X[:, 1:])
+    exact = X[:, 1:].double()
+    around = exact - exact.mean(dim=0)
+    assert distance(mean, exact.mean(dim=0)) < 1e-6
+    assert distance(away, around.square().sum(dim=(0, 2))) < 1e-4
+
+
+@runs_kernels
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("side", "padding", "pool"), [(5, 0, 2), (3, 1, 1), (5, 2, 2)])
+def test_convolutions_for_many_models(precision, side, padding, pool):
+    """Forward with bias, pooling of an odd side and ELU; the gradients of images and weights."""
+    from skerry.kernels import convolution as kernels
+
+    n, lanes, size, height, inputs, outputs = 2, 2, 3, 13, 3, 20
+    models, tile = n * lanes, kernels.Tile(16, 16, 4, 2)
+    x, W = (
+        numbers(n, size, height, height, inputs),
+        0.2 * numbers(models, outputs, inputs, side, side),
+    )
+    b = numbers(models, outputs, seed=2)
+    images = x.double().repeat_interleave(lanes, dim=0).movedim(-1, 2).requires_grad_()
+    factors = W.double().requires_grad_()
+    z = torch.stack([
+        nn.functional.conv2d(image, w, padding=padding)
+        for image, w in zip(images, factors, strict=True)
+    ])  # fmt: skip
+    biased = (z + b.double()[:, None, :, None, None]).flatten(0, 1)
+    y_exact = nn.functional.elu(nn.functional.max_pool2d(biased, pool)).unflatten(0, (models, size))
+    G = numbers(*z.shape, seed=3)
+    d_images, d_W = torch.autograd.grad(z, [images, factors], G.double())
+
+    with arithmetic(precision):
+        dtype = kernels.dtype_of_products()
+        w_mko = W.permute(0, 3, 4, 2, 1).reshape(models, -1, outputs).to(dtype)
+        y, _ = kernels.forward(x.to(dtype), w_mko, b, side, padding, pool, "elu", tile)
+        G_last = G.movedim(2, -1).contiguous().to(dtype)
+        sums = kernels.weight_sums(x.to(dtype), G_last, side, padding, tile)
+        w_mkc = W.flip(3, 4).permute(0, 3, 4, 1, 2).reshape(models, -1, inputs).to(dtype)
+        back, _ = kernels.forward(G_last, w_mkc, None, side, side - 1 - padding, 1, "none", tile)
+    d_W_found = sums[:, :-1].view(models, side, side, inputs, outputs).permute(0, 4, 3, 1, 2)
+    tolerance = TOLERANCE[precision]
+    assert distance(y.movedim(-1, 2), y_exact.detach()) < tolerance
+    assert distance(d_W_found, d_W) < tolerance
+    assert distance(sums[:, -1], G.double().sum(dim=(1, 3, 4))) < tolerance
+    assert distance(back.movedim(-1, 2), d_images) < tolerance
+
+
+def deep(problem):
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 20, 3, padding=1), nn.ELU(),
+        nn.Conv2d(20, 20, 3, bias=False), nn.MaxPool2d(2), nn.Dropout(0.3),
+        nn.Flatten(), nn.Linear(20 * 2 * 2, 16), nn.ELU(), nn.Linear(16, 10),
+    )  # fmt: skip
+
+
+@runs_kernels
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [("float32", 3e-6), ("tf32", 0.05), ("bf16", 0.25)]
+)
+def test_a_step_of_a_network_is_the_step_in_float64(precision, tolerance):
+    """The rounded ones only nearly: where two pooled values are close, rounding picks another."""
+    if precision not in PRECISIONS:
+        pytest.skip("the interpreter knows no bfloat16, and does not round")
+    n, lanes, size = 2, 2, 3
+    problem = Problem((3, 13, 13), classes=10, seed=0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        learner = ModuleLearner(deep(problem), problem)
+    x = learner.prepare(numbers(n * size, 3, 13, 13).cpu()).view(n, size, 13, 13, 3)
+    y = torch.arange(n * size).view(n, size) % 10
+    keys = torch.tensor([5, 77])
+    start = learner.initial().expand(n, lanes, -1)
+    eta = torch.tensor([0.1, 0.5])
+
+    exact = start.double().clone()
+    learner.step(exact, Batch(x.double(), y, keys), eta.double())
+    X = start.to(DEVICE).clone()
+    assert fused.runs_on(X)
+    with arithmetic(precision):
+        learner.step(X, Batch(x.to(DEVICE), y.to(DEVICE), keys.to(DEVICE)), eta.to(DEVICE))
+        scores = learner.scores(X.view(-1, learner.d), x[0].to(DEVICE))
+    assert distance(X.cpu() - start, exact - start) < tolerance
+    expected = learner.scores(exact.view(-1, learner.d), x[0].double())
+    assert distance(scores.cpu(), expected) < tolerance
+
+
+def test_a_precision_leaves_torchs_settings_as_they_were():
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    with arithmetic("tf32"):
+        assert (matmul.allow_tf32, cudnn.allow_tf32) == (True, True)
+        with arithmetic("float32"):
+            assert (matmul.allow_tf32, cudnn.allow_tf32) == (False, False)
+        assert matmul.allow_tf32
+    assert (matmul.allow_tf32, cudnn.allow_tf32) == before
+
+
+@pytest.mark.skipif(not CUDA, reason="needs CUDA")
+def test_the_quickest_way_is_measured_once_and_remembered(tmp_path, monkeypatch):
+    from skerry.kernels import choice
+
+    monkeypatch.setenv("SKERRY_CACHE", str(tmp_path))
+    choice._answers.cache_clear()
+    asked = []
+
+    def run(seconds):
+        asked.append(seconds)
+        torch.cuda._sleep(int(seconds * 1e8))
+
+    assert choice.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
+    first = len(asked)
+    assert choice.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
+    assert len(asked) == first
+    choice._answers.cache_clear()  # as another process would find it
+    assert choice.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
+    assert len(asked) == first
+    (tmp_path / "kernels.json").write_text("no JSON")
+    choice._answers.cache_clear()
+    assert choice.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
+    assert len(asked) > first
+    choice._answers.cache_clear()
+
+
+@pytest.mark.skipif(HERE, reason="they ran above")
+def test_the_laws_hold_in_tritons_interpreter():
+    """So that a change is checked where there is no GPU."""
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", __file__],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "PASSED" in done.stdout
