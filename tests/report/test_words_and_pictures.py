@@ -1,15 +1,11 @@
-"""What a person sees: sentences, colours, pictures, tables."""
+"""What a person sees: sentences, colours, tables. Figures have tests of their own."""
 
-import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from rich.console import Console
 
 import skerry
-from skerry.experiment import Experiment, Network
-from skerry.network.fleet import build_fleet
-from skerry.report.figures import curves, network, network_picture, overview, save
-from skerry.report.style import colours
+from skerry.experiment import Experiment
+from skerry.report.style import colours, looks
 from skerry.report.table import summary, verdicts
 from skerry.report.words import fleet_in_words, study_in_words
 
@@ -56,40 +52,14 @@ def test_a_primitive_has_one_colour_everywhere_and_no_two_share_one():
     assert len(set(many.values())) == len(many)
 
 
-def test_curves_show_the_mean_over_seeds(results):
-    axis = curves(results.frame(), "average_accuracy", Figure().add_subplot())
-    lines = {line.get_label(): line for line in axis.get_lines()}
-    assert list(lines) == ["s2s", "s2a", "blend(0.25)", "blend(0.75)"]
-    shown = lines["s2a"].get_ydata()
-    runs = [lane.history["average_accuracy"] for lane in results.of("s2a")]
-    assert np.allclose(shown, np.mean(runs, axis=0))
-    assert list(lines["s2a"].get_xdata()) == list(range(7))
+def test_who_cannot_tell_colours_has_the_markers():
+    many = looks(["s2s", "s2a", "blend(0.1)", "blend(0.25)", "blend(0.5)", "none", "mine:own"])
+    assert len({look.marker for look in many.values()}) == len(many)
 
 
-def test_the_network_is_drawn_with_all_its_devices_and_links():
-    fleet = build_fleet(Network(devices=9, components=(3, 5, 1)), 0)
-    axis = network(fleet, Figure().add_subplot(), sampled=[0, 4])
-    links, dots = axis.collections
-    assert len(dots.get_offsets()) == 9
-    assert len(links.get_segments()) == 3 + 5
-    assert len({tuple(place) for place in dots.get_offsets()}) == 9
-
-
-def test_pictures_are_written_whole_or_not_at_all(results, tmp_path):
-    fleet = build_fleet(results[0].experiment.network, 0)
-    figures = (overview(results.frame(), "a study"), network_picture(fleet, "a fleet"))
-    for number, figure in enumerate(figures):
-        path = save(figure, tmp_path / f"{number}.png")
-        assert path.read_bytes().startswith(b"\x89PNG")
-
-    class Fails(Figure):
-        def savefig(self, path, **kwargs):
-            super().savefig(path, **kwargs)
-            raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        save(Fails(), tmp_path / "2.png")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["0.png", "1.png"]
+def test_a_blend_has_the_same_look_whatever_stands_beside_it():
+    alone, beside = looks(["blend(0.25)"]), looks(["blend(0.1)", "blend(0.25)", "mine:own"])
+    assert alone["blend(0.25)"] == beside["blend(0.25)"]
 
 
 def test_the_table_has_a_row_for_each_primitive_and_fits_eighty_columns(results):

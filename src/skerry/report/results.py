@@ -23,16 +23,16 @@ def cells_sheet(answers: Answers) -> Sheet:
     cells, labels = answers.cells, answers.cells.labels
     interval = " ± half of the 95 % interval" if answers.seeds > 1 else ""
     title = f"{cells.measure}, {_when(cells)}: mean over {_many(answers.seeds, 'seed')}{interval}"
-    fields = _short(cells.fields)
+    fields = short_names(cells.fields)
     if len(labels) > SIDE_BY_SIDE:
         below = [
-            (*map(_word, cell), label, _mean(answers, found))
+            (*map(word, cell), label, _mean(answers, found))
             for (cell, label), found in answers.estimates.items()
         ]
         header = (*fields, "primitive", "mean")
         return Sheet(title, header, tuple(below), "l" * len(fields) + "lr")
     beside = [
-        (*map(_word, cell), *(_mean(answers, answers.estimates.get((cell, one))) for one in labels))
+        (*map(word, cell), *(_mean(answers, answers.estimates.get((cell, one))) for one in labels))
         for cell in cells.readings
     ]
     sides = "l" * len(fields) + "r" * len(labels)
@@ -47,7 +47,7 @@ def differences_sheet(answers: Answers) -> Sheet:
     title = f"{what} by seed: mean ± half of the 95 % interval, p of the t test{holm}"
     rows = [
         (
-            *map(_word, cell),
+            *map(word, cell),
             *([label] if len(others) > 1 else []),
             _plus_minus(answers.cells.measure, found.difference, sign="+"),
             _p(found.t_holm),
@@ -55,7 +55,7 @@ def differences_sheet(answers: Answers) -> Sheet:
         )
         for (cell, label), found in answers.comparisons.items()
     ]
-    words = (*_short(answers.cells.fields), *(["primitive"] if len(others) > 1 else []))
+    words = (*short_names(answers.cells.fields), *(["primitive"] if len(others) > 1 else []))
     header = (*words, "difference", "p", "verdict")
     return Sheet(title, header, tuple(rows), "l" * len(words) + "rrl")
 
@@ -164,7 +164,7 @@ def _p(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _word(value: Any) -> str:
+def word(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -172,7 +172,7 @@ def _word(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _short(fields: tuple[str, ...]) -> tuple[str, ...]:
+def short_names(fields: tuple[str, ...]) -> tuple[str, ...]:
     """`period` for `server.period`, where no other field is called so."""
     names = [field.rpartition(".")[2] for field in fields]
     return tuple(

@@ -35,20 +35,20 @@ def read_cells(path: Path | str, measure: str | None = None, last: int | None = 
         )
     measure = _known_measure(measure, path, [history for _, history in finished])
     runs = [run for run, _ in finished]
-    values = [_value(history, measure, run.experiment.rounds, last) for run, history in finished]
+    values = [value_of(history, measure, run.experiment.rounds, last) for run, history in finished]
     unmeasured = int(np.isnan(values).sum())
     if unmeasured == len(values):
         raise RecordsError(
             f"no finished run in {path} measured {measure} in its last {last} rounds. Take more "
             "of them: a larger --last."
         )
-    fields = [_fields(run) for run in runs]
-    varying = _varying(fields)
+    fields = [fields_of(run) for run in runs]
+    varying = varying_fields(fields)
     return Cells(
         measure=measure,
         last=last,
         fields=tuple(varying),
-        readings=in_order(_readings(runs, fields, varying, values)),
+        readings=in_order(readings_of(runs, fields, varying, values)),
         constants={name: value for name, value in fields[0].items() if name not in varying},
         statuses=statuses,
         unmeasured=unmeasured,
@@ -74,7 +74,7 @@ def _known_measure(asked: str | None, path: Path | str, histories: Iterable[Hist
     raise SkerryError(unknown("measure", asked, measured))
 
 
-def _value(history: History, measure: str, rounds: int, last: int | None) -> float:
+def value_of(history: History, measure: str, rounds: int, last: int | None) -> float:
     """NaN if the run did not measure it then."""
     if measure not in history:
         return float("nan")
@@ -98,7 +98,7 @@ def flat(experiment: Experiment) -> Fields:
     return fields
 
 
-def _fields(run: Run) -> Fields:
+def fields_of(run: Run) -> Fields:
     """What tells cells apart; None where it plays no part, such as the degree of a ring."""
     matters = run.experiment.canonical()
     matters["network"]["devices"] = run.experiment.network.devices
@@ -126,13 +126,13 @@ def _plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list | tuple | dict) else value
 
 
-def _varying(fields: Sequence[Fields]) -> list[str]:
+def varying_fields(fields: Sequence[Fields]) -> list[str]:
     """What tells cells apart. Whether a field plays a part is told by other fields."""
     names = dict.fromkeys(name for each in fields for name in each)
     return [name for name in names if len({each.get(name) for each in fields} - {None}) > 1]
 
 
-def _readings(
+def readings_of(
     runs: Sequence[Run], fields: Sequence[Fields], varying: Sequence[str], values: Sequence[float]
 ) -> dict[Cell, list[Readings]]:
     readings: dict[Cell, Readings] = {}

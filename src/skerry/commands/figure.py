@@ -1,0 +1,228 @@
+"""`skerry figure`: pictures for papers from a folder of records."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from skerry.errors import SkerryError, unknown
+
+COMPOSE, WORLDS = "skerry.report.figures.compose", "skerry.report.figures.worlds"
+
+
+class Kind(NamedTuple):
+    says: str
+    composer: str
+    takes: tuple[str, ...]
+    """The options that mean something for it, besides the folder, the file and the looks."""
+
+
+KINDS = {
+    "curves": Kind(
+        "measures over the rounds, mean and 95 % band; grey lines are server rounds",
+        f"{COMPOSE}:curves_of",
+        ("measure", "compare", "by", "lines"),
+    ),
+    "gap": Kind(
+        "one primitive minus another as a map over two fields, unclear cells hatched",
+        f"{COMPOSE}:gap_of",
+        ("measure", "compare", "by", "rows", "columns", "best", "last"),
+    ),
+    "sensitivity": Kind(
+        "a measure against the sampled share K/n and the period H, or any field",
+        f"{COMPOSE}:sensitivity_of",
+        ("measure", "compare", "by", "lines", "x", "best", "last"),
+    ),
+    "front": Kind(
+        "two accuracies against each other, S2S over blend to S2A, best blend ringed",
+        f"{COMPOSE}:front_of",
+        ("measure", "compare", "by", "x"),
+    ),
+    "cost": Kind(
+        "a measure against the messages or bytes sent so far",
+        f"{COMPOSE}:cost_of",
+        ("measure", "compare", "by", "x"),
+    ),
+    "bound": Kind(
+        "what the server does to disagreement and bias, measured and by the theory",
+        f"{COMPOSE}:bound_of",
+        ("measure", "compare", "by"),
+    ),
+    "network": Kind(
+        "the islands, their links and the sampled devices of a round",
+        f"{WORLDS}:network_of",
+        ("compare", "round"),
+    ),
+    "labels": Kind(
+        "which labels each device holds, island by island", f"{WORLDS}:labels_of", ("compare",)
+    ),
+}
+
+_KINDS_IN_WORDS = "\n\n".join(f"{name}: {kind.says}." for name, kind in KINDS.items())
+
+
+def figure(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="A folder that holds records.")
+    ] = Path("runs"),
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="A .pdf, .svg or .png file.",
+            show_default="KIND.png",
+        ),
+    ] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to look at; repeatable for curves and bound.",
+            show_default="average_accuracy; front: own_accuracy",
+        ),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRIMITIVES",
+            help="Which to draw, such as s2s,s2a,blend:0.5; gap: the first minus the second.",
+            show_default="all",
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD",
+            help="A panel for each value of a field; repeatable, or joined by commas. Fields "
+            "that are not named are averaged over.",
+            show_default="all that vary",
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=VALUE",
+            help="Only runs with this value, such as period=5 or seed=0; repeatable, and one "
+            "field twice means either value.",
+        ),
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="gap: what varies downwards.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="gap: what varies sideways.")
+    ] = None,
+    x: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The horizontal axis. sensitivity: a field. front: a measure. cost: messages, "
+            "bytes, all_messages or all_bytes.",
+            show_default="sampled and period; device_accuracy; messages",
+        ),
+    ] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="curves, sensitivity: a field told by the style of lines.",
+            show_default="sensitivity: topology",
+        ),
+    ] = None,
+    best: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="gap, sensitivity: each primitive at its best value of a field, such as "
+            "training.stepsize.",
+        ),
+    ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="R",
+            help="gap, sensitivity: mean over the last R rounds.",
+            show_default="the final value",
+        ),
+    ] = None,
+    round_: Annotated[
+        int | None,
+        typer.Option(
+            "--round",
+            metavar="N",
+            help="network: which round, from 1.",
+            show_default="the first server round",
+        ),
+    ] = None,
+    width: Annotated[
+        str, typer.Option(help="column: 3.3 inches, one column of a page; full: 6.9.")
+    ] = "column",
+    title: Annotated[str, typer.Option(help="Above the figure.", show_default="none")] = "",
+) -> None:
+    from skerry.report.figures import save
+    from skerry.report.figures.request import Request
+    from skerry.report.figures.stored import parse_where
+    from skerry.report.style import WIDTHS, paper
+    from skerry.report.theory_figures import check_format
+
+    if kind not in KINDS:
+        raise SkerryError(unknown("figure", kind, KINDS))
+    if width not in WIDTHS:
+        raise SkerryError(unknown("width", width, WIDTHS))
+    path = file or Path(f"{kind}.png")
+    check_format(path)
+    asked = {
+        "measure": measure, "compare": compare, "by": by, "rows": rows, "columns": columns,
+        "x": x, "lines": lines, "best": best, "last": last, "round": round_,
+    }  # fmt: skip
+    _check_taken(kind, [name for name, value in asked.items() if value is not None])
+    request = Request(
+        folder=folder,
+        measures=_names(measure),
+        compare=_names([compare] if compare else None),
+        by=_names(by) if by is not None else None,
+        where=parse_where(where or ()),
+        lines=lines,
+        x=x,
+        rows=rows,
+        columns=columns,
+        best=best,
+        last=last,
+        round=round_,
+        width=WIDTHS[width],
+        title=title,
+    )
+    module, _, name = KINDS[kind].composer.partition(":")
+    with paper():
+        found = getattr(import_module(module), name)(request)
+        save(found.figure, path, dpi=200)
+    for line in found.notes:
+        typer.echo(line)
+    typer.echo(f"Wrote {path}.")
+
+
+figure.__doc__ = f"""Draw a figure for a paper from recorded runs.
+
+The kinds:
+
+{_KINDS_IN_WORDS}
+"""
+
+
+def _names(texts: list[str] | None) -> tuple[str, ...]:
+    """Repeated, or joined by commas."""
+    return tuple(name.strip() for text in texts or () for name in text.split(",") if name.strip())
+
+
+def _check_taken(kind: str, asked: list[str]) -> None:
+    foreign = [f"--{name}" for name in asked if name not in KINDS[kind].takes]
+    if foreign:
+        takes = ", ".join(f"--{name}" for name in KINDS[kind].takes)
+        raise SkerryError(
+            f"{kind} has no use for {', '.join(foreign)}. It takes: {takes}, --where, --width, "
+            "--title."
+        )

@@ -1,0 +1,241 @@
+"""From a store to a figure: which panels there are, and what each of them shows."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from skerry.errors import SkerryError
+from skerry.records.frame import finals, load
+from skerry.report.figures.bounds import THEORY, bound
+from skerry.report.figures.costs import cost
+from skerry.report.figures.fronts import front
+from skerry.report.figures.gaps import colour_bar, gap_heat_map, none_if_nan
+from skerry.report.figures.panels import NARROWEST, Panel, in_a_row
+from skerry.report.figures.rebuilt import fleet_of
+from skerry.report.figures.request import Composed, Request, composed, notes_on
+from skerry.report.figures.rounds import curves
+from skerry.report.figures.sensitivities import sensitivity
+from skerry.report.figures.series import labelled, with_known_labels
+from skerry.report.figures.stored import Chosen, choose, chosen_cells, with_value
+from skerry.report.figures.titles import cell_title
+from skerry.sections import GRAPH_FILES
+from skerry.sweep.answers import Answers
+from skerry.sweep.cells import Cell, Cells
+from skerry.sweep.collect import read_cells
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SERVER_AXES = ("server.sampled", "server.period")
+TOPOLOGY = "network.topology"
+WIDE = 2.0
+"""Inches that a map with numbers in its cells needs."""
+LOWEST, ROW = 2.0, 0.17
+"""Inches of a map and of each of its rows, at least."""
+HATCHED = "Hatched: no clear lead at level 0.05 (paired t tests after Holm), or not tested."
+
+Draw = Callable[..., object]
+"""Takes a frame, and an axis by name."""
+
+
+def curves_of(request: Request) -> Composed:
+    measures = request.measures or (read_cells(request.folder).measure,)
+    chosen = _chosen(request, *measures)
+    lines = chosen.names.field(request.lines) if request.lines else None
+    draws = [partial(curves, measure=measure, lines=lines) for measure in measures]
+    return _by_cell(request, chosen, load(request.folder), draws, lines)
+
+
+def cost_of(request: Request) -> Composed:
+    measure = request.one_measure() or read_cells(request.folder).measure
+    price = request.x or "messages"
+    draw = partial(cost, measure=measure, price=price)
+    return _by_cell(request, _chosen(request, measure), load(request.folder), [draw])
+
+
+def front_of(request: Request) -> Composed:
+    x, y = request.x or "device_accuracy", request.one_measure() or "own_accuracy"
+    draw = partial(front, x=x, y=y)
+    return _by_cell(request, _chosen(request, x, y), finals(request.folder), [draw])
+
+
+def bound_of(request: Request) -> Composed:
+    measures = request.measures or tuple(THEORY)
+    chosen = _chosen(request, *measures, optimizer=["fedavg"])  # the theory's server
+    if request.by is None:  # nothing else plays a part in the theory
+        by = tuple(field for field in chosen.varying if field == "network.devices")
+        request = replace(request, by=by)
+    frame = load(request.folder)
+    frame = frame.assign(devices=frame["key"].map(_devices(chosen)))
+    draws = [partial(bound, measure=measure) for measure in measures]
+    return _by_cell(request, chosen, frame, draws, "server.sampled")
+
+
+def gap_of(request: Request) -> Composed:
+    cells = _cells(request)
+    first, second = _pair(request, cells)
+    rows, columns = _map_axes(request, cells)
+    shown = [field for field in (rows, columns) if field]
+    by = request.panel_fields(cells, [field for field in cells.fields if field not in shown])
+    frame = with_known_labels(Answers(cells.by([*shown, *by]), second).frame(), "primitive")
+    largest = float(frame.loc[frame["primitive"] == first, "difference"].abs().max())
+    panels = [
+        Panel(
+            cell_title(by, cell),
+            partial(gap_heat_map, part, rows, columns, label=first, largest=largest, bar=False),
+        )
+        for cell, part in _parts(frame, by).items()
+    ]
+    notes = [*notes_on(cells, cells.fields, [*shown, *by]), HATCHED]
+    height = max(LOWEST, ROW * frame[rows].nunique() + 0.6) if rows else LOWEST
+    beside = in_a_row(len(panels), request.width, WIDE)
+    found = composed(request, panels, notes, columns=beside, height=height)
+    colour_bar(found.figure.axes, first, second, cells.measure)
+    return found
+
+
+def sensitivity_of(request: Request) -> Composed:
+    """As the paper does: along one of K and H, the other stays at its smallest value."""
+    cells = _cells(request)
+    along = _along(request, cells)
+    lines = _lines(request, cells, along)
+    inside = [*along, *lines, *SERVER_AXES]
+    by = request.panel_fields(cells, [field for field in cells.fields if field not in inside])
+    of_file = str(cells.constants.get(TOPOLOGY)).lower().endswith(GRAPH_FILES)
+    panels: dict[tuple[Cell, str], Panel] = {}
+    for x in along:
+        here, held = _held_lowest(cells, [x, *lines, *by])
+        answers = Answers(here.by([x, *lines, *by]), here.labels[0])
+        frame = with_known_labels(answers.frame(), "primitive")
+        for cell, part in _parts(frame, by).items():
+            panels[cell, x] = Panel(
+                cell_title((*by, *held), (*cell, *held.values())),
+                partial(
+                    sensitivity,
+                    part,
+                    x,
+                    lines=next(iter(lines), None),
+                    devices=None if of_file else cells.constants.get("network.devices"),
+                ),
+            )
+    cells_in_order = dict.fromkeys(cell for cell, _ in panels)
+    ordered = [panels[cell, x] for cell in cells_in_order for x in along]
+    notes = notes_on(cells, cells.fields, [*inside, *by])
+    return composed(request, ordered, notes, columns=len(along) if len(along) > 1 else None)
+
+
+def _chosen(request: Request, *measures: str, **where: list[str]) -> Chosen:
+    for measure in measures:
+        read_cells(request.folder, measure)  # its faults tell what there is
+    return choose(request.folder, {**request.where, **where}, request.compare)
+
+
+def _devices(chosen: Chosen) -> dict[str, int]:
+    """By run; a graph file knows how many there are, a record of it does not."""
+    return {
+        run.key: fleet_of(run).devices if network.is_file else network.devices
+        for run in chosen.runs
+        for network in [run.experiment.network]
+    }
+
+
+def _by_cell(
+    request: Request,
+    chosen: Chosen,
+    frame: "pd.DataFrame",
+    draws: Sequence[Draw],
+    inside: str | None = None,
+) -> Composed:
+    """A panel for each cell and each thing to draw; `inside` is a field that panels show."""
+    varying = [field for field in chosen.varying if field != inside]
+    by = request.panel_fields(chosen.names, varying)
+    frame = with_known_labels(labelled(chosen.pick(frame)), "label")
+    panels = []
+    for cell, part in chosen.split(by).items():
+        rows = part.pick(frame)
+        rows = rows.assign(**{inside: part.column(rows, inside)}) if inside else rows
+        panels += [Panel(cell_title(by, cell), partial(draw, rows)) for draw in draws]
+    side_by_side = len(draws) > 1 and request.width / len(draws) >= NARROWEST
+    notes = notes_on(chosen.names, varying, by)
+    return composed(request, panels, notes, columns=len(draws) if side_by_side else None)
+
+
+def _cells(request: Request) -> Cells:
+    measure = request.one_measure()
+    cells = chosen_cells(request.folder, measure, request.where, request.compare, request.last)
+    return cells.best(request.best) if request.best is not None else cells
+
+
+def _parts(frame: "pd.DataFrame", by: Sequence[str]) -> dict[Cell, "pd.DataFrame"]:
+    """The rows of each panel."""
+    rows = [tuple(map(none_if_nan, row)) for row in frame[list(by)].itertuples(index=False)]
+    return {cell: frame[[row == cell for row in rows]] for cell in dict.fromkeys(rows)}
+
+
+def _pair(request: Request, cells: Cells) -> tuple[str, str]:
+    """The two labels of a gap: those asked for; s2s and s2a where they are."""
+    if request.compare and len(request.compare) != 2:
+        raise SkerryError(
+            f"a gap is that of two primitives (got {', '.join(request.compare)}). Example: "
+            "--compare s2s,s2a"
+        )
+    if len(cells.labels) < 2:
+        raise SkerryError(
+            f"a gap needs two primitives (got {', '.join(cells.labels)} alone). Run another beside "
+            f"it: skerry run --compare s2s,s2a --out {request.folder}"
+        )
+    if request.compare:
+        return cells.label(request.compare[0]), cells.label(request.compare[1])
+    second = "s2a" if "s2a" in cells.labels else cells.labels[-1]
+    others = [name for name in cells.labels if name != second]
+    return "s2s" if "s2s" in others else others[0], second
+
+
+def _map_axes(request: Request, cells: Cells) -> tuple[str | None, str]:
+    """Rows and columns: as asked for; else period and sampled come first, of what varies."""
+    asked = [request.rows, request.columns, *(request.by or ())]
+    taken = [cells.field(one) for one in asked if one is not None]
+    free = [field for field in cells.fields if field not in taken]
+    free.sort(key=lambda field: (field not in SERVER_AXES, field != SERVER_AXES[0]))
+    if request.columns is None and not free:
+        raise SkerryError(
+            "a gap map needs a field that varies between the runs (got none). The one gap there "
+            f"is: skerry results {request.folder}"
+        )
+    columns = cells.field(request.columns) if request.columns is not None else free.pop(0)
+    if request.rows is not None:
+        return cells.field(request.rows), columns
+    return (free[0] if free else None), columns
+
+
+def _along(request: Request, cells: Cells) -> list[str]:
+    """The horizontal axes: as asked for; else sampled and period, where they vary."""
+    if request.x is not None:
+        return [cells.field(request.x)]
+    if not cells.fields:
+        raise SkerryError(
+            "a sensitivity figure needs a field that varies between the runs (got none). Sweep "
+            "over server.sampled or server.period: skerry sweep --help"
+        )
+    free = [field for field in cells.fields if field not in map(cells.field, request.by or ())]
+    return [field for field in SERVER_AXES if field in free] or free[:1] or [cells.fields[0]]
+
+
+def _lines(request: Request, cells: Cells, along: Sequence[str]) -> list[str]:
+    """The field told by line styles: as asked for; else the topology, as in the paper."""
+    if request.lines is not None:
+        return [cells.field(request.lines)]
+    shown = [*along, *map(cells.field, request.by or ())]
+    return [TOPOLOGY] if TOPOLOGY in cells.fields and TOPOLOGY not in shown else []
+
+
+def _held_lowest(cells: Cells, shown: Sequence[str]) -> tuple[Cells, dict[str, Any]]:
+    """Of K and H, what is not shown stays at its smallest value."""
+    held = {}
+    for field in SERVER_AXES:
+        if field in cells.fields and field not in shown:
+            at = cells.fields.index(field)
+            held[field] = min(cell[at] for cell in cells.readings if cell[at] is not None)
+            cells = with_value(cells, field, [str(held[field])])
+    return cells, held

@@ -1,0 +1,181 @@
+"""One label minus another over two axes, as a map."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skerry.errors import SkerryError, unknown
+from skerry.report.figures.panels import inches_wide, name_ticks
+from skerry.report.figures.titles import TICK, field_title, measure_title, value_title
+from skerry.report.style import MISSING, OTHERS, beta_of, colours, ink_on, plain
+from skerry.sweep.cells import Cell, in_order
+from skerry.sweep.statistics import Array, lower_is_better
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+
+CLEAR = ("win", "loss")
+SHADES = 257  # odd: the middle one is zero, and exactly white
+MOST_ROWS = 14
+"""So many have a name each."""
+BESIDE_BAR = 0.75
+"""What the bar of colours leaves of the width."""
+PAD = 1.0
+"""Points between a number and the hatching around it."""
+SMALLEST = 3.5
+"""Points below which a number in a cell cannot be read."""
+
+
+def gap_heat_map(
+    frame: "pd.DataFrame",
+    rows: str | None,
+    columns: str,
+    axis: "Axes",
+    label: str | None = None,
+    largest: float | None = None,
+    bar: bool = True,
+) -> "Axes":
+    """What `label` has more than the one it is compared with, in the colour of the better one.
+
+    `frame` is that of `skerry.sweep.answers.results`. Numbers without a clear lead stand on
+    hatching, missing ones on grey. `largest` is the difference that has the darkest shade; panels
+    that share it need one `bar` of colours.
+    """
+    label = _the_other(frame, label)
+    against, measure = frame["against"].iloc[0], frame["measure"].iloc[0]
+    compared = frame[(frame["primitive"] == label) & frame["difference"].notna()]
+    if compared.empty:
+        raise SkerryError(
+            f"{label} and {against} have no cell and seed in common, so there is no gap. Run both "
+            f"with the same settings: --compare {label},{against}"
+        )
+    across = _ordered(frame[columns])
+    down: list[Any] = _ordered(frame[rows]) if rows else [None]
+    gap, clear = _matrices(compared, rows, columns, down, across)
+    largest = largest or float(np.nanmax(np.abs(gap))) or 1.0
+    shades = diverging(label, against, lower_is_better(measure))
+    edges = np.arange(len(across) + 1), np.arange(len(down) + 1)
+    axis.pcolormesh(
+        *edges, np.ma.masked_invalid(gap), cmap=shades, vmin=-largest, vmax=largest,
+        edgecolors="white", linewidth=0.8,
+    )  # fmt: skip
+    _annotate(axis, gap, clear, largest, shades)
+    axis.set_facecolor(MISSING)
+    name_ticks(
+        axis, {i + 0.5: value_title(v, TICK) for i, v in enumerate(across)}, share=BESIDE_BAR
+    )
+    every = max(1, len(down) // MOST_ROWS)
+    names = [value_title(value, TICK) for value in down] if rows else [""]
+    axis.set_yticks(edges[1][:-1:every] + 0.5, names[::every])
+    axis.tick_params(length=0)
+    axis.set_xlabel(field_title(columns))
+    axis.set_ylabel(field_title(rows) if rows else "")
+    axis.spines[:].set_visible(False)
+    if bar:
+        colour_bar([axis], label, against, measure)
+    return axis
+
+
+def colour_bar(axes: Sequence["Axes"], label: str, against: str, measure: str) -> None:
+    """One scale for maps that share it."""
+    mesh = axes[0].collections[0]
+    scale = axes[0].figure.colorbar(mesh, ax=axes, pad=0.03, aspect=14 * len(axes) ** 0.5)
+    scale.set_label(f"{plain(label)} − {plain(against)}\n{measure_title(measure)}")
+    scale.outline.set_visible(False)
+
+
+def diverging(label: str, against: str, low_is_better: bool = False) -> "Colormap":
+    """White at zero; towards each side the colour of the label that is better there."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    both = colours([label, against])
+    below, above = both[against], both[label]
+    if beta_of(label) is not None and beta_of(against) is not None:
+        below = OTHERS[0]  # two shades of one hue would not be told apart
+    if low_is_better:
+        below, above = above, below
+    return LinearSegmentedColormap.from_list("gap", [below, "#FFFFFF", above], N=SHADES)
+
+
+def _the_other(frame: "pd.DataFrame", label: str | None) -> str:
+    against = frame["against"].iloc[0]
+    others = [name for name in dict.fromkeys(frame["primitive"]) if name != against]
+    if not others:
+        raise SkerryError(
+            f"a gap needs two primitives (got {against} alone). Run another beside it: "
+            "--compare s2s,s2a"
+        )
+    if label is None:
+        return "s2s" if "s2s" in others else others[0]
+    if label not in others:
+        raise SkerryError(unknown("primitive", label, others))
+    return label
+
+
+def _ordered(values: Iterable[Any]) -> list[Any]:
+    found: dict[Cell, list[Any]] = {(none_if_nan(value),): [] for value in values}
+    return [value for (value,) in in_order(found)]
+
+
+def none_if_nan(value: Any) -> Any:
+    """What plays no part is NaN in a column of numbers."""
+    return value if value == value else None
+
+
+def _matrices(
+    compared: "pd.DataFrame",
+    rows: str | None,
+    columns: str,
+    down: Sequence[Any],
+    across: Sequence[Any],
+) -> tuple[Array, Array]:
+    gap = np.full((len(down), len(across)), np.nan)
+    clear = np.zeros(gap.shape)
+    for _, one in compared.iterrows():
+        row = down.index(none_if_nan(one[rows])) if rows else 0
+        where = row, across.index(none_if_nan(one[columns]))
+        if np.isfinite(gap[where]):
+            raise SkerryError(
+                f"several cells fall on {columns} = {one[columns]}. Average over the other fields "
+                "first: results(..., by=[...])"
+            )
+        gap[where], clear[where] = one["difference"], one["verdict"] in CLEAR
+    return gap, clear
+
+
+def _annotate(axis: "Axes", gap: Array, clear: Array, largest: float, shades: "Colormap") -> None:
+    from matplotlib.patches import Rectangle
+
+    digits = max(0, 1 - int(np.floor(np.log10(largest))))
+    there = {at: value for at, value in np.ndenumerate(gap) if np.isfinite(value)}
+    texts = {at: f"{value:+z.{digits}f}".replace("-", "−") for at, value in there.items()}
+    size = _fitting(axis, gap.shape[1], max(map(len, texts.values())))
+    for (row, column), text in texts.items():
+        colour = shades(0.5 + gap[row, column] / largest / 2)
+        if not clear[row, column]:
+            axis.add_patch(
+                Rectangle(
+                    (column + 0.02, row + 0.02),
+                    0.96,
+                    0.96,
+                    fill=False,
+                    hatch="////",
+                    edgecolor="#AAAAAA",
+                    linewidth=0,
+                )
+            )
+        if size >= SMALLEST:
+            axis.text(
+                column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=size,
+                color=ink_on(colour),
+                bbox={"facecolor": colour, "edgecolor": "none", "pad": PAD},
+            )  # fmt: skip
+
+
+def _fitting(axis: "Axes", cells: int, letters: int) -> float:
+    """The size in points at which the longest number fits its cell; a letter is 0.75 wide."""
+    width = BESIDE_BAR * inches_wide(axis) * 72 / cells
+    return min(7.0, (width - 2 * PAD) / (0.75 * letters))

@@ -1,0 +1,82 @@
+"""The islands and their links."""
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skerry.report.figures.panels import Panel, arrange, inches_wide
+from skerry.report.figures.titles import lines_of
+from skerry.report.style import ISLANDS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from skerry.network.fleet import Fleet
+
+
+def network(fleet: "Fleet", axis: "Axes", t: int = 0, sampled: Any = ()) -> "Axes":
+    """The islands with the links of round t; sampled devices wear a dark ring."""
+    place = places(fleet)
+    edges = fleet.edges(t)
+    if len(edges):
+        from matplotlib.collections import LineCollection
+
+        thin = max(0.08, min(0.6, 300 / len(edges)))  # a dense graph must not become a blot
+        axis.add_collection(LineCollection(place[edges], colors="#999999", linewidths=thin))  # type: ignore[arg-type]
+    tint = [ISLANDS[c % len(ISLANDS)] for c in fleet.component_of]
+    chosen = np.isin(np.arange(fleet.devices), np.asarray(sampled))
+    size = _dot_size(fleet, axis)
+    axis.scatter(
+        place[:, 0],
+        place[:, 1],
+        s=np.where(chosen, 1.4 * size, size),
+        c=tint,
+        zorder=2,
+        clip_on=False,
+        edgecolors=np.where(chosen, "#000000", "#ffffff").tolist(),
+        linewidths=np.where(chosen, max(0.6, min(1.2, 0.2 * size**0.5)), 0.3).tolist(),
+    )
+    if chosen.any():
+        axis.plot([], [], "o", color="#ffffff", markeredgecolor="#000000", label="sampled")
+    axis.set_aspect("equal")
+    axis.set_axis_off()
+    axis.margins(0.06)
+    axis.autoscale_view()
+    return axis
+
+
+def aspect(fleet: "Fleet") -> float:
+    """Height over width of the drawing."""
+    return math.ceil(len(fleet.sizes) / _columns(fleet)) / _columns(fleet)
+
+
+def network_picture(fleet: "Fleet", title: str, t: int = 0, sampled: Any = ()) -> "Figure":
+    width = min(12.0, max(5.0, 3.6 * _columns(fleet)))
+    panel = Panel("", partial(network, fleet, t=t, sampled=sampled))
+    return arrange([panel], width, height=width * aspect(fleet), title=lines_of(title))
+
+
+def _dot_size(fleet: "Fleet", axis: "Axes") -> float:
+    """In points squared: neighbours on the most crowded circle leave a gap between them."""
+    circle = 0.8 * inches_wide(axis) * 72 / _columns(fleet)
+    between = math.pi * circle / max(fleet.sizes)
+    return max(2.0, min(60.0, (0.6 * between) ** 2))
+
+
+def _columns(fleet: "Fleet") -> int:
+    return math.ceil(math.sqrt(len(fleet.sizes)))
+
+
+def places(fleet: "Fleet") -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Every island on a circle of its own, the circles on a square lattice."""
+    columns = _columns(fleet)
+    found = np.empty((fleet.devices, 2))
+    for c, (start, size) in enumerate(zip(fleet.starts, fleet.sizes, strict=True)):
+        angle = 2 * np.pi * np.arange(size) / size + np.pi / 2
+        radius = 0.0 if size == 1 else 1.0
+        centre = np.array([c % columns, -(c // columns)]) * 2.5
+        found[start : start + size] = centre + radius * np.c_[np.cos(angle), np.sin(angle)]
+    return found

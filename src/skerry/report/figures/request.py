@@ -1,0 +1,84 @@
+"""What a user asks of a figure, and what comes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skerry.errors import SkerryError
+from skerry.report.figures.panels import Panel, arrange
+from skerry.report.figures.stored import Where
+from skerry.report.figures.titles import lines_of
+from skerry.report.style import WIDTHS
+from skerry.sweep.cells import Cells
+from skerry.sweep.collect import in_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_PANELS = 24
+
+
+@dataclass(frozen=True)
+class Request:
+    folder: Path
+    measures: tuple[str, ...] = ()
+    compare: tuple[str, ...] = ()
+    by: tuple[str, ...] | None = None
+    """The fields that have a panel for each of their values; None: all that vary."""
+    where: Where = field(default_factory=dict)
+    lines: str | None = None
+    x: str | None = None
+    rows: str | None = None
+    columns: str | None = None
+    best: str | None = None
+    last: int | None = None
+    round: int | None = None
+    width: float = WIDTHS["column"]
+    title: str = ""
+
+    def panel_fields(self, names: Cells, varying: Sequence[str]) -> tuple[str, ...]:
+        """What was asked for; else all that varies."""
+        return tuple(varying) if self.by is None else tuple(names.field(one) for one in self.by)
+
+    def one_measure(self, default: str | None = None) -> str | None:
+        if len(self.measures) > 1:
+            raise SkerryError(
+                f"this figure shows one measure (got {', '.join(self.measures)}). Give one "
+                "--measure, or draw curves."
+            )
+        return self.measures[0] if self.measures else default
+
+
+@dataclass(frozen=True)
+class Composed:
+    figure: "Figure"
+    notes: tuple[str, ...] = ()
+
+
+def composed(
+    request: Request,
+    panels: Sequence[Panel],
+    notes: Sequence[str] = (),
+    *,
+    columns: int | None = None,
+    height: float | None = None,
+) -> Composed:
+    if len(panels) > MOST_PANELS:
+        raise SkerryError(
+            f"a figure has at most {MOST_PANELS} panels (got {len(panels)}). Choose runs with "
+            "--where period=5, or name the fields that matter with --by; others are averaged over."
+        )
+    title = lines_of(request.title)
+    figure = arrange(panels, request.width, columns=columns, height=height, title=title)
+    return Composed(figure, tuple(notes))
+
+
+def notes_on(names: Cells, varying: Sequence[str], shown: Sequence[str]) -> list[str]:
+    """What a figure does not show."""
+    left_out = {status: n for status, n in names.statuses.items() if status != "finished"}
+    averaged = [name for name in varying if name not in shown]
+    return [
+        *([f"Averaged over {', '.join(averaged)}, seed by seed."] if averaged else []),
+        *([f"Not drawn: runs that are not finished ({in_words(left_out)})."] if left_out else []),
+    ]

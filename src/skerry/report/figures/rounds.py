@@ -1,0 +1,125 @@
+"""A measure over the rounds."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skerry.experiment import MEASURES
+from skerry.report.figures.panels import Panel, arrange, explain_dashes
+from skerry.report.figures.series import (
+    Band,
+    by_style,
+    labelled,
+    looks_of,
+    measured,
+    over_seeds,
+    possible,
+    styles_of,
+)
+from skerry.report.figures.titles import lines_of, measure_title
+from skerry.report.style import FAINT, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_BANDS = 6
+"""With more lines than this, bands only hide what is below them."""
+MOST_MARKS = 50
+"""More server rounds than this are a grey wall."""
+FIRST_LOOK = (
+    "average_accuracy",
+    "own_accuracy",
+    "device_accuracy",
+    "disagreement",
+    "average_loss",
+    "train_loss",
+    "bias",
+)
+
+
+def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None = None) -> "Axes":
+    """Mean over seeds, with a band for the 95 % interval; grey lines mark server rounds.
+
+    `lines` names a column whose values are told apart by the style of the line.
+    """
+    frame = labelled(frame)
+    there = measured(frame, measure)
+    styles = styles_of(there[lines] if lines else None)
+    series = looks_of(there["label"])
+    drawn: list[Band] = []
+    for position, (name, look) in enumerate(series.items()):
+        for dash, part in by_style(there[there["label"] == name], lines, styles):
+            band = over_seeds(part, measure, "round")
+            drawn.append(band)
+            every = max(1, len(band.at) // 7)
+            axis.plot(
+                band.at,
+                band.mean,
+                color=look.colour,
+                linestyle=dash,
+                marker=look.marker,
+                markevery=(position * every // len(series), every),
+                label=plain(name),
+            )
+            if len(series) * max(1, len(styles)) <= MOST_BANDS:
+                fill_band(axis, band, measure, look.colour)
+    explain_dashes(axis, styles)
+    _mark_server_rounds(frame, axis)
+    fit_height(axis, measure, drawn)
+    axis.locator_params(axis="x", integer=True)
+    axis.set_xlabel("rounds")
+    axis.set_ylabel(measure_title(measure))
+    axis.grid(axis="y", alpha=0.25, linewidth=0.5)
+    return axis
+
+
+def overview(frame: "pd.DataFrame", title: str) -> "Figure":
+    """The curves a first look needs, side by side; any others where none of those was measured."""
+    every = [measure for group in MEASURES.values() for measure in group]
+    usual, there = ([m for m in names if _has_values(frame, m)] for names in (FIRST_LOOK, every))
+    panels = [Panel("", partial(curves, frame, name)) for name in (usual or there)[:4]]
+    panels = panels or [Panel("nothing was measured", lambda axis: axis.set_axis_off())]
+    return arrange(panels, 9, columns=2, height=2.9, title=lines_of(title))
+
+
+def _has_values(frame: "pd.DataFrame", measure: str) -> bool:
+    return measure in frame and bool(np.isfinite(frame[measure]).any())
+
+
+def fill_band(axis: "Axes", band: Band, measure: str, colour: Any) -> None:
+    half = np.nan_to_num(band.half)
+    if half.any():
+        below, above = np.clip([band.mean - half, band.mean + half], *possible(measure))
+        axis.fill_between(band.at, below, above, color=colour, alpha=0.13, linewidth=0)
+
+
+def fit_height(axis: "Axes", measure: str, drawn: list[Band]) -> None:
+    """Room for what is worth seeing."""
+    mean = np.concatenate([band.mean for band in drawn])
+    if measure.startswith(("disagreement", "bias")) and mean.max() > 0:
+        axis.set_yscale("log")
+        # S2A's zeros are rounding errors here; they need not stretch the axis.
+        axis.set_ylim(bottom=1e-4 * mean.max())
+        return
+    if "loss" in measure and mean.min() > 0 and mean.max() > 100 * mean.min():
+        axis.set_yscale("log")  # diverging lanes beside others
+    if "accuracy" in measure:
+        # The first rounds climb from chance; leave most of the height to what comes after.
+        start = 0.1 * max(band.at.max() for band in drawn)
+        later = np.concatenate([band.mean[band.at >= start] for band in drawn])
+        room = max(0.5, 0.08 * float(np.ptp(later)))
+        axis.set_ylim(max(0.0, later.min() - room), min(100.0 + room, later.max() + room))
+
+
+def _mark_server_rounds(frame: "pd.DataFrame", axis: "Axes") -> None:
+    """Where the lanes agree on them: a mark that holds for some of the lines only would mislead."""
+    if not {"key", "disagreement_before"} <= set(frame):
+        return
+    met = frame[frame["disagreement_before"].notna()]
+    per_run = {tuple(sorted(set(rounds))) for _, rounds in met.groupby("key")["round"]}
+    if len(per_run) == 1 and len(rounds := per_run.pop()) <= MOST_MARKS:
+        for t in rounds:
+            axis.axvline(t, color=FAINT, linewidth=0.5, zorder=0)

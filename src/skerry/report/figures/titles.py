@@ -1,0 +1,82 @@
+"""Measures and fields in the words that stand beside an axis."""
+
+from typing import Any
+
+from skerry.report.style import plain
+
+TITLES = {
+    "average_accuracy": "average model, global test set (%)",
+    "device_accuracy": "devices, global test set (%)",
+    "own_accuracy": "devices, own label mix (%)",
+    "component_accuracy": "devices, classes of their component (%)",
+    "average_loss": "loss of the average model",
+    "train_loss": "minibatch loss",
+    "disagreement": "disagreement per device",
+    "bias": "bias of the average",
+    "disagreement_ratio": "disagreement left by the server",
+    "bias_ratio": "disagreement turned into bias",
+    "uplink_messages": "messages to the server",
+    "downlink_messages": "messages from the server",
+    "d2d_messages": "messages between devices",
+}
+AXES = {
+    "average_accuracy": "accuracy: average model (%)",
+    "device_accuracy": "accuracy: all labels (%)",
+    "own_accuracy": "accuracy: own labels (%)",
+    "component_accuracy": "accuracy: island's labels (%)",
+    "disagreement_ratio": "disagreement left",
+    "bias_ratio": "bias / disagreement",
+}
+"""Where the title of a measure is too long for the side of a small panel."""
+FIELDS = {
+    "server.sampled": "sampled devices K",
+    "server.period": "server period H",
+    "server.beta": "β",
+    "training.stepsize": "stepsize",
+    "network.devices": "devices n",
+}
+KEEP = "\u00a0"
+"""A space at which no line is folded."""
+TICK = 16
+"""Letters that the name of a tick may have."""
+SHARE = "sampled share K/n"
+
+
+def measure_title(measure: str) -> str:
+    """What stands beside an axis."""
+    if measure in TITLES:
+        return AXES.get(measure, TITLES[measure])
+    return plain(measure.replace("_", " ")) + (" (%)" if "accuracy" in measure else "")
+
+
+def field_title(field: str) -> str:
+    return FIELDS.get(field) or plain(field.rpartition(".")[2].replace("_", " "))
+
+
+def value_title(value: Any, longest: int = 24) -> str:
+    """A value in words; long ones keep both ends, where names of files differ."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    text, head = str(value), longest // 4
+    return plain(text if len(text) <= longest else f"{text[:head]}…{text[head + 1 - longest :]}")
+
+
+def cell_title(fields: tuple[str, ...], values: tuple[Any, ...]) -> str:
+    """`period 5, ring`: numbers with the name of their field, words mostly speak for themselves."""
+    return ", ".join(_named(field, value) for field, value in zip(fields, values, strict=True))
+
+
+def _named(field: str, value: Any) -> str:
+    name = field.rpartition(".")[2]
+    speaks = isinstance(value, str) and name in ("topology", "dataset", "mixing")
+    word = value_title(value)
+    return word if speaks else f"{plain(name.replace('_', ' '))}{KEEP}{word}"
+
+
+def lines_of(text: str) -> str:
+    """A title of several lines, its foreign words drawn as they are."""
+    return "\n".join(plain(line, 160) for line in text.splitlines())
