@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skerry.report.words import duration
+from skerry.sweep.announcement import device_steps
 from skerry.sweep.grid import label
 from skerry.sweep.run import Results, Watcher
 from skerry.sweep.statistics import lower_is_better
@@ -240,10 +241,6 @@ def say(line: str) -> None:
 
 def stack_in_words(task: "Task") -> str:
     return f"seed {task.experiments[0].seed}, {len(task)} lane{'s' if len(task) > 1 else ''}"
-
-
-def device_steps(experiment: "Experiment") -> int:
-    return experiment.rounds * experiment.network.devices * experiment.training.local_steps
 
 
 def _bars() -> "Progress":

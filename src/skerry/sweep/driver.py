@@ -20,7 +20,8 @@ from skerry.errors import RecordsError, SkerryError, one_line
 from skerry.experiment import Experiment
 from skerry.records.store import Store, versions
 from skerry.sweep import execute
-from skerry.sweep.executors import CHECKPOINTS, POLL_SECONDS, Executor
+from skerry.sweep.announcement import CHECKPOINTS, announced
+from skerry.sweep.executors import POLL_SECONDS, Executor
 from skerry.sweep.plan import cut, shape, stacks
 from skerry.sweep.run import Watcher
 from skerry.sweep.tasks import Done, Failed, Lost, News, Stuck, Survey, Task, Tick, TooBig
@@ -58,7 +59,7 @@ def driven(
     if found.world is not None:
         watcher.world_ready(found.world)
     seconds = manner.checkpoint_seconds
-    with tracked_store(folder, tracking) as store:
+    with tracked_store(folder, tracking) as store, announced(folder, experiments):
         executor.begin(store, watcher, execute.CHECKPOINT_SECONDS if seconds is None else seconds)
         driver = _Driver(executor, store, watcher, manner, materials or Materials())
         driver.go(groups)

@@ -25,14 +25,13 @@ from skerry.experiment import Experiment
 from skerry.records import checkpoint
 from skerry.records.store import Store
 from skerry.sweep import worker
+from skerry.sweep.announcement import CHECKPOINTS, WORKERS
 from skerry.sweep.memory import Footprint
 from skerry.sweep.plan import shape
 from skerry.sweep.run import Watcher
 from skerry.sweep.tasks import Done, Lost, News, Survey, Task, Tick, from_line, news_of
 
 POLL_SECONDS = 0.2
-CHECKPOINTS = "checkpoints"
-WORKERS = "workers"
 
 
 class Executor(Protocol):

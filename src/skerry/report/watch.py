@@ -1,0 +1,182 @@
+"""`skerry watch` on the screen: a snapshot as text and bars, and the loop that renews it."""
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from textwrap import shorten
+from typing import TYPE_CHECKING
+
+from skerry.report.highlights import Best, Message
+from skerry.report.snapshot import Snapshot, Stack, Watched
+from skerry.report.words import duration, plural
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+GRACE_SECONDS = 5.0  # between two stages of a sweep nobody holds a lock for a moment
+STACKS = 4
+NOTE = 200  # characters of a reason; the store has all of them
+BUSY_SHARE = 0.1  # of a core that watching may take from the sweep
+
+
+def follow(watched: Watched, console: "Console", every: float) -> Snapshot:
+    """Show the folder until the sweep is done, or nobody works on it; gives the last snapshot."""
+    from rich.live import Live
+
+    with Live(console=console, auto_refresh=False) as live:
+        seen_working = time.monotonic()
+        while True:
+            began = time.monotonic()
+            snapshot = watched.look()
+            live.update(render(snapshot, bar=True), refresh=True)
+            if snapshot.state == "working":
+                seen_working = time.monotonic()
+            elif time.monotonic() - seen_working >= GRACE_SECONDS:
+                return snapshot
+            took = time.monotonic() - began
+            time.sleep(max(every, took / BUSY_SHARE))
+
+
+def render(snapshot: Snapshot, bar: bool = False) -> "RenderableType":
+    """Everything that a snapshot says. Texts from records may hold anything: none is markup."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(_title(snapshot), style="bold")]
+    if bar:
+        parts.append(progress_bar(snapshot))
+    parts += [Text(line) for line in facts(snapshot)]
+    parts += [Text(line, style="dim") for line in _running(snapshot)]
+    for measure, found in groupby(snapshot.best, key=lambda best: best.measure):
+        parts += [Text(f"\nBest so far by {measure}"), best_table(tuple(found))]
+    parts.append(Text())
+    parts += [Text(_message(message), style=_style(message)) for message in snapshot.messages]
+    parts.append(Text(verdict(snapshot), style="bold" if snapshot.state != "working" else ""))
+    return Group(*parts)
+
+
+def progress_bar(snapshot: Snapshot) -> "Table":
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    line = Table.grid(padding=(0, 1, 0, 0))
+    line.add_row(ProgressBar(total=1.0, completed=snapshot.share, width=50), _percent(snapshot))
+    return line
+
+
+def facts(snapshot: Snapshot) -> list[str]:
+    """How many runs stand where; how fast it goes, and how long it takes yet."""
+    counts = {
+        "finished": snapshot.finished,
+        "running": snapshot.running,
+        "failed": snapshot.failed,
+        "diverged": snapshot.diverged,
+        "to do": snapshot.to_do,
+    }
+    told = [f"{count:,} {status}" for status, count in counts.items() if count is not None]
+    unknown = snapshot.state == "working" and snapshot.to_do is None
+    runs = plural(snapshot.runs, "run") + (" so far" if unknown else "")
+    lines = [f"{runs}, {_percent(snapshot)} of the computing: {', '.join(told)}"]
+    if snapshot.others:
+        lines[0] += f"; and {plural(snapshot.others, 'run')} of other sweeps"
+    steps, rounds = snapshot.device_steps_per_second, snapshot.rounds_per_second
+    if steps is not None and rounds is not None:
+        pace = f"{steps:,.0f} device-steps/s, {rounds:,.3g} rounds/s"
+        left = snapshot.seconds_left
+        lines.append(pace if left is None else f"{pace}, about {duration(left)} left")
+    return lines
+
+
+def verdict(snapshot: Snapshot) -> str:
+    if snapshot.state == "working":
+        return "Somebody is working on it. Ctrl-C leaves this view, not the sweep."
+    if snapshot.state == "done":
+        failed = f" {plural(snapshot.failed, 'run')} failed." if snapshot.failed else ""
+        return f"Done.{failed} Look closer: skerry results {printable(snapshot.folder)}"
+    waiting = plural(snapshot.running + (snapshot.to_do or 0), "run")
+    return (
+        f"Nobody is working on it, and {waiting} {'is' if waiting[:2] == '1 ' else 'are'} left. "
+        "The command that began them goes on."
+    )
+
+
+def best_table(found: Sequence[Best]) -> "Table":
+    """The best cell of each primitive by one measure."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    fields = list(dict.fromkeys(name for best in found for name in best.cell))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("primitive", style="bold", overflow="fold")
+    for name in fields:
+        table.add_column(Text(_heading(name, fields)), justify="right", overflow="fold")
+    table.add_column("mean", justify="right", no_wrap=True)
+    table.add_column("seeds", justify="right", no_wrap=True)
+    for best in found:
+        cell = [Text(_value(best.cell.get(name))) for name in fields]
+        table.add_row(Text(printable(best.primitive)), *cell, _mean(best), str(best.seeds))
+    return table
+
+
+def printable(text: str) -> str:
+    """Notes and names come from anywhere: no control character reaches the terminal."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def _title(snapshot: Snapshot) -> str:
+    name = f"{snapshot.name}, " if snapshot.name else ""
+    return printable(f"{name}{snapshot.folder}")
+
+
+def _percent(snapshot: Snapshot) -> str:
+    return f"{100 * snapshot.share:.0f} %"
+
+
+def _running(snapshot: Snapshot) -> Iterator[str]:
+    shown = snapshot.stacks if snapshot.state == "working" else ()
+    for stack in shown[:STACKS]:
+        yield f"  {_stack(stack)}"
+    if len(shown) > STACKS:
+        yield f"  and {plural(len(shown) - STACKS, 'more stack')}"
+
+
+def _stack(stack: Stack) -> str:
+    first = f"{plural(stack.runs, 'run')} of seed {stack.seed}"
+    if stack.round == 0:
+        return f"{first}: {stack.rounds:,} rounds, no checkpoint yet"
+    return f"{first}: past round {stack.round:,} of {stack.rounds:,}"
+
+
+def _message(message: Message) -> str:
+    when = datetime.fromisoformat(message.time).astimezone()
+    today = when.date() == datetime.now().astimezone().date()
+    told = f"{when:%H:%M:%S}" if today else f"{when:%Y-%m-%d %H:%M}"
+    seeds = ", ".join(map(str, message.seeds[:5])) + (", ..." if len(message.seeds) > 5 else "")
+    of = f"of seed{'s' if len(message.seeds) > 1 else ''} {seeds}"
+    note = f": {shorten(printable(message.note), NOTE)}" if message.note else ""
+    return f"{told}  {plural(message.runs, 'run')} {of} {message.status}{note}"
+
+
+def _style(message: Message) -> str:
+    return {"failed": "red", "diverged": "yellow"}.get(message.status, "dim")
+
+
+def _heading(name: str, fields: Sequence[str]) -> str:
+    """`period` for `server.period`, where no other field is called so."""
+    short = name.rpartition(".")[2]
+    alone = sum(other.rpartition(".")[2] == short for other in fields) == 1
+    return printable(short if alone else name.replace(".", " "))
+
+
+def _mean(best: Best) -> str:
+    interval = f" ± {best.half_width:.2g}" if best.half_width is not None else ""
+    return f"{best.mean:.4g}{interval}"
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:g}" if isinstance(value, float) else printable(str(value))

@@ -1,0 +1,118 @@
+"""What a driver lets other processes know: that it is at work, and what it has set out to run.
+
+The first is told by its locks, the second by a file beside its store. The file goes when all of it
+is done, so one that is there names work to do.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from skerry.experiment import Experiment
+
+FILE = "plan.json"
+CHECKPOINTS = "checkpoints"
+WORKERS = "workers"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that somebody has set out to compute."""
+
+    key: str
+    """Its content key, as far as its text alone tells."""
+    text: str
+    """A digest of that text: what lies outside of it changes the key, but not this."""
+    steps: int
+    """Device-steps."""
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> "Planned":
+        return cls(experiment.key(), text_digest(experiment), device_steps(experiment))
+
+
+@dataclass(frozen=True)
+class Plan:
+    runs: tuple[Planned, ...]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        by_text = {planned.text: i for i, planned in enumerate(self.runs)}
+        return by_text | {planned.key: i for i, planned in enumerate(self.runs)}
+
+    def place(self, key: str, text: str) -> int | None:
+        """Where a recorded run stands in the plan."""
+        return self._places.get(key, self._places.get(text))
+
+    def __le__(self, other: "Plan") -> bool:
+        return {planned.key for planned in self.runs} <= {planned.key for planned in other.runs}
+
+
+@contextmanager
+def announced(folder: Path, experiments: Sequence[Experiment]) -> Iterator[None]:
+    """Announce runs while they are computed. A newer announcement takes the place of an older
+    one; after an error or a kill it stays, until these runs are announced again and done."""
+    plan = Plan(tuple(map(Planned.of, experiments)))
+    _write(folder / FILE, plan)
+    yield
+    left = read_plan(folder)
+    if left is not None and left <= plan:
+        (folder / FILE).unlink(missing_ok=True)
+
+
+def read_plan(folder: Path) -> Plan | None:
+    """The newest announcement that is not done; None where there is none that can be read."""
+    try:
+        table = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return Plan(tuple(Planned(str(k), str(t), int(s)) for k, t, s in table["runs"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def is_working(folder: Path) -> bool:
+    """Whether a driver has a world of this folder."""
+    return any(is_held(lock) for lock in (folder / CHECKPOINTS).glob("*.lock"))
+
+
+def is_held(lock: Path) -> bool:
+    """Whether a process holds this lock. Asked by a shared lock for an instant, which cannot wait
+    and leaves the file as it is."""
+    try:
+        import fcntl
+    except ImportError:  # a system whose locks cannot be asked: the file is gone when they are
+        return lock.exists()
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # gone, or a file system without locks
+        return False
+    return False
+
+
+def device_steps(experiment: Experiment) -> int:
+    return experiment.rounds * experiment.network.devices * experiment.training.local_steps
+
+
+def text_digest(experiment: Experiment) -> str:
+    """Unlike a key it asks nothing of modules that the experiment names."""
+    text = json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _write(file: Path, plan: Plan) -> None:
+    """In one piece. Nobody's run shall fail because it could not be announced."""
+    rows = [[planned.key, planned.text, planned.steps] for planned in plan.runs]
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    with suppress(OSError):
+        try:
+            partial.write_text(json.dumps({"runs": rows}), encoding="utf-8")
+            os.replace(partial, file)
+        finally:
+            partial.unlink(missing_ok=True)

@@ -1,0 +1,371 @@
+"""`skerry watch`: what a second terminal tells of a sweep that another process computes."""
+
+import io
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from filelock import FileLock
+from rich.console import Console
+
+from command_line import SCRIPT, environment, skerry
+from skerry.experiment import Experiment
+from skerry.records.store import Store
+from skerry.report import watch
+from skerry.report.pace import covered, pace
+from skerry.report.snapshot import Watched
+from skerry.report.watch import follow, render
+from skerry.sweep import announcement, executors
+from skerry.sweep.announcement import announced, device_steps, is_held, read_plan
+from skerry.sweep.answers import results
+from skerry.sweep.run_sweep import run_sweep
+from sweep_children import nursery, until
+
+TINY = ("network.devices=6", "server.sampled=3", "training.batch=8", "evaluate.every=5")
+AXES = '"server.primitive" = ["s2s", "s2a"]\n"server.period" = [2, 3]\n'
+LONG = "rounds=4000"
+"""So many rounds of the digits take seconds, however quick the machine."""
+
+
+@pytest.fixture(scope="module")
+def children():
+    with nursery() as found:
+        yield found
+
+
+def write(folder, *settings, seeds=3, axes=AXES):
+    """Twelve short runs on the digits."""
+    file = folder / "sweep.toml"
+    experiment = Experiment.parse({}, [*TINY, "rounds=10", *settings])
+    file.write_text(f"{experiment.to_toml()}\n[sweep]\nseeds = {seeds}\n[sweep.axes]\n{axes}")
+    return file
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """A sweep that is done."""
+    folder = tmp_path_factory.mktemp("swept")
+    run_sweep(write(folder), out=folder / "out", device="cpu")
+    return folder / "out"
+
+
+def counts(snapshot):
+    return {
+        name: getattr(snapshot, name)
+        for name in ("finished", "running", "failed", "diverged", "to_do", "others")
+    }
+
+
+def as_text(snapshot, **options):
+    console = Console(file=io.StringIO(), width=120, force_terminal=True, color_system=None)
+    console.print(render(snapshot, **options))
+    return console.file.getvalue()
+
+
+def test_a_sweep_that_is_done(swept):
+    """All runs are counted as finished, nobody is at work, nothing is left."""
+    snapshot = Watched(swept).look()
+    assert snapshot.state == "done"
+    assert counts(snapshot) == {
+        "finished": 12, "running": 0, "failed": 0, "diverged": 0, "to_do": None, "others": 0
+    }  # fmt: skip
+    assert snapshot.share == 1.0
+    assert snapshot.runs == 12
+    assert snapshot.device_steps_per_second > 0
+    assert sum(message.runs for message in snapshot.messages) == 12
+
+
+@pytest.mark.parametrize("measure", ["average_accuracy", "own_accuracy", "disagreement"])
+def test_the_best_cells_are_those_of_the_results(swept, measure):
+    """Mean, interval and place of a primitive's best cell are what `skerry results` says."""
+    answers = results(swept, measure)
+    sign = 1 if measure == "disagreement" else -1
+    found = {best.primitive: best for best in Watched(swept, measure).look().best}
+    assert found.keys() == {"s2s", "s2a"}
+    for name, best in found.items():
+        own = {cell: one for (cell, label), one in answers.estimates.items() if label == name}
+        cell = min(own, key=lambda place: sign * own[place].mean)
+        assert tuple(best.cell.values()) == cell
+        assert best.mean == pytest.approx(own[cell].mean)
+        assert best.half_width == pytest.approx(own[cell].half_width)
+        assert best.seeds == 3
+
+
+def test_one_seed_has_no_interval(tmp_path):
+    run_sweep(write(tmp_path, seeds=1), out=tmp_path / "out", device="cpu")
+    snapshot = Watched(tmp_path / "out").look()
+    assert {best.half_width for best in snapshot.best} == {None}
+    assert "±" not in as_text(snapshot)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_sweep_that_another_process_computes(children, tmp_path, workers):
+    """While it runs, runs only move on: from to do to running to finished, and none is lost."""
+    file, out = write(tmp_path, "rounds=150"), tmp_path / "out"
+    child = children.start(file, out, workers=workers, checkpoint_seconds=0.05)
+    until((out / "skerry.sqlite").exists)
+    until(lambda: read_plan(out) is not None)
+    watched, seen = Watched(out), []
+    while not child.ended():
+        seen.append(watched.look())
+        time.sleep(0.02)
+    assert child.wait() == 0
+    seen.append(watched.look())
+    at_work = [snapshot for snapshot in seen if snapshot.to_do is not None]
+    assert {snapshot.runs for snapshot in at_work} == {12}
+    assert any(snapshot.running for snapshot in at_work)
+    assert any(snapshot.to_do for snapshot in at_work)
+    assert any(0 < snapshot.share < 1 for snapshot in at_work)
+    finished = [snapshot.finished for snapshot in seen]
+    assert finished == sorted(finished)
+    assert counts(seen[-1])["finished"] == 12
+    assert seen[-1].state == "done"
+    assert not (out / announcement.FILE).exists()
+
+
+def test_a_killed_sweep_is_seen_as_stopped_and_as_done_after_it_went_on(children, tmp_path):
+    """Nobody is at work: what was interrupted and what never began are both left."""
+    file, out = write(tmp_path, LONG), tmp_path / "out"
+    child = children.start(file, out, checkpoint_seconds=0.05)
+    until(lambda: list(out.glob("checkpoints/*.safetensors")))
+    assert Watched(out).look().state == "working"
+    child.kill(signal.SIGKILL)
+    until(child.ended)
+    snapshot = Watched(out).look()
+    assert snapshot.state == "stopped"
+    assert snapshot.finished + snapshot.running + snapshot.to_do == 12
+    assert snapshot.running > 0
+    assert snapshot.to_do > 0
+    assert snapshot.seconds_left is None
+    assert "Nobody is working on it" in as_text(snapshot)
+    short = write(tmp_path, "rounds=5")
+    assert children.start(short, out).wait() == 0
+    after = Watched(out).look()
+    assert after.state == "stopped", "the runs of the killed sweep are in the store still"
+    assert after.finished == 12 + snapshot.finished
+
+
+def test_a_newer_sweep_takes_the_place_of_an_older_one(tmp_path):
+    """Only the runs of the newest announcement are counted; the others are named apart."""
+    out = tmp_path / "out"
+    run_sweep(write(tmp_path, seeds=1), out=out, device="cpu")
+    asked = [Experiment.parse({}, [*TINY, "rounds=20", f"seed={seed}"]) for seed in range(5)]
+    with announced(out, asked):
+        snapshot = Watched(out).look()
+    assert counts(snapshot) == {
+        "finished": 0, "running": 0, "failed": 0, "diverged": 0, "to_do": 5, "others": 4
+    }  # fmt: skip
+    assert "and 4 runs of other sweeps" in as_text(snapshot)
+
+
+def test_what_fails_and_diverges_is_counted_and_told(tmp_path):
+    """Failed and diverged runs have their counts, and their reasons are the newest messages."""
+    axes = '"server.primitive" = ["s2s", "sweep_plugins:broken"]\n"training.stepsize" = [0.1, 1e38]'
+    run_sweep(write(tmp_path, seeds=1, axes=axes), out=tmp_path / "out", device="cpu")
+    snapshot = Watched(tmp_path / "out").look()
+    assert (snapshot.finished, snapshot.diverged, snapshot.failed) == (1, 1, 2)
+    told = as_text(snapshot)
+    assert "this primitive is broken" in told
+    assert "no longer finite after round" in told
+    assert "Done. 2 runs failed." in told
+
+
+def test_a_hostile_note_moves_nothing_on_the_screen(tmp_path):
+    """Control characters of a record never reach the terminal, and markup in it stays text."""
+    note = "\x1b[2J\x1b]0;owned\x07 [red]not red[/] \r\n\x9b31m"
+    experiment = Experiment.parse({}, ["name=\x1b[31mred", *TINY])
+    with Store.open(tmp_path) as store:
+        facts = {"materials": {}, "world": "w", "device": "cpu", "versions": {}}
+        store.begin("k", experiment, **facts)
+        store.finish("k", "failed", wall_seconds=0.0, note=note)
+    told = as_text(Watched(tmp_path).look())
+    assert "[red]not red[/]" in told
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", told.replace("\x1b[0m", ""))
+
+
+def test_looking_disturbs_nothing(swept):
+    """A look changes no byte of the store and takes no lock away."""
+    before = (swept / "skerry.sqlite").read_bytes()
+    locks = swept / announcement.CHECKPOINTS
+    locks.mkdir()
+    lock = FileLock(locks / "world.lock")
+    with lock:
+        assert is_held(locks / "world.lock")
+        assert Watched(swept).look().state == "working"
+        assert lock.is_locked
+    assert not is_held(locks / "world.lock")
+    with FileLock(locks / "world.lock", timeout=0):
+        pass
+    (locks / "world.lock").unlink()
+    locks.rmdir()
+    assert Watched(swept).look().state == "done"
+    assert (swept / "skerry.sqlite").read_bytes() == before
+
+
+def test_folders_have_the_names_that_executors_give_them():
+    """Locks and workers' stores are looked for where executors keep them."""
+    assert announcement.CHECKPOINTS == executors.CHECKPOINTS
+    assert announcement.WORKERS == executors.WORKERS
+
+
+def test_nothing_is_read_while_nothing_changes(swept, tmp_path, monkeypatch):
+    """A second look at the same store opens no database."""
+    shutil.copy(swept / "skerry.sqlite", tmp_path)
+    watched = Watched(tmp_path)
+    first = watched.look()
+    monkeypatch.setattr(Store, "read", None)
+    assert watched.look() == first
+
+
+def test_the_pace_counts_the_time_in_which_something_was_computed(swept):
+    """Two workers side by side are twice as fast as one; a pause between sweeps is no work."""
+    with Store.read(swept) as store:
+        run = store.runs()[0]
+    end = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+    def ended(minutes, world="a"):
+        finished = (end + timedelta(minutes=minutes)).isoformat(timespec="seconds")
+        return replace(run, finished=finished, wall_seconds=100.0, world=world)
+
+    alone = pace([ended(0)], device_steps)
+    assert alone.steps == pytest.approx(device_steps(run.experiment) / 100)
+    assert alone.rounds == pytest.approx(run.experiment.rounds / 100)
+    together = pace([ended(0), ended(0, "b")], device_steps)
+    assert together.steps == pytest.approx(2 * alone.steps)
+    later = pace([ended(0), ended(24 * 60)], device_steps)
+    assert later.steps == pytest.approx(alone.steps)
+    assert pace([replace(run, finished=None, wall_seconds=None)], device_steps) is None
+    assert covered([(0, 2), (1, 3), (5, 6)]) == 4
+
+
+def test_a_plan_that_cannot_be_read_is_no_plan(tmp_path):
+    for text in ("", "{", "[]", '{"runs": [1]}', '{"runs": [["k", "t", "many"]]}'):
+        (tmp_path / announcement.FILE).write_text(text)
+        assert read_plan(tmp_path) is None
+
+
+def test_a_plan_stays_after_an_error_and_goes_when_it_is_done(tmp_path):
+    """What was announced and not done is left to do, until it is announced again and done."""
+    runs = [Experiment(seed=seed) for seed in range(3)]
+    with pytest.raises(KeyError), announced(tmp_path, runs):
+        raise KeyError
+    assert len(read_plan(tmp_path).runs) == 3
+    with announced(tmp_path, runs[:1]):
+        assert len(read_plan(tmp_path).runs) == 1
+        with announced(tmp_path, runs):
+            pass
+    assert read_plan(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_found_in_the_plan_by_its_text_too(tmp_path):
+    """A key may depend on files outside the experiment's text; then the text tells."""
+    run = Experiment(seed=3)
+    with announced(tmp_path, [run]):
+        plan = read_plan(tmp_path)
+    assert plan.place(run.key({"graph": "abc"}), announcement.text_digest(run)) == 0
+    assert (
+        plan.place(Experiment(seed=4).key(), announcement.text_digest(Experiment(seed=4))) is None
+    )
+
+
+# The command
+
+
+def test_a_pipe_gets_one_plain_snapshot(swept):
+    outcome = skerry("watch", swept)
+    assert outcome.code == 0
+    assert "12 runs, 100 % of the computing: 12 finished" in outcome.out
+    assert "Done. Look closer: skerry results" in outcome.out
+    assert "\x1b" not in outcome.out
+    assert skerry("watch", swept, "--once").out == outcome.out
+
+
+def test_json_is_one_object(swept):
+    found = json.loads(skerry("watch", swept, "--json", "--measure", "average_loss").out)
+    assert (found["state"], found["finished"], found["runs"]) == ("done", 12, 12)
+    assert {best["measure"] for best in found["best"]} == {"average_loss"}
+
+
+@pytest.mark.parametrize(
+    ("folder", "line"),
+    [
+        ("nowhere", "error: no store at nowhere"),
+        ("bare", "error: no store at bare/skerry.sqlite."),
+        ("blank", "error: blank/skerry.sqlite is empty, not a store."),
+        ("foreign", "error: cannot use the store foreign/skerry.sqlite: it is no SQLite file."),
+        ("unused", "error: no runs are recorded in unused, and nobody is working there."),
+    ],
+)
+def test_a_folder_without_runs_is_told_in_a_line(tmp_path, monkeypatch, folder, line):
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("bare", None), ("blank", ""), ("foreign", "no database " * 99)):
+        (tmp_path / name).mkdir()
+        if content is not None:
+            (tmp_path / name / "skerry.sqlite").write_text(content)
+    Store.open(tmp_path / "unused").close()
+    outcome = skerry("watch", folder)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(line)
+    assert outcome.err.count("\n") == 1
+
+
+def test_an_unknown_measure_is_told_in_a_line(swept):
+    outcome = skerry("watch", swept, "--measure", "own_acuracy")
+    assert outcome.code == 2
+    assert "did you mean 'own_accuracy'?" in outcome.err
+
+
+def test_a_terminal_sees_the_sweep_to_its_end(children, tmp_path, monkeypatch):
+    """The view ends by itself, and its last picture, the summary, stays."""
+    monkeypatch.setattr(watch, "GRACE_SECONDS", 0.2)
+    out = tmp_path / "out"
+    child = children.start(write(tmp_path, "rounds=200"), out)
+    until(lambda: read_plan(out) is not None)
+    console = Console(file=io.StringIO(), width=120, force_terminal=True, color_system=None)
+    last = follow(Watched(out), console, every=0.02)
+    assert child.wait() == 0
+    assert last.state == "done"
+    assert last.finished == 12
+    shown = console.file.getvalue()
+    assert "12 to do" in shown or "8 to do" in shown
+    assert shown.rstrip("\x1b[?25h\n").endswith(f"Done. Look closer: skerry results {out}")
+
+
+def test_ctrl_c_leaves_the_view_and_not_the_sweep(children, tmp_path):
+    """Quietly, with exit code 0; the sweep goes on."""
+    out = tmp_path / "out"
+    child = children.start(write(tmp_path, LONG), out)
+    until(lambda: read_plan(out) is not None)
+    ours, theirs = pty.openpty()
+    view = subprocess.Popen(
+        [str(SCRIPT), "watch", str(out), "--every", "0.1"],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        env=environment() | {"TERM": "xterm"},
+    )
+    os.close(theirs)
+    shown = b""
+    while b"working on it" not in shown:
+        shown += os.read(ours, 4096)
+    view.send_signal(signal.SIGINT)
+    drained = shown
+    try:
+        while piece := os.read(ours, 4096):
+            drained += piece
+    except OSError:  # so a terminal ends when its last program has left
+        pass
+    told = view.communicate(timeout=30)[1]
+    os.close(ours)
+    assert (view.returncode, told) == (0, b"")
+    assert not child.ended()
+    child.kill(signal.SIGKILL)
+    until(child.ended)
