@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from browser import browser  # noqa: F401
 from skerry.engine.world import World, build_world
 from skerry.experiment import Experiment
 

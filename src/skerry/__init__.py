@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Training,
     )
     from skerry.records.frame import finals, load
+    from skerry.report.page.build import write_report
     from skerry.sweep.run import Lane, Results, run
     from skerry.sweep.run_sweep import run_sweep
     from skerry.sweep.sweep_file import Sweep
@@ -45,6 +46,7 @@ _HOME = {
     "load": "skerry.records.frame",
     "run": "skerry.sweep.run",
     "run_sweep": "skerry.sweep.run_sweep",
+    "write_report": "skerry.report.page.build",
 }
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "load",
     "run",
     "run_sweep",
+    "write_report",
 ]
 
 

@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 from skerry.commands import data, theory
+from skerry.commands.figure import figure
+from skerry.commands.report import report
 from skerry.commands.results import results
 from skerry.commands.run import new, run, schema, show
 from skerry.commands.sweep import sweep
+from skerry.commands.watch import watch
 from skerry.errors import SkerryError
 
 DEBUG = "--debug"
@@ -24,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, sweep, results, show, new, schema):
+for command in (run, sweep, watch, results, report, figure, show, new, schema):
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")

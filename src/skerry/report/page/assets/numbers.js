@@ -1,0 +1,52 @@
+"use strict";
+/** Numbers over seeds and how they are written: as skerry.sweep.statistics and report.results do. */
+const Skerry = { widgets: {} };
+
+Skerry.numbers = (() => {
+  const GROUPED = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+  /** Mean and half of the 95 % interval over the finite values; half is NaN for fewer than two. */
+  function estimate(values, quantiles) {
+    const there = values.filter(Number.isFinite);
+    const count = there.length;
+    if (!count) return { mean: NaN, half: NaN, count };
+    const mean = there.reduce((sum, value) => sum + value, 0) / count;
+    if (count < 2) return { mean, half: NaN, count };
+    const squares = there.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+    return { mean, half: quantiles[count] * Math.sqrt(squares / (count - 1) / count), count };
+  }
+
+  /** Percent to a hundredth, shares to a ten-thousandth, counts whole, all else to significant digits. */
+  function number(style, value, digits = 4) {
+    if (!Number.isFinite(value)) return "-";
+    if (style === "percent") return plain(value.toFixed(2));
+    if (style === "share") return plain(value.toFixed(4));
+    if (style === "count") return plain(GROUPED.format(value));
+    if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(digits - 1);
+    return value.toPrecision(digits);
+  }
+
+  /** No minus before a zero. */
+  function plain(text) {
+    return /^-[0.,]*$/.test(text) ? text.slice(1) : text;
+  }
+
+  function signed(style, value) {
+    const text = number(style, value);
+    return value >= 0 && text !== "-" ? `+${text}` : text;
+  }
+
+  /** `93.00 ± 0.99`; without the interval where there is none. */
+  function plusMinus(style, found, write = number) {
+    const text = write(style, found.mean);
+    const half = number(style, found.half, 2);
+    return found.half > 0 && /[1-9]/.test(half) ? `${text} ± ${half}` : text;
+  }
+
+  function pValue(p) {
+    if (!Number.isFinite(p)) return "-";
+    return p < 0.001 ? "<0.001" : p.toFixed(3);
+  }
+
+  return { estimate, number, signed, plusMinus, pValue };
+})();

@@ -1,0 +1,180 @@
+/** Puts the page together: sections from their pieces, shared controls, themes. */
+Skerry.page = (() => {
+  const { make, select, controls, table } = Skerry.dom;
+  const root = document.documentElement;
+  const widgets = [];
+  let latest = 0;
+
+  // Pieces of a section, by kind: see blocks.py.
+  const PIECES = {
+    text: (piece) => make("p", { dir: "auto" }, piece.words),
+    note: (piece) => make("p", { dir: "auto", class: `note ${piece.tone}` }, piece.words),
+    bullets: (piece) => make("ul", {}, ...piece.lines.map((line) => make("li", { dir: "auto" }, line))),
+    facts: (piece) => make("dl", {}, ...piece.pairs.flatMap(
+      ([term, words]) => [make("dt", {}, term), make("dd", { dir: "auto" }, words)])),
+    table: (piece) => table(piece.title, piece.header, piece.rows, piece.sides),
+    code: codeToCopy,
+    folded: (piece, page) => make("details", {}, make("summary", {}, piece.title),
+      ...piece.blocks.map((inner) => shown(inner, page))),
+    widget: (piece, page) => {
+      const element = make("div", { class: `widget ${piece.widget}` });
+      widgets.push({ element, piece, page });
+      return element;
+    },
+  };
+
+  function shown(piece, page) {
+    return PIECES[piece.kind](piece, page);
+  }
+
+  function codeToCopy(piece) {
+    const button = make("button", { type: "button" }, "Copy");
+    const said = make("span", { class: "visually-hidden", role: "status" });
+    const content = make("code", {}, piece.content);
+    button.setAttribute("aria-label", `Copy: ${piece.title}`);
+    button.addEventListener("click", async () => {
+      const done = await copied(content);
+      button.textContent = said.textContent = done ? "Copied" : "Press Ctrl+C";
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+    const pre = make("pre", { tabindex: 0, "aria-label": piece.title }, content);
+    return make("div", { class: "code" }, pre, button, said);
+  }
+
+  /** To the clipboard; where a page from disk may not write there, the text is left selected. */
+  async function copied(element) {
+    try {
+      await navigator.clipboard.writeText(element.textContent);
+      return true;
+    } catch {
+      getSelection().selectAllChildren(element);
+      return document.execCommand("copy");
+    }
+  }
+
+  function section({ name, title, blocks }, page) {
+    const heading = make("h2", { id: `${name}-title` }, title);
+    return make("section", { id: name, "aria-labelledby": heading.id }, heading,
+      ...blocks.map((piece) => shown(piece, page)));
+  }
+
+  function contents(sections) {
+    const links = sections.map(({ name, title }) => make("li", {}, make("a", { href: `#${name}` }, title)));
+    document.getElementById("contents").append(make("ul", {}, ...links));
+  }
+
+  // What all sections look at
+
+  function sharedControls(page) {
+    const { model, grid } = page;
+    const form = document.getElementById("controls");
+    form.addEventListener("submit", (event) => event.preventDefault());
+    const measures = model.measures.map((measure, i) => [i, measure.title]);
+    const fields = [select("Measure", measures, grid.state.measure, (value) => {
+      grid.state.measure = Number(value);
+      changed();
+    })];
+    model.axes.forEach((axis, i) => fields.push(axisControl(page, axis, i)));
+    form.append(controls(...fields));
+    form.hidden = false;
+  }
+
+  function axisControl({ model, grid }, axis, i) {
+    const options = axis.words.map((words, value) => [value, words]);
+    const tuned = i === model.tuned && grid.state.best;
+    if (tuned) options.unshift(["best", "best for each primitive"]);
+    return select(axis.short, options, tuned ? "best" : grid.state.place[i], (value) => {
+      if (i === model.tuned) grid.state.best = value === "best";
+      if (value !== "best") grid.state.place[i] = Number(value);
+      changed();
+    });
+  }
+
+  // Widgets: mounted one after another, those in view first, so that the page answers meanwhile
+
+  function inView({ element }) {
+    const box = element.getBoundingClientRect();
+    return box.top < window.innerHeight && box.bottom > 0;
+  }
+
+  async function refresh(every) {
+    const mine = ++latest;
+    const order = [...widgets].sort((a, b) => inView(b) - inView(a));
+    for (const widget of order) {
+      if (mine !== latest) return;
+      widget.stale ||= every;
+      if (!widget.stale) continue;
+      await brought(widget);
+      if (mine === latest) widget.stale = false;
+      await new Promise((resume) => setTimeout(resume));
+    }
+    root.dataset.ready = "all";
+  }
+
+  /** One section that cannot be shown must not take the others with it. */
+  async function brought(widget) {
+    try {
+      widget.mounted ??= await Skerry.widgets[widget.piece.widget](widget.element, widget.piece.data, widget.page);
+      await widget.mounted?.update?.();
+    } catch (error) {
+      console.error(error);
+      widget.element.replaceChildren(make("p", { class: "note warning" }, `This cannot be shown: ${error.message}`));
+    }
+  }
+
+  function changed() {
+    root.dataset.ready = "";
+    return refresh(true);
+  }
+
+  // Light and dark
+
+  const system = matchMedia("(prefers-color-scheme: dark)");
+
+  function shade() {
+    const asked = root.dataset.theme;
+    root.dataset.shade = asked === "auto" ? (system.matches ? "dark" : "light") : asked;
+  }
+
+  function themes() {
+    const control = document.getElementById("theme");
+    const use = (theme) => {
+      root.dataset.theme = theme;
+      shade();
+      Skerry.plots.redraw();
+    };
+    control.addEventListener("change", () => use(control.value));
+    system.addEventListener("change", () => use(root.dataset.theme));
+    // Paper is white.
+    window.addEventListener("beforeprint", () => use("light"));
+    window.addEventListener("afterprint", () => use(control.value));
+  }
+
+  /** Plotly comes compressed; its hash is in the page's policy, so that nothing else can run. */
+  async function loadPlotly() {
+    document.head.append(make("script", {}, await Skerry.data.textOf("plotly")));
+  }
+
+  async function start() {
+    shade();
+    const main = document.getElementById("main");
+    const { sections, model } = Skerry.data.json("data");
+    const page = { model, grid: model && Skerry.grid(model), changed };
+    contents(sections);
+    main.append(...sections.map((one) => section(one, page)));
+    themes();
+    if (!model) return;
+    if (typeof DecompressionStream === "undefined") {
+      main.prepend(make("p", { class: "note warning" }, "The plots need a browser from 2023 or later."));
+      return;
+    }
+    Skerry.plots.useColours(model);
+    sharedControls(page);
+    await loadPlotly();
+    await refresh(true);
+  }
+
+  return { start };
+})();
+
+Skerry.page.start();

@@ -1,0 +1,86 @@
+/** Disagreement inside and across islands; and the ratios at server rounds beside their theory. */
+Skerry.widgets.consensus = (root, data, page) => {
+  const { make, select, controls, figure, table } = Skerry.dom;
+  const { number, plusMinus } = Skerry.numbers;
+  const { model, grid } = page;
+  const RATIOS = [["disagreement_ratio", "disagreement left by the server"], ["bias_ratio", "disagreement turned into bias"]];
+  const known = RATIOS.filter(([name]) => grid.measureNamed(name) >= 0);
+  const view = { ratio: 0 };
+  const parts = figure("Disagreement per device: inside islands (solid), across islands (dashed).");
+  const ratios = figure("");
+  const numbers = make("div");
+  if (known.length) {
+    const choices = known.map(([, words], i) => [i, words]);
+    root.append(controls(select("Ratio at server rounds", choices, 0, (value) => { view.ratio = Number(value); update(); })));
+  }
+  root.append(make("div", { class: "pair" }, parts.element, ...(known.length ? [ratios.element] : [])), numbers);
+
+  async function drawParts(chosen) {
+    const traces = [];
+    for (const [name, dash, words] of [["disagreement_intra", "solid", "inside"], ["disagreement_inter", "dash", "across"]]) {
+      const measure = grid.measureNamed(name);
+      if (measure < 0) continue;
+      for (const { label, group } of chosen) {
+        const curve = await grid.curve(measure, group);
+        if (!curve) continue;
+        const told = Skerry.plots.brief(`${grid.labelled(group)}, ${words}`);
+        traces.push({
+          type: "scatter", mode: "lines", name: told, x: curve.rounds, y: curve.mean,
+          line: { color: model.labels[label].light, dash, width: 2 }, hoverinfo: "text",
+          hovertext: curve.mean.map((mean, i) => `${told}, round ${curve.rounds[i]}: ${number("number", mean)}`),
+        });
+      }
+    }
+    // What is left after S2A, or inside a complete graph, is rounding; it ends at the floor.
+    const highest = (trace) => trace.y.reduce((a, b) => Math.max(a, b), 0);
+    const floor = 1e-4 * Math.max(0, ...traces.map(highest));
+    const seen = traces.filter((trace) => highest(trace) > floor);
+    for (const trace of seen) trace.y = trace.y.map((value) => Math.max(value, floor));
+    const y = { type: "log", title: { text: "disagreement" } };
+    return Skerry.plots.plot(parts.plot, seen, { xaxis: { title: { text: "rounds" } }, yaxis: y });
+  }
+
+  async function drawRatio(chosen) {
+    const [name, words] = known[view.ratio], measure = grid.measureNamed(name);
+    const traces = [];
+    for (const { label, group } of chosen) {
+      const curve = await grid.curve(measure, group);
+      if (!curve) continue;
+      const colour = model.labels[label].light, told = Skerry.plots.brief(grid.labelled(group));
+      traces.push({
+        type: "scatter", mode: "markers", name: told, x: curve.rounds, y: curve.mean, marker: { color: colour, size: 7, symbol: model.labels[label].symbol },
+        error_y: { type: "data", array: curve.half.map((half) => half || 0), color: Skerry.plots.faded(colour, "66"), thickness: 1, width: 0 },
+        hoverinfo: "text", hovertext: curve.mean.map((mean, i) =>
+          `${told}, round ${curve.rounds[i]}: ${plusMinus("number", { mean, half: curve.half[i] })}`),
+      });
+      const expected = data.theory[group]?.[RATIOS.findIndex(([one]) => one === name)];
+      if (expected !== undefined) {
+        traces.push({
+          type: "scatter", mode: "lines", showlegend: false, x: [0, model.groups.rounds[group]], y: [expected, expected],
+          line: { color: colour, dash: "dash", width: 2 }, hoverinfo: "text", hovertext: Array(2).fill(`theory, ${told}: ${number("number", expected)}`),
+        });
+      }
+    }
+    ratios.tell(`The share of ${words}, at each server round; dashed: its expectation by the theory.`);
+    return Skerry.plots.plot(ratios.plot, traces, { xaxis: { title: { text: "rounds" } }, yaxis: { title: { text: name.replace("_", " ") }, rangemode: "tozero" } });
+  }
+
+  async function list(chosen) {
+    const measured = await Promise.all(RATIOS.map(([name]) => Skerry.data.meanRatio(name)));
+    const rows = chosen.map(({ group }) => [grid.labelled(group), ...RATIOS.flatMap((_, k) => {
+      const found = grid.over(measured[k], group), expected = data.theory[group]?.[k];
+      return [found.count ? plusMinus("share", found) : "-", expected === undefined ? "-" : number("share", expected)];
+    })]);
+    const header = ["", "disagreement ratio", "theory", "bias ratio", "theory"];
+    numbers.replaceChildren(table("Means over all server rounds, and over seeds ± half of the 95 % interval.", header, rows, "lrrrr"));
+  }
+
+  async function update() {
+    const chosen = await grid.chosen();
+    const served = chosen.filter(({ group }) => model.groups.served[group]);
+    await drawParts(chosen);
+    if (known.length) await Promise.all([drawRatio(served), list(served)]);
+  }
+
+  return { update };
+};

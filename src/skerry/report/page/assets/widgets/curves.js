@@ -1,0 +1,114 @@
+/** Learning curves: primitives side by side in the chosen cell, or one primitive along an axis. */
+Skerry.widgets.curves = (root, data, page) => {
+  const { tick, select, controls, figure } = Skerry.dom;
+  const { model, grid } = page;
+  const MOST_MARKS = 200;
+  const view = { marks: true, bands: true, along: "primitives", label: 0, log: "auto" };
+  const picture = figure("");
+  const set = (name, read = (value) => value) => (value) => { view[name] = read(value); draw(); };
+  const axes = model.axes.map((axis, i) => [i, `values of ${axis.short}`]);
+  root.append(controls(
+    ...(axes.length ? [
+      select("Lines are", [["primitives", "primitives"], ...axes], "primitives", set("along")),
+      select("of primitive", model.labels.map((label, i) => [i, label.name]), 0, set("label", Number)),
+    ] : []),
+    select("Upright axis", [["auto", "as suits"], ["linear", "linear"], ["log", "logarithmic"]], "auto", set("log")),
+    tick("Mark server rounds", view.marks, set("marks")),
+    tick("Show intervals", view.bands, set("bands")),
+  ), picture.element);
+
+  /** [{name, group}], each with the colour of its primitive or its share of the way along an axis. */
+  async function chosenLines() {
+    if (view.along === "primitives") {
+      const chosen = await grid.chosen();
+      return chosen.map(({ label, group }) => ({ name: grid.named(group), colour: model.labels[label].light, symbol: model.labels[label].symbol, group }));
+    }
+    const axis = Number(view.along), { words, short } = model.axes[axis];
+    const found = await Promise.all(words.map(async (word, value) => {
+      const place = grid.state.place.with(axis, value);
+      const group = axis === model.tuned ? grid.at(place, view.label) : await grid.find(place, view.label);
+      return { name: `${short} ${word}`, share: value / Math.max(1, words.length - 1), group };
+    }));
+    return found.filter(({ group }) => group !== undefined);
+  }
+
+  function band(curve, colour, bounds) {
+    const edge = (sign) => curve.mean.map((mean, i) => {
+      const reach = mean + sign * (curve.half[i] || 0);
+      return Math.min(bounds[1], Math.max(bounds[0], reach));
+    });
+    const common = { type: "scatter", mode: "lines", x: curve.rounds, line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+    return [{ ...common, y: edge(-1) }, { ...common, y: edge(1), fill: "tonexty", fillcolor: Skerry.plots.faded(colour) }];
+  }
+
+  /** Bands first: no line lies below the band of another. */
+  function traces(lines, style, log, floor) {
+    const drawn = lines.map((line) => ({ ...line, colour: line.colour ?? Skerry.plots.ordered(line.share) }));
+    const bounds = [log ? floor : style === "number" ? -Infinity : 0, style === "percent" ? 100 : Infinity];
+    const bands = drawn.filter(({ curve }) => view.bands && curve.half.some((half) => half > 0));
+    return [
+      ...bands.flatMap(({ curve, colour }) => band(curve, colour, bounds)),
+      ...drawn.map((one) => line(one, style)),
+    ];
+  }
+
+  function line({ name, colour, symbol, curve }, style) {
+    const { number, plusMinus } = Skerry.numbers;
+    const told = curve.mean.map((mean, i) => `${Skerry.plots.brief(name)}: ${
+      plusMinus(style, { mean, half: curve.half[i] }, number)}`);
+    return {
+      type: "scatter", mode: "lines+markers", name: Skerry.plots.brief(name),
+      x: curve.rounds, y: curve.mean, line: { color: colour, width: 2 }, marker: { color: colour, symbol, size: 7, maxdisplayed: 15 },
+      hovertext: told, hoverinfo: "text",
+    };
+  }
+
+  function serverRounds(found) {
+    return [...new Set(found.flatMap(({ group }) => grid.serverRounds(group)))];
+  }
+
+  function marks(found) {
+    const rounds = serverRounds(found);
+    if (!view.marks || rounds.length > MOST_MARKS) return [];
+    const line = { color: Skerry.plots.css("--soft"), width: 1, dash: "dot" };
+    return rounds.map((round) => ({
+      type: "line", x0: round, x1: round, y0: 0, y1: 1, yref: "paper", layer: "below", opacity: 0.6, line,
+    }));
+  }
+
+  async function draw() {
+    const measure = model.measures[grid.state.measure];
+    const found = await chosenLines();
+    for (const line of found) line.curve = await grid.curve(grid.state.measure, line.group);
+    const there = found.filter(({ curve }) => curve);
+    const log = view.log === "log" || (view.log === "auto" && measure.log);
+    // S2A's zeros are rounding errors; they need not stretch the axis.
+    const top = there.reduce((most, { curve }) => curve.mean.reduce((a, b) => Math.max(a, b), most), 0);
+    const floor = 1e-5 * (top || 1);
+    const shown = log ? there.map((line) => ({ ...line, curve: above(line.curve, floor) })) : there;
+    const where = model.axes.length ? ` (${grid.cellWords()})` : "";
+    const unmarked = view.marks && serverRounds(there).length > MOST_MARKS ? " Server rounds are too many to mark." : "";
+    picture.tell(there.length ? `${measure.title} over the rounds${where}.${unmarked}` : `Nothing is recorded of ${measure.title} here${where}.`);
+    const y = { title: { text: measure.title }, type: log ? "log" : "linear" };
+    if (measure.style === "percent" && !log) y.range = heights(there);
+    const last = Math.max(1, ...there.map(({ curve }) => curve.rounds.at(-1)));
+    const lines = () => traces(shown, measure.style, log, floor);
+    return Skerry.plots.plot(picture.plot, lines, () => ({
+      xaxis: { title: { text: "rounds" }, range: [-0.01 * last, 1.01 * last] }, yaxis: y, hovermode: "x unified", showlegend: true, shapes: marks(there),
+    }));
+  }
+
+  /** The first rounds climb from chance; most of the height is for what comes after. */
+  function heights(found) {
+    const later = found.flatMap(({ curve }) => curve.mean.filter((_, i) => curve.rounds[i] >= 0.1 * curve.rounds.at(-1)));
+    const [low, high] = later.reduce(([a, b], mean) => [Math.min(a, mean), Math.max(b, mean)], [100, 0]);
+    const room = 0.15 * Math.max(1, high - low);
+    return [Math.max(0, low - room), Math.min(101, high + room)];
+  }
+
+  function above(curve, floor) {
+    return { ...curve, mean: curve.mean.map((mean) => Math.max(mean, floor)) };
+  }
+
+  return { update: draw };
+};

@@ -1,0 +1,38 @@
+/** Training samples by device and class. */
+Skerry.widgets.labels = (root, data, page) => {
+  const { make, figure } = Skerry.dom;
+  const { model, grid } = page;
+  const picture = figure("", "square"), told = make("p", { class: "status", role: "status" });
+  root.append(told, picture.element);
+
+  function borders(split) {
+    const colour = Skerry.plots.css("--ink");
+    return split.component.flatMap((island, i) => i && island !== split.component[i - 1]
+      ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: i - 0.5, y1: i - 0.5, line: { color: colour, width: 1.5 } }] : []);
+  }
+
+  function draw(split) {
+    const heat = () => ({
+      type: "heatmap", z: split.counts, colorscale: [[0, Skerry.plots.css("--panel")], [1, Skerry.plots.css("--accent")]], xgap: split.counts[0].length < 30 ? 1 : 0, hoverinfo: "text",
+      hovertext: split.counts.map((row, i) => row.map((count, label) =>
+        `${split.by} ${i}${split.by === "device" ? `, island ${split.component[i]}` : ""}<br>class ${label}: ${count} of ${row.reduce((a, b) => a + b, 0)} samples`)),
+      colorbar: { thickness: 12, outlinewidth: 0, title: { text: "samples", side: "right" } },
+    });
+    picture.tell(`${split.name}. Lines part the islands.`);
+    return Skerry.plots.plot(picture.plot, () => [heat()], () => ({
+      xaxis: { title: { text: "class" }, dtick: split.counts[0].length <= 20 ? 1 : undefined, showgrid: false },
+      yaxis: { title: { text: split.by }, autorange: "reversed", showgrid: false }, shapes: borders(split),
+    }));
+  }
+
+  return {
+    async update() {
+      const [first] = await grid.chosen();
+      const split = data.splits[data.ofCell[model.groups.cell[first?.group]]];
+      picture.element.hidden = !split;
+      told.hidden = Boolean(split);
+      told.textContent = "The split of this cell is not shown.";
+      if (split) await draw(split);
+    },
+  };
+};

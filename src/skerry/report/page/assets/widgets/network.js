@@ -1,0 +1,96 @@
+/** The islands with their links, and the devices that the server samples in a chosen round. */
+Skerry.widgets.network = (root, data, page) => {
+  const { make, slider, controls, figure } = Skerry.dom;
+  const { model, grid } = page;
+  const view = { network: undefined, sampled: 0, rounds: [], step: 0 };
+  const picture = figure("", "square");
+  const steps = make("div"), told = make("p", { class: "status", role: "status" });
+  root.append(steps, told, picture.element);
+
+  function links({ places, links: ends }) {
+    const x = [], y = [];
+    for (let i = 0; i < ends.length; i += 2) {
+      const [a, b] = [places[ends[i]], places[ends[i + 1]]];
+      x.push(a[0], b[0], null);
+      y.push(a[1], b[1], null);
+    }
+    return {
+      type: "scatter", mode: "lines", x, y, hoverinfo: "skip", showlegend: false,
+      line: { color: Skerry.plots.css("--soft"), width: 0.7 }, opacity: 0.55,
+    };
+  }
+
+  function devices(network, sampled) {
+    const room = Math.min(1, picture.plot.clientWidth / 700);
+    const size = Math.max(3, room * Math.min(15, 150 / Math.sqrt(network.devices)));
+    const is = network.places.map((_, device) => sampled.has(device));
+    return {
+      type: "scatter", mode: "markers", showlegend: false, hoverinfo: "text",
+      x: network.places.map(([x]) => x), y: network.places.map(([, y]) => y),
+      marker: {
+        opacity: 1, size: is.map((one) => (one ? 1.25 * size : size)),
+        color: network.component.map((c) => model.islands[c % model.islands.length].light),
+        line: { color: is.map((one) => Skerry.plots.css(one ? "--ink" : "--paper")), width: is.map((one) => (one ? 2.5 : 0.5)) },
+      },
+      hovertext: network.places.map((_, device) => Skerry.plots.escape(`device ${network.labels?.[device] ?? device}`) +
+        `<br>island ${network.component[device]}${is[device] ? "<br>sampled" : ""}`),
+    };
+  }
+
+  function sampledNow() {
+    const round = view.rounds[view.step];
+    if (round === undefined) return [];
+    return data.orders[view.network.devices][round - 1].slice(0, view.sampled);
+  }
+
+  function tell(sampled) {
+    const { network } = view, count = new Map();
+    for (const device of sampled) count.set(network.component[device], (count.get(network.component[device]) ?? 0) + 1);
+    const split = [...count].sort((a, b) => a[0] - b[0]).map(([island, many]) => `${many} on island ${island}`);
+    const where = split.slice(0, 8).join(", ") + (split.length > 8 ? ", ..." : "");
+    told.textContent = sampled.length
+      ? `In round ${view.rounds[view.step]} the server samples ${sampled.length} of ${network.devices} devices: ${where}. ` +
+        "S2S leaves the average with these; S2A and blend with all."
+      : "No server meets these devices.";
+    const shown = network.links.length / 2, number = (count) => count.toLocaleString("en-US");
+    const some = shown < network.linksInAll ? `; ${number(shown)} of ${number(network.linksInAll)} links are drawn` : "";
+    picture.tell(`${network.name}${some}${network.fixed ? "" : "; links as in round 1, others come later"}.`);
+  }
+
+  function draw() {
+    const sampled = sampledNow();
+    tell(sampled);
+    const bare = { visible: false, showgrid: false, zeroline: false };
+    return Skerry.plots.plot(picture.plot, () => [links(view.network), devices(view.network, new Set(sampled))], {
+      xaxis: bare, yaxis: { ...bare, scaleanchor: "x" }, margin: { l: 8, r: 8, t: 8, b: 8 },
+    });
+  }
+
+  function offer(rounds) {
+    const before = view.rounds[view.step];
+    view.rounds = rounds;
+    view.step = Math.max(0, rounds.indexOf(before));
+    const field = slider("Server round", rounds.length, (step) => { view.step = step; draw(); });
+    field.querySelector("input").value = view.step;
+    steps.replaceChildren(...(rounds.length > 1 ? [controls(field)] : []));
+  }
+
+  return {
+    async update() {
+      const chosen = await grid.chosen();
+      const { group } = chosen.find((one) => model.groups.served[one.group]) ?? chosen[0] ?? {};
+      view.network = data.networks[data.ofCell[model.groups.cell[group]]];
+      picture.element.hidden = !view.network;
+      if (!view.network) {
+        steps.replaceChildren();
+        told.textContent = "The network of this cell is not drawn.";
+        return;
+      }
+      view.sampled = model.groups.server[group][0];
+      const orders = data.orders[view.network.devices];
+      const rounds = grid.serverRounds(group).filter((round) => orders[round - 1]);
+      if (String(rounds) !== String(view.rounds) || !steps.hasChildNodes()) offer(rounds);
+      await draw();
+    },
+  };
+};

@@ -1,0 +1,165 @@
+"""Measures over the rounds: mean over seeds and half of the 95 % interval, thinned where needed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skerry.experiment import Server
+from skerry.records.parts import History
+from skerry.report.page.packing import COARSE, FINE, Array, half_levels, levels
+from skerry.sweep.statistics import CONFIDENCE, moments
+
+LOGARITHMIC = ("disagreement", "bias")
+MOST_VALUES = 3_000_000
+"""Means that a page holds; two to three bytes each, compressed and as text."""
+MANY_VALUES = 500_000
+"""More than these are stored with fewer digits."""
+FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000
+"""Of a curve; a screen is not wider."""
+
+Ints = NDArray[np.int64]
+
+
+def is_logarithmic(measure: str) -> bool:
+    """Whether the measure spans powers of ten."""
+    return measure.startswith(LOGARITHMIC)
+
+
+def is_count(measure: str) -> bool:
+    return measure.endswith(("_messages", "_bytes"))
+
+
+def most_rounds(curves: int, like: History) -> int:
+    """How many rounds of each curve a page can hold, if histories are like this one. Counts of
+    messages do not count: they grow evenly, and compress to nothing."""
+    columns = [column for name, column in like.items() if name != "round" and not is_count(name)]
+    values = sum(int(np.isfinite(column).sum()) for column in columns)
+    each = values / max(1, len(like["round"]))
+    fit = int(MOST_VALUES / max(1.0, curves * each))
+    return min(MOST_ROUNDS, max(FEWEST_ROUNDS, fit))
+
+
+def kept(rounds: Ints, server: Server, most: int) -> NDArray[np.bool_]:
+    """Which of the recorded rounds are shown. Where they are too many, half are evenly spaced; the
+    other half are server rounds, each with the round before it, so that what the server does is
+    still seen."""
+    mask = np.ones(len(rounds), dtype=bool)
+    if len(rounds) > most:
+        after = np.flatnonzero(
+            np.isin(rounds, server_rounds(server, int(rounds[-1]))) & (rounds > 0)
+        )
+        met = _spread(after, most // 4)
+        even = _spread(np.arange(len(rounds)), most - 2 * len(met))
+        mask[:] = False
+        mask[np.concatenate([even, met - 1, met])] = True
+    return mask
+
+
+def server_rounds(server: Server, rounds: int) -> Ints:
+    """The rounds, counted when done, in which the server met devices."""
+    if server.primitive == "none":
+        return np.empty(0, dtype=np.int64)
+    return 1 + np.arange(server.offset, rounds, server.period)
+
+
+def _spread(places: Ints, count: int) -> Ints:
+    if len(places) <= count:
+        return places
+    return places[np.rint(np.linspace(0, len(places) - 1, count)).astype(np.int64)]
+
+
+def over_seeds(histories: Sequence[History], measures: Sequence[str]) -> tuple[Ints, Array, Array]:
+    """The rounds, and for each measure and round the mean and half interval, [M, R]."""
+    rounds = np.unique(np.concatenate([history["round"] for history in histories]))
+    values = np.full((len(measures), len(rounds), len(histories)), np.nan)
+    for s, history in enumerate(histories):
+        rows = np.searchsorted(rounds, history["round"])
+        for m, measure in enumerate(measures):
+            if measure in history:
+                values[m, rows, s] = history[measure]
+    mean, variance, count = moments(values.reshape(-1, len(histories)))
+    quantile = np.array([_quantile(seeds) for seeds in range(len(histories) + 1)])[count]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        half = quantile * np.sqrt(variance / count)
+    shape = values.shape[:2]
+    return rounds, mean.reshape(shape), half.reshape(shape)
+
+
+@lru_cache
+def _quantile(seeds: int) -> float:
+    """Student's t for an interval over so many seeds; NaN where there is none."""
+    from scipy import stats
+
+    return float(stats.t.ppf(0.5 + CONFIDENCE / 2, seeds - 1)) if seeds > 1 else float("nan")
+
+
+def quantiles(most_seeds: int) -> list[float | None]:
+    """By number of seeds, for the page's own intervals."""
+    return [_quantile(seeds) if seeds > 1 else None for seeds in range(most_seeds + 1)]
+
+
+@dataclass
+class _Series:
+    curves: list[int] = field(default_factory=list)
+    round_sets: list[int] = field(default_factory=list)
+    means: list[Array] = field(default_factory=list)
+    halves: list[Array] = field(default_factory=list)
+
+
+class Curves:
+    """Collects curves, and packs those of one measure together."""
+
+    def __init__(self, most: int):
+        self.most = most
+        """Rounds that are shown of each curve."""
+        self.round_sets: dict[tuple[int, ...], int] = {}
+        self.thinned: tuple[int, int] | None = None
+        """How many of how many rounds are shown, where not all are."""
+        self._series: dict[str, _Series] = {}
+        self._values = 0
+
+    @property
+    def measures(self) -> list[str]:
+        return list(self._series)
+
+    def add(self, curve: int, histories: Sequence[History], server: Server) -> None:
+        names = dict.fromkeys(name for history in histories for name in history)
+        measures = [name for name in names if name != "round"]
+        rounds, mean, half = over_seeds(histories, measures)
+        shown = kept(rounds, server, self.most)
+        if not shown.all() and (self.thinned is None or len(rounds) > self.thinned[1]):
+            self.thinned = int(shown.sum()), len(rounds)
+        for measure, mean_r, half_r in zip(measures, mean, half, strict=True):
+            measured = np.isfinite(mean_r) & shown
+            if measured.any():
+                series = self._series.setdefault(measure, _Series())
+                found = tuple(rounds[measured].tolist())
+                series.curves.append(curve)
+                series.round_sets.append(self.round_sets.setdefault(found, len(self.round_sets)))
+                series.means.append(mean_r[measured])
+                self._values += len(found)
+                series.halves.append(half_r[measured])
+
+    def arrays(self, measure: str) -> dict[str, NDArray[Any]]:
+        """All curves of a measure, for `packed`."""
+        series = self._series[measure]
+        lengths = np.array([len(one) for one in series.means])
+        means, halves = np.concatenate(series.means), np.concatenate(series.halves)
+        logarithmic = is_logarithmic(measure)
+        if logarithmic:  # intervals of such means grow with them
+            with np.errstate(invalid="ignore", divide="ignore"):
+                halves = np.where(means > 0, halves / means, np.nan)
+        return {
+            "curve": np.array(series.curves, dtype=np.uint32),
+            "rounds": np.array(series.round_sets, dtype=np.uint32),
+            **levels(means, lengths, logarithmic, self._finest(measure)),
+            **half_levels(halves, lengths),
+        }
+
+    def _finest(self, measure: str) -> int:
+        """Counts grow evenly: their digits cost nothing."""
+        return FINE if is_count(measure) or self._values <= MANY_VALUES else COARSE

@@ -1,0 +1,93 @@
+"""Data inside a page: JSON that cannot leave its script tag, and arrays as compressed text.
+
+Arrays travel as base64 of gzip of one line of JSON (each array's name, type and length) followed by
+their bytes, little-endian. Sixteen-bit numbers are stored as differences, high bytes before low
+ones: curves are smooth, so that most high bytes are zero.
+"""
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+TYPES = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "f4": np.float32, "f8": np.float64}
+FINE, COARSE = 65535, 8191
+"""Levels of a mean: as many as fit, and enough for an accuracy to a hundredth of a percent."""
+HALF_LEVELS = 120  # of half an interval
+NO_HALF = 255
+
+Array = NDArray[np.float64]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def json_text(value: Any) -> str:
+    """JSON for a script tag: no `<`, `>` or `&` is left, so no text can end the tag or begin
+    another; the two line ends that JavaScript knows beyond JSON's are escaped too."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    # A lone surrogate, from a damaged name, has no UTF-8.
+    return text.encode("utf-8", "replace").decode()
+
+
+def compressed(content: bytes) -> str:
+    """Base64 of gzip; the same bytes give the same text."""
+    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+
+
+def packed(arrays: Arrays) -> str:
+    kinds = {name: _kind(array) for name, array in arrays.items()}
+    header = [[name, kinds[name], len(array)] for name, array in arrays.items()]
+    body = b"".join(_bytes(array, kinds[name]) for name, array in arrays.items())
+    return compressed(json.dumps(header).encode() + b"\n" + body)
+
+
+def _kind(array: NDArray[Any]) -> str:
+    return next(kind for kind, type_ in TYPES.items() if array.dtype == type_)
+
+
+def _bytes(array: NDArray[Any], kind: str) -> bytes:
+    if kind != "u2":
+        return array.astype(f"<{kind}").tobytes()
+    steps = np.diff(array, prepend=np.uint16(0))  # wraps around, and back when it is summed up
+    return (steps >> 8).astype(np.uint8).tobytes() + (steps & 255).astype(np.uint8).tobytes()
+
+
+def levels(
+    values: Array, lengths: NDArray[np.int64], logarithmic: bool = False, finest: int = FINE
+) -> dict[str, NDArray[Any]]:
+    """Values of several series, one after another, as whole levels between each one's ends.
+
+    On a logarithmic scale level 0 is "not above zero", and levels 1 and up are powers of ten.
+    """
+    first = 1 if logarithmic else 0
+    positive = values > 0 if logarithmic else np.ones(len(values), dtype=bool)
+    scaled = np.log10(np.where(positive, values, 1.0)) if logarithmic else values
+    starts = np.cumsum(lengths) - lengths
+    low = np.minimum.reduceat(np.where(positive, scaled, np.inf), starts)
+    high = np.maximum.reduceat(np.where(positive, scaled, -np.inf), starts)
+    nothing = low > high  # no value above zero
+    low, high = np.where(nothing, 0.0, low), np.where(nothing, 0.0, high)
+    span = np.where(high > low, high - low, 1.0)
+    share = (scaled - np.repeat(low, lengths)) / np.repeat(span, lengths)
+    codes = first + np.rint(share * (finest - first))
+    return {
+        "levels": np.array([finest], dtype=np.uint32),
+        "low": low,
+        "high": high,
+        "mean": np.where(positive, codes, 0).astype(np.uint16),
+    }
+
+
+def half_levels(halves: Array, lengths: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Half intervals as levels, finer near zero; relative to the largest of each series."""
+    starts = np.cumsum(lengths) - lengths
+    known = np.isfinite(halves)
+    top = np.maximum.reduceat(np.where(known, halves, 0.0), starts)
+    share = np.where(known, halves, 0.0) / np.repeat(np.where(top > 0, top, 1.0), lengths)
+    codes = np.rint(HALF_LEVELS * np.sqrt(share))
+    return {"top": top, "half": np.where(known, codes, NO_HALF).astype(np.uint8)}

@@ -1,0 +1,97 @@
+"""Over the rounds: learning curves, consensus beside its theory, and the price in messages."""
+
+from skerry.errors import SkerryError
+from skerry.records.store import Run
+from skerry.report.page.blocks import Block, Section, note, text, widget
+from skerry.report.page.curves import is_count
+from skerry.report.page.fleets import fleet_of
+from skerry.report.page.grid import Group
+from skerry.report.page.study import Study
+from skerry.theory.operators import delta, kappa
+
+
+def learning_curves(study: Study) -> Section | None:
+    if not study.measures:
+        return None
+    return Section(
+        "curves",
+        "Learning curves",
+        [
+            text(
+                "Mean over seeds, with a band for the 95 % interval. Dotted lines are the "
+                "rounds in which the server met devices (D2S)."
+            ),
+            *_thinned(study),
+            widget("curves"),
+        ],
+    )
+
+
+def consensus(study: Study) -> Section | None:
+    """Disagreement inside and across components, and the ratios that the theory gives exactly."""
+    if "disagreement" not in study.measures:
+        return None
+    return Section(
+        "consensus",
+        "Disagreement and bias",
+        [
+            text(
+                "Inside islands, mixing removes disagreement; across islands only the server can. "
+                "S2S leaves the share δ = (n - K) / (n - 1) of it on average and does not move the "
+                "global average; S2A leaves none and turns the share κ = δ / K of it into bias; "
+                "blend(β) leaves (1 - β)² δ and turns β² κ."
+            ),
+            widget("consensus", theory=[_ratios(study, group) for group in study.grid.groups]),
+        ],
+    )
+
+
+def cost(study: Study) -> Section | None:
+    """What was reached for how many messages."""
+    messages = [name for name in study.measures if is_count(name)]
+    others = [name for name in study.measures if name not in messages]
+    if not messages or not others:
+        return None
+    return Section(
+        "cost",
+        "Accuracy against messages",
+        [
+            text(
+                "The same curves, drawn over what they cost. A message carries one model over one "
+                "link: up to the server, down from it, or between two devices (D2D)."
+            ),
+            widget("cost"),
+        ],
+    )
+
+
+def _thinned(study: Study) -> list[Block]:
+    if study.curves.thinned is None:
+        return []
+    shown, recorded = study.curves.thinned
+    return [
+        note(
+            f"{shown} of {recorded:,} rounds are drawn, among them server rounds, each with the "
+            f"round before it. All are in the records: skerry.load({str(study.path.parent)!r})"
+        )
+    ]
+
+
+def _ratios(study: Study, group: Group) -> list[float] | None:
+    """Expected ratios of disagreement and of bias; None where no formula holds."""
+    run = study.runs[next(iter(group.runs.values()))]
+    server, devices = run.experiment.server, _devices(run)
+    beta = {"s2s": 0.0, "s2a": 1.0, "blend": server.beta}.get(server.primitive)
+    if beta is None or devices is None or server.optimizer != "fedavg":
+        return None
+    left, turned = delta(devices, server.sampled), kappa(devices, server.sampled)
+    return [float((1 - beta) ** 2 * left), float(beta**2 * turned)]
+
+
+def _devices(run: Run) -> int | None:
+    if not run.experiment.network.is_file:
+        return run.experiment.network.devices
+    try:
+        return fleet_of(run).devices
+    except SkerryError:
+        return None

@@ -1,0 +1,156 @@
+"""The network with its islands and sampled devices, and who holds which labels."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from skerry.errors import SkerryError
+from skerry.records.store import Run
+from skerry.report.figures.networks import places as places_of
+from skerry.report.page.blocks import Section, note, text, widget
+from skerry.report.page.curves import server_rounds
+from skerry.report.page.fleets import fleet_of, label_counts
+from skerry.report.page.study import Study
+from skerry.report.words import fleet_in_words, plural
+from skerry.seeds import stream
+
+MOST_SHOWN = 12
+MOST_LINKS = 4_000
+MOST_ROUNDS = 120
+MOST_SAMPLES = 150_000
+MOST_COUNTS = 200_000
+
+
+def network(study: Study) -> Section:
+    drawn, of_cell, why = _each(study, _network_key, _drawing)
+    blocks = [
+        text(
+            "Every island on a circle of its own, as it was for the first seed. Ringed devices are "
+            "those that the server sampled: move the slider from one server round to the next."
+        ),
+        widget("network", networks=drawn, ofCell=of_cell, orders=_orders(study)),
+    ]
+    return Section("network", "The network", [*(blocks if drawn else []), *map(note, why)])
+
+
+def labels(study: Study) -> Section:
+    """How many training samples of each class a device holds."""
+    splits, of_cell, why = _each(study, _split_key, _split)
+    blocks = [
+        text(
+            "Training samples by device and class, for the first seed. Rows of one island that "
+            "look alike, and islands that do not, make disagreement across islands."
+        ),
+        widget("labels", splits=splits, ofCell=of_cell),
+    ]
+    return Section(
+        "labels", "Who holds which labels", [*(blocks if splits else []), *map(note, why)]
+    )
+
+
+def _each(
+    study: Study, key: Callable[[Run], object], show: Callable[[Run], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[int], list[str]]:
+    """What the cells stand on, each shown once; by cell its place among them, -1 where it is not
+    shown; and why."""
+    shown: list[dict[str, Any]] = []
+    places: dict[str, int] = {}
+    why: dict[str, None] = {}
+    of_cell = []
+    for run in _first_runs(study):
+        found = repr(key(run))
+        if found not in places:
+            places[found] = -1
+            try:
+                if len(shown) == MOST_SHOWN:
+                    raise SkerryError(f"Only {MOST_SHOWN} are shown; some cells have others.")
+                shown.append(show(run))
+                places[found] = len(shown) - 1
+            except SkerryError as error:
+                why[str(error)] = None
+        of_cell.append(places[found])
+    return shown, of_cell, list(why)
+
+
+def _first_runs(study: Study) -> Iterator[Run]:
+    """One run of each cell, at its lowest seed."""
+    for by_label in study.grid.places.values():
+        seeds = {seed: place for runs in by_label.values() for seed, place in runs.items()}
+        yield study.runs[seeds[min(seeds)]]
+
+
+def _network_key(run: Run) -> object:
+    return run.experiment.network, run.materials.get("graph")
+
+
+def _split_key(run: Run) -> object:
+    network = run.experiment.network
+    islands = network.topology if network.is_file else network.sizes
+    return run.experiment.data, islands, run.materials.get("dataset")
+
+
+def _drawing(run: Run) -> dict[str, Any]:
+    fleet = fleet_of(run)
+    links = fleet.edges(0)
+    shown = links
+    if len(links) > MOST_LINKS:
+        shown = links[np.linspace(0, len(links) - 1, MOST_LINKS).astype(int)]
+    return {
+        "name": fleet_in_words(run.experiment, fleet.sizes),
+        "devices": fleet.devices,
+        "places": np.round(places_of(fleet), 3).tolist(),
+        "component": fleet.component_of.tolist(),
+        "labels": list(fleet.labels) if run.experiment.network.is_file else None,
+        "links": shown.ravel().tolist(),
+        "linksInAll": len(links),
+        "fixed": bool(fleet.fixed),
+    }
+
+
+def _orders(study: Study) -> dict[str, dict[str, list[int]]]:
+    """By number of devices and round, the devices in the order in which the server samples them
+    (as World.server_order draws them): the first K are sampled, for every K."""
+    seed, most = study.grid.seeds[0], _most_sampled(study)
+    sizes = set()
+    for run in _first_runs(study):
+        with suppress(SkerryError):
+            sizes.add(fleet_of(run).devices)
+    return {
+        str(devices): {
+            str(t): stream(seed, "sampled", t).permutation(devices)[:most].tolist()
+            for t in _shown_rounds(study)
+        }
+        for devices in sorted(sizes)
+    }
+
+
+def _shown_rounds(study: Study) -> list[int]:
+    """Rounds in which some server meets devices, evenly thinned."""
+    servers = {(run.experiment.server, run.experiment.rounds) for run in study.runs}
+    met = sorted({t for server, rounds in servers for t in server_rounds(server, rounds) - 1})
+    most = min(MOST_ROUNDS, max(4, MOST_SAMPLES // max(1, _most_sampled(study))))
+    if len(met) > most:
+        met = [met[place] for place in np.linspace(0, len(met) - 1, most).astype(int)]
+    return [int(t) for t in met]
+
+
+def _most_sampled(study: Study) -> int:
+    servers = (run.experiment.server for run in study.runs)
+    return max((one.sampled for one in servers if one.primitive != "none"), default=0)
+
+
+def _split(run: Run) -> dict[str, Any]:
+    sizes = fleet_of(run).sizes if run.experiment.network.is_file else run.experiment.network.sizes
+    counts = label_counts(run, sizes)
+    starts = np.cumsum((0, *sizes[:-1]))
+    by_device = counts.size <= MOST_COUNTS
+    data = run.experiment.data
+    return {
+        "name": f"{data.dataset}: {data.inter} across islands, {data.intra} within, "
+        f"{plural(len(sizes), 'island')}",
+        "by": "device" if by_device else "island",
+        "counts": (counts if by_device else np.add.reduceat(counts, starts)).tolist(),
+        "component": np.repeat(np.arange(len(sizes)), sizes if by_device else 1).tolist(),
+    }

@@ -1,0 +1,103 @@
+"""What was run, in words; and what a reader must know before reading on."""
+
+import re
+
+from skerry.errors import SkerryError
+from skerry.experiment import Experiment
+from skerry.report.page.blocks import Block, Section, facts, note, table, text
+from skerry.report.page.fleets import fleet_of
+from skerry.report.page.study import Study
+from skerry.report.results import short_names, word
+from skerry.report.words import plural, study_in_words
+from skerry.sweep.collect import in_words
+
+MOST_VALUES = 24
+
+
+def what_was_run(study: Study) -> Section:
+    return Section("run", "What was run", [*_warnings(study), *_told(study)])
+
+
+def heading(study: Study) -> str:
+    """The name of the study, or of the first of several."""
+    names = [_upright(name) for name in dict.fromkeys(run.name for run in study.runs)]
+    if not names:
+        return "No runs yet"
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _upright(name: str) -> str:
+    """Without the characters that turn the direction of all that follows them."""
+    return re.sub("[\u202a-\u202e\u2066-\u2069]", "\ufffd", name)
+
+
+def _warnings(study: Study) -> list[Block]:
+    if study.is_empty:
+        folder = study.path.parent
+        return [
+            note(
+                f"No runs are recorded in {folder}. Record some: skerry run --out {folder}",
+                "warning",
+            )
+        ]
+    left = {status: count for status, count in study.statuses.items() if status != "finished"}
+    if not left:
+        return []
+    runs, told = plural(len(study.runs), "run"), in_words(left)
+    if not study.has_finished:
+        words = (
+            f"No run is finished yet ({told}). Nothing is compared; the curves show what has "
+            "been recorded so far."
+        )
+    else:
+        words = f"Of {runs}, {told}. All comparisons are over the finished ones."
+    if "running" in left:
+        words += " Running ones go on when the command that began them is given again."
+    return [note(words, "warning")]
+
+
+def _told(study: Study) -> list[Block]:
+    if study.is_empty:
+        return []
+    axes = study.grid.axes
+    words = study_in_words(_first_cell(study), _sizes(study)) + "."
+    named = list(dict.fromkeys(run.name for run in study.runs))
+    counts = [
+        ("Runs", f"{len(study.runs):,} ({in_words(study.statuses)})"),
+        ("Primitives", ", ".join(study.grid.labels)),
+        ("Seeds", ", ".join(map(str, study.grid.seeds[:MOST_VALUES]))),
+    ]
+    if len(named) > 1:
+        counts.append(("Names", ", ".join(named[:MOST_VALUES])))
+    if not axes:
+        return [text(words[0].upper() + words[1:]), facts(counts)]
+    counts.insert(1, ("Cells", f"{len(study.grid.cells):,}"))
+    return [
+        text(f"The first of {len(study.grid.cells):,} cells: {words}"),
+        facts(counts),
+        _axes(study),
+    ]
+
+
+def _first_cell(study: Study) -> list[Experiment]:
+    places = next(iter(study.grid.places.values())).values()
+    return [study.runs[place].experiment for by_seed in places for place in by_seed.values()]
+
+
+def _sizes(study: Study) -> tuple[int, ...] | None:
+    """Only a graph file knows more about its components than the experiment."""
+    if not study.runs[0].experiment.network.is_file:
+        return None
+    try:
+        return fleet_of(study.runs[0]).sizes
+    except SkerryError:
+        return None
+
+
+def _axes(study: Study) -> Block:
+    rows = []
+    for place, name in enumerate(short_names(study.grid.axes)):
+        values = list(dict.fromkeys(word(cell[place]) for cell in study.grid.cells))
+        more = f", and {len(values) - MOST_VALUES:,} more" if len(values) > MOST_VALUES else ""
+        rows.append((name, ", ".join(values[:MOST_VALUES]) + more))
+    return table("What varies", ("field", "values"), rows, "ll")
