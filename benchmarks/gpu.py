@@ -1,30 +1,40 @@
-"""Milliseconds per round on an accelerator: the linear model over lanes, and the paper's CNN.
+"""Milliseconds per round on an accelerator: the linear model, the paper's CNN, many devices.
 
-    python benchmarks/gpu.py [--save results.json]
+    python benchmarks/gpu.py [--save results.json] [--quick] [--grid]
 
-Inputs are random numbers: only speed is measured here. Each figure is the median of repeats timed
-between device synchronisations, after a warm-up.
+A device-step is one device taking one SGD step on a minibatch of 128. Inputs are random numbers:
+only speed is measured here. Rounds are those of `simulate`: draws, local steps, D2D mixing, the
+server; "measured" adds the average model's loss and accuracy and the consensus measures every
+round. Each figure is the median of repeats, timed between device synchronisations after a warm-up.
 """
 
 import argparse
 import json
+import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import torch
+from torch import nn
 
 from skerry.data.catalog import from_arrays
-from skerry.engine.graphs import train
-from skerry.engine.round import start
 from skerry.engine.simulate import simulate
-from skerry.engine.stack import build_stack
+from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import Materials, build_world
 from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
+from skerry.sweep.memory import footprint
 
-DEVICES = 100
+REPEATS = 3
+BATCH = 128
+NEVER = ["evaluate.every=100000"]  # rounds are evaluated at the end only
+CNN = ["model.name=cnn_cifar10", *NEVER]
+GRID = Path(__file__).parents[1] / "experiments" / "paper_mnist.toml"
 
 
 def images(shape: tuple[int, ...], samples: int):
@@ -34,10 +44,34 @@ def images(shape: tuple[int, ...], samples: int):
     return from_arrays(x, y, x[:10_000], y[:10_000])
 
 
-def timed(work, repeats: int = 5) -> list[float]:
+def stack_of(dataset, lanes: int, *settings: str) -> Stack:
+    """Lanes that differ in stepsize, so that none is a copy of another."""
+    base = Experiment.parse({}, ["rounds=100000", "data.scaling=unit", "data.inter=iid", *settings])
+    world = build_world(base, Materials(dataset=dataset), device="cuda")
+    etas = np.geomspace(0.001, 0.1, lanes)
+    return build_stack(world, [base.with_settings(f"training.stepsize={eta}") for eta in etas])
+
+
+class Rounds:
+    """A simulation that goes on: so many rounds at each call, measured or not."""
+
+    def __init__(self, stack: Stack, measured: bool):
+        self._moments = simulate(stack)
+        self._observer = Observer(stack) if measured else None
+
+    def __call__(self, rounds: int) -> None:
+        for moment in self._moments:
+            if self._observer:
+                self._observer.look(moment)
+            rounds -= moment.phase == "end"
+            if rounds == 0:
+                return
+
+
+def seconds(work: Callable[[], object]) -> list[float]:
     work()
     found = []
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         torch.cuda.synchronize()
         began = time.perf_counter()
         work()
@@ -46,67 +80,181 @@ def timed(work, repeats: int = 5) -> list[float]:
     return found
 
 
-def stack_of(dataset, lanes: int, *settings: str):
-    base = Experiment.parse({}, ["rounds=1000", "data.scaling=unit", "data.inter=iid", *settings])
-    world = build_world(base, Materials(dataset=dataset), device="cuda")
-    etas = np.geomspace(0.001, 0.1, lanes)
-    return build_stack(world, [base.with_settings(f"training.stepsize={eta}") for eta in etas])
+def time_rounds(name: str, stack: Stack, rounds: int, measured: bool = False) -> dict:
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    told = footprint(stack.world).need(len(stack))
+    run = Rounds(stack, measured)
+    run(4)  # compiles kernels and chooses tiles
+    found = [1e3 * s / rounds for s in seconds(lambda: run(rounds))]
+    steps = stack.world.n * len(stack)
+    return show(
+        {
+            "name": name,
+            "devices": stack.world.n,
+            "lanes": len(stack),
+            "precision": stack.world.experiment.training.precision,
+            "measured": measured,
+            "ms_per_round": median(found),
+            "lowest": min(found),
+            "highest": max(found),
+            "device_steps_per_second": 1e3 * steps / median(found),
+            "peak_bytes": torch.cuda.max_memory_allocated(),
+            "predicted_bytes": told,
+        }
+    )
 
 
-def rounds_of(stack, rounds: int, evaluate: bool):
-    """A function that runs so many rounds, with or without all measures every round."""
-
-    def work() -> None:
-        observer = Observer(stack) if evaluate else None
-        for moment in simulate(stack):
-            if observer:
-                observer.look(moment)
-            if moment.phase == "end" and moment.round == rounds:
-                return
-
-    return work
+def show(row: dict) -> dict:
+    line = f"{row['name']:52} {row['ms_per_round']:9.3f} ms"
+    line += f" ({row['lowest']:.3f}-{row['highest']:.3f})"
+    if "device_steps_per_second" in row:
+        line += f" {row['device_steps_per_second']:12,.0f} device-steps/s"
+    if "peak_bytes" in row:
+        ratio = row["predicted_bytes"] / row["peak_bytes"]
+        line += f"  {row['peak_bytes'] / 2**30:6.2f} GiB, predicted {ratio:.0%}"
+    print(line, flush=True)
+    return row
 
 
-def row(name: str, seconds: list[float], rounds: int, lanes: int) -> dict:
-    per_round = [1e3 * s / rounds for s in seconds]
-    rate = DEVICES * lanes * rounds / median(seconds)
-    print(f"{name:44} {median(per_round):9.3f} ms ({min(per_round):.3f}-{max(per_round):.3f})  "
-          f"{rate:12,.0f} device-steps/s", flush=True)  # fmt: skip
-    return {"name": name, "ms_per_round": median(per_round), "all": per_round, "rate": rate}
+def ceilings() -> list[dict]:
+    """What the machine can do: products of 8192^3, and a copy."""
+    rows = []
+    for kind, dtype, tf32 in (
+        ("float32", torch.float32, False),
+        ("tf32", torch.float32, True),
+        ("bf16", torch.bfloat16, False),
+    ):
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        a, b = (torch.randn(8192, 8192, device="cuda").to(dtype) for _ in range(2))
+        took = median(seconds(lambda a=a, b=b: [a @ b for _ in range(5)])) / 5
+        rows.append({"name": f"product, {kind}", "tflops": 2 * 8192**3 / took / 1e12})
+    torch.backends.cuda.matmul.allow_tf32 = False
+    a, b = (torch.randn(2**30, device="cuda") for _ in range(2))
+    took = median(seconds(lambda: [a.copy_(b) for _ in range(5)])) / 5
+    rows.append({"name": "copy", "terabytes_per_second": 2 * a.nbytes / took / 1e12})
+    for row in rows:
+        print("  ".join(f"{v:.4g}" if isinstance(v, float) else v for v in row.values()))
+    return rows
+
+
+def plain_loop(dataset, devices: int) -> dict:
+    """What one writes first: a module per device, autograd, SGD; then W X."""
+    from skerry.models.learner import Problem
+    from skerry.models.networks import cnn_cifar10
+
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    x = torch.from_numpy(dataset.inputs("train", "unit")).cuda()
+    y = torch.from_numpy(dataset.y_train).cuda()
+    models = [cnn_cifar10(Problem((3, 32, 32), 10, 0)).cuda() for _ in range(devices)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
+    W = torch.full((devices, devices), 1 / devices, device="cuda")
+    rng = np.random.default_rng(0)
+
+    def a_round() -> None:
+        rows = torch.from_numpy(rng.integers(0, len(y), (devices, BATCH))).cuda()
+        for model, optimizer, row in zip(models, optimizers, rows, strict=True):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x[row]), y[row]).backward()
+            optimizer.step()
+        with torch.no_grad():
+            flat = [nn.utils.parameters_to_vector(m.parameters()) for m in models]
+            for model, mixed in zip(models, W @ torch.stack(flat), strict=True):
+                nn.utils.vector_to_parameters(mixed, model.parameters())
+
+    found = [1e3 * s for s in seconds(a_round)]
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    return show(
+        {
+            "name": "CNN, plain loop over devices, tf32",
+            "ms_per_round": median(found),
+            "lowest": min(found),
+            "highest": max(found),
+            "device_steps_per_second": 1e3 * devices / median(found),
+        }
+    )
+
+
+def grid_row() -> dict:
+    """The paper's MNIST grid: 9,600 runs, the average model measured every round, as a user runs
+    it, from the start of the process to its end."""
+    options = ["--set", "training.precision=tf32", "--set", "evaluate.measures=average"]
+    command = ["sweep", str(GRID), *options]
+    found = []
+    for _ in range(REPEATS):
+        with tempfile.TemporaryDirectory() as out:
+            began = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-m", "skerry", *command, "--out", out],
+                check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            found.append(time.perf_counter() - began)
+    row = {"name": "the paper's MNIST grid, seconds", "command": f"skerry {' '.join(command)}"}
+    row |= {"seconds": median(found), "lowest": min(found), "highest": max(found)}
+    print(f"{row['name']:52} {row['seconds']:.1f} s ({row['lowest']:.1f}-{row['highest']:.1f})")
+    return row
+
+
+def linear_rows(quick: bool):
+    mnist = images((28, 28), 60_000)
+    for precision in ("float32", "tf32"):
+        for lanes in (1, 8, 48, 480):
+            for measured in (False, True):
+                settings = [f"training.precision={precision}"]
+                settings += ['evaluate.measures=["average","consensus"]'] if measured else NEVER
+                name = f"linear, {lanes} lanes, {precision}{', measured' if measured else ''}"
+                rounds = 20 if quick or lanes > 100 else 100
+                yield time_rounds(name, stack_of(mnist, lanes, *settings), rounds, measured)
+    fleets = (
+        ("network.devices=1000", "network.components=10"),
+        (
+            "network.devices=10000",
+            "network.components=100",
+        ),
+    )
+    for fleet in fleets:
+        for lanes in (1, 4):
+            stack = stack_of(mnist, lanes, *fleet, "training.precision=tf32", *NEVER)
+            name = f"linear, {stack.world.n:,} devices on rings of 100, {lanes} lanes, tf32"
+            yield time_rounds(name, stack, 10)
+
+
+def cnn_rows(quick: bool):
+    cifar = images((32, 32, 3), 50_000)
+    for precision in ("bf16", "tf32", "float32"):
+        stack = stack_of(cifar, 1, *CNN, f"training.precision={precision}")
+        yield time_rounds(f"CNN, 100 devices, {precision}", stack, 10)
+    if quick:
+        return
+    stack = stack_of(cifar, 4, *CNN, "training.precision=bf16")
+    yield time_rounds("CNN, 100 devices, 4 lanes, bf16", stack, 5)
+    fleet = ("network.devices=1000", "network.components=20")
+    stack = stack_of(cifar, 1, *CNN, "training.precision=bf16", *fleet)
+    yield time_rounds("CNN, 1,000 devices, bf16", stack, 3)
+    del stack
+    torch.cuda.empty_cache()
+    yield plain_loop(cifar, 100)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--save", type=Path, help="keep the figures as JSON")
+    parser.add_argument("--grid", action="store_true", help="also the paper's MNIST grid")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, no large fleets")
     options = parser.parse_args()
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
-    rows = []
-    mnist = images((28, 28), 60_000)
-    for tf32 in (False, True):
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-        kind = "TF32" if tf32 else "float32"
-        for lanes in (1, 8, 48, 480):
-            stack = stack_of(mnist, lanes)
-            name = f"linear, {lanes} lanes, {kind}"
-            rows.append(row(name, timed(rounds_of(stack, 50, False)), 50, lanes))
-            if lanes in (48, 480):
-                name += ", average measured every round"
-                stack = stack_of(mnist, lanes, 'evaluate.measures=["average"]')
-                rows.append(row(name, timed(rounds_of(stack, 20, True), 3), 20, lanes))
-    cifar = images((32, 32, 3), 50_000)
-    for tf32 in (False, True):
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-        stack = stack_of(cifar, 1, "model.name=cnn_cifar10")
-        state = start(stack)
-        kind = "TF32" if tf32 else "float32"
-
-        def a_round(stack=stack, state=state) -> None:
-            train(stack, state)
-
-        rows.append(row(f"CNN, 1 lane, {kind}, chunk {state.chunk}", timed(a_round), 1, 1))
+    limits = ceilings()
+    rows = [*cnn_rows(options.quick), *linear_rows(options.quick)]
+    rows += [grid_row()] if options.grid else []
     if options.save:
-        found = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
-        options.save.write_text(json.dumps(found, indent=2) + "\n")
+        found = {
+            "device": torch.cuda.get_device_name(),
+            "torch": torch.__version__,
+            "command": "python benchmarks/gpu.py",
+            "ceilings": limits,
+            "rows": rows,
+        }
+        options.save.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

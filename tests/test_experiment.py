@@ -210,6 +210,18 @@ def test_the_table_of_parts_names_every_field():
     assert set(PARTS) == set(FIELDS) - {"name"}
 
 
+def test_a_changed_copy_has_a_key_of_its_own():
+    """Digests are remembered, and forgotten by copies."""
+    experiment = Experiment()
+    key, world = experiment.key(), experiment.world_key()
+    other = experiment.model_copy(update={"seed": 7})
+    assert (other.key(), other.world_key()) != (key, world)
+    assert other.key() == Experiment(seed=7).key()
+    assert experiment.key({"graph": "a"}) != experiment.key({"graph": "b"}) != key
+    assert experiment.model_copy() == experiment == Experiment()
+    assert experiment.model_dump() == Experiment().model_dump()
+
+
 @pytest.mark.parametrize("path", PARTS)
 def test_a_field_that_plays_a_part_changes_the_key(path):
     """And the world's key exactly where lanes of one stack must share the field."""

@@ -10,6 +10,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skerry.advice.advice import Advice
+    from skerry.advice.advise import advise
     from skerry.data.catalog import from_arrays, from_torch
     from skerry.errors import SkerryError
     from skerry.experiment import (
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 # Names are imported when they are first used: `import skerry` stays quick, torch comes with a run.
 _HOME = {
+    "Advice": "skerry.advice.advice",
     "Data": "skerry.experiment",
     "Evaluate": "skerry.experiment",
     "Experiment": "skerry.experiment",
@@ -40,6 +43,7 @@ _HOME = {
     "SkerryError": "skerry.errors",
     "Sweep": "skerry.sweep.sweep_file",
     "Training": "skerry.experiment",
+    "advise": "skerry.advice.advise",
     "finals": "skerry.records.frame",
     "from_arrays": "skerry.data.catalog",
     "from_torch": "skerry.data.catalog",
@@ -50,6 +54,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Advice",
     "Data",
     "Evaluate",
     "Experiment",
@@ -61,6 +66,7 @@ __all__ = [
     "SkerryError",
     "Sweep",
     "Training",
+    "advise",
     "finals",
     "from_arrays",
     "from_torch",

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from skerry.commands import data, theory
+from skerry.commands.advise import advise
 from skerry.commands.figure import figure
 from skerry.commands.report import report
 from skerry.commands.results import results
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, sweep, watch, results, report, figure, show, new, schema):
+for command in (run, advise, sweep, watch, results, report, figure, show, new, schema):
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")

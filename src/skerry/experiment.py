@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -158,11 +159,15 @@ class Experiment(Section):
     def key(self, materials: Mapping[str, str] | None = None) -> str:
         """The content key that names the run; `materials` are fingerprints of what lies outside
         the file: a graph, a data set, a model given from Python or read from a path."""
-        return _digest({"experiment": self.canonical(), "materials": dict(materials or {})})
+        return self._known("experiment", materials or {}, self.canonical)
 
     def world_key(self, materials: Mapping[str, str] | None = None) -> str:
         """Runs with the same world key can be lanes of one stack: they share data, partition,
         model, initial point, minibatches and random streams."""
+        return self._known("world", materials or {}, self._shared)
+
+    def _shared(self) -> dict[str, Any]:
+        """What decides the world."""
         table = self.canonical()
         del table["server"]
         # What components a graph file has is known only once it is read.
@@ -172,7 +177,26 @@ class Experiment(Section):
         table["sources"] = {
             path: source for path, source in table.get("sources", {}).items() if path in _SHARED
         }
-        return _digest({"world": table, "materials": dict(materials or {})})
+        return table
+
+    @cached_property
+    def known_digests(self) -> dict[Any, str]:
+        """Digests computed before: a sweep asks for the same ones many times."""
+        return {}
+
+    def _known(
+        self, kind: str, materials: Mapping[str, str], content: Callable[[], dict[str, Any]]
+    ) -> str:
+        question = kind, frozenset(materials.items())
+        if question not in self.known_digests:
+            self.known_digests[question] = _digest({kind: content(), "materials": dict(materials)})
+        return self.known_digests[question]
+
+    def __copy__(self) -> Self:
+        """A copy may be about to change: it knows nothing yet."""
+        copied = super().__copy__()
+        copied.__dict__.pop("known_digests", None)
+        return copied
 
 
 _PLUG_INS = (

@@ -82,6 +82,24 @@ def test_rounded_mixing_rounds_the_disagreement_and_not_the_models(precision):
 
 
 @runs_kernels
+@pytest.mark.parametrize("way", ["torch", "128 x 128", "64 x 128"])
+def test_the_update_inside_a_product(way):
+    """In every way, on views that leave gaps; what lies in the gaps is not touched."""
+    from skerry.kernels.products import _subtract
+
+    flat = numbers(2, 150 * 90 + 8)
+    W, P, x = flat[:, 4:-4].view(2, 150, 90), numbers(2, 50, 150).mT, numbers(2, 50, 90, seed=4)
+    exact, edges = (
+        W.double() - P.double() @ x.double(),
+        flat[:, [0, 1, 2, 3, -4, -3, -2, -1]].clone(),
+    )
+    with arithmetic("tf32"):
+        _subtract(W, P, x, way)
+    assert distance(W, exact) < TOLERANCE["tf32"]
+    assert torch.equal(flat[:, [0, 1, 2, 3, -4, -3, -2, -1]], edges)
+
+
+@runs_kernels
 @pytest.mark.parametrize("classes", [2, 10, 100])
 def test_the_softmax_gradient_is_autograds(classes):
     from skerry.kernels.softmax import softmax_gradient

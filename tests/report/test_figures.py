@@ -511,7 +511,7 @@ def test_pictures_are_written_whole_or_not_at_all(one_cell, tmp_path):
             super().savefig(path, **kwargs)
             raise OSError(28, "No space left on device")
 
-    with pytest.raises(RecordsError, match=r"cannot write .*1\.png \(No space left"):
+    with pytest.raises(OSError, match="No space left"):
         save(Fails(), tmp_path / "1.png")
     assert [p.name for p in tmp_path.iterdir()] == ["0.png"]
 

@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from skerry.commands.options import save_picture
 from skerry.errors import SkerryError, unknown
 
 COMPOSE, WORLDS = "skerry.report.figures.compose", "skerry.report.figures.worlds"
@@ -163,7 +164,6 @@ def figure(
     ] = "column",
     title: Annotated[str, typer.Option(help="Above the figure.", show_default="none")] = "",
 ) -> None:
-    from skerry.report.figures import save
     from skerry.report.figures.request import Request
     from skerry.report.figures.stored import parse_where
     from skerry.report.style import WIDTHS, paper
@@ -199,7 +199,7 @@ def figure(
     module, _, name = KINDS[kind].composer.partition(":")
     with paper():
         found = getattr(import_module(module), name)(request)
-        save(found.figure, path, dpi=200)
+        save_picture(found.figure, path, dpi=200)
     for line in found.notes:
         typer.echo(line)
     typer.echo(f"Wrote {path}.")

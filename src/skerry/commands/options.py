@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skerry.errors import RecordsError
+
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from skerry.experiment import Experiment
 
 STOPPED = "\nStopped. The same command goes on from the last checkpoint, at most a minute back."
@@ -44,3 +48,16 @@ def read_experiment(file: Path | None, settings: list[str] | None) -> "Experimen
         return Experiment.parse({}, settings or ())
     sys.path.insert(0, str(file.resolve().parent))  # "my_model:factory" may lie beside the file
     return Experiment.load(file, settings or ())
+
+
+def save_picture(figure: "Figure", path: Path, dpi: int = 150) -> None:
+    """Write a picture that a command was asked for."""
+    from skerry.report.figures import save
+
+    try:
+        save(figure, path, dpi)
+    except OSError as error:
+        raise RecordsError(
+            f"cannot write {path} ({error.strerror}). Choose a folder that exists and can be "
+            "written."
+        ) from None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skerry.commands.options import Settings, read_experiment
+from skerry.commands.options import Settings, read_experiment, save_picture
 from skerry.commands.theory_bounds import Downlink, Json, bounds, print_json
 from skerry.errors import SkerryError, unknown
 
@@ -98,7 +98,6 @@ def figure(
     as_json: Json = False,
 ) -> None:
     """Draw Figure 1 (rounds) or 6 (messages) of the paper, with the crossing points marked."""
-    from skerry.report.figures import save
     from skerry.report.theory_figures import check_format, figure_of
     from skerry.theory.regimes import regime_table
 
@@ -113,7 +112,7 @@ def figure(
         print_json({"figure": int(which), "panels": [panel.to_json() for panel in panels]})
     if path is not None:
         priced = f", a downlink costs {downlink:g}" if downlink != 1 else ""
-        save(figure_of(panels, f"ε = {epsilon:g}{priced}"), path)
+        save_picture(figure_of(panels, f"ε = {epsilon:g}{priced}"), path)
     if not as_json:
         typer.echo(f"Figure {which}: {path}")
 

@@ -7,9 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from skerry.engine.graphs import trainer
 from skerry.engine.round import Meeting, State, keep_lanes, meet, start
 from skerry.engine.stack import Stack
+from skerry.engine.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
     if state is None:
         state = start(stack)
         yield Moment("start", stack, state, round=0)
-    train = trainer(stack, state)
+    trainer = Trainer(stack, state)
     while state.t < stack.world.rounds:
-        losses_l = train(stack, state)
+        losses_l = trainer.train(state)
         yield Moment("before_server", stack, state, state.t + 1)
         meetings = meet(stack, state)
         state.t += 1
@@ -54,7 +54,7 @@ def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
             if not going:
                 return
             stack, state = stack.keep(going), keep_lanes(state, going)
-            train = trainer(stack, state)
+            trainer = Trainer(stack, state)
 
 
 def is_evaluated(stack: Stack, round_: int) -> bool:

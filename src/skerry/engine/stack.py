@@ -14,6 +14,7 @@ from skerry.engine.server import Memory
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment, Server
+from skerry.kernels.precision import arithmetic
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
@@ -68,25 +69,33 @@ class Stack:
 
     def chunk(self) -> int:
         """Devices that step at once: as many as the working memory holds."""
-        world = self.world
-        each = world.learner.bytes_per_device(len(self), world.experiment.training.batch)
-        if world.device.type == "cuda":
-            free, _ = torch.cuda.mem_get_info(world.device)
-            budget = int(free * GPU_WORKING_SHARE)
-        else:
-            budget = CPU_WORKING_SET
-        return max(1, min(world.n, budget // max(1, each)))
+        each = step_bytes(self.world, len(self))
+        return max(1, min(self.world.n, working_memory(self.world.device) // max(1, each)))
 
     def keep(self, lanes: Sequence[int]) -> "Stack":
         """The same stack with only these lanes (the others have diverged)."""
         return build_stack(self.world, [self.experiments[lane] for lane in lanes])
 
 
+def step_bytes(world: World, lanes: int) -> int:
+    """Temporary memory of a local step, per device."""
+    training = world.experiment.training
+    with arithmetic(training.precision):
+        return world.learner.bytes_per_device(lanes, training.batch)
+
+
+def working_memory(device: torch.device) -> int:
+    """What the temporaries of a step may take."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free * GPU_WORKING_SHARE)
+    return CPU_WORKING_SET
+
+
 def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
+    shared = world.experiment.world_key(world.fingerprints)
     for experiment in experiments:
-        if experiment.world_key(world.fingerprints) != world.experiment.world_key(
-            world.fingerprints
-        ):
+        if experiment.world_key(world.fingerprints) != shared:
             raise SkerryError(
                 "lanes of one stack must share their data, model, batches, rounds and seed. "
                 "Run these experiments as separate stacks."

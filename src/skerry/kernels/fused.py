@@ -13,7 +13,12 @@ from torch import Tensor
 
 def runs_on(X: Tensor) -> bool:
     """Whether a fused kernel may be used on this tensor."""
-    return X.dtype == torch.float32 and (X.is_cuda or interpreted()) and _has_triton()
+    return serves(X.device, X.dtype)
+
+
+def serves(device: torch.device, dtype: torch.dtype) -> bool:
+    on_gpu = device.type == "cuda" or interpreted()
+    return dtype == torch.float32 and on_gpu and _has_triton()
 
 
 def mixes(X: Tensor, size: int) -> bool:

@@ -10,24 +10,32 @@ from torch import Tensor
 from skerry.engine.world import World
 from skerry.kernels import fused
 from skerry.kernels.precision import arithmetic
+from skerry.models.loss import cross_entropy
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
 """Bytes that scoring models on test samples may take at once."""
 
 
 def average_model(world: World, average_ld: Tensor) -> dict[str, Tensor]:
-    """The average model on the global test set, for every lane."""
+    """The average model on the global test set, for every lane: its loss (a classifier's is the
+    cross-entropy) and, if it classifies, its accuracy."""
     count, learner = len(world.y_test), world.learner
+    if not learner.classifies:
 
-    def summed_loss(X_md: Tensor, some: slice) -> Tensor:
+        def summed(X_md: Tensor, some: slice) -> Tensor:
+            y = world.y_test[some]
+            return learner.test_loss(X_md, world.x_test[some], y) * len(y)
+
+        return {"average_loss": _over_test_set(world, average_ld, summed) / count}
+
+    def loss_and_correct(X_md: Tensor, some: slice) -> Tensor:
         y = world.y_test[some]
-        return learner.test_loss(X_md, world.x_test[some], y) * len(y)
+        scores = learner.scores(X_md, world.x_test[some])
+        right = (_guesses(scores) == y).sum(dim=1)
+        return torch.stack([cross_entropy(scores, y) * len(y), right.to(X_md.dtype)], dim=1)
 
-    values = {"average_loss": _over_test_set(world, average_ld, summed_loss) / count}
-    if learner.classifies:
-        correct_lc = correct_by_class(world, average_ld)
-        values["average_accuracy"] = 100 * correct_lc.sum(dim=1) / count
-    return values
+    loss_l, correct_l = _over_test_set(world, average_ld, loss_and_correct).T
+    return {"average_loss": loss_l / count, "average_accuracy": 100 * correct_l / count}
 
 
 def correct_by_class(world: World, X_md: Tensor) -> Tensor:

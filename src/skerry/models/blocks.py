@@ -20,6 +20,7 @@ from torch.func import vmap
 from skerry.kernels import fused
 from skerry.kernels.choice import fastest
 from skerry.models.noise import uniform
+from skerry.models.update import subtract_product
 
 Kept = Any
 """What a block keeps from its way forward for its way back."""
@@ -45,9 +46,9 @@ class Block(Protocol):
     def backward(self, X_md: Tensor, kept: Kept, g: Tensor, onward: bool) -> Tensor | None:
         """Step, given the gradient at the output; with `onward`, returns that of the input."""
 
-    def numbers(self, batch: int) -> tuple[int, int]:
-        """Per model: how many numbers are kept until the way back, and how many more are held
-        for a moment at most."""
+    def memory(self, batch: int, fused: bool, item: int) -> tuple[int, int]:
+        """Bytes per model: kept until the way back, and more of them held for a moment at most.
+        `item` is the size of a number in the fused kernels."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +97,12 @@ class Dense:
         back = torch.bmm(g, W) if onward else None
         if self.bias is not None:
             self.bias.of(X_md).sub_(g.sum(dim=1))
-        if len(W) == 1:  # on a CPU, one product is quicker than a batch of one
-            W[0].addmm_(g[0].T, x[0], alpha=-1)
-        else:
-            W.baddbmm_(g.mT, x, alpha=-1)
+        subtract_product(W, g.mT, x)
         return back
 
-    def numbers(self, batch: int) -> tuple[int, int]:
+    def memory(self, batch: int, fused: bool, item: int) -> tuple[int, int]:
         outputs, inputs = self.weight.shape
-        return batch * (inputs + outputs), batch * (inputs + outputs)
+        return 4 * batch * (inputs + outputs), 4 * batch * (inputs + 2 * outputs)
 
 
 @dataclass(frozen=True)
@@ -135,12 +133,15 @@ class Convolution:
         way = self._fused_backward if fused.runs_on(X_md) else self._plain_backward
         return way(X_md, kept, g, onward)
 
-    def numbers(self, batch: int) -> tuple[int, int]:
+    def memory(self, batch: int, fused: bool, item: int) -> tuple[int, int]:
         outputs, inputs, side, _ = self.weight.shape
         before = batch * outputs * math.prod(self.size)
+        after = before // self.pool**2
         into = batch * inputs * math.prod(self.image)
-        packed = 3 * outputs * inputs * side * side
-        return before // self.pool**2 * 5 // 4, before + into + packed
+        weights = outputs * inputs * side * side
+        if fused:  # y and the winners; then the gradients before pooling, of images and weights
+            return after * (item + 1) + into * item, (before + into) * item + 2 * 4 * weights
+        return 4 * before + 12 * after, 4 * (before + into + weights)
 
     # One model after the other, by torch: on a CPU its convolutions are close to the ceiling.
 
@@ -243,8 +244,8 @@ class Flatten:
         height, width, channels = self.image
         return g.view(*g.shape[:2], channels, height, width).permute(0, 1, 3, 4, 2)
 
-    def numbers(self, batch: int) -> tuple[int, int]:
-        return 0, batch * math.prod(self.image or ())
+    def memory(self, batch: int, fused: bool, item: int) -> tuple[int, int]:
+        return 0, 4 * batch * math.prod(self.image or ())
 
 
 @dataclass(frozen=True)
@@ -267,5 +268,5 @@ class Dropout:
     def backward(self, X_md: Tensor, kept: Kept, g: Tensor, onward: bool) -> Tensor | None:
         return g if kept is None else g * kept
 
-    def numbers(self, batch: int) -> tuple[int, int]:
+    def memory(self, batch: int, fused: bool, item: int) -> tuple[int, int]:
         return 0, 0

@@ -48,10 +48,14 @@ class Chain:
             values, _ = block.forward(X_md, values, None)
         return values
 
-    def numbers(self, batch: int) -> int:
-        """Numbers that a step holds at once, per model."""
-        needs = [block.numbers(batch) for block in self.blocks]
-        return sum(kept for kept, _ in needs) + max(moment for _, moment in needs)
+    def memory(self, batch: int, fused: bool, item: int) -> int:
+        """Bytes that a step holds at once, per model. Going back, what was kept is let go."""
+        peak = kept = 0
+        for block in self.blocks:
+            more, moment = block.memory(batch, fused, item)
+            kept += more
+            peak = max(peak, kept + moment)
+        return peak
 
     @property
     def _first(self) -> int:

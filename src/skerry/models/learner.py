@@ -61,7 +61,8 @@ class Learner(Protocol):
         """Class scores [m, N, classes] of m models on N inputs, without training noise."""
 
     def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """Mean loss [m] of m models on N inputs, without training noise."""
+        """Mean loss [m] of m models on N inputs, without training noise. Measures ask learners
+        that do not classify; a classifier's loss there is the cross-entropy of its scores."""
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
         """Working memory that `step` needs for one device, for the memory plan."""

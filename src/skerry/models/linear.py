@@ -5,8 +5,10 @@ import math
 import torch
 from torch import Tensor
 
+from skerry.kernels import fused
 from skerry.models.learner import ALIGNMENT, Batch, Problem
 from skerry.models.loss import cross_entropy, loss_and_gradient
+from skerry.models.update import subtract_product
 
 
 def linear(problem: Problem) -> "LinearLearner":
@@ -27,8 +29,11 @@ class LinearLearner:
         self.d = classes * self.p
         self.parameters = classes * (features + 1)
 
+        self._fused = False
+
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
         """It holds nothing but shapes."""
+        self._fused = fused.serves(device, dtype)
 
     def prepare(self, x: Tensor) -> Tensor:
         rows = x.new_zeros(len(x), self.p)
@@ -48,8 +53,7 @@ class LinearLearner:
         W = X_nld.view(n, lanes * self.classes, self.p)
         Z = torch.bmm(W, batch.x.transpose(1, 2)).view(n, lanes, self.classes, size)
         losses, P = loss_and_gradient(Z, batch.y, eta_l / size)
-        # G = P x, and the update W -= eta G happens inside the product.
-        W.baddbmm_(P.view(n, lanes * self.classes, size), batch.x, alpha=-1)
+        subtract_product(W, P.view(n, lanes * self.classes, size), batch.x)
         return losses
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
@@ -61,4 +65,6 @@ class LinearLearner:
         return cross_entropy(self.scores(X_md, x), y)
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
-        return 4 * batch * (self.p + 3 * lanes * self.classes)
+        # The minibatch and its class scores; on a CPU their softmax is another array.
+        arrays = 1 if self._fused else 2
+        return 4 * batch * (self.p + arrays * lanes * self.classes)

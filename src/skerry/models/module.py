@@ -5,6 +5,7 @@ vmap(grad(functional_call)) over devices and lanes.
 """
 
 import copy
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from skerry.errors import ModelError, one_line
+from skerry.kernels import fused, precision
 from skerry.models.blocks import Slot
 from skerry.models.chain import chain_of
 from skerry.models.learner import ALIGNMENT, Batch, Problem
@@ -43,11 +45,14 @@ class ModuleLearner:
         self._evaluating = copy.deepcopy(module).eval()
         self._activations = self._try_out(problem)
         self._chain = chain_of(module, self._slots, problem.input_shape)
+        self._input_shape = problem.input_shape
+        self._fused = False
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
         """Frozen parameters and buffers follow the data."""
         for module in (self._training, self._evaluating):
             module.to(device=device, dtype=dtype)
+        self._fused = fused.serves(device, dtype)
 
     def prepare(self, x: Tensor) -> Tensor:
         return x.movedim(1, -1).contiguous() if self._channels_last else x
@@ -82,7 +87,9 @@ class ModuleLearner:
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
         if self._chain is not None:
-            return 4 * lanes * self._chain.numbers(batch)
+            item = 2 if self._fused and precision.current() == "bf16" else 4
+            inputs = 4 * batch * math.prod(self._input_shape)
+            return inputs + lanes * self._chain.memory(batch, self._fused, item)
         # Forward values, their gradients and one workspace; then the gradient of the parameters.
         return 4 * lanes * (3 * batch * self._activations + self.d)
 

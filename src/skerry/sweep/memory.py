@@ -6,12 +6,14 @@ from pathlib import Path
 
 import torch
 
+from skerry.engine.stack import step_bytes, working_memory
 from skerry.engine.world import World
 
 USABLE = {"cpu": 0.7, "cuda": 0.6}
 """Of the free memory. A step on a GPU takes a quarter of it for its temporaries."""
 COPIES = 3
-"""X itself, what the server gathers of it, and one more where lanes are kept or saved."""
+"""Of X, for which a plan leaves room: itself, what the server gathers of it, and one more where
+lanes are kept or saved."""
 EVALUATION = 2**28
 """Temporaries of the measures, which are computed a few models at a time."""
 CPU_STACK = 2**28
@@ -31,6 +33,11 @@ class Footprint:
     world: int
     """What the world itself holds, which every process holds anew."""
     lane: int
+    """X of one lane."""
+    step: tuple[int, int, int]
+    """Temporaries of the local steps: their fixed part, more for each lane, at most."""
+    other: float
+    """Temporaries of meetings and measures, as a share of X."""
     efficient: int
     """More lanes than this bring nothing."""
 
@@ -38,29 +45,38 @@ class Footprint:
         """The most lanes of a stack where so many stacks are under way at once."""
         held = self.world if sharers > 1 else 0  # a single one has its world in memory already
         room = self.free * self.share / sharers - held - EVALUATION
-        return max(1, min(self.efficient, int(room) // self.lane))
+        each = COPIES * self.lane + self.step[1]
+        return max(1, min(self.efficient, int(room) // max(1, each)))
 
     def need(self, lanes: int) -> int:
-        return self.world + EVALUATION + lanes * self.lane
+        """What a stack takes at its peak: the larger of a local step and of what comes after."""
+        X = lanes * self.lane
+        fixed, more, most = self.step
+        step = min(fixed + lanes * more, most)
+        return self.world + X + max(step, int(self.other * X) + EVALUATION // 4)
 
 
 def footprint(world: World) -> Footprint:
     each = world.n * world.learner.d * world.dtype.itemsize
-    step = world.learner.bytes_per_device(1, world.experiment.training.batch)
-    tensors = (world.x_train, world.y_train, world.x_test, world.y_test)
+    one, two = step_bytes(world, 1), step_bytes(world, 2)
+    most = max(working_memory(world.device), two)
+    tensors = (world.x_train, world.y_train, world.x_test, world.y_test, world.test_classes)
     if world.device.type == "cuda":
         free, total = torch.cuda.mem_get_info(world.device)
         efficient = 2**16
     else:
         free, total = free_memory(), total_memory()
-        fewest, most = CPU_LANES
-        efficient = max(fewest, min(most, CPU_STACK // each))
+        fewest, most_lanes = CPU_LANES
+        efficient = max(fewest, min(most_lanes, CPU_STACK // each))
     return Footprint(
         free=free,
         total=total,
         share=USABLE[world.device.type],
         world=sum(tensor.nbytes for tensor in tensors),
-        lane=COPIES * each + step,
+        lane=each,
+        step=(world.n * (2 * one - two), world.n * (two - one), most),
+        # The server gathers the models of those it meets; measures hold a mean per component.
+        other=max(world.experiment.server.sampled, len(world.sizes) + 2) / world.n,
         efficient=efficient,
     )
 

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skerry.errors import RecordsError
 from skerry.report.style import FILES
 
 if TYPE_CHECKING:
@@ -28,11 +27,6 @@ def save(figure: "Figure", path: Path, dpi: int = 150) -> Path:
         with mpl.rc_context(FILES):  # type: ignore[arg-type]
             figure.savefig(temporary, dpi=dpi, metadata=TIMELESS.get(path.suffix.lower()))
         os.replace(temporary, path)
-    except OSError as error:
-        raise RecordsError(
-            f"cannot write {path} ({error.strerror}). Choose a folder that exists and can be "
-            "written."
-        ) from None
     finally:
         temporary.unlink(missing_ok=True)
     return path

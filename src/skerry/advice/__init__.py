@@ -1,0 +1,1 @@
+"""Advice on a fleet of one's own: measure it, predict, try it out, answer."""

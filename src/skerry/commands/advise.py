@@ -1,0 +1,113 @@
+"""`skerry advise`: which primitive to use on a fleet of one's own."""
+
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skerry.commands.options import AsJson, Device, Settings, read_experiment
+
+
+def advise(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="An experiment (TOML). Without one: two rings of 50 devices on the digits data."
+        ),
+    ] = None,
+    settings: Settings = None,
+    goal: Annotated[
+        str,
+        typer.Option(
+            metavar="global|own|both",
+            help="What counts: the average model on all data, devices on their own labels, or the "
+            "mean of the two.",
+        ),
+    ] = "both",
+    among: Annotated[
+        str, typer.Option(help="What may be recommended, such as s2s,s2a or s2a,blend:0.3.")
+    ] = "s2s,s2a,blend",
+    budget_messages: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Spend at most so many messages; K and H are chosen too."),
+    ] = None,
+    budget_bytes: Annotated[
+        float | None, typer.Option(metavar="N", help="The same in bytes.")
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Rounds that there are.", show_default="the experiment's"
+        ),
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRICES",
+            help="What a message costs, such as up=1,down=0.2 (also broadcast, d2d); without a "
+            "budget, contenders get the money that the experiment's own setting costs.",
+            show_default="up=1,down=1,d2d=0",
+        ),
+    ] = None,
+    stepsizes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBERS",
+            help="Stepsizes to try, such as 0.01,0.1.",
+            show_default="a grid around the experiment's",
+        ),
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="How long it may take.")] = 5.0,
+    seeds: Annotated[int, typer.Option(min=1, help="At most so many seeds.")] = 20,
+    device: Device = "auto",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the pilot's runs and advice.json in a folder."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Which primitive, K and H for your fleet: measured, predicted, tried out, with reasons."""
+    from skerry.commands.ranges import numbers
+    from skerry.report.advice import tell, watch_advice
+
+    experiment = read_experiment(file, settings)
+    try:
+        # What plug-ins print must not come between the results.
+        with redirect_stdout(sys.stderr), watch_advice(minutes) as watch:
+            from skerry.advice.advise import advise as ask
+            from skerry.advice.question import read_prices
+
+            advice = ask(
+                experiment,
+                goal=goal,
+                among=among,
+                budget=budget_messages,
+                budget_bytes=budget_bytes,
+                prices=read_prices(price) if price is not None else None,
+                rounds=rounds,
+                stepsizes=numbers("stepsizes", stepsizes, whole=False) if stepsizes else None,
+                minutes=minutes,
+                seeds=seeds,
+                device=device,
+                out=out,
+                watch=watch,
+            )
+    except KeyboardInterrupt:
+        kept = f" What was run is kept: the same command reuses it from {out}." if out else ""
+        typer.echo(f"\nStopped.{kept}", err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        json.dump(advice.to_json(), sys.stdout, allow_nan=False)
+        sys.stdout.write("\n")
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000  # a file or a pipe has no edge to fold at
+    tell(advice, console, file)
+    if out is not None:
+        typer.echo(f"Records: {out}/skerry.sqlite and {out}/advice.json.")

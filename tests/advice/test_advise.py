@@ -1,0 +1,268 @@
+"""The whole of `skerry.advise`, on small fleets."""
+
+import json
+
+import networkx as nx
+import numpy as np
+import pytest
+from torch import nn
+
+from skerry.advice.advise import advise, advise_on
+from skerry.advice.ground import Ground
+from skerry.advice.keeping import FILE
+from skerry.advice.question import Question, read_among
+from skerry.advice.timing import Timer, Watch
+from skerry.errors import RecordsError, SkerryError
+from skerry.experiment import Experiment
+from skerry.records.store import Store
+from skerry.sweep.collect import read_cells
+from skerry.theory.communication import Prices
+
+LONG = 60  # minutes: seeds, not time, end these races
+
+
+def exact(*settings: str) -> Experiment:
+    """Quadratics with one curvature: the average model under S2S is that of full averaging."""
+    table = {
+        "rounds": 20,
+        "network": {"devices": 8, "components": 2},
+        "data": {"dataset": "synthetic", "features": 4, "samples": 160, "scaling": "unit"},
+        "model": {"name": "quadratic"},
+        "server": {"sampled": 2, "period": 4},
+        "training": {"batch": 8, "stepsize": 0.3},
+    }
+    return Experiment.parse(table, settings)
+
+
+def test_a_known_winner_wins() -> None:
+    """On equal quadratics S2S has no bias and S2A has, so S2S has the lower loss: the advice is
+    S2S, clearly, and it does not need all the seeds it may take."""
+    advice = advise(exact(), among="s2s,s2a", minutes=LONG, seeds=16)
+    assert advice.recommendation["primitive"] == "s2s"
+    assert advice.verdict == "clear"
+    assert advice.expected_gain > 0
+    assert advice.interval[0] > 0
+    assert len(advice.pilot.seeds) <= 16
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (["server.sampled=12"], "K = n"),
+        (["server.offset=9"], "first calls after 9 rounds"),
+        (["network.devices=1", "network.components=1", "server.sampled=1"], "K = n"),
+    ],
+)
+def test_equal_primitives_are_called_equal(small, settings: list[str], why: str) -> None:
+    """Where all primitives are the same run, the advice says so and why."""
+    advice = advise(small(*settings), minutes=LONG, seeds=2)
+    assert advice.verdict == "equal"
+    assert why in advice.equal
+    assert advice.confidence is None
+    assert str(advice).startswith("All primitives do the same")
+
+
+@pytest.mark.parametrize(
+    ("settings", "note"),
+    [
+        (["network.components=1"], "one island"),
+        (["server.sampled=1"], "K = 1"),
+        (["network.components=12", "data.inter=dirichlet"], "no device has a neighbour"),
+        (["rounds=1"], ""),
+        (["server.primitive=none"], ""),
+    ],
+)
+def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> None:
+    """Extreme fleets are answered like others, with a note on what is special."""
+    advice = advise(small(*settings), minutes=LONG, seeds=2)
+    assert advice.verdict in ("clear", "unclear")
+    assert not note or any(note in line for line in advice.notes)
+    json.dumps(advice.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "said"),
+    [
+        (["training.stepsize=1e30"], {}, "every run diverged, down to"),
+        ([], {"goal": "own"}, "--goal global"),
+        ([], {"budget": 1}, "does not pay for a single visit"),
+        (["network.devices=900"], {}, "too few"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_line(settings: list[str], asked: dict, said: str) -> None:
+    """Divergence at all stepsizes, a goal that the model lacks, a budget below one visit, fewer
+    data than devices: each is one line that says what to do."""
+    with pytest.raises(SkerryError, match=said) as error:
+        advise(exact(*settings), minutes=LONG, seeds=2, **asked)
+    assert len(error.value.faults) == 1
+
+
+def test_a_stepsize_that_diverges_is_left(tmp_path) -> None:
+    """Where the experiment's own stepsize diverges, smaller ones are found."""
+    advice = advise(exact("training.stepsize=30"), minutes=LONG, seeds=2)
+    assert advice.best.stepsize < 2
+    assert any("diverge" in note for note in advice.notes)
+
+
+def test_a_fixed_plan_gives_the_same_answer(small) -> None:
+    """With seeds as the limit and not time, two advices are equal to the last bit."""
+    first, second = (advise(small(), minutes=LONG, seeds=3).to_json() for _ in range(2))
+    for advice in (first, second):
+        del advice["pilot"]["seconds"]
+        del advice["summary"]  # it tells how long more seeds would take
+    assert first == second
+
+
+def test_the_answer_is_strict_json(small) -> None:
+    """The JSON has what is promised, and no NaN."""
+    advice = advise(small(), minutes=LONG, seeds=3)
+    table = json.loads(json.dumps(advice.to_json(), allow_nan=False))
+    assert table["recommendation"].keys() == {"primitive", "beta", "sampled", "period", "stepsize"}
+    promised = "confidence expected_gain interval constants bounds pilot sensitivity notes"
+    assert set(promised.split()) <= table.keys()
+    assert table["goals"].keys() == {"global", "own", "both"}
+    assert {effect["basis"] for effect in table["sensitivity"]} == {"pilot", "theory"}
+    low, high = table["interval"]
+    assert low <= table["expected_gain"] <= high
+
+
+def test_the_pilot_is_an_ordinary_store(small, tmp_path) -> None:
+    """With `out` the runs can be read as any others, and are not computed twice."""
+    first = advise(small(), minutes=LONG, seeds=3, out=tmp_path)
+    assert first.pilot.runs > 0
+    assert set(read_cells(tmp_path, "own_accuracy").labels) >= {"s2s", "s2a", "blend(0.5)"}
+    written = json.loads((tmp_path / FILE).read_text())
+    assert written["recommendation"] == first.recommendation
+    again = advise(small(), minutes=LONG, seeds=3, out=tmp_path)
+    assert again.pilot.runs == 0
+    assert again.recommendation == first.recommendation
+    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, "skerry.sqlite"]
+
+
+def test_faults_leave_no_traces(tmp_path) -> None:
+    """An experiment that cannot be built makes no folder."""
+    with pytest.raises(SkerryError):
+        advise(exact("network.devices=900"), out=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_one_advice_at_a_time_in_a_folder(small, tmp_path) -> None:
+    """Two that would record the same runs are kept apart."""
+
+    class Second(Watch):
+        said = ""
+
+        def doing(self, words: str) -> None:
+            if not self.said:
+                with pytest.raises(RecordsError, match="another advice") as error:
+                    advise(small(), out=tmp_path)
+                Second.said = str(error.value)
+
+    advise(small(), minutes=LONG, seeds=2, out=tmp_path, watch=Second())
+    assert Second.said
+
+
+def test_what_is_broken_off_is_forgotten(small, tmp_path) -> None:
+    """After Ctrl-C the folder holds finished runs only, and the same question goes on."""
+
+    class Stop(Watch):
+        def doing(self, words: str) -> None:
+            self.stop = words.startswith("seed 1")
+
+        def tick(self) -> None:
+            if self.stop:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        advise(small(), minutes=LONG, seeds=2, out=tmp_path, watch=Stop())
+    with Store.read(tmp_path) as store:
+        kept = store.runs()
+    assert {run.status for run in kept} == {"finished"}
+    assert {run.experiment.seed for run in kept} == {0}
+    again = advise(small(), minutes=LONG, seeds=2, out=tmp_path)
+    assert again.pilot.seeds == [0, 1]
+
+
+def test_money_buys_rounds(small) -> None:
+    """With a budget, K and H are chosen, nobody spends more than it, and the dearer primitive
+    stops earlier."""
+    advice = advise(small("rounds=12"), budget=60, stepsizes=[0.1], minutes=LONG, seeds=2)
+    servers = {(c.sampled, c.period) for c in advice.pilot.contenders}
+    assert len(servers) > 1
+    purse = advice.pilot.purse
+    for contender in advice.pilot.contenders:
+        assert 0 < advice.cost(contender) <= 60
+    alike = [c for c in advice.pilot.contenders if (c.sampled, c.period) == (5, 3)]
+    reach = {c.primitive: purse.reach(c) for c in alike}
+    assert reach["s2a"] <= reach["s2s"]
+
+
+def test_prices_alone_mean_equal_money(small) -> None:
+    """Without a budget, everyone gets what the experiment's own setting costs."""
+    advice = advise(small(), prices=Prices(downlink=0.5), among="s2s", minutes=LONG, seeds=1)
+    own = 3 * 5 * 1.5  # three visits of the server, five devices each way
+    assert advice.pilot.purse.limit == own
+    assert any("no budget" in note for note in advice.notes)
+
+
+def test_bytes_are_messages_of_the_models_size(small) -> None:
+    """A budget in bytes is one in messages, divided by what a message carries."""
+    by_bytes = advise(
+        small(), budget_bytes=60 * 4 * (6 + 1) * 4, among="s2s", minutes=LONG, seeds=1
+    )
+    assert by_bytes.pilot.purse.limit == 60
+
+
+def test_own_graph_data_and_model() -> None:
+    """Users' own graphs, arrays and modules are advised on as built-in ones are."""
+    graph = nx.disjoint_union_all([nx.path_graph(2), nx.cycle_graph(3), nx.complete_graph(4)])
+    dice = np.random.default_rng(0)
+    x, y = dice.normal(size=(180, 5)).astype(np.float32), np.arange(180) % 3
+    experiment = Experiment.parse(
+        {}, ["rounds=6", "server.sampled=3", "data.inter=iid", "training.batch=4"]
+    )
+    advice = advise(
+        experiment,
+        graph=graph,
+        dataset=(x, y, x[:60], y[:60]),
+        model=lambda problem: nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)),
+        minutes=LONG,
+        seeds=2,
+    )
+    assert sorted(advice.sizes) == [2, 3, 4]
+    assert advice.constants is not None
+
+
+class FakeClock:
+    """Every look at it takes a while."""
+
+    def __init__(self, each: float):
+        self.now, self.each = 0.0, each
+
+    def __call__(self) -> float:
+        self.now += self.each
+        return self.now
+
+
+def spent(experiment: Experiment, seconds: float, tmp_path) -> tuple[float, int, int]:
+    clock = FakeClock(0.05)
+    question = Question(among=read_among(None), seeds=50)
+    with Store.open(tmp_path / f"{seconds}") as store:
+        timer = Timer(seconds, clock)
+        advice = advise_on(question, experiment, Ground(store, device="cpu"), timer, Watch())
+    return clock.now, len(advice.pilot.seeds), advice.pilot.base.rounds
+
+
+def test_time_is_kept(small, tmp_path) -> None:
+    """By a clock that ticks with every round, the answer comes in time; more time buys more
+    seeds, and where there is hardly any, the pilot's rounds are cut and said so."""
+    experiment = small("rounds=40", "data.intra=dirichlet")
+    seeds = []
+    for seconds in (15, 40):
+        now, count, rounds = spent(experiment, seconds, tmp_path)
+        assert now <= seconds
+        assert rounds == 40
+        seeds.append(count)
+    assert seeds[0] < seeds[1]
+    _, _, rounds = spent(experiment, 5, tmp_path)
+    assert rounds < 40

@@ -1,0 +1,141 @@
+"""From readings to a verdict."""
+
+import numpy as np
+import pytest
+
+from skerry.advice.contenders import Contender, Lane
+from skerry.advice.decision import HOPELESS, decide
+from skerry.advice.pilot import survivors
+from skerry.advice.readings import CLASSIFIERS, OTHERS, Readings, reading
+
+S2S, S2A = Contender("s2s", None, 5, 5), Contender("s2a", None, 5, 5)
+HALF, MORE = Contender("blend", 0.5, 5, 5), Contender("blend", 0.75, 5, 5)
+
+
+def history(common: float, own: float) -> dict:
+    return {
+        "round": np.array([0, 8, 9, 10]),
+        "average_accuracy": np.array([0, common, common, common]),
+        "own_accuracy": np.array([0, own, own, own]),
+    }
+
+
+def readings_of(scores: dict, spread: float = 0.1, seeds: int = 6) -> Readings:
+    """Lanes by (contender, stepsize), with (global, own) means and the same dice for all."""
+    readings, dice = Readings(CLASSIFIERS), np.random.default_rng(0)
+    for seed in range(seeds):
+        common = dice.normal(0, 5)
+        for (contender, stepsize), (average, own) in scores.items():
+            noise = common + dice.normal(0, spread)
+            found = history(average + noise, own + noise)
+            readings.add(Lane(contender, stepsize), seed, found, until=10)
+    return readings
+
+
+def test_a_reading_is_the_mean_of_the_last_fifth() -> None:
+    """Rounds before the last fifth, and after the budget's end, do not count."""
+    rows = {"round": np.arange(11), "x": np.arange(11.0)}
+    assert reading(rows, "x", until=10) == 9.5
+    assert reading(rows, "x", until=5) == 5
+    assert np.isnan(reading(rows, "x", until=0))
+    sparse = {"round": np.array([0, 3, 10]), "x": np.array([0.0, 3.0, 10.0])}
+    assert reading(sparse, "x", until=9) == 3
+
+
+def test_the_better_one_wins_clearly() -> None:
+    """Pairing removes what seeds have in common: a gap of 1 stands out of a spread of 5."""
+    readings = readings_of({(S2S, 0.1): (90, 95), (S2A, 0.1): (91, 94)})
+    lanes = list(readings.values)
+    for goal, winner in (("global", S2A), ("own", S2S)):
+        found = decide(readings, goal, lanes)
+        assert found.best.contender == winner
+        assert found.verdict == "clear"
+        assert found.confidence > 0.99
+        assert found.runner_up.gap.mean == pytest.approx(1, abs=0.3)
+
+
+def test_each_contender_has_its_own_stepsize() -> None:
+    """Primitives are compared at their own best stepsizes."""
+    readings = readings_of(
+        {(S2S, 0.1): (80, 80), (S2S, 1): (92, 92), (S2A, 0.1): (91, 91), (S2A, 1): (50, 50)}
+    )
+    found = decide(readings, "global", list(readings.values))
+    assert found.best == Lane(S2S, 1)
+    assert found.runner_up.lane == Lane(S2A, 0.1)
+
+
+def test_blends_are_one_kind() -> None:
+    """Two blends that are level do not make the choice of blend unclear."""
+    readings = readings_of({(HALF, 1): (95, 95), (MORE, 1): (95, 95), (S2A, 1): (90, 90)})
+    found = decide(readings, "both", list(readings.values))
+    assert found.best.contender.primitive == "blend"
+    assert [rival.lane.contender for rival in found.rivals] == [S2A]
+    assert found.verdict == "clear"
+
+
+def test_chance_is_called_chance() -> None:
+    """Without a difference there is no clear winner, and more seeds are not promised to help."""
+    readings = readings_of({(S2S, 1): (90, 90), (S2A, 1): (90, 90)}, spread=3)
+    found = decide(readings, "both", list(readings.values))
+    assert found.verdict == "unclear"
+    assert found.confidence < 0.975
+    needed = found.seeds_to_settle()
+    assert needed is None or found.score.count < needed <= HOPELESS
+
+
+def test_one_seed_has_no_confidence() -> None:
+    """A single seed names a best lane, but says nothing about chance."""
+    readings = readings_of({(S2S, 1): (90, 90), (S2A, 1): (80, 80)}, seeds=1)
+    found = decide(readings, "both", list(readings.values))
+    assert (found.best.contender, found.verdict, found.confidence) == (S2S, "unclear", None)
+
+
+def test_a_lane_that_diverges_on_some_seeds_is_not_chosen() -> None:
+    """A stepsize must hold on all seeds, however good it is on the others."""
+    readings = readings_of({(S2S, 1): (90, 90), (S2S, 10): (99, 99), (S2A, 1): (80, 80)})
+    del readings.values[Lane(S2S, 10)][0]
+    assert decide(readings, "global", list(readings.values)).best == Lane(S2S, 1)
+
+
+def test_all_diverged_has_no_decision() -> None:
+    """Where nothing finished there is nothing to decide."""
+    readings = Readings(CLASSIFIERS)
+    readings.add(Lane(S2S, 1), 0, None, until=10)
+    assert decide(readings, "both", list(readings.values)) is None
+    assert readings.diverged == {(Lane(S2S, 1), 0)}
+
+
+def test_losses_are_better_low() -> None:
+    """For models without accuracies the lower loss wins, and there is no own goal."""
+    readings = Readings(OTHERS)
+    for seed in range(3):
+        for contender, loss in ((S2S, 0.1), (S2A, 0.2)):
+            rows = {"round": np.array([0, 10]), "average_loss": np.array([1.0, loss])}
+            readings.add(Lane(contender, 1), seed, rows, until=10)
+    assert readings.goals == ["global", "both"]
+    found = decide(readings, "both", list(readings.values))
+    assert found.best.contender == S2S
+    assert found.verdict == "clear"  # every seed says the very same
+
+
+def test_survivors_hold_every_finalist() -> None:
+    """Halving drops lanes, but never the best of a primitive for any goal."""
+    scores = {
+        (contender, stepsize): (60 + 10 * stepsize + at, 90 - 10 * stepsize - at)
+        for at, contender in enumerate((S2S, S2A, HALF, MORE))
+        for stepsize in (0.1, 0.3, 1, 3)
+    }
+    readings = readings_of(scores)
+    lanes = list(readings.values)
+    while True:
+        left = survivors(readings, lanes)
+        for goal in CLASSIFIERS:
+            assert set(readings.best_by_kind(lanes, goal).values()) <= set(left)
+        if len(left) == len(lanes):
+            break
+        assert len(left) < len(lanes)
+        lanes = left
+    finalists = {
+        lane for goal in CLASSIFIERS for lane in readings.best_by_kind(lanes, goal).values()
+    }
+    assert len(lanes) <= 2 * len(finalists)

@@ -1,0 +1,120 @@
+"""What may be asked, and what a contender costs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skerry.advice.contenders import Contender, Purse, nearby, stride
+from skerry.advice.question import BETAS, Question, read_among, read_prices
+from skerry.engine.simulate import simulate
+from skerry.engine.stack import build_stack
+from skerry.engine.world import build_world
+from skerry.errors import SkerryError
+from skerry.measure.ledger import Ledger
+from skerry.theory.communication import ONE_EACH, Prices
+
+
+def test_blend_stands_for_several_shares() -> None:
+    """`blend` without a share means the usual ones; with one, that one; doubles count once."""
+    assert read_among("s2s, blend") == (("s2s", None), *(("blend", beta) for beta in BETAS))
+    assert read_among("blend:0.3,s2a,s2a") == (("blend", 0.3), ("s2a", None))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [("s3s", "did you mean"), ("s2s:0.5", "unknown"), ("blend:2", "between 0 and 1"), ("", "unkn")],
+)
+def test_bad_names(names: str, said: str) -> None:
+    """What is no primitive is told in one line."""
+    with pytest.raises(SkerryError, match=said):
+        read_among(names)
+
+
+def test_prices() -> None:
+    """Links that are not named keep their usual price."""
+    assert read_prices("down=.2, broadcast=3") == Prices(downlink=0.2, broadcast=3.0)
+    for text, said in (("sideways=1", "unknown link"), ("up=a", "number"), ("up=-1", "at least 0")):
+        with pytest.raises(SkerryError, match=said):
+            read_prices(text)
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        {"goal": "speed"},
+        {"minutes": 0},
+        {"minutes": float("nan")},
+        {"seeds": 0},
+        {"messages": -1},
+        {"messages": 5, "bytes": 5},
+        {"stepsizes": (0.1, 0.0)},
+    ],
+)
+def test_bad_questions(faulty: dict) -> None:
+    """A question that cannot be answered is refused before anything is computed."""
+    with pytest.raises(SkerryError):
+        Question(**faulty)
+
+
+@given(
+    period=st.integers(1, 12),
+    offset=st.integers(0, 5),
+    limit=st.floats(1, 500),
+    primitive=st.sampled_from(["s2s", "s2a"]),
+)
+def test_a_budget_reaches_as_far_as_it_pays(
+    period: int, offset: int, limit: float, primitive: str
+) -> None:
+    """The rounds of a budget can be paid for, and one round more cannot."""
+    purse = Purse(Prices(d2d=0.1), 10, links=7, offset=offset, rounds=60, limit=limit)
+    contender = Contender(primitive, None, 4, period)
+    reach = purse.reach(contender)
+    assert reach == 0 or purse.cost(contender, reach) <= limit
+    assert reach == 60 or purse.cost(contender, reach + 1) > limit
+
+
+@pytest.mark.parametrize("primitive", ["s2s", "s2a", "blend"])
+def test_costs_are_those_of_a_run(small, primitive: str) -> None:
+    """What a run is said to cost is what it sends."""
+    experiment = small(f"server.primitive={primitive}", "server.offset=1")
+    stack = build_stack(build_world(experiment), [experiment])
+    ledger = Ledger()
+    for moment in simulate(stack):
+        if moment.phase == "end":
+            ledger.add_round(moment.stack, moment.meetings, moment.round - 1)
+    sent = sum(ledger.totals[stack.keys[0]])
+    links = stack.world.fleet.links(0)
+    purse = Purse(Prices(d2d=1), 12, links, offset=1, rounds=experiment.rounds)
+    beta = 0.5 if primitive == "blend" else None
+    server = experiment.server
+    contender = Contender(primitive, beta, server.sampled, server.period)
+    assert purse.cost(contender, experiment.rounds) == sent
+
+
+def test_a_shorter_run_has_its_share_of_the_money() -> None:
+    """Half of the rounds have half of the budget; without one, there is nothing to share."""
+    purse = Purse(ONE_EACH, 10, 0, 0, rounds=60, limit=100)
+    assert purse.within(30).limit == 50
+    assert Purse(ONE_EACH, 10, 0, 0, rounds=60).within(30).limit is None
+
+
+@given(
+    window=st.integers(0, 500),
+    looks=st.integers(1, 5),
+    periods=st.lists(st.integers(1, 40), min_size=1, max_size=3),
+)
+def test_evaluations_see_every_phase(window: int, looks: int, periods: list[int]) -> None:
+    """Evaluations visit all rounds of a period in turn, whatever the period is."""
+    step = stride(window, looks, periods)
+    assert step == 1 or looks * step <= window
+    for period in periods:
+        assert len({(i * step) % period for i in range(period)}) == period
+
+
+def test_neighbours_stay_inside() -> None:
+    """K goes neither below one nor above n, H not below one, and nothing is its own neighbour."""
+    for K, H in ((1, 1), (10, 1), (4, 5)):
+        for _, sampled, period in nearby(10, K, H):
+            assert 1 <= sampled <= 10
+            assert period >= 1
+            assert (sampled, period) != (K, H)
