@@ -196,6 +196,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "server.optimizer": ([], "fedavgm", ["server.primitive=none"]),
     "server.momentum": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
     "evaluate.every": ([], "2", None),
+    "evaluate.after": ([], "3", None),
     "evaluate.measures": ([], "average", None),
 }
 # Lanes of one stack may differ in these.

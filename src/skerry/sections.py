@@ -311,6 +311,8 @@ class Server(Section):
 class Evaluate(Section):
     every: Count = 1
     """Rounds between two evaluations (the last round is always evaluated)."""
+    after: Annotated[int, Field(ge=0), WHOLE] = 0
+    """Rounds before the first evaluation, besides the start: 80 looks at the last of 100 only."""
     measures: Annotated[
         tuple[Annotated[str, AfterValidator(_measure)], ...],
         BeforeValidator(_one_or_many),

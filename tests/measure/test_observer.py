@@ -10,6 +10,7 @@ from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.experiment import MEASURES
+from skerry.measure.accuracy import DeviceScores
 from skerry.measure.observer import Observer
 
 
@@ -39,6 +40,22 @@ def test_every_measure_is_there_under_its_name(small):
 def test_rounds_are_counted_as_rounds_done(small):
     rows, _ = watched(small("evaluate.every=3", "evaluate.measures=average"))
     assert [row["round"] for row in rows["s2s"]] == [0, 3, 6, 7]
+
+
+def test_evaluations_may_begin_late(small):
+    """The start is there in any case, so that a run which was interrupted early is known."""
+    rows, _ = watched(small("evaluate.after=4", "evaluate.measures=average"))
+    assert [row["round"] for row in rows["s2s"]] == [0, 5, 6, 7]
+
+
+def test_the_start_is_scored_like_any_round(small):
+    """All models are alike there: scoring one of them gives every device's measures."""
+    world = build_world(small("data.intra=dirichlet"))
+    X = world.initial().expand(world.n, 3, -1)
+    scores = DeviceScores(world)
+    one, all_of_them = scores.measure(X, alike=True), scores.measure(X)
+    for name, values in all_of_them.items():
+        assert torch.equal(one[name], values), name
 
 
 def test_no_server_round_goes_unseen_between_evaluations(small):

@@ -59,8 +59,9 @@ def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
 
 def is_evaluated(stack: Stack, round_: int) -> bool:
     """Whether the lanes are evaluated after this many rounds."""
-    every = stack.world.experiment.evaluate.every
-    return round_ % every == 0 or round_ == stack.world.rounds
+    evaluate = stack.world.experiment.evaluate
+    due = round_ > evaluate.after and round_ % evaluate.every == 0
+    return due or round_ == stack.world.rounds
 
 
 def _not_finite(losses_l: Tensor) -> list[int]:

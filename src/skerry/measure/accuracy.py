@@ -106,10 +106,11 @@ class DeviceScores:
         counts = torch.from_numpy(self.world.partition.label_counts)
         return counts.to(self.world.device, self.world.dtype)
 
-    def measure(self, X_nld: Tensor) -> dict[str, Tensor]:
-        """Every device's own model, for every lane."""
+    def measure(self, X_nld: Tensor, alike: bool = False) -> dict[str, Tensor]:
+        """Every device's own model, for every lane. Where all are alike, one is enough to score."""
         n, lanes, d = X_nld.shape
-        correct = correct_by_class(self.world, X_nld.reshape(n * lanes, d)).view(n, lanes, -1)
+        scored = X_nld[0, :1] if alike else X_nld.reshape(n * lanes, d)
+        correct = correct_by_class(self.world, scored).expand(n * lanes, -1).view(n, lanes, -1)
         by_class = 100 * correct / self._test_counts.clamp(min=1)
         device_nl = 100 * correct.sum(dim=2) / len(self.world.y_test)
         own_nl = torch.einsum("nlc,nc->nl", by_class, self._own_weights)

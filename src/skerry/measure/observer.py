@@ -68,7 +68,7 @@ class Observer:
         if self.wants("average") and now is not None:
             values |= average_model(self.world, now.average_ld)
         if self.wants("devices") and self.world.learner.classifies:
-            values |= self._devices.measure(moment.state.X_nld)
+            values |= self._devices.measure(moment.state.X_nld, alike=moment.phase == "start")
         if moment.train_loss_l is not None:
             values["train_loss"] = moment.train_loss_l
         return values
