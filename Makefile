@@ -1,7 +1,9 @@
 # make run    set up and watch two islands of devices learn (the README's first command)
 # make test   set up and run the tests
 # make check  formatting, lint, types, and that imports point one way
-# make bench  device-steps per second beside a plain PyTorch loop
+# make bench  device-steps per second beside a plain PyTorch loop; beside kept figures:
+#             make bench COMPARE=benchmarks/results/two-cores.json
+# make peers  the same job in Flower, pfl, fluke and FedJAX, each in its own environment
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +11,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPING := $(VENV)/.developing
 
-.PHONY: run test check bench clean
+.PHONY: run test check bench peers clean
 
 run: $(INSTALLED)
 	$(BIN)/skerry run
@@ -24,7 +26,10 @@ check: $(DEVELOPING)
 	$(BIN)/lint-imports --no-cache
 
 bench: $(INSTALLED)
-	$(BIN)/python benchmarks/cpu.py
+	$(BIN)/python benchmarks/cpu.py $(if $(COMPARE),--compare $(COMPARE))
+
+peers: $(INSTALLED)
+	$(BIN)/python benchmarks/peers/run.py
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info

@@ -2,36 +2,42 @@
 
     python benchmarks/advise_study.py --dataset digits [--device auto] [--devices 100]
     python benchmarks/advise_study.py --dataset mnist --device cuda --minutes 4.5
+    python benchmarks/advise_study.py --dataset mnist --devices 20 --among s2s,s2a --looks 2
 
 The truth of a cell is a paired sweep over many seeds, the stepsize tuned for each primitive and
 goal. Advice sees other seeds. Both run all cells of a regime and seed as lanes of one stack and are
 kept in a store, so that an interrupted study goes on where it was; --minutes ends the sweeps early,
-with fewer seeds. Asked of every cell and goal:
+with fewer seeds, and Ctrl-C writes what there is. Asked of every cell and goal:
 - s2s or s2a? (advice among these two);
-- anything (blends too): is it at least as good as both of them?
+- anything (blends too, unless --among leaves them out): is it at least as good as both of them?
 Results: benchmarks/results/advise-DATASET.json, and the tables in docs/advise.md.
 """
 
 import argparse
 import json
+import os
+import shlex
+import signal
+import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
-from skerry.advice.contenders import contenders
+from skerry.advice.contenders import Lane, Purse, contenders
 from skerry.advice.decision import Decision, decide
 from skerry.advice.ground import Ground
-from skerry.advice.pilot import race
-from skerry.advice.planning import Menu, for_pilot, plan
+from skerry.advice.pilot import Pilot, race
+from skerry.advice.planning import LOOKS, Menu, for_pilot
 from skerry.advice.prediction import predict
 from skerry.advice.question import Goal, Question, read_among
 from skerry.advice.readings import CLASSIFIERS, Readings
-from skerry.advice.setting import purse_of
 from skerry.advice.timing import Timer, Watch
 from skerry.engine.world import build_world, pick_device
 from skerry.experiment import Experiment
+from skerry.network.fleet import build_fleet
 from skerry.records.store import Store
 from skerry.sweep.pairing import compare_seeds
 from skerry.theory.communication import ONE_EACH
@@ -49,6 +55,8 @@ GOALS: tuple[Goal, ...] = ("global", "own")
 TWO, ALL = "s2s,s2a", "s2s,s2a,blend"
 FIRST_TRUTH_SEED = 1000
 LEAST_SEEDS = 4
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,9 @@ class Study:
     devices: int
     device: str
     settings: Sequence[str]
+    among: str
+    looks: int
+    """Evaluations in the last fifth of the rounds, at least."""
     store: Store
     truth_seeds: int = 0
     """So many have been run; advice has seeds of its own."""
@@ -94,17 +105,22 @@ class Study:
     def __post_init__(self) -> None:
         self.stepsizes = STEPSIZES[self.dataset]
         self.ground = Ground(self.store, device=self.device)
-        self._constants: dict[tuple[str, ...], Constants] = {}
+        self._constants: dict[tuple[str, str], Constants] = {}
 
     def experiment(self, cell: Cell) -> Experiment:
         return cell.experiment(self.dataset, self.devices).with_settings(*self.settings)
 
     def menu(self, experiment: Experiment) -> Menu:
         server = (experiment.server.sampled, experiment.server.period)
-        return Menu(tuple(contenders(read_among(ALL), [server])), self.stepsizes)
+        return Menu(tuple(contenders(read_among(self.among), [server])), self.stepsizes)
+
+    def purse(self, experiment: Experiment) -> Purse:
+        """Without a limit: links are not counted."""
+        return Purse(ONE_EACH, self.devices, 0, 0, experiment.rounds)
 
     def base(self, experiment: Experiment) -> Experiment:
-        return for_pilot(experiment, experiment.rounds, self.menu(experiment))
+        menu = self.menu(experiment)
+        return for_pilot(experiment, self.purse(experiment), menu, self.looks)
 
     def run(self, truth_seeds: int, pilot_seeds: int, seconds: float) -> None:
         """Seed by seed for all regimes, so that it can end after any of them."""
@@ -133,16 +149,15 @@ class Study:
                 f"{'/'.join(regime)}, seed {seed}: {len(runs)} lanes, {seconds:.1f} s", flush=True
             )
 
-    def rows(self) -> Iterator[dict[str, object]]:
-        return (self._row(cell) for regime in REGIMES for cell in cells_of(regime))
+    def rows(self) -> list[Row]:
+        return [self._row(cell) for regime in REGIMES for cell in cells_of(regime)]
 
-    def _row(self, cell: Cell) -> dict[str, object]:
+    def _row(self, cell: Cell) -> Row:
         experiment = self.experiment(cell)
         truth = self._truth(experiment)
         return {
             **asdict(cell),
             "sampled": experiment.server.sampled,
-            "theory": self._theory(cell, experiment),
             "goals": {goal: self._goal(experiment, truth, goal) for goal in GOALS},
         }
 
@@ -155,15 +170,13 @@ class Study:
                 readings.add(lane, seed, history, experiment.rounds)
         return readings
 
-    def _goal(self, experiment: Experiment, truth: Readings, goal: Goal) -> dict[str, object]:
+    def _goal(self, experiment: Experiment, truth: Readings, goal: Goal) -> Row:
         two = [lane for lane in truth.values if lane.contender.primitive != "blend"]
         s2s, s2a = (truth.best_by_kind(two, goal)[kind] for kind in ("s2s", "s2a"))
         gap = compare_seeds(truth.scores(s2a, goal), truth.scores(s2s, goal)).difference
         winner = "s2a" if gap.mean > 0 else "s2s"
-        named, free = (self._advice(experiment, goal, among) for among in (TWO, ALL))
-        chosen, best = free.best, s2a if winner == "s2a" else s2s
-        lead = compare_seeds(truth.scores(chosen, goal), truth.scores(best, goal)).difference
-        return {
+        named = self._advice(experiment, goal, TWO)
+        row = {
             "s2s": truth.mean(s2s, goal),
             "s2a": truth.mean(s2a, goal),
             "stepsizes": [s2s.stepsize, s2a.stepsize],
@@ -178,36 +191,57 @@ class Study:
                 "verdict": named.verdict,
                 "seeds": named.score.count,
             },
-            "free": {
-                "label": chosen.contender.label,
-                "stepsize": chosen.stepsize,
-                "verdict": free.verdict,
-                "lead": lead.mean,
-                "standard_error": lead.standard_error,
-            },
+        }
+        if self.among != TWO:
+            best = s2a if winner == "s2a" else s2s
+            row["free"] = self._free(experiment, truth, goal, best)
+        return row
+
+    def _free(self, experiment: Experiment, truth: Readings, goal: Goal, best: Lane) -> Row:
+        """Advice among all, against the better of S2S and S2A."""
+        free = self._advice(experiment, goal, self.among)
+        scores = truth.scores(free.best, goal), truth.scores(best, goal)
+        lead = compare_seeds(*scores).difference
+        return {
+            "label": free.best.contender.label,
+            "stepsize": free.best.stepsize,
+            "verdict": free.verdict,
+            "lead": lead.mean,
+            "standard_error": lead.standard_error,
         }
 
     def _advice(self, experiment: Experiment, goal: Goal, among: str) -> Decision:
-        """The pilot half of `skerry.advise`; its runs are in the store already."""
+        """The race of `skerry.advise`; its runs are in the store already."""
+        kinds = read_among(among)
         question = Question(
-            goal=goal, among=read_among(among), stepsizes=self.stepsizes, seeds=self.pilot_seeds
+            goal=goal, among=kinds, stepsizes=self.stepsizes, seeds=self.pilot_seeds
         )
-        timer = Timer(600)
-        # The world that `plan` asks for too: it is built once for all cells of a regime.
-        purse = purse_of(question, experiment, self.ground.world(self.base(experiment)))
-        pilot = plan(question, experiment, self.ground, purse, timer, [])
-        race(pilot, self.ground, timer, Watch())
+        lanes = [
+            lane
+            for lane in self.menu(experiment).lanes
+            if (lane.contender.primitive, lane.contender.beta) in kinds
+        ]
+        pilot = Pilot(
+            question=question,
+            base=self.base(experiment),
+            purse=self.purse(experiment),
+            readings=Readings(CLASSIFIERS),
+            lanes=lanes,
+        )
+        race(pilot, self.ground, Timer(600), Watch())
         found = decide(pilot.readings, goal, pilot.lanes)
         assert found is not None, "some stepsize is small enough"
         return found
 
-    def _theory(self, cell: Cell, experiment: Experiment) -> str | None:
-        """Constants depend on the data and the links; K and H enter in the bounds alone."""
-        place = (cell.inter, cell.intra, cell.topology)
-        if place not in self._constants:
+    def theory(self, cell: Cell) -> str | None:
+        """Whom the bounds favour. Constants are measured once for a regime: links enter through
+        their mixing, K and H in the bounds alone."""
+        experiment, regime = self.experiment(cell), (cell.inter, cell.intra)
+        if regime not in self._constants:
             world = build_world(experiment, device=pick_device(self.device))
-            self._constants[place] = constants_of(world, rounds=(0, 10), draws=4)
-        constants = replace(self._constants[place], experiment=experiment)
+            self._constants[regime] = constants_of(world, rounds=(0, 10), draws=4)
+        mixing = build_fleet(experiment.network, experiment.seed).mixing_parameters()
+        constants = replace(self._constants[regime], experiment=experiment, mixing=mixing)
         found = predict(constants, experiment.rounds, ONE_EACH)
         return found.favours() if found else None
 
@@ -215,7 +249,7 @@ class Study:
 # Telling
 
 
-def summary(rows: Sequence[dict]) -> list[str]:
+def summary(rows: Sequence[Row]) -> list[str]:
     lines = []
     for goal in GOALS:
         told = [row["goals"][goal] for row in rows]
@@ -223,16 +257,14 @@ def summary(rows: Sequence[dict]) -> list[str]:
         level = [g for g in told if abs(g["gap"]) <= g["standard_error"]]
         right = sum(g["advice"]["primitive"] == g["winner"] for g in decided)
         unclear = sum(g["advice"]["verdict"] == "unclear" for g in level)
-        good = sum(g["free"]["lead"] >= -g["free"]["standard_error"] for g in told)
-        ahead = sum(g["free"]["lead"] > 2 * g["free"]["standard_error"] for g in told)
         lines.append(
             f"{goal}: the winner is named in {right} of the {len(decided)} cells whose gap exceeds "
             f"two standard errors ({right / max(1, len(decided)):.0%}); 'no clear winner' in "
-            f"{unclear} of {len(level)} within one. With blends among the candidates, the advice "
-            f"is at least as good as both (within one standard error) in {good} of {len(told)}, "
-            f"and clearly better in {ahead}."
+            f"{unclear} of {len(level)} within one.{_with_blends(told)}"
         )
-    known = [row for row in rows if row["theory"]]
+    known = [row for row in rows if row.get("theory")]
+    if not known:
+        return lines
     agree = sum(row["theory"] == row["goals"]["global"]["winner"] for row in known)
     lines.append(
         f"theory: the bounds prefer one of the two in {len(known)} of {len(rows)} cells, and it is "
@@ -241,30 +273,45 @@ def summary(rows: Sequence[dict]) -> list[str]:
     return lines
 
 
-def table(rows: Sequence[dict]) -> list[str]:
-    lines = [
-        "| across / within | topology | K/n | H | average model: S2A − S2S | advice | with blends |"
-        " own labels: S2A − S2S | advice | with blends |",
-        "| --- | --- | ---: | ---: | ---: | --- | --- | ---: | --- | --- |",
-    ]
+def _with_blends(told: Sequence[Row]) -> str:
+    free = [goal["free"] for goal in told if "free" in goal]
+    if not free:
+        return ""
+    good = sum(one["lead"] >= -one["standard_error"] for one in free)
+    ahead = sum(one["lead"] > 2 * one["standard_error"] for one in free)
+    return (
+        " With blends among the candidates, the advice is at least as good as both (within one "
+        f"standard error) in {good} of {len(free)}, and clearly better in {ahead}."
+    )
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    blends = "free" in rows[0]["goals"]["global"]
+    heads = ["across / within", "topology", "K/n", "H"]
+    sides = ["---", "---", "---:", "---:"]
+    for name in ("average model", "own labels"):
+        heads += [f"{name}: S2A − S2S", "advice", *(["with blends"] if blends else [])]
+        sides += ["---:", "---", *(["---"] if blends else [])]
+    lines = [f"| {' | '.join(part)} |" for part in (heads, sides)]
     for row in rows:
         cells = [f"{row['inter']} / {row['intra']}", row["topology"], row["share"], row["period"]]
         for goal in GOALS:
             found = row["goals"][goal]
-            advice, free = found["advice"], found["free"]
+            advice = found["advice"]
             decided = abs(found["gap"]) > 2 * found["standard_error"]
             wrong = decided and advice["primitive"] != found["winner"]
             unclear = advice["verdict"] == "unclear"
             cells += [
                 f"{found['gap']:+.2f} ± {found['standard_error']:.2f}",
                 f"{advice['primitive']}{', unclear' if unclear else ''}{' ✗' if wrong else ''}",
-                f"{free['label']} ({free['lead']:+.2f})",
             ]
+            if free := found.get("free"):
+                cells.append(f"{free['label']} ({free['lead']:+.2f})")
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 
 
-def render(result: dict, page: Path) -> None:
+def render(result: Row, page: Path) -> None:
     """Put the table between the page's markers."""
     name = f"study {result['dataset']}"
     first, last = f"<!-- {name} -->", f"<!-- end of {name} -->"
@@ -278,6 +325,8 @@ def render(result: dict, page: Path) -> None:
         f"`{result['dataset']}`, {result['devices']} devices on two islands; truth from "
         f"{result['truth_seeds']} seeds, advice from at most {result['pilot_seeds']} others."
     )
+    if "command" in result:
+        about += f" `{result['command']}`"
     points = [f"- {line}" for line in summary(result["rows"])]
     body = "\n".join([first, about, "", *points, "", *table(result["rows"]), last])
     page.write_text(before + body + after, encoding="utf-8")
@@ -287,19 +336,44 @@ def main() -> None:
     asked = arguments()
     file = asked.results / f"advise-{asked.dataset}.json"
     if not asked.only_render:
-        began = time.monotonic()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
         with Store.open(asked.store or ROOT / "runs" / f"advise-{asked.dataset}") as store:
-            study = Study(asked.dataset, asked.devices, asked.device, asked.set, store)
-            study.run(asked.truth_seeds, asked.pilot_seeds, 60 * asked.minutes)
-            rows = list(study.rows())
-        facts = ("dataset", "devices", "truth_seeds", "pilot_seeds")
-        result = {name: getattr(study, name) for name in facts}
-        result |= {"seconds": round(time.monotonic() - began), "rows": _rounded(rows)}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(result, allow_nan=False) + "\n")
+            study_to(file, asked, store)
     result = json.loads(file.read_text())
     print("\n".join(summary(result["rows"])))
     render(result, asked.page)
+
+
+def study_to(file: Path, asked: argparse.Namespace, store: Store) -> None:
+    """Run, and write what was found as soon as it is: the rows, then what the theory says."""
+    began = time.monotonic()
+    study = Study(
+        asked.dataset, asked.devices, asked.device, asked.set, asked.among, asked.looks, store
+    )
+    try:
+        study.run(asked.truth_seeds, asked.pilot_seeds, 60 * asked.minutes)
+    except KeyboardInterrupt:
+        print(f"Stopped: {study.truth_seeds} truth and {study.pilot_seeds} pilot seeds.")
+    facts = ("dataset", "devices", "among", "looks", "truth_seeds", "pilot_seeds")
+    result = {name: getattr(study, name) for name in facts}
+    result |= {"command": command(sys.argv), "seconds": round(time.monotonic() - began)}
+    rows = study.rows()
+    write(file, result | {"rows": rows})
+    for row in rows:
+        row["theory"] = study.theory(Cell(**{one.name: row[one.name] for one in fields(Cell)}))
+    write(file, result | {"rows": rows})
+
+
+def command(words: Sequence[str]) -> str:
+    return shlex.join(["python", "benchmarks/advise_study.py", *words[1:]])
+
+
+def write(file: Path, result: Row) -> None:
+    """As a whole: a reader never sees half of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}.partial")
+    partial.write_text(json.dumps(_rounded(result), allow_nan=False) + "\n")
+    os.replace(partial, file)
 
 
 def arguments() -> argparse.Namespace:
@@ -307,6 +381,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--dataset", choices=STEPSIZES, default="digits")
     parser.add_argument("--devices", type=int, default=100)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--among", choices=(TWO, ALL), default=ALL, help="the candidates")
+    parser.add_argument("--looks", type=int, default=LOOKS[0], help="into the last fifth")
     parser.add_argument("--truth-seeds", type=int, default=12)
     parser.add_argument("--pilot-seeds", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="for the sweeps")

@@ -1,18 +1,24 @@
-"""Device-steps per second: Skerry's stack beside a plain PyTorch loop over devices, in one run.
+"""Device-steps per second: Skerry beside a plain PyTorch loop over devices, in one run.
 
 A device-step is one device taking one SGD step on a minibatch of 128. The job is the paper's
-MNIST set-up without evaluation: 100 devices on two rings, softmax regression 784 -> 10, D2D
-mixing every round, S2S with K = 20 every 5 rounds. Inputs are random numbers: only speed is
-measured here. Contestants take turns, so that a busy machine slows all of them; ratios count.
+set-up without evaluation: devices on rings, D2D mixing every round, S2S with a fifth of the devices
+every 5 rounds; softmax regression 784 -> 10, or the CNN of 3,353,034 parameters. Inputs are random
+numbers: only speed is measured here. Contestants take turns, so that a busy machine slows all of
+them; ratios count.
 
-    make bench
+    make bench                                            a table
+    python benchmarks/cpu.py --save FILE --picture FILE   keep it, draw it
+    python benchmarks/cpu.py --compare FILE               beside figures that were kept
 """
 
 import argparse
 import json
 import platform
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -22,60 +28,126 @@ from torch import nn
 
 from skerry.data.catalog import from_arrays
 from skerry.engine.simulate import simulate
-from skerry.engine.stack import build_stack
+from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import Materials, World, build_world
 from skerry.experiment import Experiment
+from skerry.models.learner import Problem
+from skerry.models.networks import cnn_cifar10
+from skerry.sweep.memory import footprint
 
-DEVICES, BATCH, FEATURES, CLASSES, SAMPLES = 100, 128, 784, 10, 60_000
-LANES = (1, 3, 24, 96)
+BATCH = 128
+LANES = (1, 8, 24, 96, 480)
+FLEETS = (100, 1_000, 10_000)
+LINEAR_FLOPS = 4 * BATCH * 784 * 10  # two products per device-step
+CNN_FLOPS = 2 * BATCH * (2 * 784 * 75 * 32 + 3 * 100 * 800 * 64 + 3 * (1600 * 2048 + 2048 * 10))
+REGRESSION = 0.85  # a ratio below this share of the kept one is pointed out
 
 
-def the_world(rounds: int) -> World:
+@dataclass
+class Contestant:
+    name: str
+    steps: int
+    """Device-steps in a turn."""
+    run: Callable[[], None]
+    flops: int
+    against: str | None = None
+    """The plain loop that does the same work."""
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return self.steps / median(self.seconds)
+
+
+def world_of(shape: tuple[int, ...], samples: int, *settings: str) -> World:
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((SAMPLES, FEATURES), dtype=np.float32)
-    y = rng.integers(0, CLASSES, SAMPLES)
-    experiment = Experiment.parse({}, [f"rounds={rounds}", "data.scaling=unit", "data.inter=iid"])
+    x = rng.standard_normal((samples, *shape), dtype=np.float32)
+    y = np.arange(samples) % 10
+    fixed = ["rounds=100000", "evaluate.every=100000", "data.scaling=unit", "data.inter=iid"]
+    experiment = Experiment.parse({}, [*fixed, *settings])
     return build_world(experiment, Materials(dataset=from_arrays(x, y, x[:100], y[:100])))
 
 
-def skerry_rounds(world: World, lanes: int, rounds: int) -> Callable[[], None]:
-    """Lanes that differ in stepsize, so that none is a copy of another."""
+def fleet_of(devices: int) -> list[str]:
+    """Rings of at most 100, a fifth of them sampled."""
+    rings = max(2, devices // 100)
+    sampled = devices // 5
+    return [
+        f"network.devices={devices}",
+        f"network.components={rings}",
+        f"server.sampled={sampled}",
+    ]
+
+
+def lanes_of(world: World, lanes: int) -> Stack:
+    """They differ in stepsize, so that none is a copy of another."""
+    etas = np.geomspace(0.001, 0.1, lanes)
     base = world.experiment
-    stepsizes = np.geomspace(0.001, 0.1, lanes)
-    stack = build_stack(
-        world, [base.with_settings(f"training.stepsize={eta}") for eta in stepsizes]
-    )
-    return lambda: _run_through(simulate(stack), rounds)
+    return build_stack(world, [base.with_settings(f"training.stepsize={eta}") for eta in etas])
 
 
-def _run_through(moments, rounds: int) -> None:
-    for moment in moments:
-        if moment.phase == "end" and moment.round == rounds:
-            return
+def rounds_of(stack: Stack, rounds: int) -> Callable[[], None]:
+    """A simulation that goes on, so many rounds a turn."""
+    moments = simulate(stack)
+
+    def run() -> None:
+        left = rounds
+        for moment in moments:
+            left -= moment.phase == "end"
+            if left == 0:
+                return
+
+    return run
 
 
-def plain_loop(world: World, rounds: int) -> Callable[[], None]:
+def plain_loop(world: World, make: Callable[[], nn.Module], rounds: int) -> Callable[[], None]:
     """What one writes first: a module and an optimizer per device, then W @ X."""
     torch.manual_seed(0)
-    models = [nn.Linear(FEATURES, CLASSES) for _ in range(DEVICES)]
+    models = [make() for _ in range(world.n)]
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
-    loss_of = nn.CrossEntropyLoss()
-    x, y = world.x_train[:, :FEATURES].contiguous(), world.y_train
+    x = torch.from_numpy(world.dataset.inputs("train", "unit"))
+    y = world.y_train
     W = torch.from_numpy(world.fleet.matrix(0).toarray()).float()
 
     def run() -> None:
         for t in range(rounds):
             indices = world.batch_indices(t, 0)
-            for i in range(DEVICES):
-                optimizers[i].zero_grad()
-                loss_of(models[i](x[indices[i]]), y[indices[i]]).backward()
-                optimizers[i].step()
+            for model, optimizer, rows in zip(models, optimizers, indices, strict=True):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
+                optimizer.step()
             with torch.no_grad():
                 flat = [nn.utils.parameters_to_vector(m.parameters()) for m in models]
                 for model, mixed in zip(models, W.T @ torch.stack(flat), strict=True):
                     nn.utils.vector_to_parameters(mixed, model.parameters())
 
     return run
+
+
+def linear_contestants() -> Iterator[Contestant]:
+    world = world_of((784,), 60_000, *fleet_of(100))
+    loop = "plain loop"
+    yield Contestant(
+        loop, 1_000, plain_loop(world, lambda: nn.Linear(784, 10), 10), LINEAR_FLOPS, loop
+    )
+    for lanes in LANES:
+        rounds = max(2, min(10, 200 // lanes))
+        name = f"{lanes} lane{'s' if lanes > 1 else ''}"
+        run = rounds_of(lanes_of(world, lanes), rounds)
+        yield Contestant(name, 100 * lanes * rounds, run, LINEAR_FLOPS, loop)
+    for devices in FLEETS[1:]:
+        large = world_of((784,), 60_000, *fleet_of(devices))
+        run = rounds_of(lanes_of(large, 1), 1)
+        yield Contestant(f"1 lane, {devices:,} devices", devices, run, LINEAR_FLOPS, loop)
+
+
+def cnn_contestants() -> Iterator[Contestant]:
+    world = world_of((32, 32, 3), 10_000, *fleet_of(10), "model.name=cnn_cifar10")
+    loop, problem = "CNN, plain loop", Problem((3, 32, 32), 10, 0)
+    yield Contestant(loop, 10, plain_loop(world, lambda: cnn_cifar10(problem), 1), CNN_FLOPS, loop)
+    for lanes in (1, 4):
+        name = f"CNN, {lanes} lane{'s' if lanes > 1 else ''}"
+        yield Contestant(name, 10 * lanes, rounds_of(lanes_of(world, lanes), 1), CNN_FLOPS, loop)
 
 
 def product_rate(size: int = 2048) -> float:
@@ -87,61 +159,149 @@ def product_rate(size: int = 2048) -> float:
     return 2 * size**3 / (time.perf_counter() - start)
 
 
-def measure(rounds: int, repeats: int) -> dict:
-    world = the_world(rounds)
-    contestants = {"plain loop": (1, plain_loop(world, rounds))}
-    contestants |= {
-        f"{lanes} lane{'s' if lanes > 1 else ''}": (lanes, skerry_rounds(world, lanes, rounds))
-        for lanes in LANES
-    }
-    rates: dict[str, list[float]] = {name: [] for name in contestants}
+def measure(repeats: int) -> dict:
+    contestants = [*linear_contestants(), *cnn_contestants()]
     products = []
     for repeat in range(repeats + 1):
         products.append(product_rate())
-        for name, (lanes, run) in contestants.items():
+        for one in contestants:
             start = time.perf_counter()
-            run()
-            rate = lanes * DEVICES * rounds / (time.perf_counter() - start)
+            one.run()
             if repeat:  # the first time warms up
-                rates[name].append(rate)
-    flops = 4 * BATCH * FEATURES * CLASSES  # two products per device-step
-    plain = median(rates["plain loop"])
+                one.seconds.append(time.perf_counter() - start)
+    rates = {one.name: one.rate for one in contestants}
     return {
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
         "torch": torch.__version__,
+        "command": "python benchmarks/cpu.py",
         "product_gflops": median(products) / 1e9,
         "rows": {
-            name: {
-                "device_steps_per_second": median(values),
-                "lowest": min(values),
-                "highest": max(values),
-                "times_plain_loop": median(values) / plain,
-                "share_of_product_rate": median(values) * flops / median(products),
+            one.name: {
+                "device_steps_per_second": one.rate,
+                "lowest": one.steps / max(one.seconds),
+                "highest": one.steps / min(one.seconds),
+                "times_plain_loop": one.rate / rates[one.against],
+                "share_of_product_rate": one.rate * one.flops / median(products),
             }
-            for name, values in rates.items()
+            for one in contestants
         },
+        "memory": [memory_in_a_process(devices) for devices in FLEETS],
     }
+
+
+def memory_in_a_process(devices: int) -> dict:
+    """Predicted and used memory of one lane, beyond what the world held before."""
+    command = [sys.executable, __file__, "--memory", str(devices)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def memory_of(devices: int, lanes: int = 8) -> dict:
+    world = world_of((784,), 60_000, *fleet_of(devices))
+    told = footprint(world)
+    rounds_of(lanes_of(world_of((784,), 1_000, *fleet_of(20)), 1), 2)()  # what torch itself takes
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    rounds_of(lanes_of(world, lanes), 6)()
+    used = resident("VmHWM") - before
+    predicted = told.need(lanes) - told.world
+    return {"devices": devices, "lanes": lanes, "predicted": predicted, "used": used}
+
+
+def resident(name: str) -> int:
+    """Memory of this process as Linux tells it: VmRSS now, VmHWM at its peak."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def table(found: dict) -> Iterator[str]:
+    yield (
+        f"{found['machine']}, torch {found['torch']}, float32 product of 2048^3: "
+        f"{found['product_gflops']:.0f} GFLOP/s\n"
+    )
+    yield (
+        f"{'':24} {'device-steps/s':>15} {'(lowest-highest)':>20} {'x plain loop':>13} "
+        f"{'of product rate':>16}"
+    )
+    for name, row in found["rows"].items():
+        digits = 0 if row["device_steps_per_second"] > 100 else 1
+        spread = f"({row['lowest']:,.{digits}f}-{row['highest']:,.{digits}f})"
+        yield (
+            f"{name:24} {row['device_steps_per_second']:15,.{digits}f} {spread:>20} "
+            f"{row['times_plain_loop']:13.1f} {row['share_of_product_rate']:15.0%}"
+        )
+    yield ""
+    for row in found["memory"]:
+        yield (
+            f"{row['devices']:,} devices, {row['lanes']} lanes: "
+            f"{row['predicted'] / 2**20:,.0f} MiB predicted, {row['used'] / 2**20:,.0f} used"
+        )
+
+
+def comparison(found: dict, kept: dict) -> Iterator[str]:
+    """Ratios only: other machines have other speeds."""
+    yield f"\nBeside {kept['machine']}, torch {kept['torch']}:"
+    yield f"{'':24} {'x plain loop':>13} {'kept':>6} {'of product rate':>16} {'kept':>6}"
+    for name, row in found["rows"].items():
+        if name not in kept["rows"]:
+            continue
+        old = kept["rows"][name]
+        pairs = [(row[k], old[k]) for k in ("times_plain_loop", "share_of_product_rate")]
+        slower = all(new < REGRESSION * before for new, before in pairs)
+        (loops, old_loops), (share, old_share) = pairs
+        yield (
+            f"{name:24} {loops:13.1f} {old_loops:6.1f} {share:16.0%} {old_share:6.0%}"
+            f"{'  slower' if slower else ''}"
+        )
+
+
+def picture(found: dict, path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from skerry.report.figures import save
+
+    rows, ceiling = found["rows"], found["product_gflops"] * 1e9 / LINEAR_FLOPS
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    lanes_axis, devices_axis = figure.subplots(1, 2)
+    rates = [rows[f"{n} lane{'s' if n > 1 else ''}"]["device_steps_per_second"] for n in LANES]
+    lanes_axis.plot(LANES, rates, "o-", color="#0072B2", label="Skerry")
+    loop = rows["plain loop"]["device_steps_per_second"]
+    lanes_axis.axhline(loop, color="#7F7F7F", linestyle="--", label="plain PyTorch loop")
+    lanes_axis.axhline(ceiling, color="#D55E00", linestyle=":", label="matrix-product rate")
+    lanes_axis.set(xscale="log", yscale="log", xlabel="lanes (runs at once)")
+    lanes_axis.set(ylabel="device-steps per second", title="100 devices, softmax regression")
+    lanes_axis.set_xticks(LANES, [str(n) for n in LANES])
+    lanes_axis.legend(frameon=False, fontsize=8)
+    names = ["1 lane", *(f"1 lane, {n:,} devices" for n in FLEETS[1:])]
+    micros = [1e6 / rows[name]["device_steps_per_second"] for name in names]
+    devices_axis.plot(FLEETS, micros, "o-", color="#0072B2")
+    devices_axis.set(xscale="log", xlabel="devices", ylim=(0, 1.4 * max(micros)))
+    devices_axis.set(ylabel="microseconds per device-step", title="one lane, rings of at most 100")
+    for axis in (lanes_axis, devices_axis):
+        axis.grid(alpha=0.25)
+        axis.minorticks_off()
+        axis.title.set_fontsize(10)
+    save(figure, path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--save", type=Path, help="keep the figures as JSON")
+    parser.add_argument("--picture", type=Path, help="draw them")
+    parser.add_argument("--compare", type=Path, help="figures kept earlier: show the ratios beside")
+    parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    found = measure(options.rounds, options.repeats)
-    print(f"{found['machine']}, torch {found['torch']}, float32 product of 2048^3: "
-          f"{found['product_gflops']:.0f} GFLOP/s\n")  # fmt: skip
-    print(f"{'':12} {'device-steps/s':>15} {'(lowest-highest)':>20} {'x plain loop':>13} "
-          f"{'of product rate':>16}")  # fmt: skip
-    for name, row in found["rows"].items():
-        spread = f"({row['lowest']:,.0f}-{row['highest']:,.0f})"
-        print(f"{name:12} {row['device_steps_per_second']:15,.0f} {spread:>20} "
-              f"{row['times_plain_loop']:13.1f} {row['share_of_product_rate']:15.0%}")  # fmt: skip
-    one, many = (found["rows"][name]["device_steps_per_second"] for name in ("1 lane", "24 lanes"))
-    print(f"\nA stack of 24 lanes takes {24 * one / many:.1f} times as long as one lane.")
+    if options.memory:
+        print(json.dumps(memory_of(options.memory)))
+        return
+    found = measure(options.repeats)
+    print("\n".join(table(found)))
+    if options.compare:
+        print("\n".join(comparison(found, json.loads(options.compare.read_text()))))
     if options.save:
-        options.save.write_text(json.dumps(found, indent=2) + "\n")
+        options.save.write_text(json.dumps(found, indent=1) + "\n")
+    if options.picture:
+        picture(found, options.picture)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skerry.advice.advice import Advice
+from skerry.advice.curves import trace
 from skerry.advice.decision import Decision, decide
-from skerry.advice.given import given_experiment, given_materials
 from skerry.advice.ground import Ground
 from skerry.advice.keeping import FILE, open_store, write
 from skerry.advice.pilot import Pilot, race
@@ -19,6 +19,7 @@ from skerry.advice.setting import purse_of, remarks, why_equal
 from skerry.advice.timing import Timer, Watch
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
+from skerry.sweep.run import given_experiments, given_materials
 from skerry.sweep.worker import LastWorld
 from skerry.theory.communication import ONE_EACH, Prices
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from skerry.data.catalog import Dataset
 
 RACE = 0.85
-"""Of the time after the theory that the race may take; the rest is for a look at neighbours."""
+"""Of the time after the theory that the race may take; the rest tells what would change it."""
+NEIGHBOURS = 0.6
+"""Of that rest, for neighbouring K and H; then come prices."""
 
 
 def advise(
@@ -71,7 +74,7 @@ def advise(
         seeds=seeds,
         minutes=minutes,
     )
-    asked = given_experiment(experiment, graph)
+    (asked,) = given_experiments(Experiment() if experiment is None else experiment, graph)
     if rounds is not None:
         asked = asked.with_settings(f"rounds={rounds}")
     materials = given_materials(graph, dataset, model)
@@ -106,8 +109,9 @@ def advise_on(
         notes.append(f"{len(pilot.readings.diverged)} of the pilot's runs diverged")
     sensitivity: Iterable[Effect] = ()
     if not equal:
-        look_around(pilot, ground, timer, watch)
-        sensitivity = effects(pilot, ground, decisions[question.goal], constants, prediction)
+        look_around(pilot, ground, timer.part(NEIGHBOURS), watch)
+        curves = trace(pilot, ground, question.goal, timer, watch)
+        sensitivity = effects(pilot, curves, decisions[question.goal], constants, prediction)
     return Advice(
         experiment=experiment,
         sizes=world.sizes,

@@ -35,6 +35,10 @@ class Ground:
         self._keys: dict[str, str] = {}
         """Of runs whose text does not tell all, by the key of the text alone."""
 
+    def aside(self, store: Store) -> "Ground":
+        """The same with another store."""
+        return Ground(store, self._materials, self.device, self._worlds)
+
     def world(self, experiment: Experiment) -> World:
         return self._worlds.of(experiment, self.device)
 

@@ -48,7 +48,7 @@ def plan(
 ) -> Pilot:
     """The pilot before its first stage. What it leaves out for lack of time goes to the notes."""
     menus = list(_menus(question, experiment, purse))
-    base = for_pilot(experiment, experiment.rounds, menus[0])
+    base = for_pilot(experiment, purse, menus[0])
     world = ground.world(base)
     measures = CLASSIFIERS if world.learner.classifies else OTHERS
     if question.goal not in measures:
@@ -62,9 +62,10 @@ def plan(
         probed = [lane.run(base, experiment.seed) for lane in menu.lanes[:few]]
         pace = probe(world, probed, timer, PROBE * timer.seconds)
         seconds = FIRST_STAGE * timer.left
-        menu, rounds, looks = _fit(menus, experiment, question, pace, seconds)
+        menu, rounds, looks = _fit(menus, experiment, question, purse, pace, seconds)
         if not any(purse.within(rounds).reach(contender) for contender in menu.contenders):
             rounds = experiment.rounds  # the server's first visit cannot be had for a part
+    purse = purse.within(rounds)
     if menu is not menus[0]:
         notes.append(
             f"for lack of time the pilot tried {len(menu.lanes)} of {len(menus[0].lanes)} "
@@ -77,20 +78,26 @@ def plan(
         )
     return Pilot(
         question=question,
-        base=for_pilot(experiment, rounds, menu, looks),
-        purse=purse.within(rounds),
+        base=for_pilot(experiment, purse, menu, looks),
+        purse=purse,
         readings=Readings(measures),
-        lanes=[lane for lane in menu.lanes if purse.within(rounds).reach(lane.contender)],
+        lanes=[lane for lane in menu.lanes if purse.reach(lane.contender)],
     )
 
 
-def for_pilot(experiment: Experiment, rounds: int, menu: Menu, looks: int = LOOKS[0]) -> Experiment:
-    """The experiment with the measures that the goals need, evaluated often enough."""
+def for_pilot(
+    experiment: Experiment, purse: Purse, menu: Menu, looks: int = LOOKS[0]
+) -> Experiment:
+    """The experiment over the purse's rounds, with the measures that the goals need, evaluated
+    only where it is read: in the last fifth before the end, and before the first end that a budget
+    sets."""
     periods = {contender.period for contender in menu.contenders}
-    every = stride(int(WINDOW * rounds), looks, periods)
-    return experiment.model_copy(
-        update={"rounds": rounds, "evaluate": Evaluate(every=every, measures=MEASURED)}
-    )
+    first = min(filter(None, map(purse.reach, menu.contenders)), default=purse.rounds)
+    # No contender may end before the first evaluation.
+    every = stride(min(int(WINDOW * purse.rounds), looks * first), looks, periods)
+    after = min(int((1 - WINDOW) * first), first // every * every - 1)
+    evaluate = Evaluate(every=every, after=after, measures=MEASURED)
+    return experiment.model_copy(update={"rounds": purse.rounds, "evaluate": evaluate})
 
 
 def _menus(question: Question, experiment: Experiment, purse: Purse) -> Iterator[Menu]:
@@ -131,7 +138,12 @@ def _one_blend(
 
 
 def _fit(
-    menus: Sequence[Menu], experiment: Experiment, question: Question, pace: Pace, seconds: float
+    menus: Sequence[Menu],
+    experiment: Experiment,
+    question: Question,
+    purse: Purse,
+    pace: Pace,
+    seconds: float,
 ) -> tuple[Menu, int, int]:
     """The fullest menu whose first stage fits, looked at often or less often; else the shortest one
     with as many rounds as do, in up to twice the time: who leads early may not lead late, so
@@ -140,8 +152,8 @@ def _fit(
 
     def needed(choice: tuple[Menu, int, int]) -> float:
         menu, rounds, looks = choice
-        every = for_pilot(experiment, rounds, menu, looks).evaluate.every
-        return seeds * pace.seconds(len(menu.lanes), rounds, every)
+        base = for_pilot(experiment, purse.within(rounds), menu, looks)
+        return seeds * pace.seconds(len(menu.lanes), base)
 
     shortest = menus[-1]
     choices = [(menu, experiment.rounds, looks) for menu in menus for looks in LOOKS]

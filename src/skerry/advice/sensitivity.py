@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skerry.advice.contenders import Contender, Lane, Purse, nearby
+from skerry.advice.curves import Curves
 from skerry.advice.decision import Decision, decide
 from skerry.advice.ground import Ground
 from skerry.advice.pilot import MARGIN, OutOfTimeError, Pilot, run_lanes
@@ -62,14 +63,15 @@ def look_around(pilot: Pilot, ground: Ground, timer: Timer, watch: Watch) -> Non
 
 def effects(
     pilot: Pilot,
-    ground: Ground,
+    curves: Curves,
     decision: Decision,
     constants: Constants | None,
     prediction: Prediction | None,
 ) -> Iterator[Effect]:
     yield from _other_servers(pilot, decision, prediction)
     yield from _own_weight(pilot, decision)
-    yield from _dearer_downlink(pilot, ground, decision)
+    if curves:
+        yield from _dearer_downlink(pilot, curves, decision)
     if constants is not None and prediction is not None:
         yield from _more_different_islands(constants, prediction)
 
@@ -148,14 +150,14 @@ def _span(stretch: Stretch) -> str:
     return f"to {stretch.last:.2f}" if stretch.last < 1 else "above it"
 
 
-def _dearer_downlink(pilot: Pilot, ground: Ground, decision: Decision) -> Iterator[Effect]:
+def _dearer_downlink(pilot: Pilot, curves: Curves, decision: Decision) -> Iterator[Effect]:
     """At what price of a downlink message another primitive does better for the same money."""
     purse, best = pilot.purse, decision.best.contender
     limit = purse.limit or purse.cost(best, purse.rounds)
     for factor in DEARER:
         prices = replace(purse.prices, downlink=factor * purse.prices.downlink)
         dearer = replace(purse, prices=prices, limit=limit)
-        found = _best_for(pilot, ground, decision, dearer)
+        found = _best_for(pilot, curves, decision, dearer)
         if found is not None and dearer.cost(found, 1) < dearer.cost(best, 1):
             rounds = f"{dearer.reach(best)} rounds of {best.label} for the same money"
             answer = f"{found.label}: there would be only {rounds}"
@@ -165,14 +167,12 @@ def _dearer_downlink(pilot: Pilot, ground: Ground, decision: Decision) -> Iterat
     yield Effect(condition, f"still {best.label}, for the same money", False, "pilot")
 
 
-def _best_for(pilot: Pilot, ground: Ground, decision: Decision, purse: Purse) -> Contender | None:
+def _best_for(pilot: Pilot, curves: Curves, decision: Decision, purse: Purse) -> Contender | None:
     """The winner when every contender runs as far as the money goes."""
     readings = Readings(pilot.readings.measures)
-    for lane in _most_seeds(pilot.readings, pilot.lanes):
-        until = purse.reach(lane.contender)
-        for seed in pilot.readings.values[lane]:
-            if until:
-                readings.add(lane, seed, ground.history(lane.run(pilot.base, seed)), until)
+    for (lane, seed), curve in curves.items():
+        if until := purse.reach(lane.contender):
+            readings.add(lane, seed, curve, until)
     found = readings.best(readings.values, decision.goal)
     return found and found.contender
 

@@ -55,8 +55,10 @@ class Pace:
     round: float
     evaluation: float
 
-    def seconds(self, lanes: int, rounds: int, every: int) -> float:
-        evaluations = rounds // every + 2  # the start and the last round count too
+    def seconds(self, lanes: int, experiment: Experiment) -> float:
+        rounds, evaluate = experiment.rounds, experiment.evaluate
+        evaluations = 2 + rounds // evaluate.every - evaluate.after // evaluate.every
+        # Two: the start and the last round.
         return lanes * (rounds * self.round + evaluations * self.evaluation)
 
 

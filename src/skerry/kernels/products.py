@@ -7,7 +7,7 @@ from torch import Tensor
 from skerry.kernels import precision
 from skerry.kernels.choice import fastest
 
-SAMPLE = 2**27  # bytes of W on which ways are timed
+SAMPLE = 2**25  # bytes of W on which ways are timed
 WAYS = ("torch", "128 x 128", "64 x 128")
 BLOCKS = {"128 x 128": (128, 128, 8), "64 x 128": (64, 128, 4)}
 

@@ -70,7 +70,7 @@ def standings(advice: Advice) -> Sheet:
     for lane, scores in found:
         c = lane.contender
         server = (str(c.sampled), str(c.period)) if chosen else ()
-        told = (_score(scores[goal], loss) for goal in goals)
+        told = (score_text(scores[goal], loss) for goal in goals)
         rows.append((c.label, *server, *told, f"{lane.stepsize:.3g}", f"{advice.cost(c):,.0f}"))
     header = ("", *(("K", "H") if chosen else ()), *heads, "step-\nsize", "mes-\nsages")
     return Sheet("Standings", header, tuple(rows), "l" + "r" * (len(header) - 1))
@@ -106,7 +106,8 @@ def command(advice: Advice, file: Path | None) -> str:
     return shlex.join(words)
 
 
-def _score(score: Estimate, loss: bool) -> str:
+def score_text(score: Estimate, loss: bool) -> str:
+    """`94.81 ± 0.21`, or a loss with its sign as people write it."""
     text = f"{-score.mean:.4g}" if loss else f"{score.mean:.2f}"
     if score.count > 1:
         text += f" ± {score.half_width:.2g}" if loss else f" ± {score.half_width:.2f}"

@@ -11,6 +11,8 @@ from skerry.engine.world import World
 
 USABLE = {"cpu": 0.7, "cuda": 0.6}
 """Of the free memory. A step on a GPU takes a quarter of it for its temporaries."""
+LIBRARIES = {"cpu": 0, "cuda": 2**26}
+"""What torch takes on a device for the workspaces of its products."""
 COPIES = 3
 """Of X, for which a plan leaves room: itself, what the server gathers of it, and one more where
 lanes are kept or saved."""
@@ -38,6 +40,8 @@ class Footprint:
     """Temporaries of the local steps: their fixed part, more for each lane, at most."""
     other: float
     """Temporaries of meetings and measures, as a share of X."""
+    scores: int
+    """Class scores of a lane's devices on the test set, and what is made of them."""
     efficient: int
     """More lanes than this bring nothing."""
 
@@ -53,7 +57,8 @@ class Footprint:
         X = lanes * self.lane
         fixed, more, most = self.step
         step = min(fixed + lanes * more, most)
-        return self.world + X + max(step, int(self.other * X) + EVALUATION // 4)
+        scores = min(lanes * self.scores, EVALUATION // 4)
+        return self.world + X + max(step, int(self.other * X) + scores)
 
 
 def footprint(world: World) -> Footprint:
@@ -72,11 +77,12 @@ def footprint(world: World) -> Footprint:
         free=free,
         total=total,
         share=USABLE[world.device.type],
-        world=sum(tensor.nbytes for tensor in tensors),
+        world=sum(tensor.nbytes for tensor in tensors) + LIBRARIES[world.device.type],
         lane=each,
         step=(world.n * (2 * one - two), world.n * (two - one), most),
         # The server gathers the models of those it meets; measures hold a mean per component.
         other=max(world.experiment.server.sampled, len(world.sizes) + 2) / world.n,
+        scores=3 * world.n * world.test_classes.nbytes,
         efficient=efficient,
     )
 

@@ -177,32 +177,16 @@ def run(
     y_test), a function that returns an nn.Module. `trackers` names what else is told of the runs
     that are computed: tensorboard, mlflow, wandb, or your own.
     """
-    import torch
-
-    from skerry.data.catalog import Dataset, from_arrays
-    from skerry.engine.world import Materials
     from skerry.sweep.tasks import is_out_of_memory
 
     names = compare.split(",") if isinstance(compare, str) else compare
-    experiments = [one for each in _given(experiment, graph) for one in expand(each, names, seeds)]
+    given = given_experiments(experiment, graph)
+    experiments = [one for each in given for one in expand(each, names, seeds)]
     if not experiments:
         raise SkerryError(
             f"there is nothing to run (got {seeds} seeds). Give an experiment and at least 1 seed."
         )
-    if dataset is not None and not isinstance(dataset, Dataset):
-        if not isinstance(dataset, tuple) or len(dataset) != 4:
-            raise SkerryError(
-                "dataset takes four arrays (x_train, y_train, x_test, y_test) or what "
-                "skerry.from_torch gives. A data set by name goes into the experiment: "
-                'skerry.Data(dataset="mnist").'
-            )
-        dataset = from_arrays(*dataset)
-    if model is not None and (isinstance(model, torch.nn.Module) or not callable(model)):
-        raise SkerryError(
-            "model takes a function that returns a new nn.Module, so that every seed has its own "
-            f"start (got {type(model).__name__}). Give model=lambda: MyNet(), or the class itself."
-        )
-    materials = Materials(graph, dataset, model)
+    materials = given_materials(graph, dataset, model)
     watcher = watcher or Watcher()
     tracking = open_trackers(trackers, out)
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-") as folder:
@@ -217,7 +201,7 @@ def run(
             ) from error
 
 
-def _given(
+def given_experiments(
     experiment: Experiment | str | Path | Sequence[Experiment], graph: "nx.Graph[Any] | None"
 ) -> list[Experiment]:
     """The experiments; with a graph, they say how many devices and components it has."""
@@ -235,6 +219,33 @@ def _given(
         update = {"devices": sum(sizes), "components": sizes}
         sized.append(one.model_copy(update={"network": one.network.model_copy(update=update)}))
     return sized
+
+
+def given_materials(
+    graph: "nx.Graph[Any] | None",
+    dataset: "Dataset | tuple[Any, Any, Any, Any] | None",
+    model: Callable[..., Any] | None,
+) -> "Materials":
+    """What a caller gives that an experiment's text cannot hold."""
+    import torch
+
+    from skerry.data.catalog import Dataset, from_arrays
+    from skerry.engine.world import Materials
+
+    if dataset is not None and not isinstance(dataset, Dataset):
+        if not isinstance(dataset, tuple) or len(dataset) != 4:
+            raise SkerryError(
+                "dataset takes four arrays (x_train, y_train, x_test, y_test) or what "
+                "skerry.from_torch gives. A data set by name goes into the experiment: "
+                'skerry.Data(dataset="mnist").'
+            )
+        dataset = from_arrays(*dataset)
+    if model is not None and (isinstance(model, torch.nn.Module) or not callable(model)):
+        raise SkerryError(
+            "model takes a function that returns a new nn.Module, so that every seed has its own "
+            f"start (got {type(model).__name__}). Give model=lambda: MyNet(), or the class itself."
+        )
+    return Materials(graph, dataset, model)
 
 
 def _run_in(

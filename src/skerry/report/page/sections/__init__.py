@@ -4,6 +4,7 @@
 from collections.abc import Callable
 
 from skerry.report.page.blocks import Section
+from skerry.report.page.sections.advice import advice
 from skerry.report.page.sections.curves import consensus, cost, learning_curves
 from skerry.report.page.sections.fleet import labels, network
 from skerry.report.page.sections.gridwise import gaps, stepsizes, wins
@@ -15,6 +16,7 @@ from skerry.report.page.sections.winners import who_won
 from skerry.report.page.study import Study
 
 SECTIONS: tuple[Callable[[Study], Section | None], ...] = (
+    advice,
     who_won,
     learning_curves,
     consensus,

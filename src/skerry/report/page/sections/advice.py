@@ -1,0 +1,95 @@
+"""What `skerry advise --out` answered in this folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from skerry.advice.keeping import FILE
+from skerry.errors import RecordsError
+from skerry.report.advice import HEADS, score_text
+from skerry.report.page.blocks import Block, Section, bullets, note, table, text
+from skerry.report.page.study import Study
+from skerry.sweep.statistics import Estimate
+
+
+def advice(study: Study) -> Section | None:
+    file = study.path.parent / FILE
+    if not file.is_file():
+        return None
+    answer = _read(file)
+    try:
+        blocks = [*_answer(answer), _standings(answer), *_sensitivity(answer)]
+        blocks += [note(f"{words}.") for words in answer["notes"]]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise _unreadable(file) from None
+    return Section("advice", "Advice", blocks)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise _unreadable(file) from None
+    if not isinstance(found, dict):
+        raise _unreadable(file)
+    return found
+
+
+def _unreadable(file: Path) -> RecordsError:
+    return RecordsError(
+        f"{file} is not an advice that can be read. Delete it, or ask again: skerry advise --out "
+        f"{file.parent}"
+    )
+
+
+def _answer(answer: dict[str, Any]) -> list[Block]:
+    first, *rest = map(str, answer["summary"])
+    return [text(first), bullets(rest)] if rest else [text(first)]
+
+
+def _standings(answer: dict[str, Any]) -> Block:
+    """Every contender that was left, at its best stepsize for the goal that decides."""
+    rows, goals = answer["pilot"]["standings"], list(answer["pilot"]["measures"])
+    loss = answer["pilot"]["measures"]["global"] == ["average_loss"]
+    if loss:
+        goals, heads = goals[:1], ["average loss"]
+    else:
+        heads = [f"{HEADS[goal]} %".replace("\n", " ") for goal in goals]
+    return table(
+        "Standings",
+        ("primitive", "K", "H", *heads, "stepsize", "messages"),
+        [
+            (
+                str(row["primitive"]) if row["beta"] is None else f"blend({row['beta']:g})",
+                str(row["sampled"]),
+                str(row["period"]),
+                *(score_text(_estimate(row["scores"][goal]), loss) for goal in goals),
+                f"{row['stepsize']:.3g}",
+                f"{row['cost']:,.0f}",
+            )
+            for row in rows
+        ],
+        "l" + "r" * (len(heads) + 4),
+    )
+
+
+def _estimate(score: dict[str, Any]) -> Estimate:
+    """JSON has null for what is not a number."""
+    return Estimate(**{name: float("nan") if v is None else v for name, v in score.items()})
+
+
+def _sensitivity(answer: dict[str, Any]) -> list[Block]:
+    effects = answer["sensitivity"]
+    if not effects:
+        return []
+    rows = [
+        (
+            str(effect["condition"]),
+            str(effect["answer"]),
+            "yes" if effect["changes"] else "no",
+            str(effect["basis"]),
+        )
+        for effect in effects
+    ]
+    header = ("condition", "then", "another answer", "from")
+    return [table("What would change the answer", header, rows, "llll")]
