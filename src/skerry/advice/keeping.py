@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from skerry.advice.advice import Advice
 from skerry.errors import RecordsError
 from skerry.records.store import Store
+
+if TYPE_CHECKING:
+    from skerry.advice.advice import Advice
 
 FILE = "advice.json"
 
@@ -44,7 +47,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def write(file: Path, advice: Advice) -> None:
+def write(file: Path, advice: "Advice") -> None:
     """As a whole: a reader never sees half of it."""
     partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     try:

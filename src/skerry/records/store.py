@@ -7,7 +7,7 @@ one store at once; each opens its own (a connection must not cross a fork).
 import json
 import platform
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -205,14 +205,15 @@ class Store:
             raise self._no_run(key)
         return join(parts)
 
-    def histories(self) -> list[tuple[Run, History]]:
-        """Every run with its history, all as of one moment."""
+    def histories(self, keys: Collection[str] | None = None) -> list[tuple[Run, History]]:
+        """Every run, or those of the keys, with its history, all as of one moment."""
         with database.explained(self.path), database.transaction(self._db, "BEGIN"):
-            runs = self.runs()
+            runs = [run for run in self.runs() if keys is None or run.key in keys]
             parts = self._parts("ORDER BY run, last")
             found = {
                 key: join(part for _, part in group)
                 for key, group in groupby(parts, key=lambda keyed: keyed[0])
+                if keys is None or key in keys
             }
         return [(run, found.get(run.key, join([]))) for run in runs]
 

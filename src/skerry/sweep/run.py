@@ -12,8 +12,8 @@ import numpy as np
 
 from skerry.errors import SkerryError, one_line, unknown
 from skerry.experiment import Experiment
-from skerry.records.parts import last_values
-from skerry.records.store import Store
+from skerry.records.parts import History, last_values
+from skerry.records.store import Run, Store
 from skerry.sweep.grid import expand, label
 from skerry.sweep.statistics import estimate
 from skerry.sweep.tracking import Tracker, open_trackers
@@ -274,15 +274,14 @@ def _mean_and_half(measure: str, values: Any) -> list[tuple[str, float]]:
 
 
 def results(store: Store, keys: Iterable[str]) -> Results:
-    """What is recorded of these runs."""
-    return Results(tuple(_lane(store, key) for key in dict.fromkeys(keys)))
+    """What is recorded of these runs, in their order."""
+    wanted = dict.fromkeys(keys)
+    lanes = {run.key: _lane(run, history) for run, history in store.histories(wanted.keys())}
+    return Results(tuple(lanes[key] for key in wanted))
 
 
-def _lane(store: Store, key: str) -> Lane:
-    run = store.run(key)
-    assert run is not None, f"run {key} was recorded above"
-    history = store.history(key)
-    return Lane(key, run.experiment, run.status, last_values(history), history, run.note)
+def _lane(run: Run, history: History) -> Lane:
+    return Lane(run.key, run.experiment, run.status, last_values(history), history, run.note)
 
 
 def _plain(name: str, value: float) -> float | int | None:
@@ -296,10 +295,10 @@ def recorded(folder: Path) -> list[Results]:
     """What a folder holds: runs that differ only in seed and primitive form one study."""
     with Store.read(folder) as store:
         studies: dict[str, list[Lane]] = {}
-        for run in store.runs():
+        for run, history in store.histories():
             # Not with_settings: that would look for the user's modules that a run names.
             server = run.experiment.server.model_copy(update={"primitive": "blend", "beta": 0.5})
             plain = run.experiment.model_copy(update={"seed": 0, "server": server})
             study = plain.key() + run.name
-            studies.setdefault(study, []).append(_lane(store, run.key))
+            studies.setdefault(study, []).append(_lane(run, history))
     return [Results(tuple(lanes)) for lanes in studies.values()]

@@ -39,6 +39,8 @@ def planned_runs(sweep: Sweep) -> list[Experiment]:
 
 def further_runs(sweep: Sweep, lanes: Iterable[Lane]) -> list[Experiment]:
     """The best value of every cell on the seeds that were not tuned on."""
+    if not _other_seeds(sweep):
+        return []
     return sweep.runs([choice.point for choice in choices(sweep, lanes)], _other_seeds(sweep))
 
 

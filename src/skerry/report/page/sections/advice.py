@@ -6,7 +6,6 @@ from typing import Any
 
 from skerry.advice.keeping import FILE
 from skerry.errors import RecordsError
-from skerry.report.advice import HEADS, score_text
 from skerry.report.page.blocks import Block, Section, bullets, note, table, text
 from skerry.report.page.study import Study
 from skerry.sweep.statistics import Estimate
@@ -49,6 +48,8 @@ def _answer(answer: dict[str, Any]) -> list[Block]:
 
 def _standings(answer: dict[str, Any]) -> Block:
     """Every contender that was left, at its best stepsize for the goal that decides."""
+    from skerry.report.advice import HEADS, score_text  # with all that advice computes with
+
     rows, goals = answer["pilot"]["standings"], list(answer["pilot"]["measures"])
     loss = answer["pilot"]["measures"]["global"] == ["average_loss"]
     if loss:
@@ -74,8 +75,12 @@ def _standings(answer: dict[str, Any]) -> Block:
 
 
 def _estimate(score: dict[str, Any]) -> Estimate:
-    """JSON has null for what is not a number."""
-    return Estimate(**{name: float("nan") if v is None else v for name, v in score.items()})
+    """JSON has null for what is not a number, such as the spread of a single seed."""
+    mean, error, half = (
+        float("nan") if score[name] is None else float(score[name])
+        for name in ("mean", "standard_error", "half_width")
+    )
+    return Estimate(mean, error, half, int(score["count"]))
 
 
 def _sensitivity(answer: dict[str, Any]) -> list[Block]:

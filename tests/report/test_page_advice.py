@@ -1,0 +1,93 @@
+"""The report of a folder that holds an advice."""
+
+import json
+
+import pytest
+
+from browser import opened
+from conftest import small
+from skerry.advice.advise import advise
+from skerry.advice.keeping import FILE
+from skerry.report.page.build import write_report
+
+LONG = 60  # minutes: seeds, not time, end the race
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("pilot")
+    advise(small(), minutes=LONG, seeds=2, out=out)
+    return out
+
+
+def rows(page, title):
+    """The cells of a table of the advice, without its header."""
+    read = "table => [...table.rows].slice(1).map(row => [...row.cells].map(c => c.innerText))"
+    return page.tab.locator("#advice table").nth(title).evaluate(read)
+
+
+def test_the_answer_follows_what_was_run(browser, folder):
+    """Its words, its standings and what would change it are those of advice.json."""
+    kept = json.loads((folder / FILE).read_text())
+    with opened(browser, write_report(folder)) as page:
+        order = page.tab.locator("main > section").evaluate_all("all => all.map(one => one.id)")
+        assert order[:2] == ["run", "advice"]
+        told = page.text("#advice")
+        for line in kept["summary"]:
+            assert " ".join(line.split()) in told
+        standings, effects = rows(page, 0), rows(page, 1)
+        assert page.complaints == []
+    assert [row[0] for row in standings[:1]] == [
+        name if (beta := kept["recommendation"]["beta"]) is None else f"{name}({beta:g})"
+        for name in [kept["recommendation"]["primitive"]]
+    ]
+    for row, found in zip(standings, kept["pilot"]["standings"], strict=True):
+        assert float(row[3].split(" ± ")[0]) == pytest.approx(
+            found["scores"]["global"]["mean"], abs=0.006
+        )
+    assert [row[0] for row in effects] == [one["condition"] for one in kept["sensitivity"]]
+
+
+def test_one_seed_has_no_interval(browser, tmp_path):
+    """Scores of a single seed stand without a spread, not with one that is not a number."""
+    advise(small(), among="s2s,s2a", minutes=LONG, seeds=1, out=tmp_path)
+    with opened(browser, write_report(tmp_path)) as page:
+        cells = [cell for row in rows(page, 0) for cell in row]
+    assert cells
+    assert not any("±" in cell or "nan" in cell for cell in cells)
+
+
+def test_without_an_advice_there_is_no_section(browser, folder, tmp_path):
+    """A folder of runs alone has a report without it."""
+    (tmp_path / "skerry.sqlite").write_bytes((folder / "skerry.sqlite").read_bytes())
+    with opened(browser, write_report(tmp_path)) as page:
+        assert page.tab.locator("#advice").count() == 0
+        assert page.tab.locator("main > section").count() > 2
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"summary": []}', '{"summary": 3, "notes": null}', "[" * 100_000]
+)
+def test_a_broken_advice_is_told(browser, folder, tmp_path, content):
+    """What cannot be read is said in its section, and the others are shown."""
+    (tmp_path / "skerry.sqlite").write_bytes((folder / "skerry.sqlite").read_bytes())
+    (tmp_path / FILE).write_text(content)
+    with opened(browser, write_report(tmp_path)) as page:
+        assert "is not an advice that can be read" in page.text("#advice")
+        assert page.tab.locator("#winners").count() == 1
+
+
+def test_hostile_text_is_shown_as_text(browser, folder, tmp_path):
+    """Whatever an advice says is read, not run."""
+    hostile = "<img src=x onerror=\"document.title='broken in'\"></script><script>1</script>"
+    kept = json.loads((folder / FILE).read_text())
+    kept["summary"] = [hostile, hostile]
+    kept["notes"] = [hostile]
+    kept["pilot"]["standings"][0]["primitive"] = hostile
+    kept["pilot"]["standings"][0]["beta"] = None
+    (tmp_path / "skerry.sqlite").write_bytes((folder / "skerry.sqlite").read_bytes())
+    (tmp_path / FILE).write_text(json.dumps(kept))
+    with opened(browser, write_report(tmp_path)) as page:
+        assert page.complaints == []
+        assert page.text("#advice").count(hostile) == 4
+        assert page.tab.locator("#advice img, #advice script").count() == 0
