@@ -221,6 +221,8 @@ def test_a_changed_copy_has_a_key_of_its_own():
     assert experiment.key({"graph": "a"}) != experiment.key({"graph": "b"}) != key
     assert experiment.model_copy() == experiment == Experiment()
     assert experiment.model_dump() == Experiment().model_dump()
+    assert experiment.to_toml() == Experiment().to_toml()
+    assert dict(experiment) == dict(Experiment())
 
 
 @pytest.mark.parametrize("path", PARTS)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -191,6 +191,10 @@ class Experiment(Section):
         if question not in self.known_digests:
             self.known_digests[question] = _digest({kind: content(), "materials": dict(materials)})
         return self.known_digests[question]
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
+        """The fields; what is remembered is none."""
+        return ((name, value) for name, value in super().__iter__() if name != "known_digests")
 
     def __copy__(self) -> Self:
         """A copy may be about to change: it knows nothing yet."""
