@@ -2,7 +2,7 @@
 
     python benchmarks/advise_study.py --dataset digits [--device auto] [--devices 100]
     python benchmarks/advise_study.py --dataset mnist --device cuda --minutes 4.5
-    python benchmarks/advise_study.py --dataset mnist --devices 20 --among s2s,s2a
+    python benchmarks/advise_study.py --dataset mnist --devices 20 --among s2s,s2a --looks 2
 
 The truth of a cell is a paired sweep over many seeds, the stepsize tuned for each primitive and
 goal. Advice sees other seeds. Both run all cells of a regime and seed as lanes of one stack and are
@@ -30,7 +30,7 @@ from skerry.advice.contenders import Lane, Purse, contenders
 from skerry.advice.decision import Decision, decide
 from skerry.advice.ground import Ground
 from skerry.advice.pilot import Pilot, race
-from skerry.advice.planning import Menu, for_pilot
+from skerry.advice.planning import LOOKS, Menu, for_pilot
 from skerry.advice.prediction import predict
 from skerry.advice.question import Goal, Question, read_among
 from skerry.advice.readings import CLASSIFIERS, Readings
@@ -95,6 +95,8 @@ class Study:
     device: str
     settings: Sequence[str]
     among: str
+    looks: int
+    """Evaluations in the last fifth of the rounds, at least."""
     store: Store
     truth_seeds: int = 0
     """So many have been run; advice has seeds of its own."""
@@ -117,7 +119,8 @@ class Study:
         return Purse(ONE_EACH, self.devices, 0, 0, experiment.rounds)
 
     def base(self, experiment: Experiment) -> Experiment:
-        return for_pilot(experiment, self.purse(experiment), self.menu(experiment))
+        menu = self.menu(experiment)
+        return for_pilot(experiment, self.purse(experiment), menu, self.looks)
 
     def run(self, truth_seeds: int, pilot_seeds: int, seconds: float) -> None:
         """Seed by seed for all regimes, so that it can end after any of them."""
@@ -344,12 +347,14 @@ def main() -> None:
 def study_to(file: Path, asked: argparse.Namespace, store: Store) -> None:
     """Run, and write what was found as soon as it is: the rows, then what the theory says."""
     began = time.monotonic()
-    study = Study(asked.dataset, asked.devices, asked.device, asked.set, asked.among, store)
+    study = Study(
+        asked.dataset, asked.devices, asked.device, asked.set, asked.among, asked.looks, store
+    )
     try:
         study.run(asked.truth_seeds, asked.pilot_seeds, 60 * asked.minutes)
     except KeyboardInterrupt:
         print(f"Stopped: {study.truth_seeds} truth and {study.pilot_seeds} pilot seeds.")
-    facts = ("dataset", "devices", "among", "truth_seeds", "pilot_seeds")
+    facts = ("dataset", "devices", "among", "looks", "truth_seeds", "pilot_seeds")
     result = {name: getattr(study, name) for name in facts}
     result |= {"command": command(sys.argv), "seconds": round(time.monotonic() - began)}
     rows = study.rows()
@@ -377,6 +382,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--devices", type=int, default=100)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--among", choices=(TWO, ALL), default=ALL, help="the candidates")
+    parser.add_argument("--looks", type=int, default=LOOKS[0], help="into the last fifth")
     parser.add_argument("--truth-seeds", type=int, default=12)
     parser.add_argument("--pilot-seeds", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="for the sweeps")

@@ -110,11 +110,13 @@ def test_the_page_needs_nothing_but_itself(shown):
 
 
 def test_every_section_is_there_and_linked(seen):
-    """The contents name every section once, and each has something in it."""
+    """The contents name every section once, and each has something in it. Advice is there only
+    where some was asked for."""
     links = seen.tab.locator("nav a").evaluate_all("all => all.map(a => a.hash.slice(1))")
     sections = seen.tab.locator("main > section").evaluate_all("all => all.map(one => one.id)")
     assert links == sections
-    assert len(sections) == len(SECTIONS) + 1
+    assert len(sections) == len(SECTIONS)
+    assert "advice" not in sections
     for plot in seen.tab.locator(".plot").all():
         assert plot.locator(".main-svg").count() > 0
 

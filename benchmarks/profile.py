@@ -1,0 +1,80 @@
+"""Where the time of a round goes: the operations of one round, the longest first.
+
+python benchmarks/profile.py --model linear --lanes 96
+python benchmarks/profile.py --model cnn --devices 10
+python benchmarks/profile.py --model cnn --device cuda --precision bf16
+"""
+
+import argparse
+from itertools import islice
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from skerry.data.catalog import from_arrays
+from skerry.engine.simulate import simulate
+from skerry.engine.stack import build_stack
+from skerry.engine.world import Materials, build_world
+from skerry.experiment import Experiment
+
+INPUTS = {"linear": ((784,), "linear"), "cnn": ((32, 32, 3), "cnn_cifar10")}
+WARM_UP = 3
+MOMENTS_PER_ROUND = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=INPUTS, default="linear")
+    parser.add_argument("--devices", type=int, default=100)
+    parser.add_argument("--lanes", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--rows", type=int, default=16)
+    options = parser.parse_args()
+    shape, model = INPUTS[options.model]
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((20_000, *shape), dtype=np.float32)
+    y = np.arange(len(x)) % 10
+    base = Experiment.parse(
+        {},
+        [
+            f"model.name={model}",
+            f"network.devices={options.devices}",
+            f"server.sampled={max(1, options.devices // 5)}",
+            f"training.precision={options.precision}",
+            "evaluate.every=100000",
+            "rounds=100000",
+            "data.inter=iid",
+        ],
+    )
+    materials = Materials(dataset=from_arrays(x, y, x[:100], y[:100]))
+    world = build_world(base, materials, options.device)
+    etas = np.geomspace(0.001, 0.01, options.lanes)
+    stack = build_stack(world, [base.with_settings(f"training.stepsize={eta}") for eta in etas])
+    moments = simulate(stack)
+    for _ in islice(moments, 1 + WARM_UP * MOMENTS_PER_ROUND):
+        pass
+    on_gpu = world.device.type == "cuda"
+    kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with profile(activities=kinds) as found:
+        for _ in islice(moments, MOMENTS_PER_ROUND):
+            pass
+        if on_gpu:
+            torch.cuda.synchronize()
+
+    def milliseconds(event) -> float:
+        took = event.self_device_time_total if on_gpu else event.self_cpu_time_total
+        return took / 1e3
+
+    events = sorted(found.key_averages(), key=milliseconds, reverse=True)
+    total = sum(map(milliseconds, events))
+    print(f"{'operation':70} {'times':>6} {'ms':>9} {'share':>6}")
+    for event in events[: options.rows]:
+        took = milliseconds(event)
+        print(f"{event.key[:70]:70} {event.count:6} {took:9.3f} {took / total:6.0%}")
+    print(f"{'all':70} {'':6} {total:9.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Put the kept figures into the pages that show them: docs/speed.md and the README.
+
+python benchmarks/render.py [--check]
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (ROOT / "docs" / "speed.md", ROOT / "README.md")
+MARKED = re.compile(r"(<!-- begin ([\w-]+) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+
+
+def kept(name: str) -> dict:
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def rate(value: float) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:.1f} million"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def two_cores() -> Iterator[str]:
+    found = kept("two-cores")
+    yield f"{found['machine']}, torch {found['torch']}; a product of 2048³: "
+    yield f"{found['product_gflops']:.0f} GFLOP/s.\n"
+    yield "| | device-steps per second | times the plain loop | of the product rate |"
+    yield "|---|---|---|---|"
+    for name, row in found["rows"].items():
+        yield (
+            f"| {name} | {rate(row['device_steps_per_second'])} | {row['times_plain_loop']:.1f} | "
+            f"{row['share_of_product_rate']:.0%} |"
+        )
+    yield ""
+    yield "Memory beyond the world's, predicted before the start and used:\n"
+    yield "| devices | lanes | predicted | used |"
+    yield "|---|---|---|---|"
+    for row in found["memory"]:
+        predicted, used = (f"{row[name] / 2**20:,.0f} MiB" for name in ("predicted", "used"))
+        yield f"| {row['devices']:,} | {row['lanes']} | {predicted} | {used} |"
+
+
+def h200() -> Iterator[str]:
+    found = kept("h200")
+    yield "| | ms per round (of three) | device-steps per second | memory, predicted |"
+    yield "|---|---|---|---|"
+    for row in found["rows"]:
+        spread = f"({row['lowest']:.2f}-{row['highest']:.2f})"
+        if "seconds" in row:
+            text = f"{row['seconds']:.1f} s ({row['lowest']:.1f}-{row['highest']:.1f})"
+            yield f"| {row['name'].removesuffix(', seconds')}, 9,600 runs, measured | {text} | | |"
+            continue
+        memory = ""
+        if "peak_bytes" in row:
+            ratio = row["predicted_bytes"] / row["peak_bytes"]
+            memory = f"{row['peak_bytes'] / 2**30:.2f} GiB, {ratio:.0%}"
+        speed = rate(row["device_steps_per_second"])
+        name = row["name"].replace("1 lanes", "1 lane")
+        yield f"| {name} | {row['ms_per_round']:.2f} {spread} | {speed} | {memory} |"
+
+
+def peers() -> Iterator[str]:
+    for job in kept("peers-two-cores")["jobs"].values():
+        told = job["job"]
+        yield f"{told['devices']} devices, {told['words']}, batch {told['batch']}:\n"
+        yield (
+            "| | device-steps per second (lowest-highest) | times the plain loop | "
+            "Skerry is, with 1 lane / at best | start-up | memory |"
+        )
+        yield "|---|---|---|---|---|---|"
+        for name, row in job["rows"].items():
+            spread = f"({rate(row['lowest'])}-{rate(row['highest'])})"
+            times = [row.get(f"skerry_{which}_is_times") for which in ("one_lane", "best")]
+            beside = " / ".join(f"{value:.1f}x" for value in times if value)
+            yield (
+                f"| {name} | {rate(row['device_steps_per_second'])} {spread} | "
+                f"{row.get('times_plain_loop', float('nan')):.2f} | {beside} | "
+                f"{row['start_up_seconds']:.0f} s | {row['memory_bytes'] / 1e9:.1f} GB |"
+            )
+        for name, reason in job["failures"].items():
+            yield f"| {name} | {reason} | | | | |"
+        everyones = {n: v for row in job["rows"].values() for n, v in row["versions"].items()}
+        yield f"\n{', '.join(f'{name} {version}' for name, version in sorted(everyones.items()))}\n"
+
+
+def speed() -> Iterator[str]:
+    """The short version, for the README."""
+    rows = kept("two-cores")["rows"]
+    linear = kept("peers-two-cores")["jobs"]["linear"]["rows"]
+    yield "| | device-steps per second | times a plain PyTorch loop |"
+    yield "|---|---|---|"
+    for name in ("plain loop", "1 lane", "24 lanes", "96 lanes", "480 lanes"):
+        row, who = rows[name], "" if name == "plain loop" else "Skerry, "
+        yield (
+            f"| {who}{name} | {rate(row['device_steps_per_second'])} | "
+            f"{row['times_plain_loop']:.1f} |"
+        )
+    for name, row in linear.items():
+        if "Skerry" not in name and "plain" not in name:
+            yield (
+                f"| {name} | {rate(row['device_steps_per_second'])} | "
+                f"{row['times_plain_loop']:.2f} |"
+            )
+
+
+def speed_gpu() -> Iterator[str]:
+    rows = {row["name"]: row for row in kept("h200")["rows"]}
+    cnn, loop = rows["CNN, 100 devices, bf16"], rows["CNN, plain loop over devices, tf32"]
+    many, seen = (rows[f"linear, 480 lanes, tf32{more}"] for more in ("", ", measured"))
+    grid = rows["the paper's MNIST grid, seconds"]
+    yield (
+        f"- the paper's CNN (3,353,034 parameters) on 100 devices: {cnn['ms_per_round']:.1f} ms a "
+        f"round in bf16, {loop['ms_per_round']:.0f} ms in a plain loop;"
+    )
+    yield (
+        f"- 480 lanes of softmax regression: {rate(many['device_steps_per_second'])} device-steps "
+        f"per second in TF32, {rate(seen['device_steps_per_second'])} with measures every round;"
+    )
+    yield f"- the paper's MNIST grid, 9,600 runs measured every round: {grid['seconds']:.0f} s."
+
+
+SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
+    "two-cores": two_cores,
+    "h200": h200,
+    "peers": peers,
+    "speed": speed,
+    "speed-gpu": speed_gpu,
+}
+
+
+def rendered(page: str) -> str:
+    def fill(match: re.Match[str]) -> str:
+        lines = SECTIONS[match[2]]()
+        return f"{match[1]}{chr(10).join(lines).strip()}\n{match[4]}"
+
+    return MARKED.sub(fill, page)
+
+
+def main() -> None:
+    stale = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if (fresh := rendered(text)) != text:
+            stale.append(page.name)
+            if "--check" not in sys.argv:
+                page.write_text(fresh, encoding="utf-8")
+    print(", ".join(stale) or "nothing to do")
+    if "--check" in sys.argv and stale:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
