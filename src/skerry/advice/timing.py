@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from skerry.advice.ground import synchronised
 from skerry.engine.simulate import simulate
@@ -57,31 +57,30 @@ class Pace:
 
     def seconds(self, lanes: int, experiment: Experiment) -> float:
         rounds, evaluate = experiment.rounds, experiment.evaluate
-        evaluations = 2 + rounds // evaluate.every - evaluate.after // evaluate.every
-        # Two: the start and the last round.
+        # The last round counts too; the start costs next to nothing.
+        evaluations = rounds // evaluate.every - evaluate.after // evaluate.every + 1
         return lanes * (rounds * self.round + evaluations * self.evaluation)
 
 
 def probe(world: World, lanes: Sequence[Experiment], timer: Timer, seconds: float) -> Pace:
-    """Time a few evaluations and rounds of these very lanes. The quickest counts: the first pays
-    for what is done only once, and on a machine with other work a single delay says little."""
+    """Time a few rounds and evaluations of these very lanes. The quickest counts: the first pays
+    for what is done only once, and on a machine with other work a single delay says little. At the
+    start all devices are alike and scored once, so evaluations are timed after the rounds."""
     stack = build_stack(world, lanes)
-    observer = Observer(stack)
-    moments = simulate(stack)
-    first = next(moments)
-    evaluations: list[float] = []
-    while len(evaluations) < PROBES and sum(evaluations) < seconds:
-        began = timer.clock()
-        observer.see(first)
-        synchronised(world)
-        evaluations.append(timer.clock() - began)
     rounds: list[float] = []
     began = timer.clock()
-    for moment in moments:  # fewer than asked for where all lanes diverge
+    for moment in simulate(stack):
         if moment.phase == "end":
             synchronised(world)
             rounds.append(timer.clock() - began)
             if len(rounds) > 1 and (len(rounds) >= PROBE_ROUNDS or sum(rounds) > seconds):
                 break
             began = timer.clock()
+    observer, last = Observer(stack), replace(moment, round=world.rounds)  # always evaluated
+    evaluations: list[float] = []
+    while len(evaluations) < PROBES and sum(evaluations) < seconds:
+        began = timer.clock()
+        observer.see(last)
+        synchronised(world)
+        evaluations.append(timer.clock() - began)
     return Pace(min(rounds) / len(lanes), min(evaluations) / len(lanes))

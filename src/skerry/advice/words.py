@@ -50,8 +50,15 @@ def gain(advice: "Advice", decision: Decision) -> str:
     if rival is None:
         return f"{text}; nothing else was compared."
     lead = f"{gap_in_words(advice, decision)} {rival.lane.contender.told(_among(advice))}"
-    sure = "" if decision.confidence is None else f", confidence {decision.confidence:.0%}"
-    return f"{text}: {lead}, the runner-up (seeds: {decision.score.count}{sure})."
+    return f"{text}: {lead}, the runner-up (seeds: {decision.score.count}{_sure(decision)})."
+
+
+def _sure(decision: Decision) -> str:
+    """Never 100 %: a test leaves some doubt."""
+    sure = decision.confidence
+    if sure is None:
+        return ""
+    return ", confidence above 99%" if sure > 0.99 else f", confidence {sure:.0%}"
 
 
 def goal_in_words(advice: "Advice", goal: str) -> str:

@@ -1,7 +1,6 @@
 """`skerry results`: tables, paired tests and exports from a folder of records."""
 
 import json
-import os
 import sys
 from io import BytesIO
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skerry.errors import RecordsError, SkerryError
+from skerry.files import replace_file
 
 if TYPE_CHECKING:
     from skerry.sweep.answers import Answers
@@ -167,20 +167,16 @@ def to_json(answers: "Answers") -> bytes:
 
 
 def write(file: Path, content: bytes) -> None:
-    """To stdout, or as a whole file: a reader never sees half of it."""
+    """To stdout, or as a whole file."""
     if file == STDOUT:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     try:
-        partial.write_bytes(content)
-        os.replace(partial, file)
+        replace_file(file, content)
     except OSError as error:
         raise RecordsError(
             f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
             "written."
         ) from None
-    finally:
-        partial.unlink(missing_ok=True)

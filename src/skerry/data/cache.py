@@ -1,12 +1,12 @@
 """Fetched data sets on disk: one safetensors file each, written atomically, verified on loading."""
 
 import os
-import secrets
 from pathlib import Path
 
 from skerry.data.formats import Arrays
 from skerry.data.published import Published, digest
 from skerry.errors import DataError
+from skerry.files import replace_file
 
 
 def cache_folder() -> Path:
@@ -41,7 +41,7 @@ def store(published: Published, arrays: Arrays) -> None:
     content = save(whole, metadata={name: digest(array) for name, array in whole.items()})
     folder = prepared_folder()
     try:
-        _write_atomically(cache_file(published.name), content)
+        replace_file(cache_file(published.name), content)
     except OSError as error:
         raise _cannot_write(folder, error) from None
 
@@ -67,19 +67,6 @@ def load(published: Published) -> Arrays:
             f"Fetch it anew: skerry data fetch {published.name}"
         ) from None
     return arrays
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _cannot_write(folder: Path, error: OSError) -> DataError:

@@ -1,8 +1,8 @@
 """The fastest of several ways to compute the same thing, measured once and remembered on disk."""
 
 import json
-import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 
 from skerry.data.cache import cache_folder
+from skerry.files import replace_file
 from skerry.kernels.fused import interpreted
 
 Way = TypeVar("Way")
@@ -68,13 +69,9 @@ def _answers() -> dict[str, str]:
 
 def _remember(answers: dict[str, str]) -> None:
     file = _file()
-    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-    try:
+    with suppress(OSError):  # a read-only cache costs a measurement in the next process, no more
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(answers, indent=1), encoding="utf-8")
-        os.replace(partial, file)
-    except OSError:  # a read-only cache costs a measurement in the next process, no more
-        partial.unlink(missing_ok=True)
+        replace_file(file, json.dumps(answers, indent=1).encode())
 
 
 def _file() -> Path:

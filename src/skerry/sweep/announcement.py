@@ -6,7 +6,6 @@ is done, so one that is there names work to do.
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from skerry.experiment import Experiment
+from skerry.files import replace_file
 
 FILE = "plan.json"
 CHECKPOINTS = "checkpoints"
@@ -107,12 +107,7 @@ def text_digest(experiment: Experiment) -> str:
 
 
 def _write(file: Path, plan: Plan) -> None:
-    """In one piece. Nobody's run shall fail because it could not be announced."""
+    """Nobody's run shall fail because it could not be announced."""
     rows = [[planned.key, planned.text, planned.steps] for planned in plan.runs]
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     with suppress(OSError):
-        try:
-            partial.write_text(json.dumps({"runs": rows}), encoding="utf-8")
-            os.replace(partial, file)
-        finally:
-            partial.unlink(missing_ok=True)
+        replace_file(file, json.dumps({"runs": rows}).encode())

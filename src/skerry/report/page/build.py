@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import html
-import os
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from skerry.errors import RecordsError, SkerryError
+from skerry.files import replace_file
 from skerry.report.page.blocks import Section, note
 from skerry.report.page.model import chunks, model
 from skerry.report.page.packing import compressed, json_text
@@ -115,15 +115,10 @@ def _filled(template: str, values: dict[str, str]) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """As a whole: a reader never sees half a page."""
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, file)
+        replace_file(file, text.encode())
     except OSError as error:
         raise RecordsError(
             f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
             "written: --out FILE"
         ) from None
-    finally:
-        partial.unlink(missing_ok=True)
