@@ -184,6 +184,19 @@ def test_convolutions_for_many_models(precision, side, padding, pool):
     assert distance(back.movedim(-1, 2), d_images) < tolerance
 
 
+@runs_kernels
+@pytest.mark.parametrize("activation", ["relu", "elu"])
+def test_a_model_that_diverged_shows_it(activation):
+    """Pooling and activation must not hide a NaN."""
+    from skerry.kernels import convolution as kernels
+
+    x, w = numbers(1, 2, 6, 6, 3), numbers(2, 27, 16)
+    w[1] = torch.nan
+    y, _ = kernels.forward(x, w, None, 3, 0, 2, activation, kernels.Tile(16, 16, 4, 2))
+    assert y[0].isfinite().all()
+    assert y[1].isnan().all()
+
+
 def deep(problem):
     return nn.Sequential(
         nn.Conv2d(3, 8, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),

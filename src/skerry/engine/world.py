@@ -192,6 +192,7 @@ def build_world(
     """
     materials = materials or Materials()
     device = torch.device(device)
+    _check_precision(experiment.training.precision, device)
     if before and not before.has_inputs_of(experiment, materials, device, dtype):
         before = None
     graph = materials.graph
@@ -227,6 +228,17 @@ def build_world(
         y_test=torch.from_numpy(y_test).to(device),
         fingerprints=material_fingerprints(experiment, materials, fleet, dataset, learner),
     )
+
+
+def _check_precision(precision: str, device: torch.device) -> None:
+    if device.type != "cuda" or precision == "float32":
+        return
+    capability = torch.cuda.get_device_capability(device)
+    if capability < (8, 0):
+        raise SkerryError(
+            f"training.precision = {precision!r} needs a GPU of compute capability 8.0 or more (got "
+            f"{capability[0]}.{capability[1]}). Use float32."
+        )
 
 
 def material_fingerprints(

@@ -129,16 +129,17 @@ def _forward(
             )
             z = tl.dot(values, factors, z, input_precision=DOT)
         if POOL > 1:
-            won = tl.where(z > best, window, won)
-            best = tl.maximum(best, z)
+            better = (z > best) | (z != z)  # NaN wins: a model that diverged must show it
+            won = tl.where(better, window, won)
+            best = tl.where(better, z, best)
         else:
             best = z
     if BIAS:
         best += tl.load(b + m * bias_stride + o, mask=o < OUTPUTS, other=0.0)[None, :]
     if ACTIVATION == 1:
-        best = tl.maximum(best, 0.0)
+        best = tl.where(best <= 0, 0.0, best)
     elif ACTIVATION == 2:
-        best = tl.where(best > 0, best, tl.exp(tl.minimum(best, 0.0)) - 1)
+        best = tl.where(best <= 0, tl.exp(tl.minimum(best, 0.0)) - 1, best)
     place = (m * positions + position)[:, None] * OUTPUTS + o[None, :]
     inside = (position < positions)[:, None] & (o < OUTPUTS)[None, :]
     tl.store(y + place, best, mask=inside)
