@@ -13,6 +13,7 @@ import pytest
 
 from command_line import SCRIPT, environment, skerry
 from skerry.experiment import Experiment
+from skerry.records.store import Store
 from skerry.report.progress import Lines
 from skerry.sweep import execute
 
@@ -286,3 +287,14 @@ def test_nothing_is_missing_after_an_interruption(monkeypatch, then):
 def _stop_in_the_third_round(self, moment) -> None:
     if moment.round == 3:
         raise KeyboardInterrupt
+
+
+def test_a_precision_is_a_field_with_an_option_of_its_own(tmp_path):
+    """It is recorded with the run; a wrong one is told as any wrong field."""
+    few = QUICK
+    assert skerry("run", *few, "--precision", "tf32", "--out", tmp_path).code == 0
+    with Store.read(tmp_path) as store:
+        assert [run.experiment.training.precision for run in store.runs()] == ["tf32"]
+    wrong = skerry("run", *few, "--precision", "fp8", "--out", tmp_path)
+    assert wrong.code == 2
+    assert "training.precision" in wrong.err

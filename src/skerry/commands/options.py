@@ -25,6 +25,14 @@ Settings = Annotated[
 ]
 
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        help="Products on a GPU: float32 (exact), tf32 or bf16 (faster). Short for "
+        "--set training.precision=...",
+        show_default="the experiment's",
+    ),
+]
 Again = Annotated[bool, typer.Option("--again", help="Compute finished runs anew.")]
 Track = Annotated[
     list[str] | None,
@@ -38,6 +46,12 @@ AsJson = Annotated[
         "--json", help="Print the results as one JSON object, and nothing else, on stdout."
     ),
 ]
+
+
+def with_precision(settings: list[str] | None, precision: str | None) -> list[str]:
+    """The settings, with a precision that was asked for by its own option."""
+    own = [f"training.precision={precision}"] if precision is not None else []
+    return [*(settings or ()), *own]
 
 
 def read_experiment(file: Path | None, settings: list[str] | None) -> "Experiment":

@@ -13,9 +13,11 @@ from skerry.commands.options import (
     Again,
     AsJson,
     Device,
+    Precision,
     Settings,
     Track,
     read_experiment,
+    with_precision,
 )
 from skerry.errors import SkerryError
 
@@ -44,6 +46,7 @@ def run(
         typer.Option(min=1, help="How many seeds, counted on from the experiment's own."),
     ] = None,
     device: Device = "auto",
+    precision: Precision = None,
     out: Annotated[Path, typer.Option(help="Where records and pictures go.")] = Path("runs"),
     again: Again = False,
     track: Track = None,
@@ -52,7 +55,7 @@ def run(
     """Run an experiment: a table, pictures, and records to come back to."""
     from skerry.report.progress import watch
 
-    experiment = read_experiment(file, settings)
+    experiment = read_experiment(file, with_precision(settings, precision))
     plain = file is not None or "primitive" in experiment.server.model_fields_set
     primitives = compare if compare is not None else ("" if plain else DEFAULT_COMPARE)
     try:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skerry.commands.options import Again, AsJson, Device, Settings, Track
+from skerry.commands.options import (
+    Again,
+    AsJson,
+    Device,
+    Precision,
+    Settings,
+    Track,
+    with_precision,
+)
 
 if TYPE_CHECKING:
     from skerry.report.progress import SweepWatcher
@@ -39,6 +47,7 @@ def sweep(
         typer.Option(metavar="HOST:PORT", help="Join this Ray cluster; auto finds it."),
     ] = None,
     device: Device = "auto",
+    precision: Precision = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where records go.")] = Path("runs"),
     again: Again = False,
     track: Track = None,
@@ -56,7 +65,7 @@ def sweep(
 
     try:
         sys.path.insert(0, str(file.resolve().parent))  # "my_model:factory" may lie beside it
-        asked = Sweep.load(file, settings or ())
+        asked = Sweep.load(file, with_precision(settings, precision))
         if dry_run:
             _forecast(asked, executor, workers, device, ray_address, out, as_json)
             return

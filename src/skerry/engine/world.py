@@ -236,7 +236,7 @@ def _check_precision(precision: str, device: torch.device) -> None:
     capability = torch.cuda.get_device_capability(device)
     if capability < (8, 0):
         raise SkerryError(
-            f"training.precision = {precision!r} needs a GPU of compute capability 8.0 or more (got "
+            f"training.precision = {precision!r} needs a GPU of compute capability 8.0 (got "
             f"{capability[0]}.{capability[1]}). Use float32."
         )
 
