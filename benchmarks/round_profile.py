@@ -1,8 +1,8 @@
 """Where the time of a round goes: the operations of one round, the longest first.
 
-python benchmarks/profile.py --model linear --lanes 96
-python benchmarks/profile.py --model cnn --devices 10
-python benchmarks/profile.py --model cnn --device cuda --precision bf16
+python benchmarks/round_profile.py --model linear --lanes 96
+python benchmarks/round_profile.py --model cnn --devices 10
+python benchmarks/round_profile.py --model cnn --device cuda --precision bf16
 """
 
 import argparse
