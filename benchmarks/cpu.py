@@ -270,12 +270,15 @@ def picture(found: dict, path: Path) -> None:
     lanes_axis.set(xscale="log", yscale="log", xlabel="lanes (runs at once)")
     lanes_axis.set(ylabel="device-steps per second", title="100 devices, softmax regression")
     lanes_axis.set_xticks(LANES, [str(n) for n in LANES])
-    lanes_axis.legend(frameon=False, fontsize=8)
+    lanes_axis.set_yticks([2_000, 5_000, 10_000, 20_000, 50_000])
+    lanes_axis.yaxis.set_major_formatter("{x:,.0f}")
+    lanes_axis.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1, 0.3))
     names = ["1 lane", *(f"1 lane, {n:,} devices" for n in FLEETS[1:])]
     micros = [1e6 / rows[name]["device_steps_per_second"] for name in names]
     devices_axis.plot(FLEETS, micros, "o-", color="#0072B2")
     devices_axis.set(xscale="log", xlabel="devices", ylim=(0, 1.4 * max(micros)))
     devices_axis.set(ylabel="microseconds per device-step", title="one lane, rings of at most 100")
+    devices_axis.set_xticks(FLEETS, [f"{n:,}" for n in FLEETS])
     for axis in (lanes_axis, devices_axis):
         axis.grid(alpha=0.25)
         axis.minorticks_off()

@@ -139,6 +139,16 @@ def test_the_pilot_is_an_ordinary_store(small, tmp_path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, "skerry.sqlite"]
 
 
+def test_a_dearer_downlink_is_weighed_over_all_rounds(small) -> None:
+    """The pilot looks at its last rounds only, yet who ends early for lack of money is compared
+    where it would end; the runs for it are not kept among the pilot's."""
+    advice = advise(small("rounds=30"), among="s2s,s2a", minutes=LONG, seeds=2)
+    assert advice.pilot.base.evaluate.after == 24
+    (told,) = [one for one in advice.sensitivity if "downlink" in one.condition]
+    assert told.basis == "pilot"
+    assert advice.pilot.runs == sum(map(len, advice.pilot.readings.values.values()))
+
+
 def test_faults_leave_no_traces(tmp_path) -> None:
     """An experiment that cannot be built makes no folder."""
     with pytest.raises(SkerryError):
