@@ -49,6 +49,7 @@ class TensorBoard:
 
     def rows(self, run: Run, columns: Columns) -> None:
         start = int(columns["round"][0])
+        _wait_for_another_second(self._place(run))
         # Files are not held open: a stack may have hundreds of lanes. What was written of these
         # rounds before an interruption is hidden from here on.
         with self._writer(str(self._place(run)), purge_step=start) as writer:
@@ -69,6 +70,14 @@ class TensorBoard:
 
     def _place(self, run: Run) -> Path:
         return self._folder / f"{title(run).replace(' ', '-').replace(':', '.')}-{run.key[:8]}"
+
+
+def _wait_for_another_second(folder: Path) -> None:
+    """Readers order a run's event files by the second in their names, and those of one second by a
+    counter that they take for text, 10 before 9: no two files may share a second."""
+    seconds = (file.name.split(".")[3] for file in folder.glob("events.out.tfevents.*"))
+    newest = max(map(int, seconds), default=0)
+    time.sleep(max(0.0, newest + 1 - time.time()))
 
 
 class MLflow:
