@@ -27,8 +27,10 @@ def rate(value: float) -> str:
 
 def two_cores() -> Iterator[str]:
     found = kept("two-cores")
-    yield f"{found['machine']}, torch {found['torch']}; a product of 2048³: "
-    yield f"{found['product_gflops']:.0f} GFLOP/s.\n"
+    yield (
+        f"{found['machine']}, torch {found['torch']}; a product of 2048³: "
+        f"{found['product_gflops']:.0f} GFLOP/s.\n"
+    )
     yield "| | device-steps per second | times the plain loop | of the product rate |"
     yield "|---|---|---|---|"
     for name, row in found["rows"].items():

@@ -5,6 +5,7 @@ import re
 from functools import partial
 from pathlib import Path
 
+import matplotlib as mpl
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -501,6 +502,18 @@ def test_a_figure_is_as_wide_as_the_column(store, width, tmp_path):
     draw("curves", store, "--by", "period", "--width", width, "-o", tmp_path / "a.svg")
     points = re.search(r'width="([\d.]+)pt"', (tmp_path / "a.svg").read_text())
     assert float(points[1]) == pytest.approx(72 * WIDTHS[width])
+
+
+@pytest.mark.parametrize("size", [7, 10, 16])
+def test_a_title_stays_inside_the_picture(one_cell, size):
+    """Also at the letters of a user's own settings."""
+    words = "100 devices on 2 rings of 50; server samples 20 every 5 rounds; " * 3
+    with mpl.rc_context({"font.size": size}):
+        figure = overview(one_cell, words)
+        figure.canvas.draw()
+        title = figure._suptitle.get_window_extent()
+    assert title.x0 >= 0
+    assert title.x1 <= figure.bbox.width
 
 
 def test_pictures_are_written_whole_or_not_at_all(one_cell, tmp_path):

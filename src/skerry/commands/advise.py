@@ -8,16 +8,11 @@ from typing import Annotated
 
 import typer
 
-from skerry.commands.options import AsJson, Device, Settings, read_experiment
+from skerry.commands.options import AsJson, Device, ExperimentFile, Settings, read_experiment
 
 
 def advise(
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            help="An experiment (TOML). Without one: two rings of 50 devices on the digits data."
-        ),
-    ] = None,
+    file: ExperimentFile = None,
     settings: Settings = None,
     goal: Annotated[
         str,

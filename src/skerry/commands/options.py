@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 STOPPED = "\nStopped. The same command goes on from the last checkpoint, at most a minute back."
 
+ExperimentFile = Annotated[
+    Path | None,
+    typer.Argument(
+        help="An experiment (TOML). Without one: two rings of 50 devices on the digits data."
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(

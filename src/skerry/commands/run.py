@@ -13,6 +13,7 @@ from skerry.commands.options import (
     Again,
     AsJson,
     Device,
+    ExperimentFile,
     Precision,
     Settings,
     Track,
@@ -30,12 +31,7 @@ DEFAULT_SEEDS = 5
 
 
 def run(
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            help="An experiment (TOML). Without one: two rings of 50 devices on the digits data."
-        ),
-    ] = None,
+    file: ExperimentFile = None,
     settings: Settings = None,
     compare: Annotated[
         str | None,

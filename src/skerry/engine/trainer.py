@@ -24,8 +24,9 @@ class Trainer:
 
     def train(self, state: State) -> Tensor:
         """The local steps of a round and the mixing after them; returns the mean losses [L]."""
-        known = self._ahead is not None and self._ahead[0] == state.t
-        draws = self._ahead[1] if known and self._ahead else draw(self._stack, state.t)
+        drawn_for, draws = self._ahead or (-1, None)
+        if draws is None or drawn_for != state.t:
+            draws = draw(self._stack, state.t)
         if self._warm_up == 0:
             self._recording = Recording(self._stack, state, draws)
         self._warm_up -= 1

@@ -18,6 +18,8 @@ COPIES = 3
 lanes are kept or saved."""
 EVALUATION = 2**28
 """Temporaries of the measures, which are computed a few models at a time."""
+SCORES = 2**26
+"""What of them is class scores at most: more are computed in portions."""
 CPU_STACK = 2**28
 """More than this much X at once brings nothing on a CPU: time per lane stays the same."""
 CPU_LANES = (8, 128)
@@ -57,7 +59,7 @@ class Footprint:
         X = lanes * self.lane
         fixed, more, most = self.step
         step = min(fixed + lanes * more, most)
-        scores = min(lanes * self.scores, EVALUATION // 4)
+        scores = min(lanes * self.scores, SCORES)
         return self.world + X + max(step, int(self.other * X) + scores)
 
 

@@ -97,8 +97,13 @@ def _height_of_words(axis: "Axes") -> float:
 
 
 def _add_title(figure: "Figure", title: str) -> None:
+    """Folded to the width, whatever the size of its letters."""
     if title:
-        text = figure.suptitle(_folded(title, figure.get_figwidth()))
+        inches = figure.get_figwidth()
+        text = figure.suptitle(_folded(title, inches), fontsize="medium")
+        while text.get_window_extent().width > figure.bbox.width and inches > 1:
+            inches *= 0.9
+            text = figure.suptitle(_folded(title, inches), fontsize="medium")
         _make_room(figure, text.get_window_extent().height)
 
 
