@@ -313,6 +313,12 @@ class Evaluate(Section):
     """Rounds between two evaluations (the last round is always evaluated)."""
     after: Annotated[int, Field(ge=0), WHOLE] = 0
     """Rounds before the first evaluation, besides the start: 80 looks at the last of 100 only."""
+    devices_every: Count = 1
+    """All devices are scored only in rounds that this divides (and in the last): it is what takes
+    longest."""
+    device_samples: Count | None = None
+    """Score devices on so many test samples only, drawn once for each seed with every class in its
+    share; the average model is always scored on all."""
     measures: Annotated[
         tuple[Annotated[str, AfterValidator(_measure)], ...],
         BeforeValidator(_one_or_many),

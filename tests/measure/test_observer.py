@@ -10,7 +10,7 @@ from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.experiment import MEASURES
-from skerry.measure.accuracy import DeviceScores
+from skerry.measure.accuracy import DeviceScores, samples_for_devices
 from skerry.measure.observer import Observer
 
 
@@ -46,6 +46,34 @@ def test_evaluations_may_begin_late(small):
     """The start is there in any case, so that a run which was interrupted early is known."""
     rows, _ = watched(small("evaluate.after=4", "evaluate.measures=average"))
     assert [row["round"] for row in rows["s2s"]] == [0, 5, 6, 7]
+
+
+def test_devices_may_be_scored_less_often_than_the_average(small):
+    """In the rounds that devices_every divides, and in the last."""
+    rows, _ = watched(small("evaluate.devices_every=3", 'evaluate.measures=["average","devices"]'))
+    assert [row["round"] for row in rows["s2s"] if "own_accuracy" in row] == [0, 3, 6, 7]
+    assert [row["round"] for row in rows["s2s"] if "average_accuracy" in row] == [*range(8)]
+
+
+def test_devices_may_be_scored_on_fewer_samples(small):
+    """Every class keeps its share; the same samples for all lanes and rounds of a seed, others for
+    another seed; the average model is scored on all."""
+    whole, part = small(), small("evaluate.device_samples=50")
+    world = build_world(part)
+    samples = samples_for_devices(world)
+    counts = samples.classes.sum(dim=0)
+    expected = 50 * torch.bincount(world.y_test) / len(world.y_test)
+    assert len(samples) == 50
+    assert (counts - expected).abs().max() <= 1
+    assert torch.equal(samples.y, samples_for_devices(build_world(part)).y)
+    other = samples_for_devices(build_world(part.with_settings("seed=1")))
+    assert not torch.equal(samples.x, other.x)
+    everything, _ = watched(whole)
+    fewer, _ = watched(part)
+    last, last_of_fewer = everything["s2s"][-1], fewer["s2s"][-1]
+    assert last["average_accuracy"] == last_of_fewer["average_accuracy"]
+    assert last["device_accuracy"] == pytest.approx(last_of_fewer["device_accuracy"], abs=15)
+    assert last["device_accuracy"] != last_of_fewer["device_accuracy"]
 
 
 def test_the_start_is_scored_like_any_round(small):

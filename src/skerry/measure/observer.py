@@ -67,11 +67,15 @@ class Observer:
         values: dict[str, Tensor] = {}
         if self.wants("average") and now is not None:
             values |= average_model(self.world, now.average_ld)
-        if self.wants("devices") and self.world.learner.classifies:
+        if self.wants("devices") and self.world.learner.classifies and self._devices_due(moment):
             values |= self._devices.measure(moment.state.X_nld, alike=moment.phase == "start")
         if moment.train_loss_l is not None:
             values["train_loss"] = moment.train_loss_l
         return values
+
+    def _devices_due(self, moment: Moment) -> bool:
+        every = self.world.experiment.evaluate.devices_every
+        return moment.round % every == 0 or moment.round == self.world.rounds
 
     def _reading(self, moment: Moment, values: dict[str, Tensor], evaluated: bool) -> Reading:
         keys, X = moment.stack.keys, moment.state.X_nld
