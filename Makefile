@@ -3,6 +3,7 @@
 # make check  formatting, lint, types, and that imports point one way
 # make bench  device-steps per second beside a plain PyTorch loop; beside kept figures:
 #             make bench COMPARE=benchmarks/results/two-cores.json
+# make docs   the generated pages: docs/experiment.md, docs/reproduction/, the figures of docs/speed.md
 # make peers  the same job in Flower, pfl, fluke and FedJAX, each in its own environment
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPING := $(VENV)/.developing
 
-.PHONY: run test check bench peers clean
+.PHONY: run test check bench docs peers clean
 
 run: $(INSTALLED)
 	$(BIN)/skerry run
@@ -20,13 +21,18 @@ test: $(DEVELOPING)
 	$(BIN)/pytest -n 2
 
 check: $(DEVELOPING)
-	$(BIN)/ruff format --check src tests benchmarks docs/generate.py
-	$(BIN)/ruff check src tests benchmarks docs/generate.py
+	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/cpu.py $(if $(COMPARE),--compare $(COMPARE))
+
+docs: $(INSTALLED)
+	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/reproduce.py
+	$(BIN)/python benchmarks/render.py
 
 peers: $(INSTALLED)
 	$(BIN)/python benchmarks/peers/run.py

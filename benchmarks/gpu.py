@@ -1,6 +1,7 @@
 """Milliseconds per round on an accelerator: the linear model, the paper's CNN, many devices.
 
     python benchmarks/gpu.py [--save results.json] [--quick] [--grid]
+    python benchmarks/gpu.py --only grid --save benchmarks/results/h200.json
 
 A device-step is one device taking one SGD step on a minibatch of 128. Inputs are random numbers:
 only speed is measured here. Rounds are those of `simulate`: draws, local steps, D2D mixing, the
@@ -241,20 +242,33 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="keep the figures as JSON")
     parser.add_argument("--grid", action="store_true", help="also the paper's MNIST grid")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no large fleets")
+    parser.add_argument(
+        "--only", choices=("cnn", "linear", "grid"), help="one part; --save keeps the other rows"
+    )
     options = parser.parse_args()
+    parts = {options.only} if options.only else {"cnn", "linear", *(["grid"] * options.grid)}
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
-    limits = ceilings()
-    rows = [*cnn_rows(options.quick), *linear_rows(options.quick)]
-    rows += [grid_row()] if options.grid else []
+    found = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "command": "python benchmarks/gpu.py",
+        "ceilings": ceilings(),
+        "rows": [
+            *(cnn_rows(options.quick) if "cnn" in parts else ()),
+            *(linear_rows(options.quick) if "linear" in parts else ()),
+            *([grid_row()] if "grid" in parts else ()),
+        ],
+    }
     if options.save:
-        found = {
-            "device": torch.cuda.get_device_name(),
-            "torch": torch.__version__,
-            "command": "python benchmarks/gpu.py",
-            "ceilings": limits,
-            "rows": rows,
-        }
+        if options.only and options.save.exists():
+            found = beside(json.loads(options.save.read_text()), found)
         options.save.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def beside(kept: dict, found: dict) -> dict:
+    """The new rows in the places of the old ones of the same name, the others as they were."""
+    rows = {row["name"]: row for row in (*kept["rows"], *found["rows"])}
+    return found | {"rows": list(rows.values())}
 
 
 if __name__ == "__main__":

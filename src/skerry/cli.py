@@ -11,6 +11,7 @@ from skerry.commands import data, theory
 from skerry.commands.advise import advise
 from skerry.commands.figure import figure
 from skerry.commands.report import report
+from skerry.commands.reproduce import reproduce
 from skerry.commands.results import results
 from skerry.commands.run import new, run, schema, show
 from skerry.commands.sweep import sweep
@@ -28,7 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, advise, sweep, watch, results, report, figure, show, new, schema):
+COMMANDS = (run, advise, sweep, watch, results, report, figure, reproduce, show, new, schema)
+for command in COMMANDS:
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")

@@ -25,6 +25,7 @@ BESIDE_BAR = 0.75
 """What the bar of colours leaves of the width."""
 PAD = 1.0
 """Points between a number and the hatching around it."""
+MOST_DIGITS = 2
 SMALLEST = 3.5
 """Points below which a number in a cell cannot be read."""
 
@@ -149,7 +150,9 @@ def _matrices(
 def _annotate(axis: "Axes", gap: Array, clear: Array, largest: float, shades: "Colormap") -> None:
     from matplotlib.patches import Rectangle
 
-    digits = max(0, 1 - int(np.floor(np.log10(largest))))
+    # Two digits of this map's own largest gap: colours may be shared with maps of larger ones.
+    own = float(np.nanmax(np.abs(gap))) or largest
+    digits = min(max(0, 1 - int(np.floor(np.log10(own)))), MOST_DIGITS)
     there = {at: value for at, value in np.ndenumerate(gap) if np.isfinite(value)}
     texts = {at: f"{value:+z.{digits}f}".replace("-", "−") for at, value in there.items()}
     size = _fitting(axis, gap.shape[1], max(map(len, texts.values())))

@@ -1,0 +1,206 @@
+"""`skerry reproduce`: the paper's tables and figures from real runs, beside the printed numbers."""
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from skerry.commands.options import Again, Device, Settings, save_picture
+
+if TYPE_CHECKING:
+    from skerry.paper.plans import Profile
+    from skerry.paper.study import Study
+    from skerry.paper.targets import Need, Target
+
+LIST = "list"
+IN_FULL = 3
+"""So many targets are printed in full; of more, the verdicts, and where their pages are."""
+CPU_WARNING = (
+    "Without a GPU a single run of the CNN on CIFAR-10 takes more than an hour, and this is {} of "
+    "them. Stop with Ctrl-C whenever you like: the same command goes on."
+)
+
+
+def reproduce(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TARGET...",
+            help="table1 to table6, fig1 to fig14, protocol, blend, all; or list, which tells "
+            "what each is.",
+        ),
+    ],
+    dataset: Annotated[
+        Literal["mnist", "cifar10", "cifar100"] | None,
+        typer.Option(
+            help="Only what is about this data set.",
+            show_default="mnist, cifar10 with a GPU, cifar100 if it is there",
+        ),
+    ] = None,
+    profile: Annotated[
+        Literal["quick", "full"],
+        typer.Option(help="quick: fewer seeds, stepsizes and looks; full: as the paper."),
+    ] = "quick",
+    settings: Settings = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            help="Where to compute: here, processes, ray, or your own package.module:name.",
+            show_default="here, or processes with --workers",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many stacks at once.", show_default="one per core"),
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Join this Ray cluster; auto finds it."),
+    ] = None,
+    device: Device = "auto",
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where records, studies and pages go.")
+    ] = Path("reproduction"),
+    again: Again = False,
+    kept: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Run nothing: show the studies kept in this folder, such as "
+            "docs/reproduction/data.",
+        ),
+    ] = None,
+) -> None:
+    """Make a table or figure of the paper anew, and put the printed numbers beside it."""
+    from skerry.paper.reproduce import kept_studies, needs_of, targets_named
+
+    if LIST in names:
+        _list()
+        return
+    if kept is not None:
+        _show(
+            targets_named(names, _datasets(dataset, names, "everything")), kept_studies(kept), out
+        )
+        return
+    datasets = _datasets(dataset, names, device)
+    targets = targets_named(names, datasets)
+    try:
+        studies = _computed(
+            needs_of(names, datasets, profile), profile, settings or [], device, out, again,
+            (executor, workers, ray_address),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        typer.echo(f"\nStopped. Finished runs are in {out}. The same command goes on.", err=True)
+        raise typer.Exit(130) from None
+    _show(targets, studies, out)
+    for name in studies:
+        _left_out(name, profile)
+
+
+def _datasets(asked: str | None, names: list[str], device: str) -> list[str]:
+    """What was asked for. A target by name: all it is about. `all`: what this machine can do."""
+    from skerry.paper.reproduce import ALL, DATASETS
+
+    if asked is not None:
+        return [asked]
+    if device == "everything" or not {ALL, "protocol", "table1", "table2", "fig5"} & {*names}:
+        return list(DATASETS)
+    from skerry.data.fetch import cached
+    from skerry.engine.world import pick_device
+
+    found = ["mnist"]
+    if pick_device(device).type == "cuda":
+        found += ["cifar10"] + (["cifar100"] if cached("cifar100") else [])
+    left = [name for name in DATASETS if name not in found]
+    if left:
+        why = {"cifar10": "no GPU here", "cifar100": "needs a GPU and its archive"}
+        told = ", ".join(f"{name} ({why[name]})" for name in left)
+        typer.echo(f"Left out: {told}. --dataset asks for it all the same.", err=True)
+    return found
+
+
+def _computed(
+    needs: list["Need"],
+    profile: "Profile",
+    settings: list[str],
+    device: str,
+    out: Path,
+    again: bool,
+    place: tuple[str | None, int | None, str | None],
+) -> dict[str, "Study"]:
+    from skerry.engine.world import pick_device
+    from skerry.paper.plans import PLANS
+    from skerry.paper.reproduce import compute, count_of
+    from skerry.report.progress import watch_sweep
+    from skerry.sweep.run_sweep import open_executor
+
+    slow = [need for need in needs if PLANS[need.study].dataset != "mnist"]
+    if slow and pick_device(device).type == "cpu":
+        typer.echo(CPU_WARNING.format(f"{count_of(slow, profile):,}"), err=True)
+    executor, workers, ray_address = place
+    with redirect_stdout(sys.stderr), watch_sweep("average_accuracy") as watcher:
+        return compute(
+            needs,
+            profile,
+            out=out,
+            executor=open_executor(executor, workers, device, ray_address),
+            command=" ".join(["skerry", *sys.argv[1:]]),
+            settings=settings,
+            again=again,
+            watcher=watcher,
+        )
+
+
+def _show(targets: list["Target"], studies: dict[str, "Study"], out: Path) -> None:
+    from rich.console import Console
+
+    from skerry.files import replace_file
+    from skerry.report.paper import show
+
+    console = Console()
+    out.mkdir(parents=True, exist_ok=True)
+    for target in targets:
+        shown = show(target, studies)
+        if len(targets) > IN_FULL:
+            console.print(shown.title, style="bold", markup=False, soft_wrap=True)
+            console.print(shown.verdict, markup=False, soft_wrap=True)
+        else:
+            shown.print_to(console)
+        for name, figure in shown.figures.items():
+            save_picture(figure, out / f"{name}.png")
+        page = out / f"{target.name}.md"
+        replace_file(page, shown.markdown.encode())
+        pictures = "".join(f", {out / name}.png" for name in shown.figures)
+        console.print(f"[dim]Written: {page}{pictures}[/]", highlight=False, soft_wrap=True)
+
+
+def _left_out(name: str, profile: "Profile") -> None:
+    from skerry.paper.plans import PLANS
+
+    if profile == "quick" and PLANS[name].left_out:
+        typer.echo(f"{name}: {PLANS[name].left_out}")
+
+
+def _list() -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from skerry.paper.plans import PLANS
+    from skerry.paper.reproduce import count_of
+    from skerry.paper.targets import TARGETS
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column, justify in (("target", "left"), ("what", "left"), ("data", "left")):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    table.add_column("runs\nquick", justify="right")
+    table.add_column("runs\nfull", justify="right")
+    for target in TARGETS.values():
+        data = dict.fromkeys(PLANS[study].dataset for study in target.studies)
+        quick, full = (f"{count_of(target.needs, p):,}" for p in ("quick", "full"))
+        table.add_row(target.name, target.title, ", ".join(data) or "(theory)", quick, full)
+    Console().print(table)
+    typer.echo("all: every one of them. Runs that several need are computed once.")

@@ -1,0 +1,1 @@
+"""The paper: what it prints, the runs behind it, and how both compare."""

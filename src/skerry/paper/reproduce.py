@@ -1,0 +1,147 @@
+"""Run what a table or figure needs, and distil it into studies."""
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skerry.errors import SkerryError, unknown
+from skerry.experiment import Experiment
+from skerry.paper.plans import PLANS, Profile
+from skerry.paper.study import Study, distil
+from skerry.paper.targets import TARGETS, Need, Target
+from skerry.records.store import FILE, Run, Store, versions
+
+if TYPE_CHECKING:
+    from skerry.sweep.executors import Executor
+    from skerry.sweep.run import Watcher
+
+ALL = "all"
+DATASETS = tuple(dict.fromkeys(plan.dataset for plan in PLANS.values()))
+DATA = "data"
+"""The folder of studies, beside the store."""
+
+
+def targets_named(names: Sequence[str], datasets: Sequence[str]) -> list[Target]:
+    """The targets meant, without those that these data sets have no part in; `all` is every one."""
+    for name in names:
+        if name != ALL and name not in TARGETS:
+            raise SkerryError(unknown("target", name, [*TARGETS, ALL]))
+    wanted = TARGETS.values() if ALL in names else [TARGETS[name] for name in names]
+    chosen = [target for target in wanted if not target.needs or _within(target.needs, datasets)]
+    if not chosen:
+        raise SkerryError(
+            f"{', '.join(names)} is not about {', '.join(datasets)}. Leave --dataset out, or see "
+            "which data set a target is about: skerry reproduce list"
+        )
+    return chosen
+
+
+def needs_of(names: Sequence[str], datasets: Sequence[str], profile: Profile) -> list[Need]:
+    """The slices that these targets need of these data sets. All in full is the paper's whole grid
+    on MNIST besides: 9,600 runs, some of which no table or figure shows."""
+    whole = [Need("mnist")] if ALL in names and profile == "full" else []
+    needed = [need for target in targets_named(names, datasets) for need in target.needs]
+    return _within([*whole, *needed], datasets)
+
+
+def _within(needs: Iterable[Need], datasets: Sequence[str]) -> list[Need]:
+    return [need for need in needs if PLANS[need.study].dataset in datasets]
+
+
+def runs_of(
+    needs: Iterable[Need], profile: Profile, settings: Sequence[str] = ()
+) -> list[Experiment]:
+    """All runs of these slices, each once."""
+    found = (
+        run for need in needs for run in PLANS[need.study].experiments(profile, need.only, settings)
+    )
+    return list({run.key(): run for run in found}.values())
+
+
+def count_of(needs: Iterable[Need], profile: Profile) -> int:
+    """How many runs these slices are, each counted once."""
+    return len(
+        {
+            (need.study, cell)
+            for need in needs
+            for cell in PLANS[need.study].cells(profile, need.only)
+        }
+    )
+
+
+def compute(
+    needs: Sequence[Need],
+    profile: Profile,
+    *,
+    out: Path,
+    executor: "Executor",
+    command: str,
+    settings: Sequence[str] = (),
+    again: bool = False,
+    watcher: "Watcher | None" = None,
+) -> dict[str, Study]:
+    """Run these slices and keep a study of each plan they are from, with all that the folder has
+    of it by now."""
+    from skerry.sweep.driver import Manner, driven
+    from skerry.sweep.run import Watcher
+
+    runs = runs_of(needs, profile, settings)
+    began = time.monotonic()
+    if runs:
+        manner = Manner(again=again)
+        with executor, driven(runs, executor, out, watcher or Watcher(), manner):
+            pass
+    about = {
+        "command": command,
+        "profile": profile,
+        "settings": list(settings),
+        "seconds": round(time.monotonic() - began, 1),
+        "versions": versions(),
+    }
+    return distilled(dict.fromkeys(need.study for need in needs), profile, out, about, settings)
+
+
+def distilled(
+    names: Iterable[str],
+    profile: Profile,
+    out: Path,
+    about: dict[str, Any],
+    settings: Sequence[str] = (),
+) -> dict[str, Study]:
+    """A study of each plan, from the finished runs that a folder has of it; kept there."""
+    if not (out / FILE).is_file():
+        return {}
+    with Store.read(out) as store:
+        recorded = {run.experiment.key(): (run, history) for run, history in store.histories()}
+    studies = {}
+    for name in names:
+        plan = PLANS[name]
+        whole = (run.key() for run in plan.experiments(profile, {}, settings))
+        found = [recorded[key] for key in whole if key in recorded]
+        finished = [(run, history) for run, history in found if run.status == "finished"]
+        if finished:
+            told = about | _provenance([run for run, _ in found])
+            study = distil(name, told, [(r.experiment, h) for r, h in finished], plan.curves)
+            study.save(out / DATA / f"{name}.json")
+            studies[name] = study
+    return studies
+
+
+def _provenance(runs: Sequence[Run]) -> dict[str, Any]:
+    """What the store says of the runs of a study."""
+    first = runs[0].experiment
+    statuses = [run.status for run in runs]
+    return {
+        "runs": {status: statuses.count(status) for status in dict.fromkeys(statuses)},
+        "device": ", ".join(dict.fromkeys(run.device for run in runs)),
+        "seeds": sorted({run.experiment.seed for run in runs}),
+        "precision": first.training.precision,
+        "experiment": first.to_toml(),
+    }
+
+
+def kept_studies(folder: Path) -> dict[str, Study]:
+    """The studies that a folder keeps."""
+    found = (Study.load(path) for path in sorted(folder.glob("*.json")))
+    return {study.name: study for study in found}

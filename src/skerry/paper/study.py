@@ -1,0 +1,193 @@
+"""What a group of runs measured, small enough to keep: a row per run, and curves where asked.
+
+Tables and figures of the reproduction are made from studies alone, so that whoever has the file
+can make them again without running anything.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skerry.errors import RecordsError
+from skerry.experiment import Experiment
+from skerry.files import replace_file
+from skerry.records.parts import History
+from skerry.sweep.collect import value_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCORINGS = (
+    "average_accuracy",
+    "device_accuracy",
+    "own_accuracy",
+    "own_accuracy_weighted",
+    "component_accuracy",
+)
+"""What may be called the accuracy of a fleet; the paper does not say which it took."""
+
+LAST = 20
+"""Rounds of the later timing: besides the final value, the mean over so many rounds."""
+
+FACTORS = (
+    "dataset",
+    "scaling",
+    "intra",
+    "inter",
+    "topology",
+    "dynamic",
+    "share",
+    "period",
+    "primitive",
+    "beta",
+    "optimizer",
+    "stepsize",
+    "rounds",
+    "seed",
+)
+"""What tells the runs of the reproduction apart, in the paper's words: share is K/n."""
+
+DIGITS = 5
+
+
+def final(measure: str) -> str:
+    """The column of a measure's last value."""
+    return f"{measure} final"
+
+
+def lately(measure: str) -> str:
+    """The column of a measure's mean over the last rounds."""
+    return f"{measure} last {LAST}"
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    about: dict[str, Any]
+    """The command, versions, device, profile and seeds that made it."""
+    runs: "pd.DataFrame"
+    """A row per finished run: the factors, then `final(measure)` and `lately(measure)`."""
+    curves: "pd.DataFrame"
+    """`run` (the row in `runs`), `round`, and measures; no rows for a grid."""
+
+    def of(self, **factors: Any) -> "Study":
+        """Only the runs with these values, such as `inter="non-iid"` or `share=[0.2, 0.4]`."""
+        kept = self.runs
+        for name, value in factors.items():
+            wanted = value if isinstance(value, list | tuple) else [value]
+            kept = kept[kept[name].isin(wanted)]
+        curves = self.curves[self.curves["run"].isin(kept.index)] if len(self.curves) else None
+        return Study(self.name, self.about, kept, self.curves if curves is None else curves)
+
+    # Keeping
+
+    def save(self, path: Path) -> None:
+        """As JSON by columns; few values that repeat are written once."""
+        table = {
+            "name": self.name,
+            "about": self.about,
+            "runs": _columns(self.runs),
+            "curves": _columns(self.curves),
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(table, separators=(",", ":"), allow_nan=False)
+        replace_file(path, f"{text}\n".encode())
+
+    @classmethod
+    def load(cls, path: Path) -> "Study":
+        try:
+            table = json.loads(path.read_text(encoding="utf-8"))
+            return cls(
+                table["name"], table["about"], _frame(table["runs"]), _frame(table["curves"])
+            )
+        except FileNotFoundError:
+            raise RecordsError(
+                f"there is no study in {path}. Make it: skerry reproduce all --out {path.parent}"
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise RecordsError(f"{path} is no study of the reproduction ({error}).") from None
+
+
+def distil(
+    name: str,
+    about: dict[str, Any],
+    recorded: Iterable[tuple[Experiment, History]],
+    curves: Sequence[str] = (),
+) -> Study:
+    """A study from finished runs; `curves` names the measures that are kept round by round."""
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    lines: list[pd.DataFrame] = []
+    for number, (experiment, history) in enumerate(recorded):
+        row = factors_of(experiment)
+        for measure in sorted(history.keys() - {"round"}):
+            row[final(measure)] = value_of(history, measure, experiment.rounds, None)
+            row[lately(measure)] = value_of(history, measure, experiment.rounds, LAST)
+        rows.append(row)
+        if curves:
+            kept = {measure: history[measure] for measure in curves if measure in history}
+            line = pd.DataFrame({"run": number, "round": history["round"], **kept})
+            lines.append(line.dropna(how="all", subset=list(kept)))
+    runs = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(FACTORS))
+    return Study(name, about, runs, pd.concat(lines, ignore_index=True) if lines else _no_curves())
+
+
+def factors_of(experiment: Experiment) -> dict[str, Any]:
+    """The factors in the paper's words."""
+    network, server, data = experiment.network, experiment.server, experiment.data
+    return {
+        "dataset": data.dataset,
+        "scaling": data.scaling,
+        "intra": "iid" if data.intra == "iid" else "non-iid",
+        "inter": "iid" if data.inter == "iid" else "non-iid",
+        "topology": network.topology,
+        "dynamic": network.dynamic,
+        "share": server.sampled / network.devices,
+        "period": server.period,
+        "primitive": server.primitive,
+        "beta": {"s2s": 0.0, "s2a": 1.0}.get(server.primitive, server.beta),
+        "optimizer": server.optimizer,
+        "stepsize": round(experiment.training.stepsize, 6),
+        "rounds": experiment.rounds,
+        "seed": experiment.seed,
+    }
+
+
+def _no_curves() -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame({"run": pd.Series(dtype=int), "round": pd.Series(dtype=int)})
+
+
+def _columns(frame: "pd.DataFrame") -> dict[str, Any]:
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name in frame:
+        codes, levels = pd.factorize(frame[name])
+        if len(levels) <= max(1, len(frame) // 8) and (codes >= 0).all():
+            columns[str(name)] = {"levels": levels.tolist(), "codes": codes.tolist()}
+        else:
+            columns[str(name)] = [_short(value) for value in frame[name].tolist()]
+    return columns
+
+
+def _short(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{DIGITS}g}") if value - value == 0 else None
+
+
+def _frame(columns: dict[str, Any]) -> "pd.DataFrame":
+    import numpy as np
+    import pandas as pd
+
+    found = {}
+    for name, values in columns.items():
+        if isinstance(values, dict):
+            values = [values["levels"][code] for code in values["codes"]]
+        found[name] = [np.nan if value is None else value for value in values]
+    return pd.DataFrame(found)

@@ -1,0 +1,108 @@
+"""The dial between S2S and S2A: what each beta is worth for the average model and for devices."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from skerry.paper.dial import CELL, GOALS, best_betas, dial
+from skerry.paper.dial_theory import ASSUMES, theory_betas
+from skerry.paper.protocol import SCORED
+from skerry.paper.study import Study, lately
+from skerry.paper.targets import Target
+from skerry.paper.tuned import tuned
+from skerry.report.figures.fronts import front
+from skerry.report.figures.panels import Panel
+from skerry.report.figures.series import labelled, with_known_labels
+from skerry.report.paper.cells import REGIMES, regime_short, regime_words
+from skerry.report.paper.drawing import not_run, page_figure
+from skerry.report.paper.numbers import NOTHING, of, plain_number, with_error
+from skerry.report.paper.shown import Content, Picture
+from skerry.report.sheets import Sheet
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+X, Y = GOALS
+NOTE = (
+    "Each β of a picture is at the stepsize that is best for the mean of both goals; bars are 95 % "
+    "intervals over seeds. In the tables each β is at the stepsize that is best for that goal. "
+    "Lead: what the best β has more than the better of S2S (β = 0) and S2A (β = 1), paired by "
+    "seed, ± standard error. The best of several betas is picked, so a lead of about one standard "
+    "error may be luck."
+)
+
+
+def blends(target: Target, studies: Mapping[str, Study]) -> Content:
+    """A picture per topology, a table per goal."""
+    (study,) = studies.values()
+    best = theory_betas(best_betas(dial(study)))
+    told = "; ".join(f"{SCORED[goal]} {_wins(best[best['goal'] == goal])}" for goal in GOALS)
+    verdict = f"Settings in which a blend beats both S2S and S2A by its standard error: {told}."
+    pictures = [_picture(target, study, topology) for topology in study.runs["topology"].unique()]
+    sheets = [_sheet(best[best["goal"] == goal], goal) for goal in GOALS]
+    return Content(verdict, (*pictures, *sheets, NOTE, ASSUMES))
+
+
+def _wins(best: "pd.DataFrame") -> str:
+    return of(int(best["middle_wins"].sum()), len(best))
+
+
+def _picture(target: Target, study: Study, topology: str) -> Picture:
+    about = f"{target.title}, {topology}"
+    return Picture(f"{target.name}-{topology}", _figure(study.of(topology=topology), about), about)
+
+
+def front_frame(study: Study) -> "pd.DataFrame":
+    """Both goals of every run at the stepsize that is best for their mean."""
+    runs = study.runs.rename(columns={lately(goal): goal for goal in GOALS})
+    runs = tuned(runs.assign(both=runs[list(GOALS)].mean(axis=1)), "both", [*CELL, "beta"])
+    return with_known_labels(labelled(runs), "label")
+
+
+def _figure(study: Study, title: str) -> "Figure":
+    frame = front_frame(study)
+    periods = sorted(frame["period"].unique())
+    panels = []
+    for intra, inter in REGIMES.values():
+        for period in periods:
+            part = frame[
+                (frame["intra"] == intra) & (frame["inter"] == inter) & (frame["period"] == period)
+            ]
+            words = f"{regime_words(intra, inter)}, H = {period}"
+            there = part[list(GOALS)].notna().all(axis=1).any()
+            panels.append(Panel(words, partial(front, part, x=X, y=Y) if there else not_run))
+    return page_figure(panels, columns=len(periods), height=2.1, title=title)
+
+
+def _sheet(best: "pd.DataFrame", goal: str) -> Sheet:
+    theory = ("one_visit", "certified_coarse", "certified_fine") if goal == X else ()
+    header = (
+        "intra / inter", "topology", "H", "best β", "accuracy", "better end", "lead",
+        *(f"β by theory: {name.replace('_', ' ').removeprefix('certified ')}" for name in theory),
+    )  # fmt: skip
+    rows = tuple(_row(row, theory) for row in _in_order(best))
+    return Sheet(f"Best β for the {SCORED[goal]}" if goal == X else f"Best β for {SCORED[goal]}",
+                 header, rows, "llrrrlr" + "r" * len(theory))  # fmt: skip
+
+
+def _in_order(best: "pd.DataFrame") -> list[Any]:
+    order = list(REGIMES.values())
+    rows: list[Any] = best.to_dict("records")
+    return sorted(
+        rows,
+        key=lambda row: (order.index((row["intra"], row["inter"])), row["topology"], row["period"]),
+    )
+
+
+def _row(row: Mapping[str, Any], theory: tuple[str, ...]) -> tuple[str, ...]:
+    return (
+        regime_short(row["intra"], row["inter"]),
+        row["topology"],
+        str(row["period"]),
+        f"{row['beta']:g}",
+        with_error(row["mean"], row["se"]).lstrip("+"),
+        row["end"].upper() if isinstance(row["end"], str) else NOTHING,
+        with_error(row["lead"], row["lead_se"]),
+        *(plain_number(row[name]) for name in theory),
+    )

@@ -1,0 +1,155 @@
+"""The reproduction as pages: a verdict on every table and figure, then all of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from skerry.files import replace_file
+from skerry.paper.study import Study
+from skerry.paper.targets import TARGETS, Target
+from skerry.report.figures.files import save
+from skerry.report.paper.protocols import conclusions, found_agreements
+from skerry.report.paper.provenance import left_out, provenance
+from skerry.report.paper.show import show
+from skerry.report.paper.shown import Shown, number_of
+from skerry.report.sheets import Sheet
+
+PICTURES = "pictures"
+DATA = "data"
+DPI = 110
+"""Sharp enough to read, small enough to keep."""
+
+
+class Page(NamedTuple):
+    file: str
+    title: str
+    about: str
+    targets: tuple[str, ...]
+
+
+PAGES = (
+    Page(
+        "tables.md",
+        "Tables 1 to 6",
+        "Every printed number beside ours.",
+        tuple(name for name in TARGETS if name.startswith("table")),
+    ),
+    Page(
+        "figures.md",
+        "Figures 1 to 14",
+        "The paper prints pictures; these are ours, with what its text says of them.",
+        tuple(name for name in TARGETS if name.startswith("fig")),
+    ),
+    Page(
+        "protocol.md",
+        "What was scored",
+        "The question that decides who wins, and that the paper leaves open.",
+        ("protocol",),
+    ),
+    Page(
+        "blend.md",
+        "The dial between S2S and S2A",
+        "A study that the paper does not have: everybody goes a part β of the way.",
+        ("blend",),
+    ),
+)
+
+INTRODUCTION = """\
+Each table and figure of the paper, run again. A verdict is computed from the studies that lie in
+[data](data), small files with a row per run; the pictures and tables are made from them alone, so
+whoever has the files can make them again without running anything.
+"""
+OWN_WORDS = """\
+## What the paper leaves open
+
+Which model is scored (the average or the devices), on which test data, and in which rounds; how
+inputs are scaled; the shape of the grid; how FedAvgM acts under S2S and S2A; by what the stepsize
+is tuned. So every gap is shown as devices score on labels like their own and as the average model
+scores on all labels, and [a page](protocol.md) compares all other ways.
+
+## Where the paper's numbers do not fit each other
+
+- Table 1 was averaged over 15 cells (three zeros for K/n = 1), not the 12 of its caption.
+- Table 2 counts 7/5/0 for CIFAR-10, intra and inter non-IID; its cells are 6/5/1.
+- The same configuration (K/n = 0.2, H = 5) has different values in the tables along K/n and along
+  H, such as +0.01 and +0.46 for CIFAR-10 on the complete graph, intra non-IID, inter IID.
+- The CNN described for CIFAR-10 has 3,353,034 parameters, not 1.1 million; it is run as described.
+- Where ζ intra is high and ζ inter low, the text gives S2S a lead below K/n = 0.2; the bounds give
+  S2A a slight one ([Figure 1](figures.md#fig1)). The text of [Figure 6](figures.md#fig6) fits
+  another ε than its caption's.
+"""
+
+
+def write_pages(
+    folder: Path, studies: Mapping[str, Study], command: str = "skerry reproduce all --profile full"
+) -> list[Path]:
+    """Write the summary (README.md), a page for each part and all pictures; `command` makes the
+    studies. Returns what was written."""
+    shown = {name: show(target, studies) for name, target in TARGETS.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"README.md": _summary(shown, studies, command)}
+    texts |= {page.file: _page(page, shown, studies) for page in PAGES}
+    written = []
+    for name, text in texts.items():
+        replace_file(folder / name, text.encode())
+        written.append(folder / name)
+    for one in shown.values():
+        for name, figure in one.figures.items():
+            written.append(save(figure, folder / PICTURES / f"{name}.png", DPI))
+    return written
+
+
+def _summary(shown: Mapping[str, Shown], studies: Mapping[str, Study], command: str) -> str:
+    scored = {name: studies[name] for name in TARGETS["protocol"].studies if name in studies}
+    found = found_agreements(scored)
+    parts = [
+        "# The paper, reproduced",
+        INTRODUCTION.rstrip(),
+        "## In short",
+        conclusions(scored, found) if found else "No table of the paper has been run here.",
+        *(f"![{one.about}]({PICTURES}/{one.name}.png)" for one in shown["protocol"].pictures),
+        "## Every table and figure",
+        _targets_sheet(shown),
+        OWN_WORDS.rstrip(),
+        "## How it was made",
+        f"```text\n$ {command}\n```",
+        _sources(studies.values()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _targets_sheet(shown: Mapping[str, Shown]) -> str:
+    rows = tuple(
+        (
+            f"[{number_of(name)}]({page.file}#{name})",
+            shown[name].target.title,
+            shown[name].verdict,
+        )
+        for page in PAGES
+        for name in page.targets
+    )
+    table = Sheet("", ("", "what", "verdict"), rows, "lll").to_markdown()
+    return table.partition("\n\n")[2].rstrip()
+
+
+def _page(page: Page, shown: Mapping[str, Shown], studies: Mapping[str, Study]) -> str:
+    parts = [f"# {page.title}", f"{page.about} [All verdicts](README.md)."]
+    for name in page.targets:
+        parts.append(f'<a id="{name}"></a>')
+        parts.append(shown[name].to_markdown(2, folder=f"{PICTURES}/").rstrip())
+    used = _used((TARGETS[name] for name in page.targets), studies)
+    parts += ["## From these runs", _sources(used)] if used else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _used(targets: Iterable[Target], studies: Mapping[str, Study]) -> Sequence[Study]:
+    names = dict.fromkeys(name for target in targets for name in target.studies)
+    return [studies[name] for name in names if name in studies]
+
+
+def _sources(studies: Iterable[Study]) -> str:
+    lines = [
+        f"- [{one.name}]({DATA}/{one.name}.json): {provenance(one)}. {left_out(one)}".rstrip()
+        for one in studies
+    ]
+    return "\n".join(lines) or "No study is there."

@@ -1,0 +1,243 @@
+"""The dial between S2S and S2A, on made-up runs whose answers are known."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skerry.errors import RecordsError
+from skerry.paper.dial import GOALS, best_betas, dial, operating_points, undominated
+from skerry.paper.dial_theory import theory_betas
+from skerry.paper.study import Study, final, lately
+from skerry.paper.tuned import tuned
+from skerry.theory.operators import best_beta
+
+BETAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+GLOBAL, OWN = GOALS
+Score = Callable[[float, float, int], float]
+"""Of beta, stepsize and seed."""
+
+
+def study_of(
+    average: Score,
+    own: Score = lambda beta, eta, seed: 90 - beta,
+    betas: Iterable[float] = BETAS,
+    stepsizes: Iterable[float] = (0.1,),
+    seeds: int = 3,
+    **factors: Any,
+) -> Study:
+    setting = {
+        "dataset": "mnist",
+        "scaling": "standard",
+        "intra": "iid",
+        "inter": "non-iid",
+        "topology": "complete",
+        "dynamic": False,
+        "share": 0.2,
+        "period": 5,
+        "optimizer": "fedavg",
+        "rounds": 100,
+    }
+    rows = [
+        setting
+        | factors
+        | {
+            "primitive": {0.0: "s2s", 1.0: "s2a"}.get(beta, "blend"),
+            "beta": beta,
+            "stepsize": eta,
+            "seed": seed,
+            lately(GLOBAL): average(beta, eta, seed),
+            lately(OWN): own(beta, eta, seed),
+            final(GLOBAL): -average(beta, eta, seed),
+            final(OWN): own(beta, eta, seed),
+        }
+        for beta in betas
+        for eta in stepsizes
+        for seed in range(seeds)
+    ]
+    curves = pd.DataFrame({"run": [], "round": []})
+    return Study("mnist-blend", {}, pd.DataFrame(rows), curves)
+
+
+def hill(beta: float, eta: float = 0.1, seed: int = 0) -> float:
+    """Best at 0.75; seeds shift all betas alike but for a little."""
+    return 90 - (beta - 0.75) ** 2 + 5 * seed + 0.001 * (seed * 7 + beta * 4) % 0.003
+
+
+def table(study: Study, goal: str = GLOBAL) -> pd.DataFrame:
+    found = dial(study)
+    return found[found["goal"] == goal].set_index("beta")
+
+
+def test_differences_from_the_ends_are_paired() -> None:
+    """What seeds do to all betas alike does not blur the differences from the ends."""
+    rows = table(study_of(hill))
+    assert rows.loc[0.75, "above_s2s"] == pytest.approx(0.75**2, abs=0.01)
+    assert rows.loc[0.75, "above_s2a"] == pytest.approx(0.25**2, abs=0.01)
+    assert rows.loc[0.75, "above_s2a_se"] < 0.01 < 1 < rows.loc[0.75, "se"]
+    assert rows.loc[0.0, "above_s2s"] == rows.loc[1.0, "above_s2a"] == 0
+
+
+def test_only_a_middle_that_is_above_both_ends_beats_them() -> None:
+    """On a hill with its top at 0.75, the betas above S2A's height beat both ends; no end does."""
+    rows = table(study_of(hill))
+    assert rows.index[rows["beats_both"]].tolist() == [0.75]
+
+
+def test_a_lead_within_the_noise_does_not_count() -> None:
+    """A middle whose lead changes its sign from seed to seed beats nobody."""
+
+    def noisy(beta: float, eta: float, seed: int) -> float:
+        return 90 + (0.1 + (-1) ** seed) * (beta == 0.5)
+
+    rows = table(study_of(noisy, seeds=4))
+    assert rows.loc[0.5, "above_s2s"] == pytest.approx(0.1)
+    assert not rows["beats_both"].any()
+
+
+def test_p_is_that_of_the_less_certain_end() -> None:
+    """A middle that is far above S2S and level with S2A is not certain to differ from both."""
+
+    def average(beta: float, eta: float, seed: int) -> float:
+        return 80 + 5 * (beta > 0) + 0.1 * (-1) ** seed * (beta == 0.5) + 0.01 * seed * (beta == 0)
+
+    rows = table(study_of(average, betas=(0.0, 0.5, 1.0), seeds=4))
+    assert rows.loc[0.5, "above_s2s"] > 50 * rows.loc[0.5, "above_s2s_se"]
+    assert rows.loc[0.5, "p"] == pytest.approx(1)
+    assert rows.loc[[0.0, 1.0], "p"].isna().all()
+
+
+def test_one_seed_beats_nobody() -> None:
+    """A single seed has no standard error, so no lead is beyond it."""
+    rows = table(study_of(hill, seeds=1))
+    assert rows["above_s2s_se"].isna().all()
+    assert not rows["beats_both"].any()
+
+
+def test_every_beta_has_the_best_stepsize_of_its_goal() -> None:
+    """Small betas may want another stepsize than large ones, and each goal its own."""
+
+    def average(beta: float, eta: float, seed: int) -> float:
+        return 80 + (eta == (0.1 if beta > 0.6 else 0.01))
+
+    def own(beta: float, eta: float, seed: int) -> float:
+        return 90 - beta - eta
+
+    study = study_of(average, own, stepsizes=(0.01, 0.1))
+    assert table(study)["stepsize"].tolist() == [0.01, 0.01, 0.01, 0.1, 0.1]
+    assert table(study, OWN)["stepsize"].tolist() == [0.01] * 5
+
+
+def test_a_stepsize_that_diverges_is_not_the_best() -> None:
+    """A stepsize that fewer seeds finished with is not chosen, however good its mean."""
+    runs = pd.DataFrame(
+        {"stepsize": [0.1, 0.1, 1.0, 1.0], "seed": [0, 1, 0, 1], "score": [50, 50, 99, np.nan]}
+    )
+    assert tuned(runs, "score")["stepsize"].tolist() == [0.1, 0.1]
+
+
+def test_the_front_holds_points_that_can_be_run() -> None:
+    """A point of the front is one beta with one stepsize, never the best of two stepsizes."""
+
+    def average(beta: float, eta: float, seed: int) -> float:
+        return 80 + 2 * beta + (eta == 0.1)
+
+    def own(beta: float, eta: float, seed: int) -> float:
+        return 90 - 2 * beta - (beta == 0.5) * 3 - (eta == 0.1) * (0.5 if beta < 1 else -0.5)
+
+    points = operating_points(study_of(average, own, stepsizes=(0.01, 0.1)))
+    on_front = points[points["front"]]
+    pairs = list(zip(on_front["beta"], on_front["stepsize"], strict=True))
+    assert (1.0, 0.01) not in pairs
+    assert (1.0, 0.1) in pairs
+    assert 0.5 not in on_front["beta"].to_numpy()
+    assert {0.0, 0.25} <= set(on_front["beta"])
+    marked = table(study_of(average, own, stepsizes=(0.01, 0.1)))["front"]
+    assert set(marked.index[marked]) == set(on_front["beta"])
+
+
+POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)
+
+
+@given(POINTS)
+def test_the_front_covers_everything(points: list[tuple[int, int]]) -> None:
+    """No point of the front beats another of it, and every point off it is beaten by one on it."""
+    values = np.array(points, float)
+    front = undominated(values)
+
+    def beats(a: Any, b: Any) -> bool:
+        return bool((a >= b).all() and (a > b).any())
+
+    assert front.any()
+    assert not any(beats(a, b) for a in values[front] for b in values[front])
+    assert all(any(beats(a, b) for a in values[front]) for b in values[~front])
+
+
+def test_the_best_beta_is_named_for_each_goal() -> None:
+    """Each setting and goal names its own best beta, the better end, and the lead over that."""
+    near, far = study_of(hill, period=5), study_of(lambda b, e, s: 80 + b, period=20)
+    both = Study(
+        "mnist-blend", {}, pd.concat([near.runs, far.runs], ignore_index=True), near.curves
+    )
+    best = best_betas(dial(both)).set_index(["period", "goal"])
+    assert len(best) == 4
+    top = best.loc[(5, GLOBAL)]
+    assert (top["beta"], top["end"]) == (0.75, "s2a")
+    assert top["lead"] == pytest.approx(0.25**2, abs=0.01)
+    assert top["middle_wins"]
+    assert best.loc[(20, GLOBAL), "beta"] == 1
+    assert best.loc[(20, GLOBAL), "lead"] == 0
+    assert not best.loc[(20, GLOBAL), "middle_wins"]
+    assert (best.loc[(5, OWN), "beta"], best.loc[(5, OWN), "end"]) == (0, "s2s")
+
+
+def test_ends_that_were_not_run_leave_nothing_to_compare() -> None:
+    """Without S2A its column is empty, no middle beats both, and the lead is over S2S."""
+    found = dial(study_of(hill, betas=(0.0, 0.5)))
+    assert found["above_s2a"].isna().all()
+    assert not found["beats_both"].any()
+    best = best_betas(found).set_index("goal")
+    assert best.loc[GLOBAL, "end"] == "s2s"
+    assert best.loc[GLOBAL, "lead"] > 0
+
+
+def test_timing_is_what_was_asked() -> None:
+    """The final round and the mean of the last rounds are told apart."""
+    study = study_of(hill)
+    late, last = (dial(study, timing)["mean"] for timing in ("last 20", "final"))
+    assert late.iloc[0] == pytest.approx(-last.iloc[0])
+
+
+def test_theory_speaks_of_the_average_model_alone() -> None:
+    """Theory's betas are between the ends for the average model, and absent for own labels."""
+    best = theory_betas(best_betas(dial(study_of(hill)))).set_index("goal")
+    columns = ["one_visit", "certified_coarse", "certified_fine"]
+    assert best.loc[GLOBAL, columns].between(0, 1).all()
+    assert best.loc[OWN, columns].isna().all()
+
+
+def test_one_visit_minimises_the_weighted_error() -> None:
+    """The one-visit beta is the minimum of 4 H (1-beta)^2 delta + (2/stepsize) beta^2 kappa."""
+    best = theory_betas(best_betas(dial(study_of(hill, stepsizes=(0.01,))))).set_index("goal")
+    beta = np.linspace(0, 1, 100_001)
+    error = 4 * 5 * (1 - beta) ** 2 + 2 / 0.01 * beta**2 / 20
+    assert best.loc[GLOBAL, "one_visit"] == pytest.approx(beta[error.argmin()], abs=1e-4)
+    assert best.loc[GLOBAL, "one_visit"] == pytest.approx(best_beta(20, 200, 20))
+
+
+def test_finer_accuracy_moves_theory_towards_s2s() -> None:
+    """Bias costs more at the small stepsizes of a fine target, so its beta is the smaller one."""
+    best = theory_betas(best_betas(dial(study_of(hill)))).set_index("goal")
+    assert best.loc[GLOBAL, "certified_fine"] < best.loc[GLOBAL, "certified_coarse"]
+
+
+def test_a_study_without_devices_is_refused() -> None:
+    """A study that scored only the average model has no dial, and the error says what to run."""
+    study = study_of(hill)
+    runs = study.runs.drop(columns=[lately(OWN), final(OWN)])
+    with pytest.raises(RecordsError, match=r"own_accuracy.*evaluate\.measures"):
+        dial(Study(study.name, {}, runs, study.curves))

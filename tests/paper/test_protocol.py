@@ -1,0 +1,385 @@
+"""Gaps under a protocol, and how well protocols meet the printed tables."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skerry.errors import SkerryError
+from skerry.paper.printed import CELL, printed_cells
+from skerry.paper.protocol import Protocol, agreement, agreements, best_protocol, gaps, protocols
+from skerry.paper.study import SCORINGS, Study, final, lately
+
+OWN = Protocol("own_accuracy", "last 20", 0.1, "standard")
+TUNED = Protocol("own_accuracy", "last 20", "tuned", "standard")
+SMALL, LARGE = 0.01, 0.1
+NO_CURVES = pd.DataFrame({"run": [], "round": []})
+
+
+def run(primitive, score, seed=0, stepsize=LARGE, **others):
+    factors = {
+        "dataset": "mnist",
+        "scaling": "standard",
+        "intra": "iid",
+        "inter": "non-iid",
+        "topology": "ring",
+        "dynamic": False,
+        "share": 0.2,
+        "period": 5,
+        "primitive": primitive,
+        "beta": 0.5,
+        "optimizer": "fedavg",
+        "stepsize": stepsize,
+        "rounds": 100,
+        "seed": seed,
+    }
+    return factors | {OWN.column: score} | others
+
+
+def study(*runs):
+    return Study("made up", {}, pd.DataFrame(runs), NO_CURVES)
+
+
+def paired(s2s, s2a, **others):
+    """Runs of both primitives, a seed for each score."""
+    scores = [("s2s", s2s), ("s2a", s2a)]
+    return [
+        run(primitive, score, seed, **others)
+        for primitive, all_scores in scores
+        for seed, score in enumerate(all_scores)
+    ]
+
+
+def only(frame):
+    (row,) = frame.to_dict("records")
+    return row
+
+
+# Gaps
+
+
+def test_gap_is_paired():
+    """What a seed does to both primitives is in neither the gap nor its standard error."""
+    row = only(gaps([study(*paired([80, 91, 72], [78, 88, 71]))], OWN))
+    assert (row["s2s"], row["s2a"], row["gap"], row["seeds"]) == (81, 79, 2, 3)
+    assert row["se"] == pytest.approx(1 / np.sqrt(3))
+    half = 4.302652729911275 / np.sqrt(3)  # Student's t, 2 degrees of freedom
+    assert (row["low"], row["high"]) == pytest.approx((2 - half, 2 + half))
+
+
+def test_one_seed_has_no_error():
+    """A single seed gives a gap without standard error or interval."""
+    row = only(gaps([study(*paired([80], [79]))], OWN))
+    assert row["gap"] == 1
+    assert np.isnan([row["se"], row["low"], row["high"]]).all()
+
+
+def test_only_common_seeds_count():
+    """A seed that one primitive lacks or diverged in is left out for both; a cell without a
+    common seed is left out."""
+    runs = paired([80, 90, np.nan], [79, 70, 60])[:-2]
+    row = only(gaps([study(*runs)], OWN))
+    assert (row["s2s"], row["s2a"], row["seeds"]) == (80, 79, 1)
+    assert gaps([study(run("s2s", 80), run("s2a", 79, seed=1))], OWN).empty
+
+
+def test_tuned_for_each_primitive():
+    """Each primitive of each cell gets the stepsize with its own best mean over seeds."""
+    runs = [
+        *paired([80, 82], [70, 90], stepsize=SMALL),
+        *paired([90, 60], [81, 83], stepsize=LARGE),
+        *paired([10, 10], [10, 10], stepsize=SMALL, period=10),
+        *paired([20, 20], [20, 20], stepsize=LARGE, period=10),
+    ]
+    first, second = gaps([study(*runs)], TUNED).to_dict("records")
+    assert (first["stepsize_s2s"], first["stepsize_s2a"], first["tried"]) == (SMALL, LARGE, 2)
+    assert (first["s2s"], first["s2a"]) == (81, 82)
+    assert (second["stepsize_s2s"], second["stepsize_s2a"]) == (LARGE, LARGE)
+
+
+def test_tuned_by_the_score_itself():
+    """Tuning for one score does not look at another."""
+    other = Protocol("average_accuracy", "final", "tuned", "standard")
+    runs = [
+        *paired([80], [80], stepsize=SMALL, **{other.column: 10}),
+        *paired([10], [10], stepsize=LARGE, **{other.column: 80}),
+    ]
+    assert only(gaps([study(*runs)], TUNED))["stepsize_s2s"] == SMALL
+    assert only(gaps([study(*runs)], other))["stepsize_s2s"] == LARGE
+
+
+def test_tuned_passes_over_divergence():
+    """A stepsize that diverged in one seed is not chosen for its good mean over the others."""
+    runs = [
+        *paired([80, 80], [80, 80], stepsize=SMALL),
+        *paired([99, np.nan], [99, 99], stepsize=LARGE),
+    ]
+    row = only(gaps([study(*runs)], TUNED))
+    assert (row["stepsize_s2s"], row["stepsize_s2a"], row["seeds"]) == (SMALL, LARGE, 2)
+
+
+def test_tuned_on_common_seeds():
+    """Stepsizes are compared on the seeds that all were tried with; the chosen one is then scored
+    on all of its seeds."""
+    runs = [
+        *paired([50, 99, 99], [50, 99, 99], stepsize=LARGE),
+        *paired([40], [60], stepsize=SMALL),
+    ]
+    row = only(gaps([study(*runs)], TUNED))
+    assert (row["stepsize_s2s"], row["stepsize_s2a"]) == (LARGE, SMALL)
+    assert (row["gap"], row["seeds"]) == (-10, 1)
+
+
+def test_fixed_stepsize():
+    """A fixed stepsize reads its runs alone; studies keep six decimals of it."""
+    runs = [*paired([80], [70], stepsize=0.003162), *paired([99], [99], stepsize=LARGE)]
+    fixed = Protocol(OWN.scoring, OWN.timing, 10**-2.5, "standard")
+    assert only(gaps([study(*runs)], fixed))["gap"] == 10
+    absent = Protocol(OWN.scoring, OWN.timing, 0.5, "standard")
+    assert gaps([study(*runs)], absent).empty
+
+
+def test_runs_of_other_tables_stay_out():
+    """Blends, FedAvgM, changing graphs, longer runs and other scalings are not the tables' runs."""
+    others = [
+        run("blend", 99),
+        *paired([99], [0], optimizer="fedavgm"),
+        *paired([99], [0], dynamic=True),
+        *paired([99], [0], rounds=1000),
+        *paired([99], [0], scaling="unit"),
+    ]
+    assert only(gaps([study(*others, *paired([80], [79]))], OWN))["gap"] == 1
+
+
+def test_a_run_in_two_studies_counts_once():
+    """Studies that share runs do not make them more than they are."""
+    same = study(*paired([80, 81], [79, 78]))
+    pd.testing.assert_frame_equal(gaps([same, same], OWN), gaps([same], OWN))
+
+
+def test_cells_come_in_the_order_of_the_tables():
+    """Data sets as they come; then inter, intra, topology, K/n and H rising."""
+    axes = itertools.product(
+        ["mnist", "cifar10"], ["non-iid", "iid"], ["non-iid", "iid"], ["ring", "grid"], [0.4, 0.2]
+    )
+    names = ("dataset", "intra", "inter", "topology", "share")
+    runs = [
+        row for values in axes for row in paired([2], [1], **dict(zip(names, values, strict=True)))
+    ]
+    found = gaps([study(*runs)], OWN)
+    ordered = found.assign(dataset=found["dataset"].map({"mnist": 0, "cifar10": 1}))
+    rising = ordered.sort_values(["dataset", "inter", "intra", "topology", "share", "period"])
+    assert len(found) == 32
+    assert rising.index.tolist() == list(range(32))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gaps_against_a_plain_loop(seed):
+    """On grids with holes and divergence, the array gives what a loop over cells gives."""
+    chance = np.random.default_rng(seed)
+    axes = [
+        ["complete", "ring"],
+        [0.2, 0.4, 1.0],
+        [5, 10],
+        ["s2s", "s2a"],
+        [SMALL, LARGE],
+        range(4),
+    ]
+    runs = [
+        run(primitive, chance.choice([np.nan, 50 + chance.normal()], p=[0.05, 0.95]), number, eta)
+        | {"topology": topology, "share": share, "period": period}
+        for topology, share, period, primitive, eta, number in itertools.product(*axes)
+    ]
+    whole = study(*runs)
+    holes = Study("holes", {}, whole.runs.sample(frac=0.9, random_state=seed), NO_CURVES)
+    for protocol in (OWN, TUNED):
+        found = gaps([holes], protocol).set_index(CELL)
+        for cell, of_cell in holes.runs.groupby(CELL):
+            best = {name: plain_choice(of_cell, name, protocol) for name in ("s2s", "s2a")}
+            difference = (best["s2s"] - best["s2a"]).dropna()
+            if difference.empty:
+                assert cell not in found.index
+                continue
+            assert found.loc[cell, "gap"] == pytest.approx(difference.mean())
+            assert found.loc[cell, "se"] == pytest.approx(difference.sem(), nan_ok=True)
+
+
+def plain_choice(of_cell, primitive, protocol):
+    """Scores by seed at the stepsize that the protocol takes."""
+    runs = of_cell[of_cell["primitive"] == primitive]
+    by_stepsize = {
+        eta: one.set_index("seed")[OWN.column] for eta, one in sorted(runs.groupby("stepsize"))
+    }
+    if protocol.stepsize != "tuned":
+        return by_stepsize.get(protocol.stepsize, pd.Series(dtype=float))
+    common = set.intersection(*(set(one.index) for one in by_stepsize.values()))
+    means = {
+        eta: one[one.index.isin(common)].mean(skipna=False) for eta, one in by_stepsize.items()
+    }
+    worth = {eta: -np.inf if np.isnan(mean) else mean for eta, mean in means.items()}
+    return by_stepsize[max(worth, key=worth.get)]
+
+
+def test_saved_studies_answer_the_same(tmp_path):
+    """A study that was kept and read again has the same gaps, to the digits that are kept."""
+    made = study(
+        *paired([80.123456, 81, 82], [79, 78, 77.5]), *paired([1, 2, 3], [3, 2, 1], period=20)
+    )
+    made.save(tmp_path / "made.json")
+    again = Study.load(tmp_path / "made.json")
+    pd.testing.assert_frame_equal(
+        gaps([again], OWN), gaps([made], OWN), rtol=1e-3, check_dtype=False
+    )
+
+
+# Protocols
+
+
+def test_protocols_that_can_be_answered():
+    """There is a protocol for each score that was measured, each stepsize, and tuning."""
+    two = study(*paired([80], [79], stepsize=SMALL), *paired([80], [79], stepsize=LARGE))
+    assert protocols([two]) == [
+        Protocol("own_accuracy", "last 20", policy, "standard")
+        for policy in ("tuned", SMALL, LARGE)
+    ]
+    assert protocols([study(*paired([80], [79]))]) == [OWN]
+    assert [one.scaling for one in protocols([study(*paired([8], [7], scaling="unit"))])] == [
+        "unit"
+    ]
+
+
+def test_nothing_answers_nothing():
+    """Without studies or runs there are no protocols and no gaps, and the best one is asked for in
+    one line."""
+    for studies in ([], [study()], [study(run("blend", 1))]):
+        assert protocols(studies) == []
+        assert gaps(studies, TUNED).empty
+        assert agreements(studies, "mnist") == []
+        with pytest.raises(SkerryError, match=r"^no study has runs .* on mnist .*$"):
+            best_protocol(studies, "mnist")
+
+
+def test_words_tell_protocols_apart():
+    """No two protocols are told in the same words."""
+    every = [
+        Protocol(*one)
+        for one in itertools.product(
+            SCORINGS, ("final", "last 20"), ("tuned", 0.003162, 0.1), ("standard", "unit")
+        )
+    ]
+    assert len({one.words for one in every}) == len(every)
+    assert OWN.words == (
+        "devices, own labels; mean of the last 20 rounds; stepsize 0.1; standardised inputs"
+    )
+
+
+def test_unknown_scoring():
+    """A protocol that does not exist is refused with the names that do."""
+    with pytest.raises(SkerryError, match=r"unknown scoring 'own_acuracy'; did you mean"):
+        Protocol("own_acuracy", "final", "tuned", "standard")
+
+
+# Agreement
+
+
+def as_found(cells, se=0.0, sign=1.0):
+    """The printed cells as if they had been measured; dashes as zero."""
+    return cells.assign(gap=sign * cells["gap"].fillna(0.0), se=se).drop_duplicates(CELL)
+
+
+@pytest.fixture
+def share_cells():
+    """Of one table: no cell stands twice."""
+    cells = printed_cells()
+    return cells[cells["table"] == "table4"]
+
+
+def test_the_paper_agrees_with_itself(share_cells):
+    """The printed cells meet themselves in every sign, at no distance."""
+    same = agreement(as_found(share_cells), share_cells)
+    assert (same.cells, same.rms, same.rank_correlation) == (48, 0, pytest.approx(1))
+    assert same.signs == same.clear == ((np.abs(share_cells["gap"]) > 0.1).sum(),) * 2
+    assert same.ties == (1, 1)
+    assert same.signs.share == 1
+
+
+def test_the_opposite_disagrees(share_cells):
+    """Turned round, they meet themselves in no sign, at twice their size."""
+    opposite = agreement(as_found(share_cells, sign=-1), share_cells)
+    assert (opposite.signs.agree, opposite.clear.agree) == (0, 0)
+    assert opposite.rms == pytest.approx(2 * np.sqrt((share_cells["gap"] ** 2).mean()))
+    assert opposite.rank_correlation == pytest.approx(-1)
+
+
+def test_clear_signs_are_beyond_the_standard_error(share_cells):
+    """Clear signs leave out gaps within their standard error, ties want them; one seed has none."""
+    half = agreement(as_found(share_cells, se=2.0), share_cells)
+    assert half.clear.of == (np.abs(share_cells["gap"]) > 2.0).sum()
+    assert half.ties == (1, 1)
+    single = agreement(as_found(share_cells, se=np.nan), share_cells)
+    assert (single.clear.of, single.ties.of) == (0, 0)
+    assert single.signs.of == half.signs.of
+
+
+def test_cells_that_were_not_run_do_not_count(share_cells):
+    """Agreement is over the cells that were found; of one cell there is no rank correlation, of
+    none no distance."""
+    one = agreement(as_found(share_cells).iloc[1:2], share_cells)
+    assert one.cells == 1
+    assert np.isnan(one.rank_correlation)
+    none = agreement(gaps([], OWN), share_cells)
+    assert none.cells == none.signs.of == 0
+    assert np.isnan([none.rms, none.signs.share, none.rank_correlation]).all()
+
+
+def planted(**extra):
+    """Runs whose own accuracy has the printed gaps of MNIST, while all else has the opposite."""
+    cells = printed_cells()
+    cells = cells[cells["dataset"] == "mnist"].drop_duplicates(CELL)
+    rows = []
+    for cell in cells.fillna({"gap": 0.0}).to_dict("records"):
+        place = {name: cell[name] for name in CELL} | extra
+        for primitive, side in (("s2s", 0.5), ("s2a", -0.5)):
+            rows.append(
+                run(primitive, 80 + side * cell["gap"])
+                | {final("average_accuracy"): 80 - side * cell["gap"]}
+                | {lately("average_accuracy"): 80 - 2 * side * cell["gap"]}
+                | place
+            )
+    return rows
+
+
+def test_best_protocol_is_found():
+    """Of all protocols, the one that was planted comes first and its opposites last."""
+    ranked = agreements([study(*planted())], "mnist")
+    assert [one.protocol.scoring for one in ranked] == ["own_accuracy", *["average_accuracy"] * 2]
+    assert [one.protocol.timing for one in ranked[1:]] == ["final", "last 20"]
+    protocol, best = best_protocol([study(*planted())], "mnist")
+    assert protocol == best.protocol == OWN
+    assert best.cells == 96
+    assert best.signs.share == 1
+
+
+def test_few_cells_do_not_win():
+    """A protocol that agrees in every one of few cells stands behind those that answer all; tuned
+    answers only where there was a choice."""
+    few = [row | {"stepsize": SMALL} for row in planted()[:8]]
+    ranked = agreements([study(*planted()), study(*few)], "mnist")
+    answered = {(one.protocol.scoring, one.protocol.stepsize): one.cells for one in ranked}
+    assert [one.cells for one in ranked] == [96] * 3 + [7] * 6
+    assert answered["own_accuracy", "tuned"] == answered["own_accuracy", SMALL] == 7
+
+
+def test_a_missing_cell_does_not_lose():
+    """A protocol that lacks one cell of many is still compared by its signs."""
+    gone = planted()
+    gone[0] = gone[0] | {OWN.column: np.nan}
+    protocol, best = best_protocol([study(*gone)], "mnist")
+    assert (protocol, best.cells) == (OWN, 94)
+
+
+def test_other_data_sets_do_not_matter():
+    """Agreement on one data set looks at its runs alone."""
+    both = [study(*planted()), study(*planted(dataset="cifar10", scaling="unit"))]
+    assert agreements(both, "mnist") == agreements(both[:1], "mnist")

@@ -1,0 +1,77 @@
+"""Studies: what is kept of runs, and that keeping loses nothing that matters."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skerry.errors import RecordsError
+from skerry.experiment import Experiment
+from skerry.paper.study import FACTORS, Study, distil, factors_of, final, lately
+
+
+def history(values: dict[int, float]) -> dict[str, np.ndarray]:
+    rounds = np.array(sorted(values))
+    return {"round": rounds, "own_accuracy": np.array([values[r] for r in rounds])}
+
+
+@pytest.fixture
+def study() -> Study:
+    runs = [
+        (
+            Experiment.parse({}, [f"seed={seed}", f"server.primitive={name}", "rounds=100"]),
+            history({0: 10.0, 80: 50.0, 84: 60.0 + seed, 100: 70.0 + seed}),
+        )
+        for seed in range(8)
+        for name in ("s2s", "s2a")
+    ]
+    return distil("made-up", {"command": "none"}, runs, curves=["own_accuracy"])
+
+
+def test_a_row_has_the_last_value_and_the_mean_of_the_last_rounds(study):
+    """Round 80 is not among the last 20 of 100: they are 81 to 100."""
+    row = study.runs.iloc[2]
+    assert row[final("own_accuracy")] == 71
+    assert row[lately("own_accuracy")] == 66
+
+
+def test_a_study_read_back_is_the_study(study, tmp_path):
+    path = tmp_path / "data" / "study.json"
+    study.save(path)
+    found = Study.load(path)
+    assert (found.name, found.about) == (study.name, study.about)
+    pd.testing.assert_frame_equal(found.runs, study.runs, check_dtype=False)
+    pd.testing.assert_frame_equal(found.curves, study.curves, check_dtype=False)
+
+
+def test_five_digits_are_kept_and_gaps_stay_gaps(tmp_path):
+    """0.001 of a percentage point; what was not measured stays unmeasured."""
+    values = np.linspace(12.345678, 98.7654321, 50)
+    frame = pd.DataFrame({"seed": range(50), "own_accuracy final": values})
+    frame.loc[3, "own_accuracy final"] = np.nan
+    Study("s", {}, frame, pd.DataFrame({"run": [], "round": []})).save(tmp_path / "s.json")
+    found = Study.load(tmp_path / "s.json").runs["own_accuracy final"].to_numpy()
+    assert np.isnan(found[3])
+    known = np.arange(50) != 3
+    assert np.abs(found - values)[known].max() < 1e-3
+
+
+def test_a_slice_keeps_its_curves(study):
+    part = study.of(primitive="s2a", seed=[1, 2])
+    assert len(part.runs) == 2
+    assert set(part.curves["run"]) == set(part.runs.index)
+
+
+def test_factors_use_the_words_of_the_paper():
+    settings = ["data.intra=dirichlet", "data.inter=iid", "server.sampled=40", "server.period=15"]
+    factors = factors_of(Experiment.parse({}, settings))
+    assert tuple(factors) == FACTORS
+    found = {name: factors[name] for name in ("intra", "inter", "share", "period")}
+    assert found == {"intra": "non-iid", "inter": "iid", "share": 0.4, "period": 15}
+
+
+def test_a_missing_or_foreign_file_says_what_to_do(tmp_path):
+    with pytest.raises(RecordsError, match=r"there is no study in .*skerry reproduce"):
+        Study.load(tmp_path / "none.json")
+    (tmp_path / "other.json").write_text('{"a": 1}')
+    with pytest.raises(RecordsError, match="is no study"):
+        Study.load(tmp_path / "other.json")

@@ -1,0 +1,76 @@
+"""Targets and plans: the paper's own numbers, and the runs behind them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from skerry.errors import SkerryError
+from skerry.paper.plans import FEW_LOOKS, PLANS
+from skerry.paper.reproduce import ALL, DATASETS, count_of, needs_of, runs_of, targets_named
+from skerry.paper.targets import TARGETS, Need
+
+
+def test_every_table_and_figure_of_the_paper_is_a_target():
+    """Six tables and fourteen figures, as LaTeX counts them, and two studies of our own."""
+    tables = [f"table{number}" for number in range(1, 7)]
+    figures = [f"fig{number}" for number in range(1, 15)]
+    assert list(TARGETS) == [*tables, *figures, "protocol", "blend"]
+
+
+def test_every_need_is_a_slice_of_its_plan():
+    """A slice names axes of its plan, and values that these have."""
+    for target in TARGETS.values():
+        for need in target.needs:
+            axes = PLANS[need.study].axes
+            for axis, values in need.only.items():
+                assert axis in axes, (target.name, axis)
+                assert set(values) <= set(axes[axis]), (target.name, axis)
+
+
+def test_all_in_full_is_the_paper_grid():
+    """The whole MNIST grid is 9,600 runs; every target's runs are in its plan's grid."""
+    needs = needs_of([ALL], ["mnist"], "full")
+    assert Need("mnist") in needs
+    assert len(PLANS["mnist"].experiments("full", {})) == 9600
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_runs_of_overlapping_slices_are_counted_once(profile):
+    """Table 3 and table 5 share the cells with K/n = .2 and H = 5."""
+    three, five, both = (
+        len(runs_of(needs_of(names, ["mnist"], profile), profile))
+        for names in (["table3"], ["table5"], ["table3", "table5"])
+    )
+    table3 = runs_of(needs_of(["table3"], ["mnist"], profile), profile)
+    shared = [run for run in table3 if run.server.sampled == 20]
+    assert both == three + five - len(shared)
+    for target in TARGETS.values():
+        if target.name in ("table3", "fig2", "fig7", "fig9"):
+            assert count_of(target.needs, profile) == len(runs_of(target.needs, profile))
+
+
+def test_few_looks_see_every_phase_of_the_shortest_period_once():
+    """Looks at rounds 84, 88, ..., 100 fall on each round since the visit once when H = 5."""
+    looks = [r for r in range(1, 101) if r > FEW_LOOKS["after"] and r % FEW_LOOKS["every"] == 0]
+    assert sorted(r % 5 for r in looks) == [0, 1, 2, 3, 4]
+
+
+def test_an_unknown_target_names_its_neighbours():
+    with pytest.raises(SkerryError, match="unknown target 'tabel3'; did you mean 'table3'"):
+        targets_named(["tabel3"], DATASETS)
+
+
+def test_a_target_that_is_not_about_the_data_set_says_so():
+    with pytest.raises(SkerryError, match="table4 is not about mnist"):
+        targets_named(["table4"], ["mnist"])
+
+
+def test_theory_needs_no_runs():
+    assert runs_of(needs_of(["fig1", "fig6"], ["mnist"], "full"), "full") == []
+
+
+def test_the_numbers_are_those_of_the_documentation():
+    """docs/reproduction names every target."""
+    page = (Path(__file__).parents[2] / "docs/reproduction/README.md").read_text(encoding="utf-8")
+    assert set(TARGETS) <= set(re.findall(r"`((?:table|fig)\d+|protocol|blend)`", page))
