@@ -197,6 +197,8 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "server.momentum": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
     "evaluate.every": ([], "2", None),
     "evaluate.after": ([], "3", None),
+    "evaluate.devices_every": ([], "3", None),
+    "evaluate.device_samples": ([], "100", None),
     "evaluate.measures": ([], "average", None),
 }
 # Lanes of one stack may differ in these.

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from skerry import registry
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
@@ -34,6 +35,39 @@ def test_a_lane_alone_equals_the_same_lane_among_others(small, settings, model):
     (alone,) = last_models(world, lane)
     among, *_ = last_models(world, lane, base, *(base.with_settings(*v) for v in VARIED))
     assert torch.allclose(alone, among, rtol=1e-5, atol=1e-6)
+
+
+def test_every_lane_has_the_stepsizes_of_its_own_schedule(small):
+    schedules = ("constant", "cosine", "inverse_sqrt", "step")
+    lanes = [
+        small(f"training.schedule={name}", f"training.stepsize={eta}", "training.decay_every=2")
+        for name in schedules
+        for eta in (0.01, 0.1)
+    ]
+    stack = build_stack(build_world(lanes[0], dtype=torch.float64), lanes)
+    for lane, run in enumerate(stack.experiments):
+        factor = registry.resolve("schedule", run.training.schedule)
+        etas = [run.training.stepsize * factor(t, run.rounds, run.training) for t in range(7)]
+        assert stack.etas_tl[:, lane].tolist() == etas
+
+
+def test_lanes_that_act_together_are_neighbours(small):
+    """Groups cover every lane once, in order; all lanes of one have its network or its server."""
+    lanes = [
+        small(f"network.topology={topology}", f"server.period={period}", f"training.stepsize={eta}")
+        for eta in (0.01, 0.1)
+        for period in (2, 3)
+        for topology in ("ring", "star")
+    ]
+    stack = build_stack(build_world(lanes[0]), lanes)
+    assert (len(stack.mixing), len(stack.servers)) == (2, 4)
+    for groups in (stack.mixing, stack.servers):
+        assert [lane for g in groups for lane in range(8)[g.lanes]] == [*range(8)]
+    for group in stack.mixing:
+        networks = {run.network for run in stack.experiments[group.lanes]}
+        assert networks == {group.mixer.fleet.network}
+    for group in stack.servers:
+        assert {run.server for run in stack.experiments[group.lanes]} == {group.server}
 
 
 def test_all_devices_sampled_makes_s2s_and_s2a_the_same(small):

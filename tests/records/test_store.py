@@ -122,6 +122,31 @@ def test_histories_agree_with_each_history(store):
     assert together[2][1]["round"].shape == (0,)
 
 
+def test_chosen_runs_are_what_they_are_among_all(store):
+    """Histories, last values and endings of some keys; unknown keys have none."""
+    keys = [begun(store, seed=seed) for seed in range(4)]
+    store.append({key: {"round": [0, i + 1], "loss": [9, i / 3]} for i, key in enumerate(keys[:3])})
+    store.finish(keys[1], "finished", wall_seconds=1.0)
+    store.finish(keys[2], "diverged", wall_seconds=1.0)
+    chosen = [keys[3], keys[1], "another"]
+    found = store.histories(chosen)
+    assert [run for run, _ in found] == [store.run(keys[1]), store.run(keys[3])]
+    assert all(same(history, store.history(run.key)) for run, history in found)
+    assert store.finals(chosen) == {keys[1]: store.final(keys[1])}
+    assert store.finished(chosen) == {keys[1]}
+    assert store.histories([]) == []
+
+
+def test_runs_begun_together_are_runs_begun_one_by_one(store):
+    experiments = {fresh_key(): Experiment(seed=seed) for seed in range(3)}
+    store.begin_all(experiments, **FACTS)
+    found = {run.key: run for run in store.runs()}
+    assert {key: run.experiment for key, run in found.items()} == experiments
+    for key, run in found.items():
+        assert {name: getattr(run, name) for name in FACTS} == FACTS, key
+        assert run.status == "running"
+
+
 BROKEN = {
     "a round again": {"round": [4], "loss": [1.0]},
     "an earlier round": {"round": [2, 9], "loss": [1.0, 1.0]},
@@ -183,7 +208,9 @@ def test_a_run_returns_as_it_was_begun(store, tmp_path, monkeypatch):
         }
     )
     store.begin("k", experiment, **FACTS)
-    run = store.run("k")
+    assert store.run("k").experiment == experiment
+    with Store.read(tmp_path) as another:
+        run = another.run("k")
     assert run.experiment == experiment
     assert run.experiment.key() == experiment.key()
     assert run.experiment.to_toml() == experiment.to_toml()
@@ -203,7 +230,8 @@ def test_reading_a_run_imports_nothing_it_names(store, tmp_path, monkeypatch):
         patch.syspath_prepend(tmp_path)
         key = begun(store, network={"topology": "islands:archipelago"})
     monkeypatch.delitem(sys.modules, "islands")
-    assert store.run(key).experiment.network.topology == "islands:archipelago"
+    with Store.read(tmp_path) as another:
+        assert another.run(key).experiment.network.topology == "islands:archipelago"
     assert "islands" not in sys.modules
 
 
@@ -237,6 +265,14 @@ def test_a_completed_run_does_not_change(store, status):
         store.rewind([key], 0)
     assert store.run(key) == before
     assert store.finished([key, "another"]) == {key}
+
+
+def test_a_completed_run_keeps_the_experiment_that_it_was(store):
+    """A later one with the same key may have another name, which is not recorded."""
+    key = begun(store, name="first")
+    store.finish(key, "finished", wall_seconds=1.0)
+    begun(store, key, name="second")
+    assert (store.run(key).name, store.run(key).experiment.name) == ("first", "first")
 
 
 def test_a_forgotten_run_is_gone_with_its_history(store):
@@ -275,7 +311,8 @@ def test_any_text_is_only_text(store, text):
     store.begin("k", Experiment(name=text), **FACTS | {"materials": {text: text}})
     store.append({"k": {"round": [0], text: [1.5]}})
     store.finish("k", "failed", wall_seconds=0.0, note=text)
-    run = store.run("k")
+    with Store.read(store.path) as another:
+        run = another.run("k")
     assert (run.name, run.materials) == (text, {text: text})
     assert run.note == text.encode("utf-8", "backslashreplace").decode()
     assert store.final("k") == {text: 1.5}

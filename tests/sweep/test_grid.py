@@ -70,6 +70,16 @@ def test_seeds_are_counted_on_from_the_experiments_own():
     assert [run.seed for run in runs] == [7, 8, 9]
 
 
+def test_a_run_is_the_same_object_whenever_it_is_asked_for():
+    """So its keys are computed once; it differs from its point in nothing but the seed."""
+    asked = sweep(seeds=2, axes={"server.period": [5, 10]})
+    runs = asked.runs()
+    assert all(one is other for one, other in zip(runs, asked.runs(), strict=True))
+    assert runs == [
+        point.experiment.with_settings(f"seed={seed}") for seed in (0, 1) for point in asked.points
+    ]
+
+
 def test_what_is_excluded_is_left_out_and_nothing_else():
     axes = {"server.period": [5, 10], "server.sampled": [10, 20]}
     runs = sweep(axes=axes, exclude=[{"server.period": 5, "server.sampled": 20}]).runs()

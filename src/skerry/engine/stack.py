@@ -1,11 +1,14 @@
 """Lanes side by side: which of them mix and meet the server together, and how much fits at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, Protocol
+from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
+from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry import registry
@@ -13,7 +16,7 @@ from skerry.engine.mixer import Mixer
 from skerry.engine.server import Memory
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment, Server
+from skerry.experiment import Experiment, Server, Training
 from skerry.kernels.precision import arithmetic
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
@@ -106,25 +109,21 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 f"server.sampled must be between 1 and the number of devices (got "
                 f"{server.sampled} of {world.n} devices). Lower server.sampled."
             )
-    ordered = sorted(experiments, key=company)
+    in_company = sorted(((company(e), e) for e in experiments), key=itemgetter(0))
+    companies, ordered = [c for c, _ in in_company], [e for _, e in in_company]
+    etas_tl = _stepsizes([e.training for e in ordered], world.rounds)
     return Stack(
         world=world,
         experiments=tuple(ordered),
         keys=tuple(world.key(e) for e in ordered),
         mixing=tuple(
-            MixingGroup(lanes, Mixer(world.fleet_of(first), world.device, world.dtype))
-            for lanes, first in _runs(ordered, lambda e: company(e)[0])
+            _mixing_group(lanes, world, ordered[lanes.start])
+            for lanes in _runs(network for network, _ in companies)
         ),
         servers=tuple(
-            ServerGroup(
-                lanes,
-                first.server,
-                registry.resolve("primitive", first.server.primitive),
-                registry.resolve("server optimizer", first.server.optimizer),
-            )
-            for lanes, first in _runs(ordered, company)
+            _server_group(lanes, ordered[lanes.start].server) for lanes in _runs(companies)
         ),
-        etas_tl=_stepsizes(ordered).to(world.device, world.dtype),
+        etas_tl=torch.from_numpy(etas_tl).to(world.device, world.dtype),
     )
 
 
@@ -133,23 +132,31 @@ def company(experiment: Experiment) -> tuple[str, str]:
     return experiment.network.model_dump_json(), experiment.server.model_dump_json()
 
 
-def _stepsizes(experiments: Sequence[Experiment]) -> Tensor:
-    columns = []
-    for e in experiments:
-        factor = registry.resolve("schedule", e.training.schedule)
-        columns.append(
-            [e.training.stepsize * factor(t, e.rounds, e.training) for t in range(e.rounds)]
-        )
-    return torch.tensor(columns, dtype=torch.float64).T
+def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
+    return MixingGroup(lanes, Mixer(world.fleet_of(first), world.device, world.dtype))
 
 
-def _runs(
-    ordered: Sequence[Experiment], key: Callable[[Experiment], Any]
-) -> list[tuple[slice, Experiment]]:
-    """Maximal runs of neighbours with the same key, each with its first member."""
-    runs, start = [], 0
-    for _, members in groupby(ordered, key):
-        found = list(members)
-        runs.append((slice(start, start + len(found)), found[0]))
-        start += len(found)
-    return runs
+def _server_group(lanes: slice, server: Server) -> ServerGroup:
+    return ServerGroup(
+        lanes,
+        server,
+        registry.resolve("primitive", server.primitive),
+        registry.resolve("server optimizer", server.optimizer),
+    )
+
+
+def _stepsizes(trainings: Sequence[Training], rounds: int) -> NDArray[np.float64]:
+    """Of every lane in every round, [T, L]; of hundreds of lanes only a few train differently."""
+    different = {training: _schedule(training, rounds) for training in dict.fromkeys(trainings)}
+    return np.array([different[t] for t in trainings]).reshape(len(trainings), rounds).T
+
+
+def _schedule(training: Training, rounds: int) -> NDArray[np.float64]:
+    factor = registry.resolve("schedule", training.schedule)
+    return np.array([training.stepsize * factor(t, rounds, training) for t in range(rounds)])
+
+
+def _runs(labels: Iterable[Hashable]) -> list[slice]:
+    """Maximal runs of equal neighbours."""
+    ends = list(accumulate(len(list(run)) for _, run in groupby(labels)))
+    return [slice(start, end) for start, end in pairwise([0, *ends])]

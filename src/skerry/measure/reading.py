@@ -4,8 +4,9 @@ Asking makes a GPU wait. A run that is evaluated every round asks once per check
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -40,33 +41,37 @@ class Reading:
 
 def columns_by_key(readings: Sequence[Reading]) -> dict[str, Columns]:
     """Readings of successive rounds as one set of columns per lane, by the lane's key."""
-    rows: dict[str, list[int]] = {}
-    names = dict.fromkeys(name for r in readings for name in (*r.names, *r.counted))
-    lanes = max((len(reading.keys) for reading in readings), default=0)
-    cube = np.full((len(readings), len(names), lanes), np.nan)
-    place = {name: number for number, name in enumerate(names)}
-    lane_of: dict[str, list[int]] = {}
-    for number, (reading, table) in enumerate(zip(readings, _fetched(readings), strict=True)):
-        width = len(reading.keys)
-        cube[number, [place[name] for name in reading.names], :width] = table
-        for name, values in reading.counted.items():
-            cube[number, place[name], :width] = values
-        for lane in reading.due:
-            rows.setdefault(reading.keys[lane], []).append(number)
-            lane_of.setdefault(reading.keys[lane], []).append(lane)
-    rounds = np.array([reading.round for reading in readings])
+    stacks = dict.fromkeys(reading.keys for reading in readings)
+    lane_of = _numbered(key for keys in stacks for key in keys)
+    lanes_of = {keys: np.array([lane_of[key] for key in keys], dtype=int) for keys in stacks}
+    measure_of = _numbered(name for r in readings for name in (*r.names, *r.counted))
+    values_lmr = np.full((len(lane_of), len(measure_of), len(readings)), np.nan)
+    due_lr = np.zeros((len(lane_of), len(readings)), dtype=bool)
+    for r, (reading, table) in enumerate(zip(readings, _fetched(readings), strict=True)):
+        due = np.array(reading.due, dtype=int)
+        lanes = lanes_of[reading.keys][due]
+        due_lr[lanes, r] = True
+        for name, values in (*zip(reading.names, table, strict=True), *reading.counted.items()):
+            values_lmr[lanes, measure_of[name], r] = values[due]
+    rounds = np.array([reading.round for reading in readings], dtype=np.float64)
     return {
-        key: _columns(tuple(names), rounds[numbers], cube[numbers, :, lane_of[key]])
-        for key, numbers in rows.items()
+        key: _columns(measure_of, rounds[due], values_mr[:, due])
+        for key, values_mr, due in zip(lane_of, values_lmr, due_lr, strict=True)
+        if due.any()
     }
 
 
-def _columns(names: tuple[str, ...], rounds: NDArray[Any], values: NDArray[np.float64]) -> Columns:
-    found = {"round": rounds.astype(np.float64)}
-    for name, column in zip(names, values.T, strict=True):
-        if not np.isnan(column).all():
-            found[name] = column
-    return found
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    """Each name once, with its place."""
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
+
+
+def _columns(
+    names: Iterable[str], rounds: NDArray[np.float64], values_mr: NDArray[np.float64]
+) -> Columns:
+    """What was never measured has no column."""
+    times_m = np.count_nonzero(~np.isnan(values_mr), axis=1)
+    return {"round": rounds} | dict(compress(zip(names, values_mr, strict=True), times_m))
 
 
 def _fetched(readings: Sequence[Reading]) -> list[NDArray[np.float64]]:

@@ -7,13 +7,14 @@ one store at once; each opens its own (a connection must not cross a fork).
 import json
 import platform
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import metadata
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -55,6 +56,8 @@ class Store:
 
     def __init__(self, db: sqlite3.Connection, path: Path):
         self._db, self.path = db, path
+        self._begun: dict[str, Experiment] = {}
+        """By its text, every experiment that was begun here: it need not be restored from that."""
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
@@ -110,9 +113,23 @@ class Store:
     ) -> None:
         """Enter a run as running. An interrupted one keeps its start and its history; one that
         is finished or diverged stays as it is (`forget` it to compute it again)."""
-        facts = {
-            "key": key,
-            "experiment": json.dumps(experiment.model_dump()),
+        self.begin_all(
+            {key: experiment}, materials=materials, world=world, device=device, versions=versions
+        )
+
+    def begin_all(
+        self,
+        experiments: Mapping[str, Experiment],
+        *,
+        materials: Mapping[str, str],
+        world: str,
+        device: str,
+        versions: Mapping[str, str],
+    ) -> None:
+        """Begin the runs of a world, each under its key."""
+        texts = [json.dumps(experiment.model_dump()) for experiment in experiments.values()]
+        self._begun |= zip(texts, experiments.values(), strict=True)
+        shared = {
             "materials": json.dumps(dict(materials)),
             "world": world,
             "device": device,
@@ -120,7 +137,7 @@ class Store:
             "started": _now(),
         }
         with self.transaction():
-            self._db.execute(
+            self._db.executemany(
                 """INSERT INTO runs
                     (key, status, experiment, materials, world, device, versions, started)
                 VALUES (:key, 'running', :experiment, :materials, :world, :device, :versions,
@@ -129,7 +146,10 @@ class Store:
                     materials = :materials, world = :world, device = :device,
                     versions = :versions, finished = NULL, wall_seconds = NULL, note = ''
                 WHERE status IN ('running', 'failed')""",
-                facts,
+                [
+                    {"key": key, "experiment": text, **shared}
+                    for key, text in zip(experiments, texts, strict=True)
+                ],
             )
 
     def append(self, parts: Mapping[str, Mapping[str, Column]]) -> None:
@@ -154,7 +174,9 @@ class Store:
         """Keep only what was recorded up to there, to go on from a checkpoint; -1 keeps nothing."""
         with self.transaction():
             for key in keys:
-                run, _ = self._open_run(key)
+                run, last = self._open_run(key)
+                if last <= rounds_done:
+                    continue
                 straddling = self._parts(
                     "WHERE run = ? AND first <= ? AND last > ?", run, rounds_done, rounds_done
                 )
@@ -195,8 +217,11 @@ class Store:
 
     def finished(self, keys: Iterable[str]) -> set[str]:
         """Those of the keys that need no computation: finished or diverged."""
-        done = self._select("SELECT key FROM runs WHERE status IN ('finished', 'diverged')")
-        return {key for (key,) in done}.intersection(keys)
+        where, *values = _chosen(keys)
+        done = self._select(
+            f"SELECT key FROM runs {where} AND status IN ('finished', 'diverged')", *values
+        )
+        return {key for (key,) in done}
 
     def history(self, key: str) -> History:
         """The rounds and measures of a run as columns; NaN where a round has no such measure."""
@@ -205,21 +230,22 @@ class Store:
             raise self._no_run(key)
         return join(parts)
 
-    def histories(self, keys: Collection[str] | None = None) -> list[tuple[Run, History]]:
+    def histories(self, keys: Iterable[str] | None = None) -> list[tuple[Run, History]]:
         """Every run, or those of the keys, with its history, all as of one moment."""
+        where, *values = _chosen(keys)
         with database.explained(self.path), database.transaction(self._db, "BEGIN"):
-            runs = [run for run in self.runs() if keys is None or run.key in keys]
-            parts = self._parts("ORDER BY run, last")
-            found = {
-                key: join(part for _, part in group)
-                for key, group in groupby(parts, key=lambda keyed: keyed[0])
-                if keys is None or key in keys
-            }
-        return [(run, found.get(run.key, join([]))) for run in runs]
+            runs = self._runs(f"{where} ORDER BY id", *values)
+            found = self._joined(where, *values)
+        return [(run, found[run.key] if run.key in found else join([])) for run in runs]
 
     def final(self, key: str) -> dict[str, float]:
         """The last measured value of each measure, NaN if there is none."""
         return last_values(self.history(key))
+
+    def finals(self, keys: Iterable[str]) -> dict[str, dict[str, float]]:
+        """As `final`, for those of the keys that have a history."""
+        found = self._joined(*_chosen(keys))
+        return {key: last_values(history) for key, history in found.items()}
 
     # Inside
 
@@ -257,6 +283,14 @@ class Store:
                 except ValueError as error:
                     raise self._damaged(key, error) from None
 
+    def _joined(self, where: str, *values: Any) -> dict[str, History]:
+        """The histories of the chosen runs that have one, by their keys."""
+        parts = self._parts(f"{where} ORDER BY run, last", *values)
+        return {
+            key: join(part for _, part in of_run)
+            for key, of_run in groupby(parts, key=itemgetter(0))
+        }
+
     def _runs(self, where: str, *values: Any) -> list[Run]:
         return [self._to_run(*row) for row in self._select(f"{_RUNS} {where}", *values)]
 
@@ -265,7 +299,7 @@ class Store:
         versions: str, *rest: Any,
     ) -> Run:  # fmt: skip
         try:
-            restored = _restored(json.loads(experiment))
+            restored = self._begun.get(experiment) or _restored(json.loads(experiment))
             texts = json.loads(materials), json.loads(versions)
         except (ValueError, TypeError, AttributeError) as error:
             raise self._damaged(key, error) from None
@@ -299,6 +333,13 @@ def _version(package: str) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _chosen(keys: Iterable[str] | None) -> list[str]:
+    """The condition that chooses runs by their keys, and its value; without keys, all runs."""
+    if keys is None:
+        return [""]
+    return ["WHERE key IN (SELECT value FROM json_each(?))", json.dumps(list(keys))]
 
 
 @lru_cache

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from skerry.sweep.grid import label
 from skerry.sweep.run import Results
-from skerry.sweep.statistics import Estimate, estimate, lower_is_better
-from skerry.sweep.sweep_file import SEEDS, Point, Sweep
+from skerry.sweep.statistics import Estimate, estimates, lower_is_better
+from skerry.sweep.sweep_file import Point, Sweep
 from skerry.sweep.tuning import choices
 
 if TYPE_CHECKING:
@@ -47,16 +49,18 @@ def ranking_measure(sweep: Sweep, results: Results) -> str:
 def _by_primitive(
     sweep: Sweep, results: Results, measure: str
 ) -> dict[str, list[tuple[Point, Estimate]]]:
-    finals = {lane.experiment.key(): lane.final.get(measure) for lane in results}
+    finals = {
+        lane.experiment.key(): lane.final[measure] for lane in results if measure in lane.final
+    }
     points: Iterable[Point] = sweep.points
     if sweep.tune:
         points = [choice.point for choice in choices(sweep, results)]
+    keys = [(point, [point.at(seed).key() for seed in sweep.seed_numbers]) for point in points]
+    keys = [(point, runs) for point, runs in keys if not finals.keys().isdisjoint(runs)]
+    values = [[finals.get(run, np.nan) for run in runs] for _, runs in keys]
     found: dict[str, list[tuple[Point, Estimate]]] = {}
-    for point in points:
-        runs = (point.experiment.model_copy(update={SEEDS: s}) for s in sweep.seed_numbers)
-        values = [value for run in runs if (value := finals.get(run.key())) is not None]
-        if values:
-            found.setdefault(label(point.experiment), []).append((point, estimate(values)))
+    for (point, _), estimate in zip(keys, estimates(values) if values else (), strict=True):
+        found.setdefault(label(point.experiment), []).append((point, estimate))
     return found
 
 

@@ -292,7 +292,7 @@ class _Driver:
                     wall_seconds=outcome.wall_seconds,
                     note=outcome.note,
                 )
-        self._watcher.stack_done(task, {key: self._store.final(key) for key in task.keys})
+        self._watcher.stack_done(task, self._store.finals(task.keys))
         self._leave(task)
 
     def _give_up(self, task: Task, message: str) -> None:
@@ -304,19 +304,17 @@ class _Driver:
     def _fail(
         self, experiments: Sequence[Experiment], fingerprints: dict[str, str], message: str
     ) -> None:
-        computed_with = versions()
+        by_key = {experiment.key(fingerprints): experiment for experiment in experiments}
+        self.keys |= {experiment.key(): key for key, experiment in by_key.items()}
         with self._store.transaction():
-            for experiment in experiments:
-                key = experiment.key(fingerprints)
-                self.keys[experiment.key()] = key
-                self._store.begin(
-                    key,
-                    experiment,
-                    materials=fingerprints,
-                    world=experiment.world_key(fingerprints),
-                    device="",
-                    versions=computed_with,
-                )
+            self._store.begin_all(
+                by_key,
+                materials=fingerprints,
+                world=experiments[0].world_key(fingerprints),
+                device="",
+                versions=versions(),
+            )
+            for key in by_key:
                 self._store.finish(key, "failed", wall_seconds=0.0, note=message)
         self._watcher.failed(experiments, message)
 

@@ -97,17 +97,13 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
 
 
 def _begin(world: World, experiments: Sequence[Experiment], store: Store) -> None:
-    computed_with = versions()
-    with store.transaction():
-        for experiment in experiments:
-            store.begin(
-                world.key(experiment),
-                experiment,
-                materials=world.fingerprints,
-                world=experiment.world_key(world.fingerprints),
-                device=device_name(world.device),
-                versions=computed_with,
-            )
+    store.begin_all(
+        {world.key(experiment): experiment for experiment in experiments},
+        materials=world.fingerprints,
+        world=world.experiment.world_key(world.fingerprints),
+        device=device_name(world.device),
+        versions=versions(),
+    )
 
 
 def _finish_lanes(store: Store, moment: Moment, seconds: float, over: bool) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -46,6 +47,17 @@ class Point:
     cell: Cell
     experiment: Experiment
     """At the first seed."""
+
+    def at(self, seed: int) -> Experiment:
+        """Its run at a seed: the same object whenever it is asked for, because an experiment
+        remembers its keys."""
+        if seed not in self._runs:
+            self._runs[seed] = self.experiment.model_copy(update={SEEDS: seed})
+        return self._runs[seed]
+
+    @cached_property
+    def _runs(self) -> dict[int, Experiment]:
+        return {}
 
 
 def _as_table(experiment: Any) -> Any:
@@ -178,7 +190,7 @@ class Sweep(Section):
         server plays no part) give it once."""
         points = self.points if points is None else list(points)
         found = (
-            point.experiment.model_copy(update={SEEDS: seed})
+            point.at(seed)
             for seed in (self.seed_numbers if seeds is None else seeds)
             for point in points
         )

@@ -10,7 +10,7 @@ import numpy as np
 from skerry.experiment import Experiment
 from skerry.sweep.run import Lane
 from skerry.sweep.statistics import lower_is_better
-from skerry.sweep.sweep_file import SEEDS, Cell, Point, Sweep
+from skerry.sweep.sweep_file import Cell, Point, Sweep
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,5 @@ def _without(cell: Cell, field: str) -> Cell:
 
 
 def _values(point: Point, seeds: Iterable[int], finals: Mapping[str, float]) -> list[float]:
-    runs = (point.experiment.model_copy(update={SEEDS: seed}) for seed in seeds)
-    values = (finals.get(run.key(), math.nan) for run in runs)
+    values = (finals.get(point.at(seed).key(), math.nan) for seed in seeds)
     return [value for value in values if math.isfinite(value)]
