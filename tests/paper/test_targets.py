@@ -56,6 +56,13 @@ def test_few_looks_see_every_phase_of_the_shortest_period_once():
     assert sorted(r % 5 for r in looks) == [0, 1, 2, 3, 4]
 
 
+def test_all_is_every_table_and_figure_of_the_paper():
+    """The two studies that it does not have are asked for by name."""
+    found = [target.name for target in targets_named([ALL], DATASETS)]
+    assert found == [name for name in TARGETS if name not in ("protocol", "blend")]
+    assert [t.name for t in targets_named([ALL, "blend"], DATASETS)] == [*found, "blend"]
+
+
 def test_an_unknown_target_names_its_neighbours():
     with pytest.raises(SkerryError, match="unknown target 'tabel3'; did you mean 'table3'"):
         targets_named(["tabel3"], DATASETS)

@@ -28,8 +28,8 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="TARGET...",
-            help="table1 to table6, fig1 to fig14, protocol, blend, all; or list, which tells "
-            "what each is.",
+            help="table1 to table6, fig1 to fig14, or all of them; protocol and blend, which the "
+            "paper does not have; list tells what each is.",
         ),
     ],
     dataset: Annotated[
@@ -203,4 +203,4 @@ def _list() -> None:
         quick, full = (f"{count_of(target.needs, p):,}" for p in ("quick", "full"))
         table.add_row(target.name, target.title, ", ".join(data) or "(theory)", quick, full)
     Console().print(table)
-    typer.echo("all: every one of them. Runs that several need are computed once.")
+    typer.echo("all: every table and figure. Runs that several need are computed once.")

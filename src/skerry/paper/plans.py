@@ -132,7 +132,7 @@ CIFAR10 = {
     "model": {"name": "cnn_cifar10"},
     "training": {"precision": "bf16"},
 }
-CIFAR_LOOKS = {**FEW_LOOKS, "device_samples": 2000, "measures": SCORED}
+CIFAR_LOOKS = {**FEW_LOOKS, "device_samples": 1000, "measures": SCORED}
 LONG = {
     "rounds": 1000,
     "server": {"sampled": 20},

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.errors import SkerryError, unknown
 from skerry.experiment import Experiment
-from skerry.paper.plans import PLANS, Profile
-from skerry.paper.study import Study, distil
+from skerry.paper.plans import PLANS, Plan, Profile
+from skerry.paper.study import Study, distil, factors_of
 from skerry.paper.targets import TARGETS, Need, Target
-from skerry.records.store import FILE, Run, Store, versions
+from skerry.records.parts import History
+from skerry.records.store import Run, versions
 
 if TYPE_CHECKING:
     from skerry.sweep.executors import Executor
     from skerry.sweep.run import Watcher
+
+Recorded = tuple[Run, History]
 
 ALL = "all"
 DATASETS = tuple(dict.fromkeys(plan.dataset for plan in PLANS.values()))
@@ -23,11 +26,12 @@ DATA = "data"
 
 
 def targets_named(names: Sequence[str], datasets: Sequence[str]) -> list[Target]:
-    """The targets meant, without those that these data sets have no part in; `all` is every one."""
+    """The targets meant, without those that these data sets have no part in; `all` is every table
+    and figure of the paper."""
     for name in names:
         if name != ALL and name not in TARGETS:
             raise SkerryError(unknown("target", name, [*TARGETS, ALL]))
-    wanted = TARGETS.values() if ALL in names else [TARGETS[name] for name in names]
+    wanted = [t for t in TARGETS.values() if t.name in names or (ALL in names and t.of_paper)]
     chosen = [target for target in wanted if not target.needs or _within(target.needs, datasets)]
     if not chosen:
         raise SkerryError(
@@ -39,10 +43,11 @@ def targets_named(names: Sequence[str], datasets: Sequence[str]) -> list[Target]
 
 def needs_of(names: Sequence[str], datasets: Sequence[str], profile: Profile) -> list[Need]:
     """The slices that these targets need of these data sets. All in full is the paper's whole grid
-    on MNIST besides: 9,600 runs, some of which no table or figure shows."""
+    on MNIST: 9,600 runs, some of which no table or figure shows."""
     whole = [Need("mnist")] if ALL in names and profile == "full" else []
     needed = [need for target in targets_named(names, datasets) for need in target.needs]
-    return _within([*whole, *needed], datasets)
+    covered = {need.study for need in whole}
+    return _within([*whole, *(n for n in needed if n.study not in covered)], datasets)
 
 
 def _within(needs: Iterable[Need], datasets: Sequence[str]) -> list[Need]:
@@ -86,12 +91,13 @@ def compute(
     from skerry.sweep.driver import Manner, driven
     from skerry.sweep.run import Watcher
 
-    runs = runs_of(needs, profile, settings)
+    if not needs:
+        return {}
     began = time.monotonic()
-    if runs:
-        manner = Manner(again=again)
-        with executor, driven(runs, executor, out, watcher or Watcher(), manner):
-            pass
+    runs = runs_of(needs, profile, settings)
+    manner = Manner(again=again)
+    with executor, driven(runs, executor, out, watcher or Watcher(), manner) as (store, _):
+        recorded = store.histories()
     about = {
         "command": command,
         "profile": profile,
@@ -99,33 +105,28 @@ def compute(
         "seconds": round(time.monotonic() - began, 1),
         "versions": versions(),
     }
-    return distilled(dict.fromkeys(need.study for need in needs), profile, out, about, settings)
-
-
-def distilled(
-    names: Iterable[str],
-    profile: Profile,
-    out: Path,
-    about: dict[str, Any],
-    settings: Sequence[str] = (),
-) -> dict[str, Study]:
-    """A study of each plan, from the finished runs that a folder has of it; kept there."""
-    if not (out / FILE).is_file():
-        return {}
-    with Store.read(out) as store:
-        recorded = {run.experiment.key(): (run, history) for run, history in store.histories()}
+    more = len(recorded) > len(runs)  # from an earlier command
     studies = {}
-    for name in names:
-        plan = PLANS[name]
-        whole = (run.key() for run in plan.experiments(profile, {}, settings))
-        found = [recorded[key] for key in whole if key in recorded]
-        finished = [(run, history) for run, history in found if run.status == "finished"]
-        if finished:
-            told = about | _provenance([run for run, _ in found])
-            study = distil(name, told, [(r.experiment, h) for r, h in finished], plan.curves)
+    for name in dict.fromkeys(need.study for need in needs):
+        slices = [Need(name)] if more else [need for need in needs if need.study == name]
+        found = _those(runs_of(slices, profile, settings), recorded)
+        if study := _study(PLANS[name], about, found):
             study.save(out / DATA / f"{name}.json")
             studies[name] = study
     return studies
+
+
+def _those(runs: Iterable[Experiment], recorded: Iterable[Recorded]) -> list[Recorded]:
+    by_key = {run.experiment.key(): (run, history) for run, history in recorded}
+    return [by_key[run.key()] for run in runs if run.key() in by_key]
+
+
+def _study(plan: Plan, about: dict[str, Any], found: Sequence[Recorded]) -> Study | None:
+    finished = [(run.experiment, history) for run, history in found if run.status == "finished"]
+    if not finished:
+        return None
+    told = about | _provenance([run for run, _ in found])
+    return distil(plan.name, told, finished, plan.curves)
 
 
 def _provenance(runs: Sequence[Run]) -> dict[str, Any]:
@@ -134,6 +135,7 @@ def _provenance(runs: Sequence[Run]) -> dict[str, Any]:
     statuses = [run.status for run in runs]
     return {
         "runs": {status: statuses.count(status) for status in dict.fromkeys(statuses)},
+        "diverged": [factors_of(run.experiment) for run in runs if run.status == "diverged"],
         "device": ", ".join(dict.fromkeys(run.device for run in runs)),
         "seeds": sorted({run.experiment.seed for run in runs}),
         "precision": first.training.precision,

@@ -74,12 +74,23 @@ class Study:
 
     def of(self, **factors: Any) -> "Study":
         """Only the runs with these values, such as `inter="non-iid"` or `share=[0.2, 0.4]`."""
+        wanted = {
+            name: value if isinstance(value, list | tuple) else [value]
+            for name, value in factors.items()
+        }
         kept = self.runs
-        for name, value in factors.items():
-            wanted = value if isinstance(value, list | tuple) else [value]
-            kept = kept[kept[name].isin(wanted)]
-        curves = self.curves[self.curves["run"].isin(kept.index)] if len(self.curves) else None
-        return Study(self.name, self.about, kept, self.curves if curves is None else curves)
+        for name, values in wanted.items():
+            kept = kept[kept[name].isin(values)]
+        diverged = [
+            one for one in self.diverged if all(one[name] in wanted[name] for name in wanted)
+        ]
+        curves = self.curves[self.curves["run"].isin(kept.index)]
+        return Study(self.name, self.about | {"diverged": diverged}, kept, curves)
+
+    @property
+    def diverged(self) -> list[dict[str, Any]]:
+        """The factors of runs that were no longer finite before their end; they have no row."""
+        return list(self.about.get("diverged", ()))
 
     # Keeping
 

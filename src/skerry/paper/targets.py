@@ -46,6 +46,11 @@ class Target:
     """What its view must know besides."""
 
     @property
+    def of_paper(self) -> bool:
+        """Whether the paper has it; else it is a study of our own."""
+        return self.name.startswith(("table", "fig"))
+
+    @property
     def studies(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(need.study for need in self.needs))
 

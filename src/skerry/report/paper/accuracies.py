@@ -35,8 +35,8 @@ AXES: dict[Along, str] = {"share": "server.sampled", "period": "server.period"}
 """As the figures of a store call them, so that axes have the same words."""
 ENDS: dict[Along, tuple[float, float]] = {"share": (0.2, 1.0), "period": (5, 20)}
 NOTE = (
-    "Means over seeds of the last 20 rounds with 95 % intervals, each primitive at its best "
-    "stepsize in each cell. At K/n = 1 S2S and S2A are the same. The text speaks of both "
+    "Means over seeds of the last 20 rounds ± standard error, each primitive at its best stepsize "
+    "in each cell. At K/n = 1 S2S and S2A are the same. The text speaks of both "
     "data sets at once."
 )
 
@@ -64,7 +64,8 @@ def accuracies(target: Target, studies: Mapping[str, Study]) -> Content:
 
 
 def mean_accuracies(study: Study, scoring: str) -> "pd.DataFrame":
-    """A row per cell and primitive at its best stepsize: the mean over seeds and its interval."""
+    """A row per cell and primitive at its best stepsize: the mean over seeds, and one
+    standard error above it."""
     import pandas as pd
 
     runs = study.runs[study.runs["primitive"].isin(PRIMITIVES)]
@@ -75,7 +76,7 @@ def mean_accuracies(study: Study, scoring: str) -> "pd.DataFrame":
         {
             "measure": scoring,
             "mean": [one.mean for one in found],
-            "high": [one.high for one in found],
+            "high": [one.mean + one.standard_error for one in found],
         },
         index=table.index,
     ).reset_index()

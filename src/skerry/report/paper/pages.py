@@ -1,17 +1,19 @@
 """The reproduction as pages: a verdict on every table and figure, then all of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from skerry.files import replace_file
+from skerry.paper.plans import PLANS
+from skerry.paper.reproduce import count_of
 from skerry.paper.study import Study
-from skerry.paper.targets import TARGETS, Target
+from skerry.paper.targets import TARGETS, Need, Target
 from skerry.report.figures.files import save
 from skerry.report.paper.protocols import conclusions, found_agreements
 from skerry.report.paper.provenance import left_out, provenance
 from skerry.report.paper.show import show
-from skerry.report.paper.shown import Shown, number_of
+from skerry.report.paper.shown import Shown
 from skerry.report.sheets import Sheet
 
 PICTURES = "pictures"
@@ -73,6 +75,8 @@ scores on all labels, and [a page](protocol.md) compares all other ways.
 - Table 2 counts 7/5/0 for CIFAR-10, intra and inter non-IID; its cells are 6/5/1.
 - The same configuration (K/n = 0.2, H = 5) has different values in the tables along K/n and along
   H, such as +0.01 and +0.46 for CIFAR-10 on the complete graph, intra non-IID, inter IID.
+- The text's shares are larger than its tables': S2A "in over 95 %" of the cells along H where all
+  is IID is 83.3 %, S2S "in over 90 %" along H where islands differ is 83.3 %.
 - The CNN described for CIFAR-10 has 3,353,034 parameters, not 1.1 million; it is run as described.
 - Where ζ intra is high and ζ inter low, the text gives S2S a lead below K/n = 0.2; the bounds give
   S2A a slight one ([Figure 1](figures.md#fig1)). The text of [Figure 6](figures.md#fig6) fits
@@ -106,10 +110,11 @@ def _summary(shown: Mapping[str, Shown], studies: Mapping[str, Study], command: 
         "# The paper, reproduced",
         INTRODUCTION.rstrip(),
         "## In short",
-        conclusions(scored, found) if found else "No table of the paper has been run here.",
+        *(_in_markdown(part) for part in conclusions(scored, found)),
         *(f"![{one.about}]({PICTURES}/{one.name}.png)" for one in shown["protocol"].pictures),
         "## Every table and figure",
         _targets_sheet(shown),
+        *_missing(studies),
         OWN_WORDS.rstrip(),
         "## How it was made",
         f"```text\n$ {command}\n```",
@@ -118,10 +123,31 @@ def _summary(shown: Mapping[str, Shown], studies: Mapping[str, Study], command: 
     return "\n\n".join(parts) + "\n"
 
 
+def _missing(studies: Mapping[str, Study]) -> Iterator[str]:
+    """The runs of a full reproduction that these studies do not have."""
+    needed: dict[str, list[Need]] = {}
+    for need in (need for target in TARGETS.values() for need in target.needs):
+        needed.setdefault(need.study, []).append(need)
+    lines = []
+    for name, needs in needed.items():
+        there = len(studies[name].runs) if name in studies else 0
+        planned = count_of(needs, "full")
+        if there < planned:
+            lines.append(f"- {name} ({PLANS[name].about}): {there:,} of {planned:,} runs.")
+    if lines:
+        yield "## What is not there"
+        yield "Finished runs, of those that a full reproduction has:"
+        yield "\n".join(lines)
+
+
+def _in_markdown(part: str | Sheet) -> str:
+    return part.to_markdown().rstrip() if isinstance(part, Sheet) else part
+
+
 def _targets_sheet(shown: Mapping[str, Shown]) -> str:
     rows = tuple(
         (
-            f"[{number_of(name)}]({page.file}#{name})",
+            f"[`{name}`]({page.file}#{name})",
             shown[name].target.title,
             shown[name].verdict,
         )

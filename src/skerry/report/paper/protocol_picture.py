@@ -28,6 +28,8 @@ def protocol_picture(found: Mapping[str, Sequence[Agreement]], title: str) -> "F
 
 
 def _scatter(axis: "Axes", rows: Sequence[Agreement]) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     hollow_there = False
     for one in rows:
         protocol = one.protocol
@@ -48,7 +50,9 @@ def _scatter(axis: "Axes", rows: Sequence[Agreement]) -> None:
     if hollow_there:
         axis.plot([], [], "o", color=GREY, fillstyle="none", label="inputs in [0, 1]", gid=ASIDE)
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
     axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_ylim(-4, 104)
     axis.axhline(50, color=GREY, linewidth=0.6, linestyle=":")
     axis.set_xlabel("distance from printed gaps (points, RMS)")

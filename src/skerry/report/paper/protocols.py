@@ -24,19 +24,20 @@ ALL = (
 )
 
 DECIDES = {True: "What is scored decides who wins.", False: "Both scorings agree on who wins."}
+CHOOSE = (
+    "Who wants devices that know their own labels chooses by the first of the last two columns; "
+    "who wants one model that knows all labels, by the second."
+)
 LEADS = (
-    "Leads are over all cells with K < n, means of the last 20 rounds, at the best stepsize of "
-    f"each cell and primitive; up to {TELLING:g} points they count as none."
+    "Leads are means over all cells with K < n, in points, of the last 20 rounds at the best "
+    f"stepsize of each cell and primitive; up to {TELLING:g} points they count as none. In "
+    "brackets: the cells in which the leader is ahead."
 )
 PICTURED = (
     "Each point is a protocol; the best fit is top left. The dotted line is what a coin would "
     "meet. Points of one colour differ in timing, stepsize and scaling."
 )
-ISLANDS = {"non-iid": "differ", "iid": "are alike"}
-WANTED = {
-    "own_accuracy": "devices that know their own labels",
-    "average_accuracy": "one model that knows all labels",
-}
+ISLANDS = {"non-iid": "differ", "iid": "alike"}
 Found: TypeAlias = Mapping[str, Sequence[Agreement]]
 
 
@@ -66,12 +67,12 @@ class Lead:
 
     @property
     def words(self) -> str:
+        """`S2S by 0.49 (94 of 96)`."""
         if not self.cells:
-            return f"{SCORED[self.scoring]} not run"
-        higher = "S2S" if self.mean > 0 else "S2A"
-        points = f"{abs(self.mean):.2f} points on average"
-        ahead = of(self.ahead, self.cells)
-        return f"{SCORED[self.scoring]}, {higher} by {points}, ahead in {ahead} cells"
+            return "not run"
+        if self.leader == "either":
+            return f"neither ({abs(self.mean):.2f})"
+        return f"{self.leader} by {abs(self.mean):.2f} ({of(self.ahead, self.cells)})"
 
 
 def protocol_table(target: Target, studies: Mapping[str, Study]) -> Content:
@@ -83,8 +84,8 @@ def protocol_table(target: Target, studies: Mapping[str, Study]) -> Content:
     sheets = [_sheet(name, rows) for name, rows in found.items()]
     about = "Every protocol: signs of the paper's tables that it meets, and its distance from them"
     picture = Picture(target.name, protocol_picture(found, about), about)
-    conclusion = conclusions(studies, found)
-    return Content(f"Best fit. {told}.", (conclusion, picture, PICTURED, *sheets, ALL, NOTE))
+    parts = (*conclusions(studies, found), picture, PICTURED, *sheets, ALL, NOTE)
+    return Content(f"Best fit. {told}.", parts)
 
 
 def found_agreements(studies: Mapping[str, Study]) -> Found:
@@ -95,26 +96,37 @@ def found_agreements(studies: Mapping[str, Study]) -> Found:
     return {name: rows for name, rows in found.items() if rows}
 
 
-def conclusions(studies: Mapping[str, Study], found: Found) -> str:
-    """In Markdown: what fits the printed tables, what does not, who leads where, what to choose."""
-    lines: list[str] = []
-    leads: list[Lead] = []
-    for dataset, rows in found.items():
-        best, *others = _best_by_scoring(rows)
-        name = dataset_words(dataset)
-        lines.append(f"- {name}: the printed gaps fit best if what counts is {_told(best)}.")
-        if others:
-            lines.append(f"- {name}, other scorings at their best:")
-            lines += [f"  - {_told(one)}" for one in others]
-        ours = [study.of(dataset=dataset) for study in studies.values()]
-        for inter, where in ISLANDS.items():
-            here = [Lead.of(ours, dataset, inter, scoring) for scoring in SHOWN]
-            leads += [one for one in here if one.cells]
-            told = "; ".join(one.words for one in here)
-            lines.append(f"- {name}, where islands {where}: {told}.")
-    told = f"{DECIDES[_depends(leads)]} {LEADS}"
-    advice = [f"- {_advice(scoring, leads)}" for scoring in SHOWN]
-    return "\n".join([told, "", *lines, *advice])
+def conclusions(studies: Mapping[str, Study], found: Found) -> tuple[str | Sheet, ...]:
+    """Who leads where, by what is scored; what fits the printed tables, and what does not."""
+    if not found:
+        return ("No table of the paper has been run here.",)
+    leads = [
+        [Lead.of([one.of(dataset=dataset) for one in studies.values()], dataset, inter, scoring)
+         for scoring in SHOWN]
+        for dataset in found
+        for inter in ISLANDS
+    ]  # fmt: skip
+    fits = [line for dataset, rows in found.items() for line in _fits(dataset, rows)]
+    return f"**{DECIDES[_depends(leads)]}** {CHOOSE}", _leads(leads), LEADS, "\n".join(fits)
+
+
+def _leads(leads: Sequence[Sequence[Lead]]) -> Sheet:
+    """A row per data set and split, with a lead under each scoring."""
+    rows = tuple(
+        (dataset_words(row[0].dataset), ISLANDS[row[0].inter], *(one.words for one in row))
+        for row in leads
+    )
+    header = ("data set", "islands", *(SCORED[scoring] for scoring in SHOWN))
+    return Sheet("Who leads", header, rows, "llll")
+
+
+def _fits(dataset: str, rows: Sequence[Agreement]) -> list[str]:
+    best, *others = _best_by_scoring(rows)
+    name = dataset_words(dataset)
+    lines = [f"- {name}: the printed gaps fit best if what counts is {_told(best)}."]
+    if others:
+        lines.append(f"- {name}, other scorings at their best:")
+    return lines + [f"  - {_told(one)}" for one in others]
 
 
 def _best_by_scoring(rows: Sequence[Agreement]) -> list[Agreement]:
@@ -132,25 +144,9 @@ def _told(one: Agreement) -> str:
     return f"{one.protocol.words} (signs {signs(one)}{distance})"
 
 
-def _advice(scoring: str, leads: Sequence[Lead]) -> str:
-    """`Who wants one model that knows all labels takes S2A where islands differ, ...`."""
-    told = []
-    for inter, where in ISLANDS.items():
-        here = [one for one in leads if (one.scoring, one.inter) == (scoring, inter)]
-        who = dict.fromkeys(one.leader for one in here)
-        split = ", ".join(f"{one.leader} on {dataset_words(one.dataset)}" for one in here)
-        told.append(
-            f"{next(iter(who)) if len(who) == 1 else split or 'not run'} where islands {where}"
-        )
-    return f"Who wants {WANTED[scoring]} takes {', '.join(told)}."
-
-
-def _depends(leads: Sequence[Lead]) -> bool:
+def _depends(leads: Sequence[Sequence[Lead]]) -> bool:
     """Whether on some data set and split S2S leads under one scoring and S2A under another."""
-    leaders: dict[tuple[str, str], set[str]] = {}
-    for one in leads:
-        leaders.setdefault((one.dataset, one.inter), set()).add(one.leader)
-    return any({"S2S", "S2A"} <= who for who in leaders.values())
+    return any({"S2S", "S2A"} <= {one.leader for one in row} for row in leads)
 
 
 def _sheet(dataset: str, rows: Sequence[Agreement]) -> Sheet:

@@ -23,6 +23,7 @@ def provenance(study: Study) -> str:
         _precision(about),
         _versions(about.get("versions") or {}),
         f"in {duration(about['seconds'])}" if about.get("seconds") else "",
+        str(about.get("note") or ""),
     ]
     return ", ".join(part for part in told if part)
 
