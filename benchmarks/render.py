@@ -126,12 +126,27 @@ def speed_gpu() -> Iterator[str]:
     yield f"- the paper's MNIST grid, 9,600 runs measured every round: {grid['seconds']:.0f} s."
 
 
+def reproduction() -> Iterator[str]:
+    """Who leads by what is scored, and how many of the printed signs are met."""
+    from skerry.paper.reproduce import kept_studies
+    from skerry.paper.targets import TARGETS
+    from skerry.report.paper.protocols import conclusions, found_agreements
+
+    kept_there = kept_studies(ROOT / "docs" / "reproduction" / "data")
+    studies = {name: kept_there[name] for name in TARGETS["protocol"].studies if name in kept_there}
+    decides, leads, how, _ = conclusions(studies, found_agreements(studies))
+    yield f"{decides}\n"
+    yield leads.to_markdown().partition("\n\n")[2]
+    yield how
+
+
 SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "two-cores": two_cores,
     "h200": h200,
     "peers": peers,
     "speed": speed,
     "speed-gpu": speed_gpu,
+    "reproduction": reproduction,
 }
 
 

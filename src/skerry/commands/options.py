@@ -39,6 +39,22 @@ Precision = Annotated[
         show_default="the experiment's",
     ),
 ]
+ExecutorName = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        help="Where to compute: here (this process), processes, ray, or your own "
+        "package.module:name.",
+        show_default="here, or processes with --workers",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="How many stacks at once.", show_default="one per core"),
+]
+RayAddress = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Join this Ray cluster; auto finds it.")
+]
 Again = Annotated[bool, typer.Option("--again", help="Compute finished runs anew.")]
 Track = Annotated[
     list[str] | None,

@@ -1,13 +1,22 @@
 """`skerry reproduce`: the paper's tables and figures from real runs, beside the printed numbers."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from skerry.commands.options import Again, Device, Settings, save_picture
+from skerry.commands.options import (
+    Again,
+    Device,
+    ExecutorName,
+    RayAddress,
+    Settings,
+    Workers,
+    save_picture,
+)
 
 if TYPE_CHECKING:
     from skerry.paper.plans import Profile
@@ -44,21 +53,9 @@ def reproduce(
         typer.Option(help="quick: fewer seeds, stepsizes and looks; full: as the paper."),
     ] = "quick",
     settings: Settings = None,
-    executor: Annotated[
-        str | None,
-        typer.Option(
-            help="Where to compute: here, processes, ray, or your own package.module:name.",
-            show_default="here, or processes with --workers",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many stacks at once.", show_default="one per core"),
-    ] = None,
-    ray_address: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Join this Ray cluster; auto finds it."),
-    ] = None,
+    executor: ExecutorName = None,
+    workers: Workers = None,
+    ray_address: RayAddress = None,
     device: Device = "auto",
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where records, studies and pages go.")
@@ -75,17 +72,17 @@ def reproduce(
     ] = None,
 ) -> None:
     """Make a table or figure of the paper anew, and put the printed numbers beside it."""
-    from skerry.paper.reproduce import kept_studies, needs_of, targets_named
+    from skerry.paper.reproduce import DATASETS, kept_studies, needs_of, targets_named
 
     if LIST in names:
         _list()
         return
+    asked: Sequence[str] = [dataset] if dataset else DATASETS
+    targets = targets_named(names, asked)
     if kept is not None:
-        _show(
-            targets_named(names, _datasets(dataset, names, "everything")), kept_studies(kept), out
-        )
+        _show(targets, kept_studies(kept), out)
         return
-    datasets = _datasets(dataset, names, device)
+    datasets = asked if dataset else _within_reach(targets, device)
     targets = targets_named(names, datasets)
     try:
         studies = _computed(
@@ -100,26 +97,26 @@ def reproduce(
         _left_out(name, profile)
 
 
-def _datasets(asked: str | None, names: list[str], device: str) -> list[str]:
-    """What was asked for. A target by name: all it is about. `all`: what this machine can do."""
-    from skerry.paper.reproduce import ALL, DATASETS
+def _within_reach(targets: Sequence["Target"], device: str) -> Sequence[str]:
+    """The data sets of these targets. Where a target is about several, those that this machine
+    can do; what is left out is said."""
+    from skerry.paper.reproduce import DATASETS, datasets_of
 
-    if asked is not None:
-        return [asked]
-    if device == "everything" or not {ALL, "protocol", "table1", "table2", "fig5"} & {*names}:
-        return list(DATASETS)
+    if all(len(datasets_of(target)) < 2 for target in targets):
+        return DATASETS
     from skerry.data.fetch import cached
     from skerry.engine.world import pick_device
 
-    found = ["mnist"]
-    if pick_device(device).type == "cuda":
-        found += ["cifar10"] + (["cifar100"] if cached("cifar100") else [])
-    left = [name for name in DATASETS if name not in found]
-    if left:
-        why = {"cifar10": "no GPU here", "cifar100": "needs a GPU and its archive"}
-        told = ", ".join(f"{name} ({why[name]})" for name in left)
-        typer.echo(f"Left out: {told}. --dataset asks for it all the same.", err=True)
-    return found
+    gpu = pick_device(device).type == "cuda"
+    reasons = {
+        "mnist": "",
+        "cifar10": "" if gpu else "no GPU here",
+        "cifar100": "" if gpu and cached("cifar100") else "needs a GPU and its archive",
+    }
+    about = dict.fromkeys(name for target in targets for name in datasets_of(target))
+    if left := [f"{name} ({reasons[name]})" for name in about if reasons[name]]:
+        typer.echo(f"Left out: {', '.join(left)}. --dataset asks for it all the same.", err=True)
+    return [name for name in about if not reasons[name]]
 
 
 def _computed(
@@ -189,8 +186,7 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from skerry.paper.plans import PLANS
-    from skerry.paper.reproduce import count_of
+    from skerry.paper.reproduce import count_of, datasets_of
     from skerry.paper.targets import TARGETS
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -199,7 +195,7 @@ def _list() -> None:
     table.add_column("runs\nquick", justify="right")
     table.add_column("runs\nfull", justify="right")
     for target in TARGETS.values():
-        data = dict.fromkeys(PLANS[study].dataset for study in target.studies)
+        data = datasets_of(target)
         quick, full = (f"{count_of(target.needs, p):,}" for p in ("quick", "full"))
         table.add_row(target.name, target.title, ", ".join(data) or "(theory)", quick, full)
     Console().print(table)

@@ -13,9 +13,12 @@ from skerry.commands.options import (
     Again,
     AsJson,
     Device,
+    ExecutorName,
     Precision,
+    RayAddress,
     Settings,
     Track,
+    Workers,
     with_precision,
 )
 
@@ -30,22 +33,9 @@ def sweep(
         Path, typer.Argument(help="An experiment (TOML) with [sweep] and [sweep.axes].")
     ],
     settings: Settings = None,
-    executor: Annotated[
-        str | None,
-        typer.Option(
-            help="Where to compute: here (this process), processes, ray, or your own "
-            "package.module:name.",
-            show_default="here, or processes with --workers",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many stacks at once.", show_default="one per core"),
-    ] = None,
-    ray_address: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Join this Ray cluster; auto finds it."),
-    ] = None,
+    executor: ExecutorName = None,
+    workers: Workers = None,
+    ray_address: RayAddress = None,
     device: Device = "auto",
     precision: Precision = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where records go.")] = Path("runs"),

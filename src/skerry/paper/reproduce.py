@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skerry.errors import SkerryError, unknown
+from skerry.errors import RecordsError, SkerryError, unknown
 from skerry.experiment import Experiment
 from skerry.paper.plans import PLANS, Plan, Profile
 from skerry.paper.study import Study, distil, factors_of
@@ -39,6 +39,11 @@ def targets_named(names: Sequence[str], datasets: Sequence[str]) -> list[Target]
             "which data set a target is about: skerry reproduce list"
         )
     return chosen
+
+
+def datasets_of(target: Target) -> list[str]:
+    """The data sets that a target is about; none for theory."""
+    return list(dict.fromkeys(PLANS[study].dataset for study in target.studies))
 
 
 def needs_of(names: Sequence[str], datasets: Sequence[str], profile: Profile) -> list[Need]:
@@ -145,5 +150,10 @@ def _provenance(runs: Sequence[Run]) -> dict[str, Any]:
 
 def kept_studies(folder: Path) -> dict[str, Study]:
     """The studies that a folder keeps."""
-    found = (Study.load(path) for path in sorted(folder.glob("*.json")))
+    found = [Study.load(path) for path in sorted(folder.glob("*.json"))]
+    if not found:
+        raise RecordsError(
+            f"there are no studies in {folder}. Make some: skerry reproduce table3 --out DIR; they "
+            "are then in DIR/data."
+        )
     return {study.name: study for study in found}

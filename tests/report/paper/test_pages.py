@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from skerry.paper.reproduce import kept_studies
 from skerry.paper.study import Study
 from skerry.paper.targets import TARGETS
-from skerry.report.paper import write_pages
-from skerry.report.paper.pages import PAGES
+from skerry.report.paper import show, write_pages
+from skerry.report.paper.pages import PAGES, texts
 from skerry.report.paper.provenance import provenance
 
 
@@ -92,3 +93,14 @@ def test_pages_without_any_study(tmp_path: Path) -> None:
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "No table of the paper has been run here." in text
     assert "13 of 14 statements" in text
+
+
+def test_the_kept_pages_are_those_of_the_kept_studies() -> None:
+    """docs/reproduction says what its studies say, and has every picture that it shows."""
+    kept = Path(__file__).parents[3] / "docs" / "reproduction"
+    studies = kept_studies(kept / "data")
+    shown = {name: show(target, studies) for name, target in TARGETS.items()}
+    for name, text in texts(shown, studies).items():
+        assert (kept / name).read_text(encoding="utf-8") == text, f"{name} is old. Run: make docs"
+    pictures = {f"{name}.png" for one in shown.values() for name in one.figures}
+    assert {path.name for path in (kept / "pictures").iterdir()} == pictures

@@ -70,7 +70,8 @@ def ring_cells(dataset: str, regimes: Sequence[tuple[str, str]]) -> "pd.DataFram
     it is that of the table along K/n."""
     cells = printed_cells()
     cells = cells[(cells["dataset"] == dataset) & (cells["topology"] == "ring")]
-    cells = cells[[pair in regimes for pair in zip(cells["intra"], cells["inter"], strict=True)]]
+    pairs = zip(cells["intra"], cells["inter"], strict=True)
+    cells = cells[np.array([pair in regimes for pair in pairs], dtype=bool)]
     return cells.drop_duplicates(["intra", "inter", "share", "period"])
 
 

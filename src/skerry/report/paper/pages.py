@@ -84,23 +84,30 @@ scores on all labels, and [a page](protocol.md) compares all other ways.
 """
 
 
-def write_pages(
-    folder: Path, studies: Mapping[str, Study], command: str = "skerry reproduce all --profile full"
-) -> list[Path]:
+COMMAND = "skerry reproduce all protocol blend --profile full"
+
+
+def write_pages(folder: Path, studies: Mapping[str, Study], command: str = COMMAND) -> list[Path]:
     """Write the summary (README.md), a page for each part and all pictures; `command` makes the
     studies. Returns what was written."""
     shown = {name: show(target, studies) for name, target in TARGETS.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {"README.md": _summary(shown, studies, command)}
-    texts |= {page.file: _page(page, shown, studies) for page in PAGES}
     written = []
-    for name, text in texts.items():
+    for name, text in texts(shown, studies, command).items():
         replace_file(folder / name, text.encode())
         written.append(folder / name)
     for one in shown.values():
         for name, figure in one.figures.items():
             written.append(save(figure, folder / PICTURES / f"{name}.png", DPI))
     return written
+
+
+def texts(
+    shown: Mapping[str, Shown], studies: Mapping[str, Study], command: str = COMMAND
+) -> dict[str, str]:
+    """The pages by their file names."""
+    pages = {page.file: _page(page, shown, studies) for page in PAGES}
+    return {"README.md": _summary(shown, studies, command), **pages}
 
 
 def _summary(shown: Mapping[str, Shown], studies: Mapping[str, Study], command: str) -> str:

@@ -30,7 +30,7 @@ CHOOSE = (
 )
 LEADS = (
     "Leads are means over all cells with K < n, in points, of the last 20 rounds at the best "
-    f"stepsize of each cell and primitive; up to {TELLING:g} points they count as none. In "
+    f"stepsize tried for each cell and primitive; up to {TELLING:g} points they count as none. In "
     "brackets: the cells in which the leader is ahead."
 )
 PICTURED = (
