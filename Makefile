@@ -21,8 +21,8 @@ test: $(DEVELOPING)
 	$(BIN)/pytest -n 2
 
 check: $(DEVELOPING)
-	$(BIN)/ruff format --check src tests benchmarks docs
-	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs/*.py
+	$(BIN)/ruff check src tests benchmarks docs/*.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
