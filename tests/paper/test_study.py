@@ -20,6 +20,7 @@ def study() -> Study:
         (
             Experiment.parse({}, [f"seed={seed}", f"server.primitive={name}", "rounds=100"]),
             history({0: 10.0, 80: 50.0, 84: 60.0 + seed, 100: 70.0 + seed}),
+            "finished",
         )
         for seed in range(8)
         for name in ("s2s", "s2a")
@@ -53,6 +54,19 @@ def test_five_digits_are_kept_and_gaps_stay_gaps(tmp_path):
     assert np.isnan(found[3])
     known = np.arange(50) != 3
     assert np.abs(found - values)[known].max() < 1e-3
+
+
+def test_a_run_that_diverged_has_a_row_without_scores():
+    """It is no finished run that happens to be missing; its curve ends where it went astray."""
+    runs = [
+        (Experiment.parse({}, ["rounds=100"]), history({0: 10.0, 100: 70.0}), "finished"),
+        (Experiment.parse({}, ["rounds=100", "seed=1"]), history({0: 10.0, 8: 90.0}), "diverged"),
+    ]
+    study = distil("made-up", {}, runs, curves=["own_accuracy"])
+    assert study.diverged["seed"].tolist() == [1]
+    assert np.isnan(study.diverged[final("own_accuracy")]).all()
+    assert study.curves.loc[study.curves["run"] == 1, "round"].tolist() == [0, 8]
+    assert study.of(seed=0).diverged.empty
 
 
 def test_a_slice_keeps_its_curves(study):

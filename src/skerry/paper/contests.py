@@ -58,9 +58,9 @@ def contest_of(study: Study, scoring: str) -> Contest:
 def curves_of(study: Study, primitive: str, measure: str) -> "pd.DataFrame":
     """One primitive's values at its best stepsize."""
     runs = study.runs[study.runs["primitive"] == primitive]
+    if len(runs) and runs.index.isin(study.diverged.index).all():
+        raise UnansweredError(f"{primitive.upper()} diverged here")
     if runs.empty:
-        if any(one["primitive"] == primitive for one in study.diverged):
-            raise UnansweredError(f"{primitive.upper()} diverged here")
         raise UnansweredError(f"{study.name} has no run of {primitive.upper()} here")
     if measure not in study.curves:
         raise UnansweredError(f"{study.name} did not record {measure} round by round")

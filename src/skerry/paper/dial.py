@@ -46,8 +46,10 @@ def operating_points(study: Study, timing: Timing = "last 20") -> "pd.DataFrame"
     """A row per setting, beta and stepsize, which one can run: the mean of both goals over seeds,
     and whether it is on the `front`: no other point is as good at both and better at one."""
     columns = {_column(study, goal, timing): goal for goal in GOALS}
-    runs = study.runs.dropna(subset=list(columns)).rename(columns=columns)
-    points = runs.groupby([*CELL, "beta", "stepsize"])[list(GOALS)].mean().reset_index()
+    scores = study.runs.rename(columns=columns).groupby([*CELL, "beta", "stepsize"])[list(GOALS)]
+    # One that diverges with some seeds is none that one can rely on.
+    reliable = scores.count().eq(scores.size(), axis=0).all(axis=1)
+    points = scores.mean()[reliable].reset_index()
     points["front"] = False
     for _, cell in points.groupby(CELL):
         points.loc[cell.index, "front"] = undominated(cell[list(GOALS)].to_numpy(float))

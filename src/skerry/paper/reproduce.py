@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skerry.errors import RecordsError, SkerryError, unknown
 from skerry.experiment import Experiment
 from skerry.paper.plans import PLANS, Plan, Profile
-from skerry.paper.study import Study, distil, factors_of
+from skerry.paper.study import DIVERGED, Study, distil
 from skerry.paper.targets import TARGETS, Need, Target
 from skerry.records.parts import History
 from skerry.records.store import Run, versions
@@ -127,11 +127,12 @@ def _those(runs: Iterable[Experiment], recorded: Iterable[Recorded]) -> list[Rec
 
 
 def _study(plan: Plan, about: dict[str, Any], found: Sequence[Recorded]) -> Study | None:
-    finished = [(run.experiment, history) for run, history in found if run.status == "finished"]
-    if not finished:
+    ended = [(run, history) for run, history in found if run.status in ("finished", DIVERGED)]
+    if not ended:
         return None
     told = about | _provenance([run for run, _ in found])
-    return distil(plan.name, told, finished, plan.curves)
+    rows = ((run.experiment, history, run.status) for run, history in ended)
+    return distil(plan.name, told, rows, plan.curves)
 
 
 def _provenance(runs: Sequence[Run]) -> dict[str, Any]:
@@ -140,7 +141,6 @@ def _provenance(runs: Sequence[Run]) -> dict[str, Any]:
     statuses = [run.status for run in runs]
     return {
         "runs": {status: statuses.count(status) for status in dict.fromkeys(statuses)},
-        "diverged": [factors_of(run.experiment) for run in runs if run.status == "diverged"],
         "device": ", ".join(dict.fromkeys(run.device for run in runs)),
         "seeds": sorted({run.experiment.seed for run in runs}),
         "precision": first.training.precision,

@@ -49,6 +49,7 @@ FACTORS = (
 )
 """What tells the runs of the reproduction apart, in the paper's words: share is K/n."""
 
+STATUS, DIVERGED = "status", "diverged"
 DIGITS = 5
 
 
@@ -68,7 +69,7 @@ class Study:
     about: dict[str, Any]
     """The command, versions, device, profile and seeds that made it."""
     runs: "pd.DataFrame"
-    """A row per finished run: the factors, then `final(measure)` and `lately(measure)`."""
+    """A row per run: the factors, its status, then `final(measure)` and `lately(measure)`."""
     curves: "pd.DataFrame"
     """`run` (the row in `runs`), `round`, and measures; no rows for a grid."""
 
@@ -81,16 +82,13 @@ class Study:
         kept = self.runs
         for name, values in wanted.items():
             kept = kept[kept[name].isin(values)]
-        diverged = [
-            one for one in self.diverged if all(one[name] in wanted[name] for name in wanted)
-        ]
         curves = self.curves[self.curves["run"].isin(kept.index)]
-        return Study(self.name, self.about | {"diverged": diverged}, kept, curves)
+        return Study(self.name, self.about, kept, curves)
 
     @property
-    def diverged(self) -> list[dict[str, Any]]:
-        """The factors of runs that were no longer finite before their end; they have no row."""
-        return list(self.about.get("diverged", ()))
+    def diverged(self) -> "pd.DataFrame":
+        """The runs that were no longer finite before their end: they have no scores."""
+        return self.runs[self.runs[STATUS] == DIVERGED] if STATUS in self.runs else self.runs[:0]
 
     # Keeping
 
@@ -124,17 +122,19 @@ class Study:
 def distil(
     name: str,
     about: dict[str, Any],
-    recorded: Iterable[tuple[Experiment, History]],
+    recorded: Iterable[tuple[Experiment, History, str]],
     curves: Sequence[str] = (),
 ) -> Study:
-    """A study from finished runs; `curves` names the measures that are kept round by round."""
+    """A study from runs with their histories and statuses; `curves` names the measures that are
+    kept round by round. A run that diverged has a row without scores, so that nothing is tuned to
+    what cannot be relied on."""
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
     lines: list[pd.DataFrame] = []
-    for number, (experiment, history) in enumerate(recorded):
-        row = factors_of(experiment)
-        for measure in sorted(history.keys() - {"round"}):
+    for number, (experiment, history, status) in enumerate(recorded):
+        row = factors_of(experiment) | {STATUS: status}
+        for measure in sorted(history.keys() - {"round"}) if status != DIVERGED else ():
             row[final(measure)] = value_of(history, measure, experiment.rounds, None)
             row[lately(measure)] = value_of(history, measure, experiment.rounds, LAST)
         rows.append(row)

@@ -10,6 +10,7 @@ from skerry.paper.reproduce import count_of
 from skerry.paper.study import Study
 from skerry.paper.targets import TARGETS, Need, Target
 from skerry.report.figures.files import save
+from skerry.report.paper.cells import regime_words
 from skerry.report.paper.protocols import conclusions, found_agreements
 from skerry.report.paper.provenance import left_out, provenance
 from skerry.report.paper.show import show
@@ -131,7 +132,7 @@ def _summary(shown: Mapping[str, Shown], studies: Mapping[str, Study], command: 
 
 
 def _missing(studies: Mapping[str, Study]) -> Iterator[str]:
-    """The runs of a full reproduction that these studies do not have."""
+    """The runs of a full reproduction that these studies do not have, and those that diverged."""
     needed: dict[str, list[Need]] = {}
     for need in (need for target in TARGETS.values() for need in target.needs):
         needed.setdefault(need.study, []).append(need)
@@ -141,10 +142,19 @@ def _missing(studies: Mapping[str, Study]) -> Iterator[str]:
         planned = count_of(needs, "full")
         if there < planned:
             lines.append(f"- {name} ({PLANS[name].about}): {there:,} of {planned:,} runs.")
+        lines += _diverged(studies[name]) if name in studies else []
     if lines:
         yield "## What is not there"
-        yield "Finished runs, of those that a full reproduction has:"
         yield "\n".join(lines)
+
+
+def _diverged(study: Study) -> list[str]:
+    return [
+        f"- {study.name}: {one['primitive'].upper()} diverged on the {one['topology']}, "
+        f"{regime_words(one['intra'], one['inter'])}, K/n = {one['share']:g}, H = {one['period']}, "
+        f"stepsize {one['stepsize']:g}, seed {one['seed']}."
+        for one in study.diverged.to_dict("records")
+    ]
 
 
 def _in_markdown(part: str | Sheet) -> str:
