@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from skerry.paper.aggregate import on_table
 from skerry.paper.plans import REGIMES as SPLITS
 from skerry.paper.plans import TOPOLOGIES
 from skerry.paper.protocol import Protocol
@@ -64,13 +65,6 @@ def _capitals(split: str) -> str:
 
 def dataset_words(name: str) -> str:
     return DATASETS.get(name, name)
-
-
-def on_table(found: "pd.DataFrame", along: Along) -> "pd.DataFrame":
-    """The cells of a table: K/n at H = 5, or H at K/n = 0.2; without K = n, where S2S is S2A."""
-    if along == "share":
-        return found[(found["period"] == 5) & (found["share"] < 1)]
-    return found[found["share"].round(6) == 0.2]
 
 
 def by_place(found: "pd.DataFrame", along: Along) -> dict[Place, Any]:
