@@ -1,12 +1,14 @@
 """Studies: what is kept of runs, and that keeping loses nothing that matters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from skerry.errors import RecordsError
 from skerry.experiment import Experiment
-from skerry.paper.study import FACTORS, Study, distil, factors_of, final, lately
+from skerry.paper.study import FACTORS, Study, distil, factors_of, final, joined, lately
 
 
 def history(values: dict[int, float]) -> dict[str, np.ndarray]:
@@ -73,6 +75,24 @@ def test_a_slice_keeps_its_curves(study):
     part = study.of(primitive="s2a", seed=[1, 2])
     assert len(part.runs) == 2
     assert set(part.curves["run"]) == set(part.runs.index)
+
+
+def test_joined_parts_are_the_whole(study):
+    """Seeds from two machines, one of them on both: every run once, with its own curve."""
+    halves = [study.of(seed=[0, 1, 2, 3]), study.of(seed=[3, 4, 5, 6, 7])]
+    whole = joined([replace(part, about={"command": f"on {i}"}) for i, part in enumerate(halves)])
+    order = ["seed", "primitive"]
+    found, known = (one.runs.sort_values(order, ignore_index=True) for one in (whole, study))
+    pd.testing.assert_frame_equal(found, known)
+    for row in range(len(known)):
+        ours, theirs = (
+            one.curves[one.curves["run"] == one.runs.sort_values(order).index[row]]["own_accuracy"]
+            for one in (whole, study)
+        )
+        assert ours.tolist() == theirs.tolist()
+    assert whole.about["seeds"] == list(range(8))
+    assert whole.about["runs"] == {"finished": 16}
+    assert whole.about["command"] == "on 0 and on 1"
 
 
 def test_factors_use_the_words_of_the_paper():

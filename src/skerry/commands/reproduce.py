@@ -62,12 +62,12 @@ def reproduce(
     ] = Path("reproduction"),
     again: Again = False,
     kept: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "--from",
             metavar="DIR",
             help="Run nothing: show the studies kept in this folder, such as "
-            "docs/reproduction/data.",
+            "docs/reproduction/data; repeatable, studies of one name are joined.",
         ),
     ] = None,
 ) -> None:
@@ -79,8 +79,8 @@ def reproduce(
         return
     asked: Sequence[str] = [dataset] if dataset else DATASETS
     targets = targets_named(names, asked)
-    if kept is not None:
-        _show(targets, kept_studies(kept), out)
+    if kept:
+        _show(targets, kept_studies(*kept), out)
         return
     datasets = asked if dataset else _within_reach(targets, device)
     targets = targets_named(names, datasets)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skerry.errors import RecordsError, SkerryError, unknown
 from skerry.experiment import Experiment
 from skerry.paper.plans import PLANS, Plan, Profile
-from skerry.paper.study import DIVERGED, Study, distil
+from skerry.paper.study import DIVERGED, Study, distil, joined
 from skerry.paper.targets import TARGETS, Need, Target
 from skerry.records.parts import History
 from skerry.records.store import Run, versions
@@ -148,12 +148,16 @@ def _provenance(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def kept_studies(folder: Path) -> dict[str, Study]:
-    """The studies that a folder keeps."""
-    found = [Study.load(path) for path in sorted(folder.glob("*.json"))]
+def kept_studies(*folders: Path) -> dict[str, Study]:
+    """The studies that folders keep, joined where several files are of one study."""
+    found: dict[str, list[Study]] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*.json")):
+            study = Study.load(path)
+            found.setdefault(study.name, []).append(study)
     if not found:
         raise RecordsError(
-            f"there are no studies in {folder}. Make some: skerry reproduce table3 --out DIR; they "
-            "are then in DIR/data."
+            f"there are no studies in {', '.join(map(str, folders))}. Make some: skerry reproduce "
+            "table3 --out DIR; they are then in DIR/data."
         )
-    return {study.name: study for study in found}
+    return {name: joined(parts) for name, parts in found.items()}

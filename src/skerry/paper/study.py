@@ -146,6 +146,50 @@ def distil(
     return Study(name, about, runs, pd.concat(lines, ignore_index=True) if lines else _no_curves())
 
 
+def joined(parts: Sequence[Study]) -> Study:
+    """One study from several of the same plan, such as seeds that were run on two machines. A run
+    that is in several counts once, as in the first."""
+    import pandas as pd
+
+    first, *others = parts
+    if not others:
+        return first
+    starts = pd.Series([0, *(len(part.runs) for part in parts)]).cumsum()
+    runs = pd.concat([part.runs.set_axis(range(start, start + len(part.runs)))
+                      for part, start in zip(parts, starts, strict=False)])  # fmt: skip
+    runs = runs[~runs.duplicated([name for name in FACTORS if name in runs])]
+    curves = pd.concat(
+        [part.curves.assign(run=part.curves["run"].map(_places(part, start)))
+         for part, start in zip(parts, starts, strict=False)]
+    )  # fmt: skip
+    curves = curves[curves["run"].isin(runs.index)]
+    return Study(first.name, _joined_about(parts, runs), runs, curves.reset_index(drop=True))
+
+
+def _places(part: Study, start: int) -> dict[Any, int]:
+    """Where the rows of a part are in the whole."""
+    return {index: start + number for number, index in enumerate(part.runs.index)}
+
+
+def _joined_about(parts: Sequence[Study], runs: "pd.DataFrame") -> dict[str, Any]:
+    """What the parts say, each thing once."""
+
+    def said(name: str, between: str) -> str:
+        return between.join(
+            dict.fromkeys(str(part.about[name]) for part in parts if part.about.get(name))
+        )
+
+    counts = runs[STATUS].value_counts() if STATUS in runs else {"finished": len(runs)}
+    return parts[0].about | {
+        "command": said("command", " and "),
+        "device": said("device", ", "),
+        "note": said("note", "; "),
+        "seconds": sum(part.about.get("seconds") or 0 for part in parts),
+        "runs": {str(status): int(count) for status, count in dict(counts).items()},
+        "seeds": sorted(int(seed) for seed in runs["seed"].unique()),
+    }
+
+
 def factors_of(experiment: Experiment) -> dict[str, Any]:
     """The factors in the paper's words."""
     network, server, data = experiment.network, experiment.server, experiment.data
