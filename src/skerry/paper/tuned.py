@@ -3,16 +3,25 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from skerry.paper.grid import best_stepsize
+
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def tuned(runs: "pd.DataFrame", column: str, by: Sequence[str] = ()) -> "pd.DataFrame":
-    """The runs at the best stepsize of each group: the one that most seeds finished with, and
-    among those the best mean over seeds of this very column."""
-    score = runs.groupby([*by, "stepsize"])[column]
-    rank = runs.assign(seeds=score.transform("count"), mean=score.transform("mean"))
-    rising = rank.sort_values(["seeds", "mean"], na_position="first")
-    groups = rising.groupby([*by]) if by else rising.groupby(lambda _: "all")
-    best = groups["stepsize"].transform("last")
-    return runs[runs["stepsize"] == best.reindex(runs.index)]
+    """The runs at the best stepsize of each group, by the rule of the tables
+    (`skerry.paper.grid.best_stepsize`) for this very column."""
+    if runs.empty:
+        return runs
+    group = runs.groupby([*by]).ngroup().to_numpy() if by else np.zeros(len(runs), dtype=int)
+    stepsizes, place = np.unique(runs["stepsize"].to_numpy(dtype=float), return_inverse=True)
+    seeds, seed = np.unique(runs["seed"].to_numpy(dtype=int), return_inverse=True)
+    score_gpsr = np.full((group.max() + 1, 1, len(stepsizes), len(seeds)), np.nan)
+    score_gpsr[group, 0, place, seed] = runs[column].to_numpy(dtype=float)
+    ran_gpsr = np.zeros(score_gpsr.shape, dtype=bool)
+    ran_gpsr[group, 0, place, seed] = True
+    best: pd.DataFrame = runs[place == best_stepsize(score_gpsr, ran_gpsr)[group, 0]]
+    return best
