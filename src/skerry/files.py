@@ -1,5 +1,6 @@
 """Files that are there as a whole or not at all."""
 
+import glob
 import os
 import secrets
 from pathlib import Path
@@ -15,4 +16,11 @@ def replace_file(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(partial, path)
     finally:
+        partial.unlink(missing_ok=True)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, if it is there, and what attempts to write it have left that were killed."""
+    path.unlink(missing_ok=True)
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
         partial.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from skerry.experiment import Experiment
-from skerry.files import replace_file
+from skerry.files import remove_file, replace_file
 
 FILE = "plan.json"
 CHECKPOINTS = "checkpoints"
@@ -62,7 +62,7 @@ def announced(folder: Path, experiments: Sequence[Experiment]) -> Iterator[None]
     yield
     left = read_plan(folder)
     if left is not None and left <= plan:
-        (folder / FILE).unlink(missing_ok=True)
+        remove_file(folder / FILE)
 
 
 def read_plan(folder: Path) -> Plan | None:
