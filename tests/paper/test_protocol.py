@@ -8,7 +8,7 @@ import pytest
 
 from skerry.errors import SkerryError
 from skerry.paper.printed import CELL, printed_cells
-from skerry.paper.protocol import Protocol, agreement, agreements, best_protocol, gaps, protocols
+from skerry.paper.protocol import Protocol, agreement, agreements, gaps, protocols
 from skerry.paper.study import SCORINGS, Study, final, lately
 
 OWN = Protocol("own_accuracy", "last 20", 0.1, "standard")
@@ -250,14 +250,11 @@ def test_protocols_that_can_be_answered():
 
 
 def test_nothing_answers_nothing():
-    """Without studies or runs there are no protocols and no gaps, and the best one is asked for in
-    one line."""
+    """Without studies or runs there are no protocols and no gaps."""
     for studies in ([], [study()], [study(run("blend", 1))]):
         assert protocols(studies) == []
         assert gaps(studies, TUNED).empty
         assert agreements(studies, "mnist") == []
-        with pytest.raises(SkerryError, match=r"^no study has runs .* on mnist .*$"):
-            best_protocol(studies, "mnist")
 
 
 def test_words_tell_protocols_apart():
@@ -355,8 +352,8 @@ def test_best_protocol_is_found():
     ranked = agreements([study(*planted())], "mnist")
     assert [one.protocol.scoring for one in ranked] == ["own_accuracy", *["average_accuracy"] * 2]
     assert [one.protocol.timing for one in ranked[1:]] == ["final", "last 20"]
-    protocol, best = best_protocol([study(*planted())], "mnist")
-    assert protocol == best.protocol == OWN
+    best = agreements([study(*planted())], "mnist")[0]
+    assert best.protocol == OWN
     assert best.cells == 96
     assert best.signs.share == 1
 
@@ -375,8 +372,8 @@ def test_a_missing_cell_does_not_lose():
     """A protocol that lacks one cell of many is still compared by its signs."""
     gone = planted()
     gone[0] = gone[0] | {OWN.column: np.nan}
-    protocol, best = best_protocol([study(*gone)], "mnist")
-    assert (protocol, best.cells) == (OWN, 94)
+    best = agreements([study(*gone)], "mnist")[0]
+    assert (best.protocol, best.cells) == (OWN, 94)
 
 
 def test_other_data_sets_do_not_matter():

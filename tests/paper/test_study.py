@@ -95,6 +95,13 @@ def test_joined_parts_are_the_whole(study):
     assert whole.about["command"] == "on 0 and on 1"
 
 
+def test_profiles_are_not_mixed(study):
+    """Quick runs are looked at less often, on fewer samples."""
+    parts = [replace(study, about={"profile": name}) for name in ("quick", "full")]
+    with pytest.raises(RecordsError, match="different profiles"):
+        joined(parts)
+
+
 def test_factors_use_the_words_of_the_paper():
     settings = ["data.intra=dirichlet", "data.inter=iid", "server.sampled=40", "server.period=15"]
     factors = factors_of(Experiment.parse({}, settings))

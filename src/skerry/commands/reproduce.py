@@ -17,6 +17,7 @@ from skerry.commands.options import (
     Workers,
     save_picture,
 )
+from skerry.errors import RecordsError
 
 if TYPE_CHECKING:
     from skerry.paper.plans import Profile
@@ -27,8 +28,9 @@ LIST = "list"
 IN_FULL = 3
 """So many targets are printed in full; of more, the verdicts, and where their pages are."""
 CPU_WARNING = (
-    "Without a GPU a single run of the CNN on CIFAR-10 takes more than an hour, and this is {} of "
-    "them. Stop with Ctrl-C whenever you like: the same command goes on."
+    "Without a GPU a run of the CNN takes ten minutes and more for 100 rounds on two cores "
+    "(docs/speed.md), and this is {} of them. Stop with Ctrl-C whenever you like: the same command "
+    "goes on."
 )
 
 
@@ -158,7 +160,12 @@ def _show(targets: list["Target"], studies: dict[str, "Study"], out: Path) -> No
     from skerry.report.paper import show
 
     console = Console()
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordsError(
+            f"cannot write to {out} ({error.strerror}). Choose another folder."
+        ) from None
     for target in targets:
         shown = show(target, studies)
         if len(targets) > IN_FULL:
@@ -170,8 +177,8 @@ def _show(targets: list["Target"], studies: dict[str, "Study"], out: Path) -> No
             save_picture(figure, out / f"{name}.png")
         page = out / f"{target.name}.md"
         replace_file(page, shown.markdown.encode())
-        pictures = "".join(f", {out / name}.png" for name in shown.figures)
-        console.print(f"[dim]Written: {page}{pictures}[/]", highlight=False, soft_wrap=True)
+        written = ", ".join(map(str, [page, *(out / f"{name}.png" for name in shown.figures)]))
+        console.print(f"Written: {written}", style="dim", markup=False, soft_wrap=True)
 
 
 def _left_out(name: str, profile: "Profile") -> None:

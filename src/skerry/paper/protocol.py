@@ -165,17 +165,6 @@ def agreements(studies: Sequence[Study], dataset: str) -> list[Agreement]:
     return sorted(found, key=lambda one: (one.cells < enough, *_rank(one)))
 
 
-def best_protocol(studies: Sequence[Study], dataset: str) -> tuple[Protocol, Agreement]:
-    """The first of `agreements`."""
-    for best in agreements(studies, dataset):
-        if best.protocol and best.cells:
-            return best.protocol, best
-    raise SkerryError(
-        f"no study has runs of S2S and S2A on {dataset} in a cell that the paper prints. "
-        "Make some: skerry reproduce protocol."
-    )
-
-
 def _rank(one: Agreement) -> tuple[float, float]:
     """Low is good; what is undefined comes last."""
     share, rms = one.signs.share, one.rms

@@ -113,7 +113,7 @@ class Study:
             )
         except FileNotFoundError:
             raise RecordsError(
-                f"there is no study in {path}. Make it: skerry reproduce all --out {path.parent}"
+                f"there is no study in {path}. skerry reproduce makes some; list names them."
             ) from None
         except (ValueError, KeyError, TypeError) as error:
             raise RecordsError(f"{path} is no study of the reproduction ({error}).") from None
@@ -154,6 +154,11 @@ def joined(parts: Sequence[Study]) -> Study:
     first, *others = parts
     if not others:
         return first
+    if len({part.about.get("profile") for part in parts}) > 1:
+        raise RecordsError(
+            f"the parts of {first.name} are of different profiles, which look at runs differently. "
+            "Show them one by one."
+        )
     starts = pd.Series([0, *(len(part.runs) for part in parts)]).cumsum()
     runs = pd.concat([part.runs.set_axis(range(start, start + len(part.runs)))
                       for part, start in zip(parts, starts, strict=False)])  # fmt: skip
