@@ -123,6 +123,18 @@ def test_a_seed_without_a_partner_is_left_out() -> None:
     assert row.ours == pytest.approx(3)
 
 
+def test_a_seed_that_diverged_is_left_out_from_the_start() -> None:
+    """The rounds before a run went astray do not count either, and the note names its seed."""
+    seeds = [pair(level(60), level(20 if seed == 1 else 57), seed=seed) for seed in range(3)]
+    whole = study_of(*(run for runs in seeds for run in runs))
+    astray = (whole.runs["seed"] == 1) & (whole.runs["primitive"] == "s2a")
+    runs = whole.runs.assign(status=np.where(astray, "diverged", "finished"))
+    lost = whole.curves["run"].isin(runs.index[astray]) & (whole.curves["round"] > 300)
+    row = said("fig9", Study(whole.name, {}, runs, whole.curves[~lost]))["fig9_gap_r3"]
+    assert row.ours == pytest.approx(3)
+    assert row.note == "2 seeds; without seed 1 of S2A, which diverged"
+
+
 def test_drops_are_what_is_lost_at_visits() -> None:
     """A curve that falls by 5 right after each visit, and only then, has a mean drop of 5."""
     found = said("fig9", study_of(*pair(level(60), dropping(60, 5))))
@@ -281,6 +293,7 @@ def test_ratios_stand_beside_their_expectation() -> None:
     assert (disagreement.ours, disagreement.theory) == pytest.approx((0.8, 80 / 99))
     assert (bias.ours, bias.theory) == pytest.approx((0.04, 80 / 99 / 20))
     assert disagreement.error == pytest.approx(0.1 * np.sqrt(50 / 49) / np.sqrt(50))
+    assert disagreement.note == "50 visits of one seed"
     assert found["fig14_disagreement_ratio_s2a"].ours == found["fig14_bias_ratio_s2s"].ours == 0
 
 

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from skerry.engine.world import build_world
 from skerry.records.store import Store
+from skerry.sweep import execute
 from skerry.sweep.execute import run_world
 
 
@@ -131,3 +133,27 @@ def test_a_killed_process_loses_nothing_that_was_recorded(small, tmp_path):
         child.wait()
     assert start(tmp_path / "parts").wait(120) == 0
     assert_same(histories(tmp_path / "parts"), histories(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize(("saving", "saves"), [(0, 9), (10, 1)])
+def test_what_takes_long_to_save_is_saved_less_often(small, tmp_path, monkeypatch, saving, saves):
+    """A round takes a second, a checkpoint is due after two. If it takes ten seconds to save, the
+    next is due after 200: a twentieth of the time goes into saving."""
+    clock = SimpleNamespace(now=0.0)
+    saved = []
+
+    def save(*_):
+        saved.append(clock.now)
+        clock.now += saving
+
+    def second(moment):
+        clock.now += moment.phase == "end"
+
+    monkeypatch.setattr(execute, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(execute, "_save", save)
+    lanes = [small("rounds=20")]
+    with Store.open(tmp_path) as store:
+        run_world(
+            build_world(lanes[0]), lanes, store, tmp_path, progress=second, checkpoint_seconds=2
+        )
+    assert len(saved) == saves

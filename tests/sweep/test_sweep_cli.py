@@ -167,7 +167,7 @@ def test_ctrl_c_says_how_to_go_on(grid, tmp_path):
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
     told = child.communicate(timeout=60)[1]
-    assert child.returncode == 130
+    assert child.returncode == 130, told
     assert "Stopped. Finished runs are in runs. The same command goes on." in told
     assert "Traceback" not in told
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skerry.experiment import Experiment
 
-STOPPED = "\nStopped. The same command goes on from the last checkpoint, at most a minute back."
+STOPPED = "\nStopped. The same command goes on from the last checkpoint."
 
 ExperimentFile = Annotated[
     Path | None,

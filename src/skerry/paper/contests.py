@@ -40,7 +40,7 @@ class Contest:
     period: int
     rounds: int
     note: str = ""
-    """Which stepsizes were taken, where there was a choice."""
+    """Which stepsizes were taken, where there was a choice; which seeds are left out."""
 
     @property
     def gap(self) -> "pd.DataFrame":
@@ -52,19 +52,20 @@ def contest_of(study: Study, scoring: str) -> Contest:
     """The two curves of a slice in which only primitive, stepsize and seed vary."""
     s2s, s2a = (curves_of(study, primitive, scoring) for primitive in ("s2s", "s2a"))
     (period,), (rounds,) = study.runs["period"].unique(), study.runs["rounds"].unique()
-    return Contest(s2s, s2a, int(period), int(rounds), _choice(study, scoring))
+    return Contest(s2s, s2a, int(period), int(rounds), _note(study, scoring))
 
 
 def curves_of(study: Study, primitive: str, measure: str) -> "pd.DataFrame":
-    """One primitive's values at its best stepsize."""
-    runs = study.runs[study.runs["primitive"] == primitive]
-    if len(runs) and runs.index.isin(study.diverged.index).all():
-        raise UnansweredError(f"{primitive.upper()} diverged here")
+    """One primitive's values at its best stepsize, of the runs that reached their end."""
+    runs = best_runs(study, measure)
+    runs = runs[runs["primitive"] == primitive]
     if runs.empty:
         raise UnansweredError(f"{study.name} has no run of {primitive.upper()} here")
+    kept = runs.drop(study.diverged.index, errors="ignore")
+    if kept.empty:
+        raise UnansweredError(f"{primitive.upper()} diverged here")
     if measure not in study.curves:
         raise UnansweredError(f"{study.name} did not record {measure} round by round")
-    kept = _best(runs, measure)
     lines = study.curves[study.curves["run"].isin(kept.index)]
     values = lines.assign(seed=lines["run"].map(kept["seed"])).pivot(
         index="round", columns="seed", values=measure
@@ -74,18 +75,29 @@ def curves_of(study: Study, primitive: str, measure: str) -> "pd.DataFrame":
     return shared(values)
 
 
-def _best(runs: "pd.DataFrame", measure: str) -> "pd.DataFrame":
-    return tuned(runs, lately(measure)) if runs["stepsize"].nunique() > 1 else runs
+def best_runs(study: Study, measure: str) -> "pd.DataFrame":
+    """Each primitive's runs at its best stepsize, those that diverged there among them."""
+    runs, column = study.runs, lately(measure)
+    choice = runs["stepsize"].nunique() > 1 and column in runs
+    return tuned(runs, column, ["primitive"]) if choice else runs
 
 
-def _choice(study: Study, scoring: str) -> str:
-    if study.runs["stepsize"].nunique() < 2:
-        return ""
-    taken = [
-        f"{_best(runs, scoring)['stepsize'].iloc[0]:.3g} for {str(primitive).upper()}"
-        for primitive, runs in study.runs.groupby("primitive", sort=False)
-    ]
-    return f"best stepsizes: {', '.join(taken)}"
+def _note(study: Study, scoring: str) -> str:
+    """Which stepsizes were taken, and which seeds are left out."""
+    runs = best_runs(study, scoring)
+    parts = []
+    if study.runs["stepsize"].nunique() > 1:
+        taken = runs.groupby("primitive")["stepsize"].first()
+        told = [f"{taken[name]:.3g} for {name.upper()}" for name in ("s2s", "s2a")]
+        parts.append(f"best stepsizes: {', '.join(told)}")
+    lost = runs[runs.index.isin(study.diverged.index)]
+    if len(lost):
+        told = [
+            f"seed {seed} of {name.upper()}"
+            for name, seed in zip(lost["primitive"], lost["seed"], strict=True)
+        ]
+        parts.append(f"without {' and '.join(told)}, which diverged")
+    return "; ".join(parts)
 
 
 def shared(values: "pd.DataFrame") -> "pd.DataFrame":

@@ -5,8 +5,10 @@ can make them again without running anything.
 """
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +95,7 @@ class Study:
     # Keeping
 
     def save(self, path: Path) -> None:
-        """As JSON by columns; few values that repeat are written once."""
+        """As JSON by columns, each in the form that is shortest."""
         table = {
             "name": self.name,
             "about": self.about,
@@ -223,16 +225,30 @@ def _no_curves() -> "pd.DataFrame":
 
 
 def _columns(frame: "pd.DataFrame") -> dict[str, Any]:
+    return {str(name): _column(frame[name]) for name in frame}
+
+
+def _column(values: "pd.Series") -> Any:
+    """A list; or, where shorter, what is there and where, or the levels and how often in a row."""
     import pandas as pd
 
-    columns: dict[str, Any] = {}
-    for name in frame:
-        codes, levels = pd.factorize(frame[name])
-        if len(levels) <= max(1, len(frame) // 8) and (codes >= 0).all():
-            columns[str(name)] = {"levels": levels.tolist(), "codes": codes.tolist()}
-        else:
-            columns[str(name)] = [_short(value) for value in frame[name].tolist()]
-    return columns
+    known = values.notna()
+    if known.sum() * 2 < len(values):
+        found = values[known].tolist()
+        return {
+            "rows": len(values),
+            "at": [place for place, there in enumerate(known) if there],
+            "values": [_short(value) for value in found],
+        }
+    codes, levels = pd.factorize(values)
+    if len(levels) > max(1, len(values) // 8) or not known.all():
+        return [_short(value) for value in values.tolist()]
+    names = [_short(level) for level in levels.tolist()]
+    starts = [n for n in range(len(codes)) if n == 0 or codes[n] != codes[n - 1]]
+    if len(starts) * 2 > len(codes):
+        return {"levels": names, "codes": codes.tolist()}
+    counts = [stop - start for start, stop in pairwise([*starts, len(codes)])]
+    return {"levels": names, "codes": codes[starts].tolist(), "counts": counts}
 
 
 def _short(value: Any) -> Any:
@@ -242,12 +258,23 @@ def _short(value: Any) -> Any:
 
 
 def _frame(columns: dict[str, Any]) -> "pd.DataFrame":
-    import numpy as np
     import pandas as pd
 
-    found = {}
-    for name, values in columns.items():
-        if isinstance(values, dict):
-            values = [values["levels"][code] for code in values["codes"]]
-        found[name] = [np.nan if value is None else value for value in values]
-    return pd.DataFrame(found)
+    return pd.DataFrame({name: _values(column) for name, column in columns.items()})
+
+
+def _values(column: Any) -> list[Any]:
+    """What `_column` has written."""
+    match column:
+        case {"rows": int(rows), "at": at, "values": values}:
+            found = [math.nan] * rows
+            for place, value in zip(at, values, strict=True):
+                found[place] = value
+            return found
+        case {"levels": levels, "codes": codes, "counts": counts}:
+            return [levels[c] for c, n in zip(codes, counts, strict=True) for _ in range(n)]
+        case {"levels": levels, "codes": codes}:
+            return [levels[code] for code in codes]
+        case list():
+            return [math.nan if value is None else value for value in column]
+    raise ValueError("a column of an unknown form")

@@ -107,7 +107,9 @@ class SweepWatcher(Watcher):
         self.best: tuple[float, str] | None = None
         self._steps = self._done_steps = self._fresh = 0
         self._ticks: dict[Task, Tick] = {}
-        self._since = time.monotonic()
+        self._start: tuple[float, int] | None = None
+        """When the first rounds were done, and how many device-steps they were: before that a
+        world is built and kernels are made ready, which says nothing about the rounds to come."""
         self._said: set[str] = set()
 
     def planned(self, experiments: Sequence["Experiment"]) -> None:
@@ -126,6 +128,8 @@ class SweepWatcher(Watcher):
 
     def tick(self, task: "Task", tick: "Tick") -> None:
         self._ticks[task] = tick
+        if self._start is None and tick.fresh:
+            self._start = time.monotonic(), tick.fresh
         self.show()
 
     def stack_split(self, task: "Task") -> None:
@@ -157,8 +161,7 @@ class SweepWatcher(Watcher):
 
     def told(self) -> str:
         """`12 of 96 runs, about 40 s left, 310,000 device-steps/s, best so far s2a 93.2`."""
-        fresh = self._fresh + sum(tick.fresh for tick in self._ticks.values())
-        rate = fresh / max(1e-9, time.monotonic() - self._since)
+        rate = self._rate()
         told = [f"{self.reused + self.done:,} of {self.runs:,} runs"]
         if rate:
             left = self._steps * (1 - self.share) / rate
@@ -167,6 +170,14 @@ class SweepWatcher(Watcher):
             value, name = self.best
             told.append(f"best so far {name} {value:.4g}")
         return ", ".join(told)
+
+    def _rate(self) -> float:
+        """Device-steps per second since the first rounds; 0 as long as nobody can tell."""
+        if self._start is None:
+            return 0.0
+        began, already = self._start
+        fresh = self._fresh + sum(tick.fresh for tick in self._ticks.values())
+        return (fresh - already) / max(1e-9, time.monotonic() - began)
 
     def say_once(self, line: str) -> None:
         if line not in self._said:

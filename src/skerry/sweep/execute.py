@@ -21,6 +21,9 @@ from skerry.records import checkpoint
 from skerry.records.store import Store, versions
 
 CHECKPOINT_SECONDS = 60.0
+"""From one checkpoint to the next; 0 is after every round."""
+SAVING_SHARE = 0.05
+"""At most this part of the time goes into saving: gigabytes of models are saved less often."""
 
 Progress = Callable[[Moment], None]
 
@@ -75,6 +78,7 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
     observer = Observer(standing.stack, standing.ledger)
     waiting: list[Reading] = []
     began = saved = time.monotonic()
+    pause = checkpoint_seconds
     for moment in simulate(standing.stack, standing.state):
         if reading := observer.look(moment):
             waiting.append(reading)
@@ -84,7 +88,7 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
         now = time.monotonic()
         seconds = standing.seconds + now - began
         over = moment.round == standing.stack.world.rounds
-        due = now - saved >= checkpoint_seconds and not moment.diverged
+        due = now - saved >= pause and not moment.diverged
         if over or due or moment.diverged:
             with store.transaction():  # lanes that ran together are finished together
                 store.append(columns_by_key(waiting))
@@ -92,8 +96,14 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
             waiting = []
         if due and not over:
             _save(standing.file, moment, observer.ledger, seconds)
-            saved = now
+            saved = time.monotonic()
+            pause = _pause(checkpoint_seconds, saved - now)
     checkpoint.remove(standing.file)
+
+
+def _pause(checkpoint_seconds: float, saving: float) -> float:
+    """Seconds until the next checkpoint, after one that took so long to save."""
+    return max(checkpoint_seconds, saving / SAVING_SHARE) if checkpoint_seconds else 0.0
 
 
 def _begin(world: World, experiments: Sequence[Experiment], store: Store) -> None:

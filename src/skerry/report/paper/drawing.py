@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from skerry.paper.study import Study, lately
-from skerry.paper.tuned import tuned
+from skerry.paper.contests import best_runs
+from skerry.paper.study import Study
 from skerry.report.figures.panels import Panel, arrange
 from skerry.report.style import GREY, MISSING, WIDTHS
 
@@ -30,9 +30,8 @@ def not_run(axis: "Axes") -> None:
 
 
 def curve_frame(study: Study, scoring: str) -> "pd.DataFrame":
-    """A row per run and round, as curves are drawn, each primitive at its best stepsize."""
-    runs = study.runs
-    if runs["stepsize"].nunique() > 1 and lately(scoring) in runs:
-        runs = tuned(runs, lately(scoring), ["primitive"])
+    """A row per run and round, as curves are drawn, each primitive at its best stepsize. Runs that
+    diverged are left out: a mean over seeds would jump where one of them ends."""
+    runs = best_runs(study, scoring).drop(study.diverged.index, errors="ignore")
     lines = study.curves[study.curves["run"].isin(runs.index)]
     return lines.join(runs[RUN], on="run").assign(key=lines["run"])

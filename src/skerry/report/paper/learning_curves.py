@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 SCORINGS = ("average_accuracy", "own_accuracy")
 NOTE = (
-    "Gaps are S2S minus S2A. Lines are means over seeds, bands 95 % intervals where there are "
-    "several seeds; grey lines mark visits of the server. Devices are scored less often than the "
-    "average model. What the text says in words alone is a sign here."
+    "Gaps are S2S minus S2A, ± their standard error; clear ones exceed it. Lines are means over "
+    "seeds, bands 95 % intervals where there are several seeds; grey lines mark visits of the "
+    "server. Devices are scored less often than the average model. Runs that diverged are left "
+    "out. What the text says in words alone is a sign here."
 )
 AHEAD = {1: "S2S ahead", -1: "S2A ahead"}
 IN_WORDS = {
@@ -64,9 +65,13 @@ def _verdict(rows: Mapping[str, Sequence[Row]]) -> str:
     told = []
     for scoring, found in rows.items():
         checked = [row for row in found if stated_sign(row) and isfinite(row.ours)]
-        agree = sum(row.ours * stated_sign(row) > 0 for row in checked)
-        told.append(f"{SCORED[scoring]} {of(agree, len(checked))}")
+        clear = [row for row in checked if abs(row.ours) > row.error]
+        told.append(f"{SCORED[scoring]} {_agreeing(checked)}, clear ones {_agreeing(clear)}")
     return f"Signs that agree with the text: {'; '.join(told)}."
+
+
+def _agreeing(rows: Sequence[Row]) -> str:
+    return of(sum(row.ours * stated_sign(row) > 0 for row in rows), len(rows))
 
 
 def _figure(target: Target, studies: Mapping[str, Study]) -> "Figure":
