@@ -161,7 +161,7 @@ def test_a_run_of_a_sweep_says_what_to_do(grid):
 
 def test_ctrl_c_says_how_to_go_on(grid, tmp_path):
     """Exit code 130; the same command then ends the sweep."""
-    command = [str(SCRIPT), "sweep", str(grid("rounds=2000"))]
+    command = [str(SCRIPT), "sweep", str(grid("rounds=20000"))]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
     while not (tmp_path / "runs" / "checkpoints").exists() and child.poll() is None:
         time.sleep(0.01)

@@ -248,12 +248,14 @@ def test_the_best_protocol_is_said_first(shown: dict[str, Shown]) -> None:
     assert (
         "- average model; final round; tuned stepsize; standardised inputs (signs 0 of 57" in text
     )
-    leads, mnist, *_ = sheets(shown["protocol"])
+    leads, best, mnist, *_ = sheets(shown["protocol"])
     assert [row[:2] for row in leads.rows] == [
         (dataset, islands) for dataset in ("MNIST", "CIFAR-10") for islands in ("differ", "alike")
     ]
     assert leads.rows[0][2].startswith("S2S by")
     assert leads.rows[0][3].startswith("S2A by")
+    # 240 cells of S2S and of S2A; the made-up runs are the better the larger the stepsize.
+    assert best.rows[0] == ("MNIST", "standard", "devices, own labels", "0", "480")
     assert mnist.rows[0][0] == "devices, own labels"
     assert mnist.rows[-1][0] == "average model"
     assert len(mnist.rows) == 2 * 2 * 3  # scorings, timings, and tuned or one of two stepsizes
@@ -263,7 +265,7 @@ def test_every_protocol_is_a_point(shown: dict[str, Shown]) -> None:
     """MNIST's protocols lie where their signs and distances say: all signs met, or none."""
     axis = shown["protocol"].figures["protocol"].axes[0]
     points = [line for line in axis.get_lines() if line.get_marker() not in ("None", "")]
-    assert len(points) == len(sheets(shown["protocol"])[1].rows)
+    assert len(points) == len(sheets(shown["protocol"])[2].rows)
     assert {float(line.get_ydata()[0]) for line in points} == {0.0, 100.0}
 
 

@@ -30,8 +30,12 @@ def not_run(axis: "Axes") -> None:
 
 
 def curve_frame(study: Study, scoring: str) -> "pd.DataFrame":
-    """A row per run and round, as curves are drawn, each primitive at its best stepsize. Runs that
-    diverged are left out: a mean over seeds would jump where one of them ends."""
-    runs = best_runs(study, scoring).drop(study.diverged.index, errors="ignore")
+    """A row per run and round, as curves are drawn, each primitive at its best stepsize. A seed in
+    which one diverged is left out for both, if others are left: where a run ends, a mean jumps."""
+    best = best_runs(study, scoring)
+    ended = best.drop(study.diverged.index, errors="ignore")
+    lost = best.loc[best.index.difference(ended.index), "seed"]
+    paired = ended[~ended["seed"].isin(lost)]
+    runs = ended if paired.empty else paired
     lines = study.curves[study.curves["run"].isin(runs.index)]
     return lines.join(runs[RUN], on="run").assign(key=lines["run"])

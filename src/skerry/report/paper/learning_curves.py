@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 SCORINGS = ("average_accuracy", "own_accuracy")
 NOTE = (
-    "Gaps are S2S minus S2A, ± their standard error; clear ones exceed it. Lines are means over "
-    "seeds, bands 95 % intervals where there are several seeds; grey lines mark visits of the "
-    "server. Devices are scored less often than the average model. Runs that diverged are left "
-    "out. What the text says in words alone is a sign here."
+    "Gaps are S2S minus S2A, ± their standard error; clear ones exceed it. The error of a single "
+    "seed is over server periods, as if they were independent. Lines are means over seeds, bands "
+    "95 % intervals where there are several; seeds in which a run diverged are left out. Grey "
+    "lines mark visits of the server. Devices are scored less often than the average model. What "
+    "the text says in words alone is a sign here."
 )
 AHEAD = {1: "S2S ahead", -1: "S2A ahead"}
 IN_WORDS = {
