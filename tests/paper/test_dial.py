@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skerry.errors import RecordsError
 from skerry.paper.dial import GOALS, best_betas, dial, operating_points, undominated
-from skerry.paper.dial_theory import theory_betas
+from skerry.paper.dial_theory import NAMED, theory_betas
 from skerry.paper.study import Study, final, lately
 from skerry.paper.tuned import tuned
 from skerry.theory.operators import best_beta
@@ -212,27 +212,60 @@ def test_timing_is_what_was_asked() -> None:
     assert late.iloc[0] == pytest.approx(-last.iloc[0])
 
 
+PROBLEM = {"intra": "iid", "inter": "non-iid", "topology": "complete", "dynamic": False}
+STEEP = {"smoothness": 100.0, "gap": 2.0, "zeta_intra2": 1.0, "zeta_inter2": 30.0, "sigma2": 5.0}
+
+
+def named(study: Study, **constants: float) -> pd.Series:
+    """What theory names for the average model."""
+    rows = dial(study)
+    problems = pd.DataFrame([{**PROBLEM, "key": "", **STEEP, "p": 1.0, **constants}])
+    return theory_betas(best_betas(rows), rows, problems).set_index("goal").loc[GLOBAL]
+
+
 def test_theory_speaks_of_the_average_model_alone() -> None:
     """Theory's betas are between the ends for the average model, and absent for own labels."""
-    best = theory_betas(best_betas(dial(study_of(hill)))).set_index("goal")
-    columns = ["one_visit", "certified_coarse", "certified_fine"]
-    assert best.loc[GLOBAL, columns].between(0, 1).all()
-    assert best.loc[OWN, columns].isna().all()
+    rows = dial(study_of(hill))
+    problems = pd.DataFrame([{**PROBLEM, "key": "", **STEEP, "p": 1.0}])
+    best = theory_betas(best_betas(rows), rows, problems).set_index("goal")
+    assert best.loc[GLOBAL, ["one_visit", "certified", "assumed"]].between(0, 1).all()
+    assert best.loc[GLOBAL, ["certified_cost", "assumed_cost"]].ge(0).all()
+    assert best.loc[OWN, [*NAMED, "certified_cost"]].isna().all()
+
+
+def test_without_constants_theory_can_only_assume_them() -> None:
+    """A study without constants, or with those of other problems, has the assumed beta alone."""
+    rows = dial(study_of(hill))
+    others = pd.DataFrame([{**PROBLEM, "topology": "ring", "key": "", **STEEP, "p": 0.01}])
+    for constants in (None, others):
+        best = theory_betas(best_betas(rows), rows, constants).set_index("goal").loc[GLOBAL]
+        assert np.isnan(best["one_visit"])
+        assert np.isnan(best["certified_cost"])
+        assert 0 <= best["assumed"] <= 1
 
 
 def test_one_visit_minimises_the_weighted_error() -> None:
-    """The one-visit beta is the minimum of 4 H (1-beta)^2 delta + (2/stepsize) beta^2 kappa."""
-    best = theory_betas(best_betas(dial(study_of(hill, stepsizes=(0.01,))))).set_index("goal")
+    """Its beta is the minimum of 4 H L^2 (1-beta)^2 delta + (2 L/stepsize) beta^2 kappa."""
+    found = named(study_of(hill, stepsizes=(0.01,)), smoothness=3.0)["one_visit"]
     beta = np.linspace(0, 1, 100_001)
-    error = 4 * 5 * (1 - beta) ** 2 + 2 / 0.01 * beta**2 / 20
-    assert best.loc[GLOBAL, "one_visit"] == pytest.approx(beta[error.argmin()], abs=1e-4)
-    assert best.loc[GLOBAL, "one_visit"] == pytest.approx(best_beta(20, 200, 20))
+    error = 4 * 5 * 3**2 * (1 - beta) ** 2 + 2 * 3 / 0.01 * beta**2 / 20
+    assert found == pytest.approx(beta[error.argmin()], abs=1e-4)
+    assert found == pytest.approx(best_beta(20 * 9, 600, 20))
 
 
-def test_finer_accuracy_moves_theory_towards_s2s() -> None:
-    """Bias costs more at the small stepsizes of a fine target, so its beta is the smaller one."""
-    best = theory_betas(best_betas(dial(study_of(hill)))).set_index("goal")
-    assert best.loc[GLOBAL, "certified_fine"] < best.loc[GLOBAL, "certified_coarse"]
+def test_constants_of_one_are_assumed_where_they_hold() -> None:
+    """Measured constants that are those assumed name the same beta."""
+    found = named(
+        study_of(hill), smoothness=1, gap=1, zeta_intra2=0.01, zeta_inter2=1, sigma2=0, p=1
+    )
+    assert found["certified"] == pytest.approx(found["assumed"], abs=0.02)
+
+
+def test_the_cost_is_that_of_the_closest_beta() -> None:
+    """Theory's beta is close to 1 here; the hill's top is at 0.75, and S2A lies 1/16 below."""
+    found = named(study_of(hill), zeta_inter2=1e-6, zeta_intra2=0)
+    assert found["certified"] > 0.9
+    assert found["certified_cost"] == pytest.approx(0.25**2, abs=0.01)
 
 
 def test_a_study_without_devices_is_refused() -> None:

@@ -22,9 +22,7 @@ def test_time_left_does_not_count_the_start(clock):
     """Building a world and making kernels ready took 100 s for the first round; the others take
     a second each, so 50 rounds take 48 s more after the second."""
     watcher = SweepWatcher()
-    watcher.planned(
-        [Experiment.parse({}, ["rounds=50", "network.devices=10", "server.sampled=2"])]
-    )
+    watcher.planned([Experiment.parse({}, ["rounds=50", "network.devices=10", "server.sampled=2"])])
     assert watcher.told() == "0 of 1 runs"
     clock.now = 100
     watcher.tick("stack", Tick(1, 10, 10))

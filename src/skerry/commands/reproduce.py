@@ -147,9 +147,11 @@ def _computed(
             out=out,
             executor=open_executor(executor, workers, device, ray_address),
             command=" ".join(["skerry", *sys.argv[1:]]),
+            device=device,
             settings=settings,
             again=again,
             watcher=watcher,
+            tell=watcher.say,
         )
 
 

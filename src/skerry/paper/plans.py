@@ -65,6 +65,8 @@ class Plan:
     quick_seeds: int = 2
     curves: tuple[str, ...] = ()
     """Measures that are kept round by round."""
+    constants: bool = False
+    """Whether the theory's constants are measured on its problems."""
     left_out: str = ""
     """What quick leaves out, in words."""
 
@@ -221,6 +223,7 @@ PLANS = {
             seeds=5,
             quick_axes={"training.stepsize": (0.1,), "network.topology": ("complete",)},
             quick_base={"evaluate": {**FEW_LOOKS, "device_samples": 2000}},
+            constants=True,
             left_out="Quick runs two seeds instead of five, the largest stepsize and the complete "
             "graph alone.",
         ),

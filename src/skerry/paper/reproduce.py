@@ -1,19 +1,23 @@
 """Run what a table or figure needs, and distil it into studies."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skerry.errors import RecordsError, SkerryError, unknown
 from skerry.experiment import Experiment
 from skerry.paper.plans import PLANS, Plan, Profile
+from skerry.paper.problems import measured_problems
 from skerry.paper.study import DIVERGED, Study, distil, joined
 from skerry.paper.targets import TARGETS, Need, Target
 from skerry.records.parts import History
 from skerry.records.store import Run, versions
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from skerry.sweep.executors import Executor
     from skerry.sweep.run import Watcher
 
@@ -87,12 +91,14 @@ def compute(
     out: Path,
     executor: "Executor",
     command: str,
+    device: str = "auto",
     settings: Sequence[str] = (),
     again: bool = False,
     watcher: "Watcher | None" = None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Study]:
     """Run these slices and keep a study of each plan they are from, with all that the folder has
-    of it by now."""
+    of it by now. The theory's constants are measured on `device`, where a plan asks for them."""
     from skerry.sweep.driver import Manner, driven
     from skerry.sweep.run import Watcher
 
@@ -114,11 +120,23 @@ def compute(
     studies = {}
     for name in dict.fromkeys(need.study for need in needs):
         slices = [Need(name)] if more else [need for need in needs if need.study == name]
-        found = _those(runs_of(slices, profile, settings), recorded)
-        if study := _study(PLANS[name], about, found):
-            study.save(out / DATA / f"{name}.json")
+        wanted = runs_of(slices, profile, settings)
+        if study := _study(PLANS[name], about, _those(wanted, recorded)):
+            path = out / DATA / f"{name}.json"
+            if PLANS[name].constants:
+                known = None if again else _kept_constants(path)
+                constants = measured_problems(wanted, device=device, known=known, tell=tell)
+                study = replace(study, constants=constants)
+            study.save(path)
             studies[name] = study
     return studies
+
+
+def _kept_constants(path: Path) -> "pd.DataFrame | None":
+    try:
+        return Study.load(path).constants
+    except RecordsError:
+        return None
 
 
 def _those(runs: Iterable[Experiment], recorded: Iterable[Recorded]) -> list[Recorded]:

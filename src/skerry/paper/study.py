@@ -7,7 +7,7 @@ can make them again without running anything.
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,8 @@ class Study:
     """A row per run: the factors, its status, then `final(measure)` and `lately(measure)`."""
     curves: "pd.DataFrame"
     """`run` (the row in `runs`), `round`, and measures; no rows for a grid."""
+    constants: "pd.DataFrame | None" = None
+    """The theory's constants, a row per problem, where a plan asks for them."""
 
     def of(self, **factors: Any) -> "Study":
         """Only the runs with these values, such as `inter="non-iid"` or `share=[0.2, 0.4]`."""
@@ -85,7 +87,7 @@ class Study:
         for name, values in wanted.items():
             kept = kept[kept[name].isin(values)]
         curves = self.curves[self.curves["run"].isin(kept.index)]
-        return Study(self.name, self.about, kept, curves)
+        return replace(self, runs=kept, curves=curves)
 
     @property
     def diverged(self) -> "pd.DataFrame":
@@ -102,6 +104,8 @@ class Study:
             "runs": _columns(self.runs),
             "curves": _columns(self.curves),
         }
+        if self.constants is not None:
+            table["constants"] = _columns(self.constants)
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(table, separators=(",", ":"), allow_nan=False)
         replace_file(path, f"{text}\n".encode())
@@ -111,7 +115,11 @@ class Study:
         try:
             table = json.loads(path.read_text(encoding="utf-8"))
             return cls(
-                table["name"], table["about"], _frame(table["runs"]), _frame(table["curves"])
+                table["name"],
+                table["about"],
+                _frame(table["runs"]),
+                _frame(table["curves"]),
+                _frame(table["constants"]) if "constants" in table else None,
             )
         except FileNotFoundError:
             raise RecordsError(
@@ -170,7 +178,14 @@ def joined(parts: Sequence[Study]) -> Study:
          for part, start in zip(parts, starts, strict=False)]
     )  # fmt: skip
     curves = curves[curves["run"].isin(runs.index)]
-    return Study(first.name, _joined_about(parts, runs), runs, curves.reset_index(drop=True))
+    constants = [part.constants for part in parts if part.constants is not None]
+    return Study(
+        first.name,
+        _joined_about(parts, runs),
+        runs,
+        curves.reset_index(drop=True),
+        pd.concat(constants).drop_duplicates("key").reset_index(drop=True) if constants else None,
+    )
 
 
 def _places(part: Study, start: int) -> dict[Any, int]:

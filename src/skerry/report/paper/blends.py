@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skerry.paper.dial import CELL, GOALS, best_betas, dial
-from skerry.paper.dial_theory import ASSUMES, theory_betas
+from skerry.paper.dial_theory import ASSUMES, NAMED, theory_betas
 from skerry.paper.protocol import SCORED
 from skerry.paper.study import Study, lately
 from skerry.paper.targets import Target
@@ -36,12 +36,46 @@ NOTE = (
 def blends(target: Target, studies: Mapping[str, Study]) -> Content:
     """A picture per topology, a table per goal."""
     (study,) = studies.values()
-    best = theory_betas(best_betas(dial(study)))
+    table = dial(study)
+    best = theory_betas(best_betas(table), table, study.constants)
     told = "; ".join(f"{SCORED[goal]} {_wins(best[best['goal'] == goal])}" for goal in GOALS)
     verdict = f"Settings in which a blend beats both S2S and S2A by its standard error: {told}."
     pictures = [_picture(target, study, topology) for topology in study.runs["topology"].unique()]
     sheets = [_sheet(best[best["goal"] == goal], goal) for goal in GOALS]
-    return Content(verdict, (*pictures, *sheets, NOTE, ASSUMES))
+    theory = [_theory_sheet(best[best["goal"] == X])]
+    theory += [] if study.constants is None else [_constants(study.constants)]
+    return Content(f"{verdict}{_theory(best)}", (*pictures, *sheets, NOTE, *theory, ASSUMES))
+
+
+def _theory(best: "pd.DataFrame") -> str:
+    """What following the theory would cost, if its constants were measured."""
+    followed = best[best["certified_cost"].notna()]
+    if followed.empty:
+        return ""
+    measured, assumed = (
+        f"{cost.mean():.2f} (at most {cost.max():.2f})"
+        for cost in (followed["certified_cost"], followed["assumed_cost"])
+    )
+    return (
+        f" Following the theory costs the average model {measured} points with the constants of "
+        f"these problems, {assumed} with constants of one."
+    )
+
+
+def _constants(constants: "pd.DataFrame") -> Sheet:
+    """A row per problem."""
+    rows = tuple(
+        (
+            regime_short(one["intra"], one["inter"]),
+            one["topology"],
+            *(f"{one[name]:.3g}" for name in ("smoothness", "gap")),
+            *(f"{one[name] ** 0.5:.2f}" for name in ("zeta_intra2", "zeta_inter2")),
+            *(f"{one[name]:.3g}" for name in ("sigma2", "p")),
+        )
+        for one in constants.to_dict("records")
+    )
+    header = ("intra / inter", "topology", "L", "f0", "ζ intra", "ζ inter", "σ²", "p")
+    return Sheet("The theory's constants on these problems", header, rows, "llrrrrrr")
 
 
 def _wins(best: "pd.DataFrame") -> str:
@@ -76,14 +110,26 @@ def _figure(study: Study, title: str) -> "Figure":
 
 
 def _sheet(best: "pd.DataFrame", goal: str) -> Sheet:
-    theory = ("one_visit", "certified_coarse", "certified_fine") if goal == X else ()
-    header = (
-        "intra / inter", "topology", "H", "best β", "accuracy", "better end", "lead",
-        *(f"β by theory: {name.replace('_', ' ').removeprefix('certified ')}" for name in theory),
-    )  # fmt: skip
-    rows = tuple(_row(row, theory) for row in _in_order(best))
-    return Sheet(f"Best β for the {SCORED[goal]}" if goal == X else f"Best β for {SCORED[goal]}",
-                 header, rows, "llrrrlr" + "r" * len(theory))  # fmt: skip
+    header = ("intra / inter", "topology", "H", "best β", "accuracy", "better end", "lead")
+    rows = tuple((*_setting(row), *_found(row)) for row in _in_order(best))
+    title = f"Best β for the {SCORED[goal]}" if goal == X else f"Best β for {SCORED[goal]}"
+    return Sheet(title, header, rows, "llrrrlr")
+
+
+def _theory_sheet(best: "pd.DataFrame") -> Sheet:
+    """Theory's betas beside the best one, each with what it costs."""
+    header = ("intra / inter", "topology", "H", "best β", "one visit", "certified", "constants 1")
+    rows = tuple(
+        (*_setting(row), f"{row['beta']:g}", *(_with_cost(row, name) for name in NAMED))
+        for row in _in_order(best)
+    )
+    return Sheet("β by theory, average model", header, rows, "llrrrrr")
+
+
+def _with_cost(row: Mapping[str, Any], name: str) -> str:
+    """`0.91 (0.04)`."""
+    beta, cost = plain_number(row[name]), plain_number(row[f"{name}_cost"])
+    return beta if beta == NOTHING else f"{beta} ({cost})"
 
 
 def _in_order(best: "pd.DataFrame") -> list[Any]:
@@ -95,14 +141,14 @@ def _in_order(best: "pd.DataFrame") -> list[Any]:
     )
 
 
-def _row(row: Mapping[str, Any], theory: tuple[str, ...]) -> tuple[str, ...]:
+def _setting(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return regime_short(row["intra"], row["inter"]), row["topology"], str(row["period"])
+
+
+def _found(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
-        regime_short(row["intra"], row["inter"]),
-        row["topology"],
-        str(row["period"]),
         f"{row['beta']:g}",
         with_error(row["mean"], row["se"]).lstrip("+"),
         row["end"].upper() if isinstance(row["end"], str) else NOTHING,
         with_error(row["lead"], row["lead_se"]),
-        *(plain_number(row[name]) for name in theory),
     )
