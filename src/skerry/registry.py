@@ -116,17 +116,32 @@ KINDS = {
     "tracker": TRACKERS,
 }
 
+GIVEN = "given"
+"""The name of what no text can hold, in the experiment that is recorded with a run."""
+GIVEN_AS = {"topology": "graph", "dataset": "dataset", "model": "model"}
+"""What can be given from Python, and the argument of `skerry.run` it is given as."""
+
 
 def resolve(kind: str, name: str) -> Any:
     """The object behind a built-in name or a `package.module:name` reference."""
     fault = name_fault(kind, name)
     if fault:
         raise SkerryError(fault)
+    if is_given(kind, name):
+        raise SkerryError(
+            f"{kind} '{name}' is not in the experiment: it is given from Python. Call "
+            f"skerry.run(..., {GIVEN_AS[kind]}=...), or name a {kind}: {', '.join(KINDS[kind])}."
+        )
     return _load(kind, KINDS[kind].get(name, name))
 
 
 def is_builtin(kind: str, name: str) -> bool:
     return name in KINDS[kind]
+
+
+def is_given(kind: str, name: str) -> bool:
+    """Whether the name stands for something that is given from Python."""
+    return name == GIVEN and kind in GIVEN_AS
 
 
 def source(reference: str) -> str:
@@ -141,7 +156,7 @@ def source(reference: str) -> str:
 
 def name_fault(kind: str, name: str) -> str | None:
     """Why `name` cannot be used as a `kind`, or None. Imports a user's reference, no built-in."""
-    if is_builtin(kind, name):
+    if is_builtin(kind, name) or is_given(kind, name):
         return None
     if ":" not in name:
         return unknown(kind, name, KINDS[kind])
@@ -184,6 +199,8 @@ class Options:
 
 
 def options_of(kind: str, name: str) -> Options:
+    if is_given(kind, name):
+        return Options((), (), takes_any=True)
     with users_own(kind, name):
         return _options(resolve(kind, name))
 

@@ -19,7 +19,7 @@ from skerry.advice.setting import purse_of, remarks, why_equal
 from skerry.advice.timing import Timer, Watch
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
-from skerry.sweep.run import given_experiments, given_materials
+from skerry.sweep.given import given_experiments, given_materials
 from skerry.sweep.worker import LastWorld
 from skerry.theory.communication import ONE_EACH, Prices
 
@@ -74,10 +74,10 @@ def advise(
         seeds=seeds,
         minutes=minutes,
     )
-    (asked,) = given_experiments(Experiment() if experiment is None else experiment, graph)
+    materials = given_materials(graph, dataset, model)
+    (asked,) = given_experiments(Experiment() if experiment is None else experiment, materials)
     if rounds is not None:
         asked = asked.with_settings(f"rounds={rounds}")
-    materials = given_materials(graph, dataset, model)
     worlds = LastWorld(materials)
     worlds.of(asked, device)  # before anything is written: faults leave no traces
     with open_store(out) as store:

@@ -76,7 +76,7 @@ def run(
         json.dump(results.to_json(), sys.stdout, allow_nan=False)
         sys.stdout.write("\n")
         return
-    _tell(results, watcher.sizes)
+    _tell(results)
     _point_out(out, _pictures(watcher, results, out), watcher.reused)
 
 
@@ -122,7 +122,7 @@ def _pictures(watcher: "RunWatcher", results: "Results", out: Path) -> list[Path
         ) from error
 
 
-def _tell(results: "Results", sizes: tuple[int, ...] | None = None) -> None:
+def _tell(results: "Results") -> None:
     from rich.console import Console
     from rich.markup import escape
 
@@ -131,7 +131,7 @@ def _tell(results: "Results", sizes: tuple[int, ...] | None = None) -> None:
 
     experiments = [lane.experiment for lane in results]
     console = Console(soft_wrap=True)
-    name, study = escape(experiments[0].name), escape(study_in_words(experiments, sizes))
+    name, study = escape(experiments[0].name), escape(study_in_words(experiments))
     console.print(f"[bold]{name}[/]: {study}", highlight=False)
     console.print(summary(results))
     for line in verdicts(results):

@@ -14,7 +14,7 @@ from skerry.advice.words import lines
 from skerry.report.progress import say
 from skerry.report.sheets import Sheet
 from skerry.report.theory_words import number
-from skerry.report.words import duration, fleet_in_words, plural
+from skerry.report.words import duration, fleet_in_words, plural, problem_in_words
 from skerry.sweep.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ def tell(advice: Advice, console: "Console", file: Path | None = None) -> None:
 
 def _about(advice: Advice) -> str:
     pilot, experiment = advice.pilot, advice.experiment
-    data = experiment.data
     return (
-        f"{experiment.name}: {fleet_in_words(experiment, advice.sizes)}; {data.dataset} "
-        f"({data.inter} across, {data.intra} within); {experiment.model.name}. Pilot: "
+        f"{experiment.name}: {fleet_in_words(experiment)}; {problem_in_words(experiment)}. Pilot: "
         f"{plural(pilot.runs, 'run')} on {plural(len(pilot.seeds), 'seed')}, "
         f"{plural(pilot.base.rounds, 'round')} each, in {duration(advice.seconds)}."
     )

@@ -31,10 +31,6 @@ class RunWatcher(Watcher):
         self.world: World | None = None
         self.reused = 0
 
-    @property
-    def sizes(self) -> tuple[int, ...] | None:
-        return self.world.sizes if self.world else None
-
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         self.reused += len(experiments)
 
@@ -49,8 +45,8 @@ class RunWatcher(Watcher):
         assert self.world is not None
         first = results[0].experiment
         sampled = self.world.server_order(0)[: first.server.sampled].tolist()
-        title = f"{fleet_in_words(first, self.sizes)}; ringed: sampled in the first server round"
-        study = study_in_words([lane.experiment for lane in results], self.sizes)
+        title = f"{fleet_in_words(first)}; ringed: sampled in the first server round"
+        study = study_in_words([lane.experiment for lane in results])
         name = results[0].key[:8]  # another study in the same folder keeps its pictures
         pictures = {
             f"curves-{name}.png": overview(results.frame(), study.replace("; ", "\n", 1)),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from skerry.report.theory_tables import console, plain_table
-from skerry.report.words import fleet_in_words
+from skerry.report.words import fleet_in_words, problem_in_words
 from skerry.theory.checkpoint import Checkpoint, Measured
 from skerry.theory.constants import Constants
 
@@ -30,8 +30,8 @@ def tell(constants: Constants) -> None:
     out = console()
     experiment = constants.experiment
     out.print(
-        f"{fleet_in_words(experiment, constants.sizes)}; {experiment.data.dataset}, "
-        f"{experiment.model.name}; at the average model, ± one standard error"
+        f"{fleet_in_words(experiment, constants.sizes)}; {problem_in_words(experiment)}; "
+        "at the average model, ± one standard error"
     )
     out.print(constants_table(constants))
     for line in summary(constants):

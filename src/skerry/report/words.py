@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from skerry.experiment import Experiment
+from skerry.registry import is_given
 
 _PLURALS = {
     "ring": "rings",
@@ -33,17 +34,24 @@ def fleet_in_words(experiment: Experiment, sizes: Sequence[int] | None = None) -
     return f"{devices} on {len(sizes) if many else 'one'} {kind}{each}{fresh}"
 
 
-def study_in_words(experiments: Sequence[Experiment], sizes: Sequence[int] | None = None) -> str:
+def study_in_words(experiments: Sequence[Experiment]) -> str:
     """One line for the runs of a table: what they have in common."""
     first = experiments[0]
-    data, server = first.data, first.server
+    server, seeds = first.server, {experiment.seed for experiment in experiments}
     period = "every round" if server.period == 1 else f"every {server.period} rounds"
     return (
-        f"{fleet_in_words(first, sizes)}; {data.dataset} ({data.inter} across, {data.intra} "
-        f"within); {first.model.name}, stepsize {first.training.stepsize:g}; server samples "
-        f"{server.sampled} {period}; {plural(first.rounds, 'round')}, "
-        f"{plural(len({experiment.seed for experiment in experiments}), 'seed')}"
+        f"{fleet_in_words(first)}; {problem_in_words(first)}, stepsize "
+        f"{first.training.stepsize:g}; server samples {server.sampled} {period}; "
+        f"{plural(first.rounds, 'round')}, {plural(len(seeds), 'seed')}"
     )
+
+
+def problem_in_words(experiment: Experiment) -> str:
+    """`digits (non_iid across, iid within); linear`."""
+    data, model = experiment.data, experiment.model.name
+    dataset = "given data" if is_given("dataset", data.dataset) else data.dataset
+    model = "a given model" if is_given("model", model) else model
+    return f"{dataset} ({data.inter} across, {data.intra} within); {model}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -22,6 +22,7 @@ from skerry.records.store import Store, versions
 from skerry.sweep import execute
 from skerry.sweep.announcement import CHECKPOINTS, announced
 from skerry.sweep.executors import POLL_SECONDS, Executor
+from skerry.sweep.given import with_sizes_of_files
 from skerry.sweep.plan import cut, shape, stacks
 from skerry.sweep.run import Watcher
 from skerry.sweep.tasks import Done, Failed, Lost, News, Stuck, Survey, Task, Tick, TooBig
@@ -53,6 +54,7 @@ def driven(
     tracking: Sequence[Tracker] = (),
 ) -> Iterator[tuple[Store, list[str]]]:
     """Run what is not recorded yet; gives the store, and every experiment's key in their order."""
+    experiments = with_sizes_of_files(experiments)
     groups = stacks(experiments)
     found = _check(groups, executor, manner.keep_going)
     watcher.planned(experiments)

@@ -14,6 +14,7 @@ from skerry.errors import SkerryError, one_line, unknown
 from skerry.experiment import Experiment
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run, Store
+from skerry.sweep.given import given_experiments, given_materials
 from skerry.sweep.grid import expand, label
 from skerry.sweep.statistics import estimate
 from skerry.sweep.tracking import Tracker, open_trackers
@@ -180,13 +181,13 @@ def run(
     from skerry.sweep.tasks import is_out_of_memory
 
     names = compare.split(",") if isinstance(compare, str) else compare
-    given = given_experiments(experiment, graph)
+    materials = given_materials(graph, dataset, model)
+    given = given_experiments(experiment, materials)
     experiments = [one for each in given for one in expand(each, names, seeds)]
     if not experiments:
         raise SkerryError(
             f"there is nothing to run (got {seeds} seeds). Give an experiment and at least 1 seed."
         )
-    materials = given_materials(graph, dataset, model)
     watcher = watcher or Watcher()
     tracking = open_trackers(trackers, out)
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-") as folder:
@@ -199,53 +200,6 @@ def run(
                 f"out of memory ({one_line(error)}). Lower network.devices or training.batch, take "
                 "less data or a smaller model, or compare fewer primitives at once."
             ) from error
-
-
-def given_experiments(
-    experiment: Experiment | str | Path | Sequence[Experiment], graph: "nx.Graph[Any] | None"
-) -> list[Experiment]:
-    """The experiments; with a graph, they say how many devices and components it has."""
-    if isinstance(experiment, str | Path):
-        experiments = [Experiment.load(experiment)]
-    else:
-        experiments = [experiment] if isinstance(experiment, Experiment) else list(experiment)
-    if graph is None:
-        return experiments
-    from skerry.network.fleet import build_fleet
-
-    sized = []
-    for one in experiments:
-        sizes = build_fleet(one.network, one.seed, graph).sizes
-        update = {"devices": sum(sizes), "components": sizes}
-        sized.append(one.model_copy(update={"network": one.network.model_copy(update=update)}))
-    return sized
-
-
-def given_materials(
-    graph: "nx.Graph[Any] | None",
-    dataset: "Dataset | tuple[Any, Any, Any, Any] | None",
-    model: Callable[..., Any] | None,
-) -> "Materials":
-    """What a caller gives that an experiment's text cannot hold."""
-    import torch
-
-    from skerry.data.catalog import Dataset, from_arrays
-    from skerry.engine.world import Materials
-
-    if dataset is not None and not isinstance(dataset, Dataset):
-        if not isinstance(dataset, tuple) or len(dataset) != 4:
-            raise SkerryError(
-                "dataset takes four arrays (x_train, y_train, x_test, y_test) or what "
-                "skerry.from_torch gives. A data set by name goes into the experiment: "
-                'skerry.Data(dataset="mnist").'
-            )
-        dataset = from_arrays(*dataset)
-    if model is not None and (isinstance(model, torch.nn.Module) or not callable(model)):
-        raise SkerryError(
-            "model takes a function that returns a new nn.Module, so that every seed has its own "
-            f"start (got {type(model).__name__}). Give model=lambda: MyNet(), or the class itself."
-        )
-    return Materials(graph, dataset, model)
 
 
 def _run_in(

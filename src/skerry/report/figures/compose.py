@@ -12,7 +12,6 @@ from skerry.report.figures.costs import cost
 from skerry.report.figures.fronts import front
 from skerry.report.figures.gaps import colour_bar, gap_heat_map, none_if_nan
 from skerry.report.figures.panels import NARROWEST, Panel, in_a_row
-from skerry.report.figures.rebuilt import fleet_of
 from skerry.report.figures.request import Composed, Request, composed, notes_on
 from skerry.report.figures.rounds import curves
 from skerry.report.figures.sensitivities import sensitivity
@@ -132,12 +131,7 @@ def _chosen(request: Request, *measures: str, **where: list[str]) -> Chosen:
 
 
 def _devices(chosen: Chosen) -> dict[str, int]:
-    """By run; a graph file knows how many there are, a record of it does not."""
-    return {
-        run.key: fleet_of(run).devices if network.is_file else network.devices
-        for run in chosen.runs
-        for network in [run.experiment.network]
-    }
+    return {run.key: run.experiment.network.devices for run in chosen.runs}
 
 
 def _by_cell(

@@ -20,7 +20,7 @@ def fleet_of(run: "Run") -> "Fleet":
             "there: skerry.report.figures.network(build_fleet(network, seed, graph), axis)"
         )
     if network.is_file:
-        # The file says how many devices there are; a record holds the fields' defaults too.
+        # Read as it is now: whether it has changed is told below.
         asked = network.model_fields_set - {"devices", "components"}
         network = type(network).model_construct(_fields_set=asked, **dict(network))
     fleet = build_fleet(network, run.experiment.seed)

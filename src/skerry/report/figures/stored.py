@@ -87,7 +87,7 @@ def choose(
             f"none of the runs in {folder} is finished. They go on when the command that began "
             "them is given again."
         )
-    fields = {run.key: _fields_of(run) for run in runs}
+    fields = {run.key: fields_of(run) for run in runs}
     everything = [dict(one) for one in fields.values()]
     varying = varying_fields(everything)
     names = Cells(
@@ -172,12 +172,6 @@ def _settled(cells: Cells) -> Cells:
     settled = {field: next(iter(one)) for field, one in values.items() if len(one) == 1}
     varying = [field for field in cells.fields if field not in settled]
     return replace(cells.by(varying), constants=dict(cells.constants) | settled)
-
-
-def _fields_of(run: Run) -> Mapping[str, Any]:
-    """A graph file says how many devices there are; the record of such a run holds a default."""
-    unknown = {"network.devices": None, "network.components": None}
-    return fields_of(run) | (unknown if run.experiment.network.is_file else {})
 
 
 def _value(run: Run, fields: Mapping[str, Any], field: str) -> Any:

@@ -52,8 +52,7 @@ def labels_of(request: Request) -> Composed:
     panels = []
     for run in runs:
         experiment, dataset = run.experiment, dataset_of(run)
-        data, network = experiment.data, experiment.network
-        sizes = fleet_of(run).sizes if network.is_file else network.sizes
+        data, sizes = experiment.data, experiment.network.sizes
         y = np.asarray(dataset.y_train, dtype=np.int64)
         partition = split(y, dataset.classes, sizes, data, experiment.seed)
         title = f"{data.dataset}, {data.inter} across islands, {data.intra} within"
@@ -81,9 +80,8 @@ def _network_key(run: "Run") -> str:
 
 
 def _data_key(run: "Run") -> str:
-    table = run.experiment.canonical()
-    islands = table["network"].get("components") or run.materials.get("graph")
-    return json.dumps([islands, table["data"], run.materials.get("dataset")], sort_keys=True)
+    table, sizes = run.experiment.canonical(), run.experiment.network.sizes
+    return json.dumps([sizes, table["data"], run.materials.get("dataset")], sort_keys=True)
 
 
 def _round(request: Request, run: "Run") -> int:

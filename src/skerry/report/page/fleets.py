@@ -30,7 +30,7 @@ def fleet_of(run: Run) -> "Fleet":
     network = run.experiment.network
     if not network.is_file:
         _check_built_in(run, _FLEET)
-    if network.devices > MOST_DEVICES and not network.is_file:
+    if network.devices > MOST_DEVICES:
         raise SkerryError(f"{network.devices:,} devices are too many to draw.")
     return _fleet(_Same(run))
 

@@ -1,10 +1,7 @@
 """Over the rounds: learning curves, consensus beside its theory, and the price in messages."""
 
-from skerry.errors import SkerryError
-from skerry.records.store import Run
 from skerry.report.page.blocks import Block, Section, note, text, widget
 from skerry.report.page.curves import is_count
-from skerry.report.page.fleets import fleet_of
 from skerry.report.page.grid import Group
 from skerry.report.page.study import Study
 from skerry.theory.operators import delta, kappa
@@ -80,18 +77,9 @@ def _thinned(study: Study) -> list[Block]:
 def _ratios(study: Study, group: Group) -> list[float] | None:
     """Expected ratios of disagreement and of bias; None where no formula holds."""
     run = study.runs[next(iter(group.runs.values()))]
-    server, devices = run.experiment.server, _devices(run)
+    server, devices = run.experiment.server, run.experiment.network.devices
     beta = {"s2s": 0.0, "s2a": 1.0, "blend": server.beta}.get(server.primitive)
-    if beta is None or devices is None or server.optimizer != "fedavg":
+    if beta is None or server.optimizer != "fedavg":
         return None
     left, turned = delta(devices, server.sampled), kappa(devices, server.sampled)
     return [float((1 - beta) ** 2 * left), float(beta**2 * turned)]
-
-
-def _devices(run: Run) -> int | None:
-    if not run.experiment.network.is_file:
-        return run.experiment.network.devices
-    try:
-        return fleet_of(run).devices
-    except SkerryError:
-        return None

@@ -86,9 +86,7 @@ def _network_key(run: Run) -> object:
 
 
 def _split_key(run: Run) -> object:
-    network = run.experiment.network
-    islands = network.topology if network.is_file else network.sizes
-    return run.experiment.data, islands, run.materials.get("dataset")
+    return run.experiment.data, run.experiment.network.sizes, run.materials.get("dataset")
 
 
 def _drawing(run: Run) -> dict[str, Any]:
@@ -142,7 +140,7 @@ def _most_sampled(study: Study) -> int:
 
 
 def _split(run: Run) -> dict[str, Any]:
-    sizes = fleet_of(run).sizes if run.experiment.network.is_file else run.experiment.network.sizes
+    sizes = run.experiment.network.sizes
     counts = label_counts(run, sizes)
     starts = np.cumsum((0, *sizes[:-1]))
     by_device = counts.size <= MOST_COUNTS

@@ -2,10 +2,8 @@
 
 import re
 
-from skerry.errors import SkerryError
 from skerry.experiment import Experiment
 from skerry.report.page.blocks import Block, Section, facts, note, table, text
-from skerry.report.page.fleets import fleet_of
 from skerry.report.page.study import Study
 from skerry.report.results import short_names, word
 from skerry.report.words import plural, study_in_words
@@ -60,7 +58,7 @@ def _told(study: Study) -> list[Block]:
     if study.is_empty:
         return []
     axes = study.grid.axes
-    words = study_in_words(_first_cell(study), _sizes(study)) + "."
+    words = study_in_words(_first_cell(study)) + "."
     named = list(dict.fromkeys(run.name for run in study.runs))
     counts = [
         ("Runs", f"{len(study.runs):,} ({in_words(study.statuses)})"),
@@ -82,16 +80,6 @@ def _told(study: Study) -> list[Block]:
 def _first_cell(study: Study) -> list[Experiment]:
     places = next(iter(study.grid.places.values())).values()
     return [study.runs[place].experiment for by_seed in places for place in by_seed.values()]
-
-
-def _sizes(study: Study) -> tuple[int, ...] | None:
-    """Only a graph file knows more about its components than the experiment."""
-    if not study.runs[0].experiment.network.is_file:
-        return None
-    try:
-        return fleet_of(study.runs[0]).sizes
-    except SkerryError:
-        return None
 
 
 def _axes(study: Study) -> Block:
