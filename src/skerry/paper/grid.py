@@ -54,13 +54,9 @@ class Grid:
         import pandas as pd
 
         grid = self if stepsize == "tuned" else self.at(stepsize)
-        score_cpsr, ran_cpsr = grid.scores(column), grid.ran_cpsr
-        if not score_cpsr.size:
+        if not grid.row_cpsr.size:
             return pd.DataFrame(columns=[*CELL, *FOUND])
-        choice_cp = best_stepsize(score_cpsr, ran_cpsr)
-        score_cpr = np.take_along_axis(score_cpsr, choice_cp[..., None, None], axis=2)[:, :, 0]
-        paired_c1r = np.isfinite(score_cpr).all(axis=1, keepdims=True)
-        s2s_cr, s2a_cr = np.where(paired_c1r, score_cpr, np.nan).swapaxes(0, 1)
+        choice_cp, (s2s_cr, s2a_cr) = grid._paired(column)
         gap_c = estimates(s2s_cr - s2a_cr)
         found = grid.cells.assign(
             s2s=moments(s2s_cr)[0],
@@ -72,9 +68,25 @@ class Grid:
             seeds=[one.count for one in gap_c],
             stepsize_s2s=grid.stepsizes[choice_cp[:, 0]],
             stepsize_s2a=grid.stepsizes[choice_cp[:, 1]],
-            tried=ran_cpsr.any(axis=3).sum(axis=2).min(axis=1),
+            tried=grid.ran_cpsr.any(axis=3).sum(axis=2).min(axis=1),
         )
         return found[found["seeds"] > 0].reset_index(drop=True)
+
+    def gaps_by_seed(self, column: str) -> Array:
+        """[c, r], each primitive at its best stepsize in each cell; NaN without a pair."""
+        if not self.row_cpsr.size:
+            return np.empty((len(self.cells), 0))
+        _, score_pcr = self._paired(column)
+        return score_pcr[0] - score_pcr[1]
+
+    def _paired(self, column: str) -> tuple[NDArray[np.int64], Array]:
+        """The stepsizes chosen, [c, p], and the scores with them, [p, c, r], of seeds that both
+        primitives finished."""
+        score_cpsr = self.scores(column)
+        choice_cp = best_stepsize(score_cpsr, self.ran_cpsr)
+        score_cpr = np.take_along_axis(score_cpsr, choice_cp[..., None, None], axis=2)[:, :, 0]
+        paired_c1r = np.isfinite(score_cpr).all(axis=1, keepdims=True)
+        return choice_cp, np.where(paired_c1r, score_cpr, np.nan).swapaxes(0, 1)
 
 
 def best_stepsize(score_cpsr: Array, ran_cpsr: Mask) -> NDArray[np.int64]:

@@ -261,6 +261,19 @@ def test_the_best_protocol_is_said_first(shown: dict[str, Shown]) -> None:
     assert len(mnist.rows) == 2 * 2 * 3  # scorings, timings, and tuned or one of two stepsizes
 
 
+def test_a_lead_within_its_interval_is_none(studies: dict[str, Study]) -> None:
+    """Seeds that disagree on who leads, by much more than they do on average, name no leader."""
+    runs = studies["mnist"].runs.copy()
+    s2s = runs["primitive"] == "s2s"
+    shift = np.where(runs["seed"] % 2 == 0, 9.0, -9.0) * s2s
+    for column in ("own_accuracy final", lately("own_accuracy")):
+        runs[column] += shift
+    split = Study("mnist", {}, runs, studies["mnist"].curves)
+    leads = sheets(show(TARGETS["protocol"], {"mnist": split}))[0]
+    assert all(row[2].startswith("neither (") for row in leads.rows)
+    assert leads.rows[0][3].startswith("S2A by")
+
+
 def test_every_protocol_is_a_point(shown: dict[str, Shown]) -> None:
     """MNIST's protocols lie where their signs and distances say: all signs met, or none."""
     axis = shown["protocol"].figures["protocol"].axes[0]

@@ -4,9 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import isnan, nan
+from math import isnan
 from typing import TypeAlias, get_args
 
+import numpy as np
+
+from skerry.paper.grid import grid_of
 from skerry.paper.protocol import SCORED, TELLING, Agreement, Protocol, Scaling, agreements, gaps
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
@@ -16,6 +19,7 @@ from skerry.report.paper.numbers import of, plain_number
 from skerry.report.paper.protocol_picture import protocol_picture
 from skerry.report.paper.shown import Content, Picture
 from skerry.report.sheets import Sheet
+from skerry.sweep.statistics import estimate, moments
 
 ALL = (
     "The paper prints gaps of test accuracy and leaves open of which model, on which data, in "
@@ -31,9 +35,10 @@ CHOOSE = (
     "who wants one model that knows all labels, by the second."
 )
 LEADS = (
-    "Leads are means over all cells with K < n, in points, of the last 20 rounds at the best "
-    f"stepsize tried for each cell and primitive; up to {TELLING:g} points they count as none. In "
-    "brackets: the cells in which the leader is ahead."
+    "Leads are means over all cells with K < n, in points, ± 95 % interval over seeds, of the "
+    "last 20 rounds at the best stepsize tried for each cell and primitive; within "
+    f"{TELLING:g} points or their interval they count as none. In brackets: the cells in which the "
+    "leader is ahead."
 )
 PICTURED = (
     "Each point is a protocol; the best fit is top left. The dotted line is what a coin would "
@@ -58,32 +63,41 @@ class Lead:
 
     dataset: str
     inter: str
-    scoring: str
     mean: float
+    half: float
+    """Of its 95 % interval over seeds: what a seed does to all cells counts once."""
     ahead: int
     cells: int
 
     @classmethod
     def of(cls, studies: Sequence[Study], dataset: str, inter: str, scoring: str) -> "Lead":
-        found = gaps(studies, reading(scoring))
-        gap = found.loc[(found["inter"] == inter) & (found["share"] < 1), "gap"]
-        mean = float(gap.mean()) if len(gap) else nan
-        return cls(dataset, inter, scoring, mean, int((gap * mean > 0).sum()), len(gap))
+        asked = reading(scoring)
+        grid = grid_of(studies, asked.scaling)
+        wanted = (grid.cells["inter"] == inter) & (grid.cells["share"] < 1)
+        gap_cr = grid.gaps_by_seed(asked.column)[wanted.to_numpy(dtype=bool)]
+        gap_c, gap_r = moments(gap_cr)[0], moments(gap_cr.T)[0]
+        gap_c = gap_c[np.isfinite(gap_c)]
+        over_seeds = estimate(gap_r)
+        ahead = int((gap_c * over_seeds.mean > 0).sum())
+        return cls(dataset, inter, over_seeds.mean, over_seeds.half_width, ahead, len(gap_c))
 
     @property
     def leader(self) -> str:
-        if abs(self.mean) <= TELLING:
-            return "either"
+        """Where the lead is beyond the rounding of the printed tables and beyond its interval."""
+        if abs(self.mean) <= TELLING or abs(self.mean) <= self.half:
+            return "neither"
         return "S2S" if self.mean > 0 else "S2A"
 
     @property
     def words(self) -> str:
-        """`S2S by 0.49 (94 of 96)`."""
+        """`S2S by 0.49 ± 0.08 (94 of 96)`."""
         if not self.cells:
             return "not run"
-        if self.leader == "either":
-            return f"neither ({abs(self.mean):.2f})"
-        return f"{self.leader} by {abs(self.mean):.2f} ({of(self.ahead, self.cells)})"
+        half = "" if isnan(self.half) else f" ± {self.half:.2f}"
+        size = f"{abs(self.mean):.2f}{half}"
+        if self.leader == "neither":
+            return f"neither ({size})"
+        return f"{self.leader} by {size} ({of(self.ahead, self.cells)})"
 
 
 def protocol_table(target: Target, studies: Mapping[str, Study]) -> Content:
