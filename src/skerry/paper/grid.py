@@ -77,7 +77,8 @@ class Grid:
         if not self.row_cpsr.size:
             return np.empty((len(self.cells), 0))
         _, score_pcr = self._paired(column)
-        return score_pcr[0] - score_pcr[1]
+        gap_cr: Array = score_pcr[0] - score_pcr[1]
+        return gap_cr
 
     def _paired(self, column: str) -> tuple[NDArray[np.int64], Array]:
         """The stepsizes chosen, [c, p], and the scores with them, [p, c, r], of seeds that both
