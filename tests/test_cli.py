@@ -7,11 +7,14 @@ import subprocess
 import sys
 import time
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
 
 from command_line import SCRIPT, environment, skerry
+from skerry.cli import _one_line_warnings
+from skerry.errors import SkerryWarning
 from skerry.experiment import Experiment
 from skerry.records.store import Store
 from skerry.report.progress import Lines
@@ -280,6 +283,22 @@ def test_nothing_is_missing_after_an_interruption(monkeypatch, then):
     assert list(Path("runs/checkpoints").iterdir())
     finished = lanes_of(skerry("run", *QUICK, *then, "--json"))
     assert [lane["history"] for lane in finished] == [lane["history"] for lane in undisturbed]
+
+
+def test_without_room_for_checkpoints_a_run_goes_on(monkeypatch):
+    monkeypatch.setattr(execute, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("skerry.records.checkpoint.ROOM", 10**18)
+    with pytest.warns(SkerryWarning, match="^cannot write the checkpoint runs/checkpoints/"):
+        assert skerry("run", *QUICK).code == 0
+
+
+def test_a_warning_of_ours_is_one_line():
+    """As errors are; warnings of other libraries keep the place in the code."""
+    with _one_line_warnings():
+        told = warnings.formatwarning("the disk is full", SkerryWarning, "a.py", 3)
+        others = warnings.formatwarning("outdated", UserWarning, "a.py", 3)
+    assert told == "warning: the disk is full\n"
+    assert others.startswith("a.py:3: UserWarning: outdated")
 
 
 def _stop_in_the_third_round(self, moment) -> None:

@@ -2,7 +2,9 @@
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -16,7 +18,7 @@ from skerry.commands.results import results
 from skerry.commands.run import new, run, schema, show
 from skerry.commands.sweep import sweep
 from skerry.commands.watch import watch
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, SkerryWarning
 
 DEBUG = "--debug"
 
@@ -56,13 +58,37 @@ def options(
 ) -> None: ...
 
 
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    """Our own without the place in the code; those of other libraries as ever."""
+    usual = warnings.formatwarning
+
+    def told(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        line: str | None = None,
+    ) -> str:
+        if issubclass(category, SkerryWarning):
+            return f"warning: {message}\n"
+        return usual(message, category, filename, lineno, line)
+
+    warnings.formatwarning = told
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; every fault a user can mend is one line and exit code 2."""
     sys.path.insert(0, os.getcwd())  # a user's "my_model:factory" is found here
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        # The switch may stand anywhere.
-        app([argument for argument in given if argument != DEBUG], prog_name="skerry")
+        with _one_line_warnings():
+            # The switch may stand anywhere.
+            app([argument for argument in given if argument != DEBUG], prog_name="skerry")
     except SkerryError as error:
         if DEBUG in given:
             raise

@@ -37,6 +37,10 @@ class RecordsError(SkerryError):
     """A store or checkpoint that cannot be read or written."""
 
 
+class SkerryWarning(UserWarning):
+    """What a user should know though nothing stops: one line, which the command line prints."""
+
+
 def unknown(kind: str, got: str, available: Iterable[str]) -> str:
     """`unknown topology 'rign'; did you mean 'ring'? Available: complete, grid, ring.`"""
     names = sorted(available)

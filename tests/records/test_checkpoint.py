@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -208,6 +209,18 @@ def test_a_full_disk_keeps_the_checkpoint_before(tmp_path):
     [line] = done.stdout.splitlines()
     assert line.startswith(f"cannot write the checkpoint {tmp_path / 'c'}")
     assert os.listdir(tmp_path) == ["c"]
+    assert identical(checkpoint.load(tmp_path / "c", "cpu")[0], state())
+
+
+def test_a_checkpoint_does_not_fill_the_disk(tmp_path, monkeypatch):
+    """Without room for it nothing is written, and the one before stays."""
+    checkpoint.save(tmp_path / "c", state(), FACTS)
+    usage = shutil.disk_usage(tmp_path)._replace(free=checkpoint.ROOM)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr("safetensors.torch.save_file", lambda *_: pytest.fail("written"))
+    line = refusal(lambda: checkpoint.save(tmp_path / "c", state(), FACTS))
+    assert line.startswith(f"cannot write the checkpoint {tmp_path / 'c'}")
+    assert "0.1 GB are free" in line
     assert identical(checkpoint.load(tmp_path / "c", "cpu")[0], state())
 
 

@@ -157,3 +157,13 @@ def test_what_takes_long_to_save_is_saved_less_often(small, tmp_path, monkeypatc
             build_world(lanes[0]), lanes, store, tmp_path, progress=second, checkpoint_seconds=2
         )
     assert len(saved) == saves
+
+
+def test_a_checkpoint_that_cannot_be_saved_stops_nothing(small, tmp_path, monkeypatch):
+    """The runs end as undisturbed ones do, and it is said that they had no safety net."""
+    lanes = lanes_of(small())
+    undisturbed = record(tmp_path / "whole", lanes)
+    monkeypatch.setattr("skerry.records.checkpoint.ROOM", 10**18)
+    with pytest.warns(UserWarning, match=r"cannot write the checkpoint .* The runs go on"):
+        found = record(tmp_path / "parts", lanes)
+    assert_same(found, undisturbed)

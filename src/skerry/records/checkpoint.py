@@ -20,6 +20,8 @@ JSON = dict[str, "JSON"] | list["JSON"] | str | int | float | bool | None
 FACTS = "skerry"
 CHECKSUMS = "crc32"
 PARTIAL = ".partial"
+ROOM = 100_000_000
+"""Bytes that a checkpoint leaves free."""
 
 
 def save(path: Path | str, tensors: Mapping[str, "Tensor"], facts: Mapping[str, JSON]) -> None:
@@ -28,6 +30,7 @@ def save(path: Path | str, tensors: Mapping[str, "Tensor"], facts: Mapping[str, 
     from safetensors.torch import save_file
 
     path = Path(path)
+    _check_room(path, sum(tensor.nbytes for tensor in tensors.values()))
     plain = _plain(tensors)
     # safetensors checks the layout of a file, not its content.
     checksums = {name: _checksum(tensor) for name, tensor in plain.items()}
@@ -46,6 +49,20 @@ def save(path: Path | str, tensors: Mapping[str, "Tensor"], facts: Mapping[str, 
             f"cannot write the checkpoint {path} ({error}). Free some space or choose another "
             "folder; the checkpoint before it is safe."
         ) from error
+
+
+def _check_room(path: Path, size: int) -> None:
+    """Before a disk is filled to the brim, which others may be writing to."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(path.parent).free
+    except OSError:
+        return  # saving tells what is wrong
+    if free < size + ROOM:
+        raise RecordsError(
+            f"cannot write the checkpoint {path} ({size / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB "
+            "are free). Free some space or choose another folder; the checkpoint before it is safe."
+        )
 
 
 def load(path: Path | str, device: "str | device") -> tuple[dict[str, "Tensor"], dict[str, Any]]:

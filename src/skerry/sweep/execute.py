@@ -2,7 +2,9 @@
 
 import hashlib
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from skerry.engine.round import State, keep_lanes
 from skerry.engine.simulate import Moment, simulate
 from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import World
+from skerry.errors import RecordsError, SkerryWarning
 from skerry.experiment import Experiment
 from skerry.measure.ledger import Ledger
 from skerry.measure.observer import Observer
@@ -95,10 +98,26 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
                 _finish_lanes(store, moment, seconds, over)
             waiting = []
         if due and not over:
-            _save(standing.file, moment, observer.ledger, seconds)
+            with _kept_going():
+                _save(standing.file, moment, observer.ledger, seconds)
             saved = time.monotonic()
             pause = _pause(checkpoint_seconds, saved - now)
     checkpoint.remove(standing.file)
+
+
+@contextmanager
+def _kept_going() -> Iterator[None]:
+    """A checkpoint that cannot be saved is left out: hours of computing do not hang on it. Where
+    nothing can be written any more, the store says so."""
+    try:
+        yield
+    except RecordsError as error:
+        warnings.warn(
+            f"{error} The runs go on; if they are stopped, they go on from the checkpoint before, "
+            "or start anew.",
+            SkerryWarning,
+            stacklevel=3,
+        )
 
 
 def _pause(checkpoint_seconds: float, saving: float) -> float:

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from skerry import registry
-from skerry.errors import SkerryError, one_line
+from skerry.errors import SkerryError, SkerryWarning, one_line
 from skerry.records.parts import Column
 from skerry.records.store import Run, Status, Store
 
@@ -121,7 +121,8 @@ class TrackedStore(Store):
             warnings.warn(
                 f"the tracker {type(tracker).__name__} failed and is left out from here on "
                 f"({one_line(error)}); the records in {self.path} are complete",
-                stacklevel=2,
+                SkerryWarning,
+                stacklevel=3,
             )
 
 
