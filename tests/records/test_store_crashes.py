@@ -303,3 +303,23 @@ for where in (folder, folder + "/new"):
     finally:
         folder.chmod(0o755)
         shutil.rmtree(folder)
+
+
+def test_a_store_whose_making_was_killed_is_made_anew(tmp_path):
+    """Some of its pages are in the file and none is valid: SQLite undoes them at the first look,
+    and what is left is an empty file, not one of another program."""
+    db = sqlite3.connect(tmp_path / "making.sqlite", isolation_level=None)
+    db.execute("PRAGMA cache_size = 1")  # pages go to the file before the transaction ends
+    db.execute("BEGIN IMMEDIATE")
+    for statement in database.SCHEMA:
+        db.execute(statement)
+    db.execute("INSERT INTO measures (names) VALUES (?)", ["x" * 100_000])
+    for end in ("", "-journal"):
+        shutil.copy(tmp_path / f"making.sqlite{end}", tmp_path / f"killed.sqlite{end}")
+    db.rollback()
+    db.close()
+    assert (tmp_path / "killed.sqlite").stat().st_size > 0
+    killed = database.create_or_open(tmp_path / "killed.sqlite")
+    assert killed.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+    assert killed.execute("SELECT count(*) FROM measures").fetchone() == (0,)
+    killed.close()

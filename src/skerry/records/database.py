@@ -12,6 +12,7 @@ from skerry.errors import RecordsError
 APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
 VERSION = 1
 BUSY_SECONDS = 30.0
+LOOKS = 3
 
 SCHEMA = (
     """CREATE TABLE runs (
@@ -152,14 +153,18 @@ def _can_share(path: Path) -> bool:
 
 def _is_blank(db: sqlite3.Connection, path: Path) -> bool:
     """Whether nothing was ever written to the file; RecordsError if it is not a store of ours."""
-    # The size first: a rival that makes the store now can only be seen as the store it made.
-    size = path.stat().st_size
-    application, version, page, tables = db.execute(
-        """SELECT application_id, user_version, page_size, (SELECT count(*) FROM sqlite_master)
-        FROM pragma_application_id, pragma_user_version, pragma_page_size"""
-    ).fetchone()
-    if application == version == tables == size == 0:
-        return True
+    for _ in range(LOOKS):
+        # The size first: a rival that makes the store now can only be seen as the store it made.
+        size = path.stat().st_size
+        application, version, page, tables = db.execute(
+            """SELECT application_id, user_version, page_size, (SELECT count(*) FROM sqlite_master)
+            FROM pragma_application_id, pragma_user_version, pragma_page_size"""
+        ).fetchone()
+        if application == version == tables == size == 0:
+            return True
+        if size == path.stat().st_size:
+            break
+        # The look itself has undone what a program left that was killed while it made the store.
     if application != APPLICATION:
         raise RecordsError(
             f"{path} was made by another program, not by skerry. Choose another folder."
