@@ -262,7 +262,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does():
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
     assert process.returncode == 130
-    assert rest.strip() == ("Stopped. The same command goes on from the last checkpoint.")
+    assert rest.strip() == "Stopped. The same command goes on from the last checkpoint."
     (lane,) = lanes_of(skerry("run", *LONG, "--json"))
     assert lane["status"] == "finished"
     rounds = lane["history"]["round"]

@@ -65,6 +65,18 @@ def test_a_record_alone_cannot_give_it_again(small, setting, argument):
     assert str(error.value).count("\n") == 0
 
 
+@pytest.mark.parametrize("wrong", ["network.devices=15", "network.components=3"])
+def test_a_file_does_not_overrule_an_experiment(experiment, tmp_path, wrong):
+    """One that contradicts it stays as it is, beside one that does not, and is refused."""
+    file = tmp_path / "islands.edges"
+    nx.write_edgelist(ISLANDS, file, data=False)
+    named = experiment.with_settings(f"network.topology={file}")
+    against = named.with_settings(wrong)
+    assert with_sizes_of_files([named, against])[1] == against
+    with pytest.raises(SkerryError, match="must match the graph"):
+        skerry.run([named, against])
+
+
 def test_a_record_tells_the_sizes_of_a_graph_file(experiment, tmp_path):
     """Also after the file is gone; the run's key is that of the file's content."""
     file = tmp_path / "islands.edges"

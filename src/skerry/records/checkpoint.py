@@ -60,8 +60,8 @@ def _check_room(path: Path, size: int) -> None:
         return  # saving tells what is wrong
     if free < size + ROOM:
         raise RecordsError(
-            f"cannot write the checkpoint {path} ({size / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB "
-            "are free). Free some space or choose another folder; the checkpoint before it is safe."
+            f"cannot write the checkpoint {path} ({size / 1e9:,.1f} GB, which are not free). Free "
+            "some space or choose another folder; the checkpoint before it is safe."
         )
 
 

@@ -5,11 +5,12 @@ and the devices and components that a graph has.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skerry.errors import NetworkError, SkerryError
-from skerry.experiment import Experiment
+from skerry.experiment import Experiment, Network
 from skerry.registry import GIVEN
 
 if TYPE_CHECKING:
@@ -48,26 +49,22 @@ def _telling(experiment: Experiment, materials: "Materials") -> Experiment:
 
 def with_sizes_of_files(experiments: Iterable[Experiment]) -> list[Experiment]:
     """Those on a graph file tell how many devices and components it has. Their keys stay what they
-    are: the file's content decides there. A file that cannot be read is told of when its world is
-    built."""
+    are: the file's content decides there. A file that cannot be read, or that contradicts the
+    experiment, is told of when the world is built."""
     from skerry.network.fleet import build_fleet
 
-    known: dict[str, tuple[int, ...]] = {}
-    told = []
-    for one in experiments:
-        if one.network.is_file:
-            try:
-                file = one.network.topology
-                sizes = known.get(file) or build_fleet(one.network, one.seed).sizes
-            except NetworkError:
-                pass
-            else:
-                known[file] = sizes
-                update = {"devices": sum(sizes), "components": sizes}
-                network = one.network.model_copy(update=update)
-                one = one.model_copy(update={"network": network})
-        told.append(one)
-    return told
+    @cache
+    def sized(network: Network) -> Network:
+        try:
+            sizes = build_fleet(network, seed=0).sizes
+        except NetworkError:
+            return network
+        return network.model_copy(update={"devices": sum(sizes), "components": sizes})
+
+    return [
+        one.model_copy(update={"network": sized(one.network)}) if one.network.is_file else one
+        for one in experiments
+    ]
 
 
 def given_materials(

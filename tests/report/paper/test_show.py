@@ -11,6 +11,7 @@ from rich.console import Console
 
 from skerry.paper.study import Study, lately
 from skerry.paper.targets import TARGETS
+from skerry.report.paper.drawing import curve_frame
 from skerry.report.paper.show import VIEWS, show
 from skerry.report.paper.shown import Shown
 from skerry.report.paper.theory import CLAIMS, holds, led_share
@@ -114,6 +115,17 @@ def test_scores_that_diverged_are_left_out(studies: dict[str, Study], name: str)
     text = show(TARGETS[name], hurt).markdown
     check_markdown(text)
     assert "nan" not in re.findall(r"[a-z]+", text.lower())
+
+
+def test_a_seed_that_diverged_is_drawn_for_neither(studies: dict[str, Study]) -> None:
+    """Unless it is the only one: then the primitive that reached its end is drawn."""
+    ring = studies["mnist-curves"].of(stepsize=0.1)
+    astray = (ring.runs["seed"] == 1) & (ring.runs["primitive"] == "s2a")
+    runs = ring.runs.assign(status=np.where(astray, "diverged", "finished"))
+    hurt = Study(ring.name, ring.about, runs, ring.curves)
+    assert set(curve_frame(ring, "average_accuracy")["seed"]) == {0, 1}
+    assert set(curve_frame(hurt, "average_accuracy")["seed"]) == {0}
+    assert set(curve_frame(hurt.of(seed=1), "average_accuracy")["primitive"]) == {"s2s"}
 
 
 # Tables
