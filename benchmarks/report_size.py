@@ -20,7 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from skerry.experiment import MEASURES, Experiment
+from skerry.experiment import Experiment
+from skerry.measures import GROUPS
 from skerry.records.store import FILE, Store, versions
 from skerry.report.page.build import write_report
 
@@ -55,7 +56,7 @@ def history(experiment: Experiment, rng: np.random.Generator) -> dict[str, list[
     server = experiment.server
     met = (rounds > 0) & ((rounds - 1 - server.offset) % server.period == 0)
     columns = {"round": rounds.tolist()}
-    for group, names in MEASURES.items():
+    for group, names in GROUPS.items():
         for name in names:
             noise = rng.standard_normal(ROUNDS + 1)
             if group == "communication":

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from skerry import registry
 from skerry.errors import ExperimentError, SkerryError
-from skerry.experiment import MEASURES, Data, Experiment, Model, Network, Section, Server
+from skerry.experiment import Data, Experiment, Model, Network, Section, Server
+from skerry.measures import GROUPS
 
 SECTIONS = {
     name: field.annotation
@@ -96,7 +97,7 @@ experiments = st.fixed_dictionaries(
             sampling=names("sampling"),
         ),
         "evaluate": tables(
-            every=counts, measures=st.lists(st.sampled_from([*MEASURES, "bias"]), min_size=1)
+            every=counts, measures=st.lists(st.sampled_from([*GROUPS, "bias"]), min_size=1)
         ),
     },
 )  # fmt: skip

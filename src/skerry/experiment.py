@@ -13,7 +13,6 @@ from skerry import registry
 from skerry.errors import ExperimentError
 from skerry.explain import any_inside, explain, faulty_paths
 from skerry.sections import (
-    MEASURES,
     WHOLE,
     Count,
     Data,
@@ -27,7 +26,6 @@ from skerry.sections import (
 from skerry.tables import apply_settings, parse_tables, read_tables, toml_key, toml_value
 
 __all__ = [
-    "MEASURES",
     "Count",
     "Data",
     "Evaluate",
@@ -88,7 +86,7 @@ class Experiment(Section):
                 )
             return
         yield from network.size_faults()
-        if server.primitive != "none" and server.sampled > network.devices:
+        if server.is_there and server.sampled > network.devices:
             yield (
                 ("server.primitive", "server.sampled", "network.devices"),
                 f"server.sampled must be between 1 and network.devices (got {server.sampled} "

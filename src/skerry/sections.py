@@ -15,9 +15,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from skerry import registry
+from skerry import labels, registry
 from skerry.errors import ExperimentError, did_you_mean, unknown
 from skerry.explain import explain
+from skerry.measures import GROUPS, MEASURES
 from skerry.tables import shown
 
 if TYPE_CHECKING:
@@ -40,40 +41,6 @@ def _no_truth(rule: Literal["int_type", "float_type"]) -> BeforeValidator:
 WHOLE, REAL = _no_truth("int_type"), _no_truth("float_type")
 Count = Annotated[int, Field(ge=1), WHOLE]
 GRAPH_FILES = (".edgelist", ".edges", ".txt", ".csv", ".graphml")
-
-# What can be measured, by what is computed together; users may ask for a group or for one name.
-MEASURES = {
-    "average": ("average_accuracy", "average_loss"),
-    "devices": (
-        "device_accuracy",
-        "device_accuracy_std",
-        "device_accuracy_min",
-        "device_accuracy_max",
-        "own_accuracy",
-        "own_accuracy_weighted",
-        "component_accuracy",
-    ),
-    "training": ("train_loss",),
-    "consensus": (
-        "disagreement",
-        "disagreement_intra",
-        "disagreement_inter",
-        "disagreement_before",
-        "disagreement_intra_before",
-        "disagreement_inter_before",
-        "bias",
-        "disagreement_ratio",
-        "bias_ratio",
-    ),
-    "communication": (
-        "uplink_messages",
-        "downlink_messages",
-        "d2d_messages",
-        "uplink_bytes",
-        "downlink_bytes",
-        "d2d_bytes",
-    ),
-}
 
 
 def _one_or_many(value: Any) -> Any:
@@ -99,7 +66,7 @@ def _topology(name: str) -> str:
 
 
 def _measure(name: str) -> str:
-    available = [*MEASURES, *(one for group in MEASURES.values() for one in group)]
+    available = [*GROUPS, *MEASURES]
     if name not in available:
         raise ValueError(unknown("measure", name, available))
     return name
@@ -307,6 +274,28 @@ class Server(Section):
     momentum: Annotated[float, Field(ge=0, lt=1), REAL] = 0.9
     """Momentum of fedavgm."""
 
+    @property
+    def label(self) -> str:
+        """How a run is called beside others: its primitive, with the dial's position."""
+        return labels.write(self.primitive, self.beta)
+
+    @property
+    def dial(self) -> float | None:
+        """Where the primitive stands between S2S, at 0, and S2A, at 1; None if it is neither."""
+        return labels.dial(self.primitive, self.beta)
+
+    @property
+    def is_there(self) -> bool:
+        return self.primitive != labels.NO_SERVER
+
+    def server_rounds(self, rounds: int) -> range:
+        """The rounds t < `rounds` in which it meets devices: offset, offset + H, ..."""
+        return range(self.offset, rounds, self.period) if self.is_there else range(0)
+
+    def meets(self, t: int) -> bool:
+        """Whether round t is a server round."""
+        return t in self.server_rounds(t + 1)
+
 
 class Evaluate(Section):
     every: Count = 1
@@ -323,10 +312,10 @@ class Evaluate(Section):
         tuple[Annotated[str, AfterValidator(_measure)], ...],
         BeforeValidator(_one_or_many),
         Field(min_length=1),
-    ] = tuple(MEASURES)
+    ] = tuple(GROUPS)
     """What is measured: single names such as own_accuracy, or whole groups."""
 
     @property
     def wanted(self) -> frozenset[str]:
         """The single measures asked for."""
-        return frozenset(one for name in self.measures for one in MEASURES.get(name, (name,)))
+        return frozenset(one for name in self.measures for one in GROUPS.get(name, (name,)))

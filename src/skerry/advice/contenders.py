@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skerry import labels
 from skerry.experiment import Experiment
 from skerry.theory.communication import Prices, sync_cost, syncs
 
@@ -22,7 +23,7 @@ class Contender:
 
     @property
     def label(self) -> str:
-        return self.primitive if self.beta is None else f"{self.primitive}({self.beta:g})"
+        return labels.write(self.primitive, self.beta)
 
     def told(self, among: "Sequence[Contender]") -> str:
         """The label, with K and H where they differ among the others."""

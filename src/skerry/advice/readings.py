@@ -7,8 +7,8 @@ import numpy as np
 
 from skerry.advice.contenders import Contender, Lane
 from skerry.advice.question import GOALS, Goal
+from skerry.measures import traits
 from skerry.records.parts import History
-from skerry.sweep.statistics import lower_is_better
 
 WINDOW = 0.2
 """A reading is the mean over this last share of the rounds: at single rounds S2A's drops and
@@ -53,7 +53,7 @@ class Readings:
     @property
     def loss(self) -> bool:
         """Whether scores are losses with their sign turned."""
-        return lower_is_better(self.names[0])
+        return traits(self.names[0]).lower_is_better
 
     def add(self, lane: Lane, seed: int, history: History | None, until: int) -> None:
         seeds = self.values.setdefault(lane, {})

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from skerry import labels
 from skerry.commands.ranges import MOST, numbers
 from skerry.errors import SkerryError
 from skerry.theory.communication import Prices
@@ -27,7 +28,7 @@ class Contender(NamedTuple):
 
     @property
     def label(self) -> str:
-        return f"blend({self.beta})" if self.primitive == "blend" else self.primitive
+        return labels.write(self.primitive, self.beta)
 
 
 def parse_settings(texts: Mapping[str, str]) -> dict[str, list[Any]]:

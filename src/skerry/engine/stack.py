@@ -46,13 +46,7 @@ class ServerGroup:
     optimizer: Optimizer
 
     def meets(self, t: int) -> bool:
-        """D2S rounds: t = offset, offset + H, offset + 2H, ... (t = 0 included)."""
-        server = self.server
-        return (
-            server.primitive != "none"
-            and t >= server.offset
-            and (t - server.offset) % server.period == 0
-        )
+        return self.server.meets(t)
 
 
 @dataclass(frozen=True)
@@ -104,7 +98,7 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 "Run these experiments as separate stacks."
             )
         server = experiment.server
-        if server.primitive != "none" and server.sampled > world.n:  # a graph file knows only here
+        if server.is_there and server.sampled > world.n:  # a graph file knows only here
             raise SkerryError(
                 f"server.sampled must be between 1 and the number of devices (got "
                 f"{server.sampled} of {world.n} devices). Lower server.sampled."

@@ -5,11 +5,11 @@ from torch import Tensor
 
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
-from skerry.experiment import MEASURES
 from skerry.measure.accuracy import DeviceScores, average_model
 from skerry.measure.disagreement import Spread, bias, spread
 from skerry.measure.ledger import Ledger
 from skerry.measure.reading import Reading, Row
+from skerry.measures import GROUPS
 
 
 class Observer:
@@ -28,7 +28,7 @@ class Observer:
         """The lanes as they were before the server acted, if it is about to."""
 
     def wants(self, group: str) -> bool:
-        return not self.wanted.isdisjoint(MEASURES[group])
+        return not self.wanted.isdisjoint(GROUPS[group])
 
     def see(self, moment: Moment) -> dict[str, Row]:
         """The rows that are due at this moment, by the lane's key."""

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skerry.sweep.grid import label
+from skerry.measures import traits
 from skerry.sweep.run import Results
-from skerry.sweep.statistics import Estimate, estimates, lower_is_better
+from skerry.sweep.statistics import Estimate, estimates
 from skerry.sweep.sweep_file import Point, Sweep
 from skerry.sweep.tuning import choices
 
@@ -30,7 +30,7 @@ def best_cells(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Table":
         tuned = "\n(tuned)" if field == sweep.tune else ""
         table.add_column(field.replace(".", "\n") + tuned, justify="right", no_wrap=True)
     table.add_column(measure.replace("_", "\n"), justify="right", no_wrap=True)
-    sign = 1 if lower_is_better(measure) else -1
+    sign = 1 if traits(measure).lower_is_better else -1
     for name, found in _by_primitive(sweep, results, measure).items():
         found.sort(key=lambda pair: sign * pair[1].mean)
         for rank, (point, value) in enumerate(found[:shown]):
@@ -60,7 +60,7 @@ def _by_primitive(
     values = [[finals.get(run, np.nan) for run in runs] for _, runs in keys]
     found: dict[str, list[tuple[Point, Estimate]]] = {}
     for (point, _), estimate in zip(keys, estimates(values) if values else (), strict=True):
-        found.setdefault(label(point.experiment), []).append((point, estimate))
+        found.setdefault(point.experiment.server.label, []).append((point, estimate))
     return found
 
 

@@ -8,11 +8,10 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from skerry.measures import traits
 from skerry.records.store import Run
 from skerry.sweep.cells import Cells, Readings
 from skerry.sweep.collect import flat
-from skerry.sweep.grid import label
-from skerry.sweep.statistics import lower_is_better
 
 MESSAGES = 6
 
@@ -86,14 +85,16 @@ def best_cells(runs: Sequence[Seen], measures: Iterable[str]) -> Iterator[Best]:
             if math.isfinite(value):
                 cell = tuple(seen.fields.get(name) for name in varying)
                 (part,) = readings.setdefault(cell, [{}])
-                part.setdefault(label(seen.run.experiment), {})[seen.run.experiment.seed] = value
+                part.setdefault(seen.run.experiment.server.label, {})[seen.run.experiment.seed] = (
+                    value
+                )
         cells = Cells(measure, None, tuple(varying), readings, {}, Counter())
         yield from _best_of(cells)
 
 
 def _best_of(cells: Cells) -> Iterator[Best]:
     found = cells.estimates()
-    sign = 1 if lower_is_better(cells.measure) else -1
+    sign = 1 if traits(cells.measure).lower_is_better else -1
     for name in sorted(cells.labels):
         here = [(sign * one.mean, cell, one) for (cell, of), one in found.items() if of == name]
         _, cell, one = min(here, key=lambda ranked: ranked[0])

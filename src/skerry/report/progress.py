@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skerry.measures import traits
 from skerry.report.words import duration
 from skerry.sweep.announcement import device_steps
-from skerry.sweep.grid import label
 from skerry.sweep.run import Results, Watcher
-from skerry.sweep.statistics import lower_is_better
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -136,7 +135,9 @@ class SweepWatcher(Watcher):
         self._fresh += last.fresh if last else 0
         self._done_steps += task.steps
         self.done += len(task)
-        labels = dict(zip(task.keys, map(label, task.experiments), strict=True))
+        labels = {
+            key: one.server.label for key, one in zip(task.keys, task.experiments, strict=True)
+        }
         for key, final in finals.items():
             self._compare(final.get(self.measure, math.nan), labels[key])
         self.show()
@@ -145,7 +146,7 @@ class SweepWatcher(Watcher):
         self.say_once(f"failed: {message}")
 
     def _compare(self, value: float, name: str) -> None:
-        sign = -1 if lower_is_better(self.measure) else 1
+        sign = -1 if traits(self.measure).lower_is_better else 1
         if math.isfinite(value) and (self.best is None or sign * value > sign * self.best[0]):
             self.best = value, name
 

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from typing import Any
 
+from skerry.measures import traits
 from skerry.report.sheets import Sheet
 from skerry.sweep.answers import Answers
 from skerry.sweep.cells import Cells
@@ -151,9 +152,9 @@ def _plus_minus(measure: str, found: Estimate, sign: str = "-") -> str:
 def _number(measure: str, value: float, style: str) -> str:
     """Accuracies to a hundredth of a percent, counts whole, all else to significant digits."""
     sign = style[0] if style[0] in "+-" else ""
-    if "accuracy" in measure:
+    if traits(measure).is_percent:
         return f"{value:{sign}z.2f}"
-    if measure.endswith(("_messages", "_bytes")):
+    if traits(measure).is_count:
         return f"{value:{sign}z,.0f}"
     return f"{value:{style}}"
 

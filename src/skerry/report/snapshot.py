@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from skerry.errors import RecordsError, SkerryError, unknown
-from skerry.experiment import MEASURES
+from skerry.measures import MEASURES
 from skerry.records.store import FILE, Run, Store
 from skerry.report.highlights import Best, Message, Seen, best_cells, newest_messages
 from skerry.report.pace import Pace, pace
@@ -78,9 +78,8 @@ class Watched:
     read while nothing has changed."""
 
     def __init__(self, folder: Path, measure: str | None = None):
-        known = [one for group in MEASURES.values() for one in group]
-        if measure is not None and measure not in known:
-            raise SkerryError(unknown("measure", measure, known))
+        if measure is not None and measure not in MEASURES:
+            raise SkerryError(unknown("measure", measure, MEASURES))
         self.folder = folder if folder.is_dir() else folder.parent
         self._path, self._measure = folder, measure
         self._finished: dict[str, Seen] = {}

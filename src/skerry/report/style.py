@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from textwrap import shorten
 from typing import Any, NamedTuple
 
+from skerry.labels import beta_of
+
 PRIMITIVES = {"s2s": "#0072B2", "s2a": "#D55E00", "blend": "#009E73", "none": "#7F7F7F"}
 OTHERS = ("#CC79A7", "#E69F00", "#56B4E9", "#000000")
 ISLANDS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00")
@@ -77,18 +79,6 @@ def colours(labels: Sequence[str]) -> dict[str, str]:
         if beta is not None:
             found[name] = _shade(PRIMITIVES["blend"], 1.1 * (0.5 - beta))
     return {name: found[name] for name in labels}
-
-
-def beta_of(label: str) -> float | None:
-    """Where a blend stands on the dial: 0.25 for `blend(0.25)`; None for anything else."""
-    found = re.fullmatch(r"blend\((0|1|0\.\d+|\d(?:\.\d+)?e-\d+)\)", label)
-    return float(found[1]) if found else None
-
-
-def dial(label: str) -> float:
-    """S2S at 0, S2A at 1, blends between them by their beta; a user's own, then none, after."""
-    beta = beta_of(label)
-    return beta if beta is not None else {"s2s": 0.0, "s2a": 1.0, "none": 3.0}.get(label, 2.0)
 
 
 def dashes(values: Sequence[Any]) -> dict[Any, Any]:

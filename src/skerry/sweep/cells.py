@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from skerry import labels
 from skerry.errors import SkerryError, unknown
+from skerry.measures import traits
 from skerry.sweep.pairing import Comparison, compare
-from skerry.sweep.statistics import Array, Estimate, estimates, lower_is_better
+from skerry.sweep.statistics import Array, Estimate, estimates
 
 Cell = tuple[Any, ...]
 """The values of the fields that make a cell."""
@@ -42,7 +44,7 @@ class Cells:
 
     @property
     def lower_is_better(self) -> bool:
-        return lower_is_better(self.measure)
+        return traits(self.measure).lower_is_better
 
     def by(self, fields: Sequence[str]) -> "Cells":
         """Coarser cells: only these fields tell cells apart, the others are averaged over."""
@@ -85,13 +87,7 @@ class Cells:
 
     def label(self, name: str) -> str:
         """The label that a user means: `blend:0.25` is `blend(0.25)`; `blend`, if there is one."""
-        primitive, _, beta = name.partition(":")
-        dialled = [one for one in self.labels if one.startswith(f"{name}(")]
-        meant = {name, f"{primitive}({beta})", *(dialled if len(dialled) == 1 else ())}
-        for one in self.labels:
-            if one in meant:
-                return one
-        raise SkerryError(unknown("primitive", name, self.labels))
+        return labels.meant(name, self.labels)
 
     def estimates(self) -> dict[tuple[Cell, str], Estimate]:
         """Mean and interval over seeds of every label in every cell where it has a value."""

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from skerry.errors import RecordsError, SkerryError, unknown
-from skerry.experiment import MEASURES, Experiment, Section
+from skerry.experiment import Experiment, Section
+from skerry.measures import MEASURES
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 from skerry.sweep.cells import Cell, Cells, Readings, in_order
-from skerry.sweep.grid import label
 
 Fields = dict[str, Any]
 
@@ -66,7 +66,7 @@ def _known_measure(asked: str | None, path: Path | str, histories: Iterable[Hist
         return "average_accuracy" if "average_accuracy" in measured else "average_loss"
     if asked in measured:
         return asked
-    if any(asked in group for group in MEASURES.values()):
+    if asked in MEASURES:
         raise RecordsError(
             f"no finished run in {path} measured {asked}. Choose from: "
             f"{', '.join(sorted(measured))}; or add it to evaluate.measures and run again."
@@ -140,7 +140,7 @@ def readings_of(
     for run, each, value in zip(runs, fields, values, strict=True):
         cell, name, seed = (
             tuple(each.get(field) for field in varying),
-            label(run.experiment),
+            run.experiment.server.label,
             run.experiment.seed,
         )
         other = known.setdefault((cell, name, seed), run.key)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from skerry import registry
-from skerry.errors import ExperimentError
+from skerry import labels
+from skerry.errors import ExperimentError, SkerryError
 from skerry.experiment import Experiment
 
 
@@ -23,24 +23,12 @@ def _variants(experiment: Experiment, names: Sequence[str]) -> list[Experiment]:
     variants, faults = [], []
     for name in names:
         try:
-            variants.append(experiment.with_settings(*_primitive_settings(name.strip())))
-        except ExperimentError as error:
+            primitive, beta = labels.read(name)
+            settings = [f"server.primitive={primitive}"]
+            settings += [f"server.beta={beta!r}"] if beta is not None else []
+            variants.append(experiment.with_settings(*settings))
+        except SkerryError as error:
             faults += error.faults
     if faults:
         raise ExperimentError(*dict.fromkeys(faults))
     return variants
-
-
-def _primitive_settings(name: str) -> list[str]:
-    primitive, colon, beta = name.partition(":")
-    if primitive in registry.PRIMITIVES and colon:
-        if primitive != "blend":
-            raise ExperimentError(f"only blend takes a beta (got '{name}'). Example: blend:0.25")
-        return ["server.primitive=blend", f"server.beta={beta}"]
-    return [f"server.primitive={name}"]  # one of ours, or a user's own package.module:function
-
-
-def label(experiment: Experiment) -> str:
-    """How a run is called beside others: its primitive, with the dial's position."""
-    server = experiment.server
-    return f"blend({server.beta:g})" if server.primitive == "blend" else server.primitive

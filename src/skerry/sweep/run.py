@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skerry import labels
 from skerry.errors import SkerryError, one_line, unknown
 from skerry.experiment import Experiment
+from skerry.measures import traits
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run, Store
 from skerry.sweep.given import given_experiments, given_materials
-from skerry.sweep.grid import expand, label
+from skerry.sweep.grid import expand
 from skerry.sweep.statistics import estimate
 from skerry.sweep.tracking import Tracker, open_trackers
 
@@ -45,7 +47,7 @@ class Lane:
 
     @property
     def label(self) -> str:
-        return label(self.experiment)
+        return self.experiment.server.label
 
     def to_json(self, history: bool = True) -> dict[str, Any]:
         table: dict[str, Any] = {
@@ -81,10 +83,9 @@ class Results(Sequence[Lane]):
         return f"<Results: {len(self)} lanes, {', '.join(self.labels())}, seeds: {seeds}>"
 
     def of(self, primitive: str) -> "Results":
-        """Only the lanes with this label, such as "s2a" or "blend(0.5)"."""
-        if primitive not in self.labels():
-            raise SkerryError(unknown("label", primitive, self.labels()))
-        return Results(tuple(lane for lane in self.lanes if lane.label == primitive))
+        """Only the lanes of this primitive, such as "s2a", "blend:0.5" or "blend(0.5)"."""
+        wanted = labels.meant(primitive, self.labels())
+        return Results(tuple(lane for lane in self.lanes if lane.label == wanted))
 
     def labels(self) -> list[str]:
         return list(dict.fromkeys(lane.label for lane in self.lanes))
@@ -242,7 +243,7 @@ def _plain(name: str, value: float) -> float | int | None:
     """JSON has no NaN or infinity; counts are whole numbers."""
     if not math.isfinite(value):
         return None
-    return int(value) if name == "round" or name.endswith(("_messages", "_bytes")) else value
+    return int(value) if name == "round" or traits(name).is_count else value
 
 
 def recorded(folder: Path) -> list[Results]:

@@ -59,8 +59,3 @@ def moments(values_cs: ArrayLike) -> tuple[Array, Array, NDArray[np.int64]]:
         sum_of_squares = (apart**2).sum(axis=1)
         variance_c = np.where(count_c > 1, sum_of_squares / (count_c - 1), np.nan)
     return mean_c, variance_c, count_c
-
-
-def lower_is_better(measure: str) -> bool:
-    """Accuracies are to be high; losses, spreads, disagreement, bias and messages low."""
-    return "accuracy" not in measure or measure.endswith("_std")

@@ -20,8 +20,9 @@ from pydantic import (
 )
 
 from skerry.errors import ExperimentError, did_you_mean, unknown
-from skerry.experiment import MEASURES, Count, Experiment, Section
+from skerry.experiment import Count, Experiment, Section
 from skerry.explain import explain, faulty_paths
+from skerry.measures import MEASURES
 from skerry.tables import apply_settings, read_tables, shown
 
 SHOWN_FAULTS = 20
@@ -98,9 +99,8 @@ def _count_or_seeds(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 
 def _single_measure(name: str) -> str:
-    measures = [one for group in MEASURES.values() for one in group]
-    if name not in measures:
-        raise ValueError(unknown("measure", name, measures))
+    if name not in MEASURES:
+        raise ValueError(unknown("measure", name, MEASURES))
     return name
 
 

@@ -12,14 +12,13 @@ from typing import Any
 from skerry.errors import SkerryError, one_line
 from skerry.records.store import Run, Status
 from skerry.sweep.collect import flat
-from skerry.sweep.grid import label
 
 Columns = Mapping[str, Sequence[float]]
 
 
 def title(run: Run) -> str:
     """`s2s seed 3`: what a run is called in a list of runs."""
-    return f"{label(run.experiment)} seed {run.experiment.seed}"
+    return f"{run.experiment.server.label} seed {run.experiment.seed}"
 
 
 def points(columns: Columns) -> Iterator[tuple[int, dict[str, float]]]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from skerry.experiment import Experiment
+from skerry.measures import traits
 from skerry.sweep.run import Lane
-from skerry.sweep.statistics import lower_is_better
 from skerry.sweep.sweep_file import Cell, Point, Sweep
 
 
@@ -56,7 +56,7 @@ def choices(sweep: Sweep, lanes: Iterable[Lane]) -> list[Choice]:
         cell = _without(point.cell, sweep.tune)
         values = _values(point, _tuning_seeds(sweep), finals)
         score = float(np.mean(values)) if values else math.nan
-        rank = len(values), -score if lower_is_better(sweep.tune_by) else score
+        rank = len(values), -score if traits(sweep.tune_by).lower_is_better else score
         choice = Choice(cell, dict(point.cell)[sweep.tune], score, point)
         if cell not in best or rank > best[cell][0]:
             best[cell] = rank, choice

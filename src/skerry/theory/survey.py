@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
+from skerry import labels
 from skerry.errors import SkerryError, unknown
 from skerry.theory import bounds
 from skerry.theory.certified import Dial, best_blend, certified_rounds
@@ -39,7 +40,7 @@ class Answer:
 
     @property
     def label(self) -> str:
-        return self.primitive if self.beta is None else f"blend({self.beta:.3g})"
+        return labels.write(self.primitive, self.beta and float(f"{self.beta:.3g}"))
 
     def to_json(self) -> dict[str, Any]:
         """Infinite and undefined numbers become null: `reason` says why."""

@@ -15,10 +15,8 @@ from skerry.report.figures.label_maps import labels
 from skerry.report.figures.networks import network, network_picture, places
 from skerry.report.figures.rounds import curves, overview
 from skerry.report.figures.sensitivities import sensitivity
-from skerry.report.figures.titles import TITLES
 
 __all__ = [
-    "TITLES",
     "bound",
     "cost",
     "curves",

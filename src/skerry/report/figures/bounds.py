@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skerry.errors import SkerryError, unknown
+from skerry.labels import dial
 from skerry.report.figures.panels import ASIDE
 from skerry.report.figures.series import labelled, looks_of, measured, over_seeds
 from skerry.report.figures.titles import SHARE, measure_title
@@ -62,5 +63,4 @@ def bound(frame: "pd.DataFrame", axis: "Axes", measure: str = "disagreement_rati
 
 def _beta(ours: "pd.DataFrame") -> float | None:
     """Where the primitive stands on the dial; a user's own is not on it."""
-    dial = {"s2s": 0.0, "s2a": 1.0, "blend": float(ours["beta"].iloc[0])}
-    return dial.get(ours["primitive"].iloc[0])
+    return dial(ours["primitive"].iloc[0], float(ours["beta"].iloc[0]))

@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skerry.labels import beta_of, rank
+from skerry.measures import traits
 from skerry.report.figures.panels import ASIDE
 from skerry.report.figures.series import keep_possible, labelled, looks_of, measured
 from skerry.report.figures.titles import measure_title
-from skerry.report.style import FAINT, INK, beta_of, dial, plain
-from skerry.sweep.statistics import Estimate, estimate, lower_is_better
+from skerry.report.style import FAINT, INK, plain
+from skerry.sweep.statistics import Estimate, estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +28,7 @@ def front(
     there = measured(labelled(frame), x, y)
     series = looks_of(there["label"])
     points = {name: _point(there[there["label"] == name], x, y) for name in series}
-    path = [points[name] for name in series if dial(name) <= 1]
+    path = [points[name] for name in series if rank(name) <= 1]
     axis.plot(
         [at.mean for at, _ in path], [height.mean for _, height in path],
         color=FAINT, linewidth=1.0, zorder=1,
@@ -64,5 +66,5 @@ def _half(found: Estimate) -> float | None:
 
 
 def _worth(point: tuple[Estimate, Estimate], x: str, y: str) -> float:
-    signs = [-1 if lower_is_better(measure) else 1 for measure in (x, y)]
+    signs = [-1 if traits(measure).lower_is_better else 1 for measure in (x, y)]
     return sum(sign * found.mean for sign, found in zip(signs, point, strict=True))

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skerry.errors import SkerryError, unknown
+from skerry.labels import beta_of
+from skerry.measures import traits
 from skerry.report.figures.panels import inches_wide, name_ticks
 from skerry.report.figures.titles import TICK, field_title, measure_title, value_title
-from skerry.report.style import MISSING, OTHERS, beta_of, colours, ink_on, plain
+from skerry.report.style import MISSING, OTHERS, colours, ink_on, plain
 from skerry.sweep.cells import Cell, in_order
-from skerry.sweep.statistics import Array, lower_is_better
+from skerry.sweep.statistics import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +59,7 @@ def gap_heat_map(
     down: list[Any] = _ordered(frame[rows]) if rows else [None]
     gap, clear = _matrices(compared, rows, columns, down, across)
     largest = largest or float(np.nanmax(np.abs(gap))) or 1.0
-    shades = diverging(label, against, lower_is_better(measure))
+    shades = diverging(label, against, traits(measure).lower_is_better)
     edges = np.arange(len(across) + 1), np.arange(len(down) + 1)
     axis.pcolormesh(
         *edges, np.ma.masked_invalid(gap), cmap=shades, vmin=-largest, vmax=largest,

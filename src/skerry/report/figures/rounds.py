@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry.experiment import MEASURES
+from skerry.measures import MEASURES, traits
 from skerry.report.figures.panels import Panel, arrange, explain_dashes
 from skerry.report.figures.series import (
     Band,
@@ -14,7 +14,6 @@ from skerry.report.figures.series import (
     looks_of,
     measured,
     over_seeds,
-    possible,
     styles_of,
 )
 from skerry.report.figures.titles import lines_of, measure_title
@@ -78,8 +77,7 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
 
 def overview(frame: "pd.DataFrame", title: str) -> "Figure":
     """The curves a first look needs, side by side; any others where none of those was measured."""
-    every = [measure for group in MEASURES.values() for measure in group]
-    usual, there = ([m for m in names if _has_values(frame, m)] for names in (FIRST_LOOK, every))
+    usual, there = ([m for m in names if _has_values(frame, m)] for names in (FIRST_LOOK, MEASURES))
     panels = [Panel("", partial(curves, frame, name)) for name in (usual or there)[:4]]
     panels = panels or [Panel("nothing was measured", lambda axis: axis.set_axis_off())]
     return arrange(panels, 9, columns=2, height=2.9, title=lines_of(title))
@@ -92,21 +90,21 @@ def _has_values(frame: "pd.DataFrame", measure: str) -> bool:
 def fill_band(axis: "Axes", band: Band, measure: str, colour: Any) -> None:
     half = np.nan_to_num(band.half)
     if half.any():
-        below, above = np.clip([band.mean - half, band.mean + half], *possible(measure))
+        below, above = np.clip([band.mean - half, band.mean + half], *traits(measure).range)
         axis.fill_between(band.at, below, above, color=colour, alpha=0.13, linewidth=0)
 
 
 def fit_height(axis: "Axes", measure: str, drawn: list[Band]) -> None:
     """Room for what is worth seeing."""
     mean = np.concatenate([band.mean for band in drawn])
-    if measure.startswith(("disagreement", "bias")) and mean.max() > 0:
+    if traits(measure).scale == "log" and mean.max() > 0:
         axis.set_yscale("log")
         # S2A's zeros are rounding errors here; they need not stretch the axis.
         axis.set_ylim(bottom=1e-4 * mean.max())
         return
     if "loss" in measure and mean.min() > 0 and mean.max() > 100 * mean.min():
         axis.set_yscale("log")  # diverging lanes beside others
-    if "accuracy" in measure:
+    if traits(measure).is_percent:
         # The first rounds climb from chance; leave most of the height to what comes after.
         start = 0.1 * max(band.at.max() for band in drawn)
         later = np.concatenate([band.mean[band.at >= start] for band in drawn])

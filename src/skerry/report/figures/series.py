@@ -1,13 +1,16 @@
 """From frames to what is drawn: a label for every run, means and intervals over seeds."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skerry.errors import SkerryError, unknown
-from skerry.report.style import Look, dashes, dial, looks
+from skerry.labels import BLEND, rank, write
+from skerry.measures import traits
+from skerry.report.style import Look, dashes, looks
 from skerry.sweep.statistics import Array, estimates
 
 if TYPE_CHECKING:
@@ -31,9 +34,9 @@ def labelled(frame: "pd.DataFrame") -> "pd.DataFrame":
             "a figure needs a frame with the column primitive or label (got the columns "
             f"{', '.join(map(str, frame.columns))[:80]}). Take one from skerry.load."
         )
-    blends = frame["primitive"].eq("blend")
+    blends = frame["primitive"].eq(BLEND)
     beta = frame["beta"] if "beta" in frame else frame["primitive"].map(lambda _: 0.5)
-    with_beta = beta[blends].map("blend({:g})".format)
+    with_beta = beta[blends].map(partial(write, BLEND))
     return frame.assign(label=frame["primitive"].mask(blends, with_beta))
 
 
@@ -41,13 +44,13 @@ def with_known_labels(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
     """Parts of the frame remember all of its labels, so that panels give each the same look."""
     import pandas as pd
 
-    known = pd.CategoricalDtype(sorted(set(frame[column]), key=dial))
+    known = pd.CategoricalDtype(sorted(set(frame[column]), key=rank))
     return frame.assign(**{column: frame[column].astype(known)})
 
 
 def looks_of(labels: "pd.Series[Any]") -> dict[str, Look]:
     """The looks of the labels that are there, from S2S over the blends to S2A."""
-    there = sorted(dict.fromkeys(labels), key=dial)
+    there = sorted(dict.fromkeys(labels), key=rank)
     known = list(labels.cat.categories) if hasattr(labels, "cat") else there
     found = looks(known)
     return {name: found[name] for name in there}
@@ -97,13 +100,8 @@ def over_seeds(frame: "pd.DataFrame", measure: str, along: str) -> Band:
     )
 
 
-def possible(measure: str) -> tuple[float, float]:
-    """Between what a measure can lie; intervals know nothing of that."""
-    return (0.0, 100.0) if "accuracy" in measure else (0.0, np.inf)
-
-
 def keep_possible(limits: tuple[float, float], measure: str) -> tuple[float, float]:
     """Limits of an axis without what cannot be; a hair is left for markers at the end."""
-    low, high = possible(measure)
+    low, high = traits(measure).range
     room = 0.04 * (limits[1] - limits[0]) if np.isfinite(high) else 0.0
     return max(low - room, limits[0]), min(high + room, limits[1])

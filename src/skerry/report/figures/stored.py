@@ -11,7 +11,6 @@ from skerry.errors import RecordsError, SkerryError
 from skerry.records.store import Run, Store
 from skerry.sweep.cells import Cell, Cells, in_order
 from skerry.sweep.collect import fields_of, read_cells, varying_fields
-from skerry.sweep.grid import label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +93,7 @@ def choose(
         measure="",
         last=None,
         fields=tuple(varying),
-        readings={(): [{label(run.experiment): {} for run in runs}]},
+        readings={(): [{run.experiment.server.label: {} for run in runs}]},
         constants={name: None for name in everything[0] if name not in varying},
         statuses=Counter(run.status for run in recorded),
     )
@@ -105,7 +104,7 @@ def choose(
         runs = [run for run in runs if _is_one_of(there[run.key], texts)]
     if compare:
         wanted = {names.label(name) for name in compare}
-        runs = [run for run in runs if label(run.experiment) in wanted]
+        runs = [run for run in runs if run.experiment.server.label in wanted]
     return Chosen(folder, tuple(runs), fields, names)
 
 

@@ -2,32 +2,9 @@
 
 from typing import Any
 
+from skerry.measures import MEASURES, traits
 from skerry.report.style import plain
 
-TITLES = {
-    "average_accuracy": "average model, global test set (%)",
-    "device_accuracy": "devices, global test set (%)",
-    "own_accuracy": "devices, own label mix (%)",
-    "component_accuracy": "devices, classes of their component (%)",
-    "average_loss": "loss of the average model",
-    "train_loss": "minibatch loss",
-    "disagreement": "disagreement per device",
-    "bias": "bias of the average",
-    "disagreement_ratio": "disagreement left by the server",
-    "bias_ratio": "disagreement turned into bias",
-    "uplink_messages": "messages to the server",
-    "downlink_messages": "messages from the server",
-    "d2d_messages": "messages between devices",
-}
-AXES = {
-    "average_accuracy": "accuracy: average model (%)",
-    "device_accuracy": "accuracy: all labels (%)",
-    "own_accuracy": "accuracy: own labels (%)",
-    "component_accuracy": "accuracy: island's labels (%)",
-    "disagreement_ratio": "disagreement left",
-    "bias_ratio": "bias / disagreement",
-}
-"""Where the title of a measure is too long for the side of a small panel."""
 FIELDS = {
     "server.sampled": "sampled devices K",
     "server.period": "server period H",
@@ -44,9 +21,7 @@ SHARE = "sampled share K/n"
 
 def measure_title(measure: str) -> str:
     """What stands beside an axis."""
-    if measure in TITLES:
-        return AXES.get(measure, TITLES[measure])
-    return plain(measure.replace("_", " ")) + (" (%)" if "accuracy" in measure else "")
+    return traits(measure).axis if measure in MEASURES else plain(traits(measure).axis)
 
 
 def field_title(field: str) -> str:

@@ -88,7 +88,7 @@ def _round(request: Request, run: "Run") -> int:
     """Asked for as people count, from 1; else the first server round."""
     rounds, server = run.experiment.rounds, run.experiment.server
     if request.round is None:
-        return min(server.offset, rounds - 1) if server.primitive != "none" else 0
+        return min(server.offset, rounds - 1) if server.is_there else 0
     if not 1 <= request.round <= rounds:
         raise SkerryError(
             f"--round must be between 1 and {rounds}, the rounds of the run (got {request.round}). "
@@ -100,8 +100,7 @@ def _round(request: Request, run: "Run") -> int:
 def _sampled(run: "Run", fleet: "Fleet", t: int) -> list[int]:
     """Whom the server meets in round t, as `World.server_order` draws them."""
     server = run.experiment.server
-    since = t - server.offset
-    if server.primitive == "none" or since < 0 or since % server.period:
+    if not server.meets(t):
         return []
     order = stream(run.experiment.seed, "sampled", t).permutation(fleet.devices)
     return [int(device) for device in order[: server.sampled]]

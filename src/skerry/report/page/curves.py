@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skerry.experiment import Server
+from skerry.measures import traits
 from skerry.records.parts import History
 from skerry.report.page.packing import COARSE, FINE, Array, half_levels, levels
 from skerry.sweep.statistics import CONFIDENCE, moments
 
-LOGARITHMIC = ("disagreement", "bias")
 MOST_VALUES = 3_000_000
 """Means that a page holds; two to three bytes each, compressed and as text."""
 MANY_VALUES = 500_000
@@ -24,19 +24,12 @@ FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000
 Ints = NDArray[np.int64]
 
 
-def is_logarithmic(measure: str) -> bool:
-    """Whether the measure spans powers of ten."""
-    return measure.startswith(LOGARITHMIC)
-
-
-def is_count(measure: str) -> bool:
-    return measure.endswith(("_messages", "_bytes"))
-
-
 def most_rounds(curves: int, like: History) -> int:
     """How many rounds of each curve a page can hold, if histories are like this one. Counts of
     messages do not count: they grow evenly, and compress to nothing."""
-    columns = [column for name, column in like.items() if name != "round" and not is_count(name)]
+    columns = [
+        column for name, column in like.items() if name != "round" and not traits(name).is_count
+    ]
     values = sum(int(np.isfinite(column).sum()) for column in columns)
     each = values / max(1, len(like["round"]))
     fit = int(MOST_VALUES / max(1.0, curves * each))
@@ -61,9 +54,7 @@ def kept(rounds: Ints, server: Server, most: int) -> NDArray[np.bool_]:
 
 def server_rounds(server: Server, rounds: int) -> Ints:
     """The rounds, counted when done, in which the server met devices."""
-    if server.primitive == "none":
-        return np.empty(0, dtype=np.int64)
-    return 1 + np.arange(server.offset, rounds, server.period)
+    return 1 + np.array(server.server_rounds(rounds), dtype=np.int64)
 
 
 def _spread(places: Ints, count: int) -> Ints:
@@ -149,7 +140,7 @@ class Curves:
         series = self._series[measure]
         lengths = np.array([len(one) for one in series.means])
         means, halves = np.concatenate(series.means), np.concatenate(series.halves)
-        logarithmic = is_logarithmic(measure)
+        logarithmic = traits(measure).scale == "log"
         if logarithmic:  # intervals of such means grow with them
             with np.errstate(invalid="ignore", divide="ignore"):
                 halves = np.where(means > 0, halves / means, np.nan)
@@ -162,4 +153,4 @@ class Curves:
 
     def _finest(self, measure: str) -> int:
         """Counts grow evenly: their digits cost nothing."""
-        return FINE if is_count(measure) or self._values <= MANY_VALUES else COARSE
+        return FINE if traits(measure).is_count or self._values <= MANY_VALUES else COARSE

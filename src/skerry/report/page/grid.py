@@ -11,7 +11,6 @@ from skerry.report.style import PRIMITIVES
 from skerry.sweep.cells import Cell, Readings, in_order
 from skerry.sweep.collect import fields_of, readings_of
 from skerry.sweep.collect import varying_fields as varying
-from skerry.sweep.grid import label
 
 STUDY = "study"
 """The axis that tells studies apart that differ in nothing a record names."""
@@ -59,7 +58,7 @@ class Grid:
             name = one.server.primitive
             return (order.index(name) if name in order else len(order)), one.server.beta
 
-        by_label = {label(one): one for one in (run.experiment for run in self.runs)}
+        by_label = {one.server.label: one for one in (run.experiment for run in self.runs)}
         return sorted(by_label, key=lambda name: rank(by_label[name]))
 
     @property

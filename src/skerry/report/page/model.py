@@ -6,8 +6,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.report.figures.titles import TITLES
-from skerry.report.page.curves import is_count, is_logarithmic, quantiles
+from skerry.measures import traits
+from skerry.report.page.curves import quantiles
 from skerry.report.page.grid import Group
 from skerry.report.page.packing import Array, packed
 from skerry.report.page.shades import shades
@@ -15,7 +15,6 @@ from skerry.report.page.study import Study
 from skerry.report.results import short_names, word
 from skerry.report.style import ISLANDS, PRIMITIVES, Look, looks
 from skerry.sweep.pairing import Verdict
-from skerry.sweep.statistics import lower_is_better
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 NO_VERDICT = 255
@@ -92,18 +91,14 @@ def _label(name: str, look: Look) -> dict[str, Any]:
     return {"name": name, "symbol": SYMBOLS[look.marker], **shades(look.colour)}
 
 
-def title_of(measure: str) -> str:
-    """A measure in words."""
-    return TITLES.get(measure, measure.replace("_", " "))
-
-
 def _measure(study: Study, name: str) -> dict[str, Any]:
+    known = traits(name)
     return {
         "name": name,
-        "title": title_of(name),
-        "style": "percent" if "accuracy" in name else "count" if is_count(name) else "number",
-        "log": is_logarithmic(name),
-        "lowerIsBetter": lower_is_better(name),
+        "title": known.title,
+        "style": "percent" if known.is_percent else "count" if known.is_count else "number",
+        "log": known.scale == "log",
+        "lowerIsBetter": known.lower_is_better,
         "ranked": name in study.ranked,
         "against": study.grid.labels.index(study.answers(name).against)
         if name in study.ranked

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from skerry.experiment import MEASURES, Experiment
+from skerry.experiment import Experiment
+from skerry.measures import MEASURES
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 from skerry.report.page.curves import Curves, most_rounds
@@ -137,7 +138,7 @@ def _read_histories(study: Study, store: Store) -> None:
         if shown := _shown(study, histories):
             study.curves.add(curve, shown, study.runs[places[0]].experiment.server)
     there = set(study.curves.measures)
-    known = [name for group in MEASURES.values() for name in group if name in there]
+    known = [name for name in MEASURES if name in there]
     study.measures = [*known, *sorted(there.difference(known))]
     for name in study.measures:
         study.finals.setdefault(name, np.full(len(study.runs), np.nan))

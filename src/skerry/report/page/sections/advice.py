@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from skerry import labels
 from skerry.advice.keeping import FILE
 from skerry.errors import RecordsError
 from skerry.report.page.blocks import Block, Section, bullets, note, table, text
@@ -61,7 +62,7 @@ def _standings(answer: dict[str, Any]) -> Block:
         ("primitive", "K", "H", *heads, "stepsize", "messages"),
         [
             (
-                str(row["primitive"]) if row["beta"] is None else f"blend({row['beta']:g})",
+                labels.write(str(row["primitive"]), row["beta"]),
                 str(row["sampled"]),
                 str(row["period"]),
                 *(score_text(_estimate(row["scores"][goal]), loss) for goal in goals),

@@ -1,7 +1,7 @@
 """Over the rounds: learning curves, consensus beside its theory, and the price in messages."""
 
+from skerry.measures import traits
 from skerry.report.page.blocks import Block, Section, note, text, widget
-from skerry.report.page.curves import is_count
 from skerry.report.page.grid import Group
 from skerry.report.page.study import Study
 from skerry.theory.operators import delta, kappa
@@ -45,7 +45,7 @@ def consensus(study: Study) -> Section | None:
 
 def cost(study: Study) -> Section | None:
     """What was reached for how many messages."""
-    messages = [name for name in study.measures if is_count(name)]
+    messages = [name for name in study.measures if traits(name).is_count]
     others = [name for name in study.measures if name not in messages]
     if not messages or not others:
         return None
@@ -78,7 +78,7 @@ def _ratios(study: Study, group: Group) -> list[float] | None:
     """Expected ratios of disagreement and of bias; None where no formula holds."""
     run = study.runs[next(iter(group.runs.values()))]
     server, devices = run.experiment.server, run.experiment.network.devices
-    beta = {"s2s": 0.0, "s2a": 1.0, "blend": server.beta}.get(server.primitive)
+    beta = server.dial
     if beta is None or server.optimizer != "fedavg":
         return None
     left, turned = delta(devices, server.sampled), kappa(devices, server.sampled)

@@ -2,8 +2,9 @@
 
 from collections import Counter
 
+from skerry.measures import traits
 from skerry.report.page.blocks import Block, Section, folded, table, text, widget
-from skerry.report.page.model import TUNED, VERDICTS, title_of
+from skerry.report.page.model import TUNED, VERDICTS
 from skerry.report.page.study import Study
 from skerry.report.results import short_names, word
 from skerry.report.words import plural
@@ -54,8 +55,8 @@ def stepsizes(study: Study) -> Section | None:
         [
             text(
                 "For each primitive and cell, the stepsize that most seeds finished with, and "
-                f"among those the best by {title_of(study.headline)}. Choosing and judging on the "
-                "same seeds flatters the chosen a little."
+                f"among those the best by {traits(study.headline).title}. Choosing and judging "
+                "on the same seeds flatters the chosen a little."
             ),
             widget("stepsizes"),
             *_best(study, study.headline),
@@ -74,7 +75,7 @@ def _tallies(study: Study) -> Block:
                 if other == label
             )
             counts = (f"{told[verdict]:,}" for verdict in VERDICTS)
-            rows.append((title_of(name), f"{label} against {answers.against}", *counts))
+            rows.append((traits(name).title, f"{label} against {answers.against}", *counts))
     header = ("measure", "compared", *VERDICTS)
     return table("In how many cells, by measure", header, rows, "llrrrr")
 
@@ -108,6 +109,6 @@ def _best(study: Study, measure: str) -> list[Block]:
         for (cell, label), (_, value, mean) in found.items()
     ]
     title = "Every cell" if len(every) <= MOST_ROWS else f"The first {MOST_ROWS} of {len(every):,}"
-    header = (*short_names(rest), "primitive", "best stepsize", title_of(measure))
+    header = (*short_names(rest), "primitive", "best stepsize", traits(measure).title)
     listed = table(title, header, every[:MOST_ROWS], "l" * len(rest) + "lrr")
     return [counts, folded(f"{plural(len(every), 'choice')}, cell by cell", listed)]

@@ -8,7 +8,6 @@ from skerry.records.store import Run
 from skerry.report.page.blocks import Block, Section, facts, table
 from skerry.report.page.study import Study
 from skerry.report.words import duration, plural
-from skerry.sweep.grid import label
 
 MOST_ROWS = 50
 
@@ -57,7 +56,7 @@ def _not_finished(study: Study) -> list[Block]:
     rows = [
         (
             run.status,
-            label(run.experiment),
+            run.experiment.server.label,
             str(run.experiment.seed),
             f"{run.rounds_done:,} of {run.experiment.rounds:,}",
             run.key,

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from skerry.experiment import Experiment
+from skerry.labels import BLEND, typed
 from skerry.report.page.blocks import Block, Section, code, note, text
 from skerry.report.page.study import Study
 from skerry.report.words import plural
@@ -34,12 +35,12 @@ def _single(study: Study) -> list[Block]:
 
 def _compared(study: Study) -> str:
     servers = dict.fromkeys(_dial(one.server) for one in study.experiments)
-    return ",".join(f"{name}:{beta:g}" if name == "blend" else name for name, beta in servers)
+    return ",".join(typed(*server) for server in servers)
 
 
 def _dial(server: Server) -> tuple[str, float]:
     """A primitive and its beta, which plays a part in blend alone."""
-    return server.primitive, server.beta if server.primitive == "blend" else 0.5
+    return server.primitive, server.beta if server.primitive == BLEND else 0.5
 
 
 def _sweep(study: Study) -> list[Block]:

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from skerry.measures import traits
 from skerry.report.page.blocks import Block, Section, bullets, note, text, widget
-from skerry.report.page.model import TUNED, title_of
+from skerry.report.page.model import TUNED
 from skerry.report.page.study import Study
 from skerry.report.results import notes, summary
 from skerry.report.table import COLUMNS, verdicts
@@ -31,7 +32,7 @@ def _told(study: Study, answers: Answers) -> list[Block]:
     """Over all cells, each primitive at its best stepsize where that varies."""
     if not study.grid.axes:
         return [bullets([*verdicts(study.results()), *summary(answers)])]
-    over = f"Over all cells, by {title_of(answers.cells.measure)}"
+    over = f"Over all cells, by {traits(answers.cells.measure).title}"
     if TUNED in study.grid.axes:
         answers = replace(answers, cells=answers.cells.best(TUNED))
         over += ", each primitive at its best stepsize"

@@ -1,0 +1,134 @@
+"""What can be measured: one row for each measure, with all that is known of it.
+
+Whoever ranks, shows, draws or writes a measure asks here which way is better, what it is called, on
+what scale it is seen, and between what it lies.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Measure:
+    name: str
+    group: str = ""
+    """What is computed together; users may ask for a group or for one name."""
+    words: str = ""
+    """What it is, without its unit; else its name."""
+    short: str = ""
+    """The same for the side of a small panel."""
+    heading: str = ""
+    """The same for a column of a table, in short lines, with its unit."""
+    unit: Literal["%", "messages", "bytes", ""] = ""
+    better: Literal["higher", "lower"] = "lower"
+    scale: Literal["linear", "log"] = "linear"
+    """log: it spans powers of ten."""
+    range: tuple[float, float] = (0.0, float("inf"))
+    """Between what it can lie; intervals know nothing of that."""
+
+    @property
+    def title(self) -> str:
+        return self._with_unit(self.words or self._name)
+
+    @property
+    def axis(self) -> str:
+        """The title beside an axis."""
+        return self._with_unit(self.short or self.words or self._name)
+
+    @property
+    def lower_is_better(self) -> bool:
+        return self.better == "lower"
+
+    @property
+    def is_percent(self) -> bool:
+        return self.unit == "%"
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is a whole number."""
+        return self.unit in ("messages", "bytes")
+
+    @property
+    def _name(self) -> str:
+        return self.name.replace("_", " ")
+
+    def _with_unit(self, words: str) -> str:
+        return f"{words} (%)" if self.is_percent else words
+
+
+_loss = Measure
+_accuracy = partial(Measure, unit="%", better="higher", range=(0.0, 100.0))
+_distance = partial(Measure, group="consensus", scale="log")
+_messages = partial(Measure, group="communication", unit="messages")
+_bytes = partial(Measure, group="communication", unit="bytes")
+
+MEASURES = {
+    row.name: row
+    for row in (
+        _accuracy(
+            "average_accuracy",
+            "average",
+            words="average model, global test set",
+            short="accuracy: average model",
+            heading="average\nmodel %",
+        ),
+        _loss(
+            "average_loss", "average", words="loss of the average model", heading="average\nloss"
+        ),
+        _accuracy(
+            "device_accuracy",
+            "devices",
+            words="devices, global test set",
+            short="accuracy: all labels",
+            heading="devices,\nall data %",
+        ),
+        _accuracy("device_accuracy_std", "devices", better="lower"),
+        _accuracy("device_accuracy_min", "devices"),
+        _accuracy("device_accuracy_max", "devices"),
+        _accuracy(
+            "own_accuracy",
+            "devices",
+            words="devices, own label mix",
+            short="accuracy: own labels",
+            heading="devices,\nown labels %",
+        ),
+        _accuracy("own_accuracy_weighted", "devices"),
+        _accuracy(
+            "component_accuracy",
+            "devices",
+            words="devices, classes of their component",
+            short="accuracy: island's labels",
+        ),
+        _loss("train_loss", "training", words="minibatch loss"),
+        _distance("disagreement", words="disagreement per device", heading="disagree-\nment"),
+        _distance("disagreement_intra"),
+        _distance("disagreement_inter"),
+        _distance("disagreement_before"),
+        _distance("disagreement_intra_before"),
+        _distance("disagreement_inter_before"),
+        _distance("bias", words="bias of the average"),
+        _distance(
+            "disagreement_ratio",
+            words="disagreement left by the server",
+            short="disagreement left",
+        ),
+        _distance("bias_ratio", words="disagreement turned into bias", short="bias / disagreement"),
+        _messages("uplink_messages", words="messages to the server", heading="up"),
+        _messages("downlink_messages", words="messages from the server", heading="down"),
+        _messages("d2d_messages", words="messages between devices"),
+        _bytes("uplink_bytes"),
+        _bytes("downlink_bytes"),
+        _bytes("d2d_bytes"),
+    )
+}
+
+GROUPS = {
+    group: tuple(row.name for row in MEASURES.values() if row.group == group)
+    for group in dict.fromkeys(row.group for row in MEASURES.values())
+}
+
+
+def traits(measure: str) -> Measure:
+    """What is known of a measure; of one that is not ours, its name alone."""
+    return MEASURES.get(measure) or Measure(measure)
