@@ -35,11 +35,11 @@ from skerry.advice.prediction import predict
 from skerry.advice.question import Goal, Question, read_among
 from skerry.advice.readings import CLASSIFIERS, Readings
 from skerry.advice.timing import Timer, Watch
+from skerry.analysis.compare import compare_seeds
 from skerry.engine.world import build_world, pick_device
 from skerry.experiment import Experiment
 from skerry.network.fleet import build_fleet
 from skerry.records.store import Store
-from skerry.sweep.pairing import compare_seeds
 from skerry.theory.communication import ONE_EACH
 from skerry.theory.constants import Constants, constants_of
 

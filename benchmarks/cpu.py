@@ -33,7 +33,7 @@ from skerry.engine.world import Materials, World, build_world
 from skerry.experiment import Experiment
 from skerry.models.learner import Problem
 from skerry.models.networks import cnn_cifar10
-from skerry.sweep.memory import footprint
+from skerry.runs.memory import footprint
 
 BATCH = 128
 LANES = (1, 8, 24, 96, 480)

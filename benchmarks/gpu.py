@@ -29,7 +29,7 @@ from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import Materials, build_world
 from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
-from skerry.sweep.memory import footprint
+from skerry.runs.memory import footprint
 
 REPEATS = 3
 BATCH = 128

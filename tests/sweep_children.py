@@ -16,9 +16,9 @@ from command_line import environment
 
 NURSERY = """
 import json, os, resource, signal, sys
-import skerry.sweep.driver, skerry.sweep.executors, scipy.stats
+import skerry.runs.driver, skerry.runs.executors.processes, scipy.stats
 from skerry.errors import SkerryError
-from skerry.sweep.run_sweep import run_sweep
+from skerry.runs.run import run
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for line in sys.stdin:
     order = json.loads(line)
@@ -32,7 +32,7 @@ for line in sys.stdin:
         os.dup2(2, 1)  # Ray prints to stdout when a worker dies
         if most := order.pop("most_bytes", None):
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        run_sweep(order.pop("file"), **order)
+        run(order.pop("file"), **order)
     except KeyboardInterrupt:
         code = 130
     except SkerryError as error:

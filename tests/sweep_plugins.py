@@ -5,7 +5,7 @@ from pathlib import Path
 
 from skerry.engine.primitives import s2s
 from skerry.models.linear import linear
-from skerry.sweep.executors import Here
+from skerry.runs.executors.here import Here
 
 ROOM = 3
 

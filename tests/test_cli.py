@@ -18,7 +18,7 @@ from skerry.errors import SkerryWarning
 from skerry.experiment import Experiment
 from skerry.records.store import Store
 from skerry.report.progress import Lines
-from skerry.sweep import execute
+from skerry.runs import stack_run
 
 SMALL = ["--set", "rounds=3", "--set", "network.devices=10", "--set", "server.sampled=3"]
 QUICK = [*SMALL, "--seeds", "1", "--compare", "s2s"]
@@ -274,7 +274,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does():
 def test_nothing_is_missing_after_an_interruption(monkeypatch, then):
     """From its checkpoint or anew, a run ends with the history of an undisturbed one."""
     undisturbed = lanes_of(skerry("run", *QUICK, "--out", "whole", "--json"))
-    monkeypatch.setattr(execute, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(stack_run, "CHECKPOINT_SECONDS", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(Lines, "moment", _stop_in_the_third_round)
         stopped = skerry("run", *QUICK)
@@ -286,7 +286,7 @@ def test_nothing_is_missing_after_an_interruption(monkeypatch, then):
 
 
 def test_without_room_for_checkpoints_a_run_goes_on(monkeypatch):
-    monkeypatch.setattr(execute, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(stack_run, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr("skerry.records.checkpoint.ROOM", 10**18)
     with pytest.warns(SkerryWarning, match="^cannot write the checkpoint runs/checkpoints/"):
         assert skerry("run", *QUICK).code == 0

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skerry.advice.advice import Advice
     from skerry.advice.advise import advise
+    from skerry.analysis.answers import results
+    from skerry.analysis.recorded import finals, load
+    from skerry.analysis.results import Lane, Results
     from skerry.data.catalog import from_arrays, from_torch
     from skerry.errors import SkerryError
     from skerry.experiment import (
@@ -23,11 +26,9 @@ if TYPE_CHECKING:
         Server,
         Training,
     )
-    from skerry.records.frame import finals, load
     from skerry.report.page.build import write_report
-    from skerry.sweep.run import Lane, Results, run
-    from skerry.sweep.run_sweep import run_sweep
-    from skerry.sweep.sweep_file import Sweep
+    from skerry.runs.run import run
+    from skerry.runs.sweep import Sweep
 
 # Names are imported when they are first used: `import skerry` stays quick, torch comes with a run.
 _HOME = {
@@ -35,21 +36,21 @@ _HOME = {
     "Data": "skerry.experiment",
     "Evaluate": "skerry.experiment",
     "Experiment": "skerry.experiment",
-    "Lane": "skerry.sweep.run",
+    "Lane": "skerry.analysis.results",
     "Model": "skerry.experiment",
     "Network": "skerry.experiment",
-    "Results": "skerry.sweep.run",
+    "Results": "skerry.analysis.results",
     "Server": "skerry.experiment",
     "SkerryError": "skerry.errors",
-    "Sweep": "skerry.sweep.sweep_file",
+    "Sweep": "skerry.runs.sweep",
     "Training": "skerry.experiment",
     "advise": "skerry.advice.advise",
-    "finals": "skerry.records.frame",
+    "finals": "skerry.analysis.recorded",
     "from_arrays": "skerry.data.catalog",
     "from_torch": "skerry.data.catalog",
-    "load": "skerry.records.frame",
-    "run": "skerry.sweep.run",
-    "run_sweep": "skerry.sweep.run_sweep",
+    "load": "skerry.analysis.recorded",
+    "run": "skerry.runs.run",
+    "results": "skerry.analysis.answers",
     "write_report": "skerry.report.page.build",
 }
 
@@ -71,8 +72,8 @@ __all__ = [
     "from_arrays",
     "from_torch",
     "load",
+    "results",
     "run",
-    "run_sweep",
     "write_report",
 ]
 

@@ -18,7 +18,7 @@ from skerry.commands.results import results
 from skerry.commands.run import new, run, schema, show
 from skerry.commands.sweep import sweep
 from skerry.commands.watch import watch
-from skerry.errors import SkerryError, SkerryWarning
+from skerry.errors import SkerryError, SkerryWarning, as_options
 
 DEBUG = "--debug"
 
@@ -71,7 +71,7 @@ def _one_line_warnings() -> Iterator[None]:
         line: str | None = None,
     ) -> str:
         if issubclass(category, SkerryWarning):
-            return f"warning: {message}\n"
+            return f"warning: {as_options(str(message))}\n"
         return usual(message, category, filename, lineno, line)
 
     warnings.formatwarning = told
@@ -93,5 +93,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if DEBUG in given:
             raise
         for line in error.faults:
-            typer.echo(f"error: {line}", err=True)
+            typer.echo(f"error: {as_options(line)}", err=True)
         raise SystemExit(2) from None

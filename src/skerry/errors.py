@@ -1,5 +1,6 @@
 """One family of exceptions. A message says what is wrong, the rule, what was got, and the fix."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from textwrap import shorten
@@ -39,6 +40,17 @@ class RecordsError(SkerryError):
 
 class SkerryWarning(UserWarning):
     """What a user should know though nothing stops: one line, which the command line prints."""
+
+
+def argument(name: str) -> str:
+    """An argument of a function, as a message names it: `last`. The command line, whose users know
+    it as an option, shows --last instead."""
+    return f"`{name}`"
+
+
+def as_options(message: str) -> str:
+    """The same message for the command line."""
+    return re.sub(r"`([a-z_]+)`", lambda found: f"--{found[1].replace('_', '-')}", message)
 
 
 def unknown(kind: str, got: str, available: Iterable[str]) -> str:

@@ -136,14 +136,19 @@ class Experiment(Section):
 
     # Identity
 
-    def canonical(self) -> dict[str, Any]:
-        """What decides the result: every field but the label and those that play no part."""
+    def deciding(self) -> dict[str, Any]:
+        """The fields that play a part in the result: not the label, not the degree of a ring."""
         table = self.model_dump(exclude={"name"})
         table["network"]["components"] = list(self.network.sizes)
         for path, matters in _CONDITIONAL.items():
             if not matters(self):
                 section, field = path.split(".")
                 del table[section][field]
+        return table
+
+    def canonical(self) -> dict[str, Any]:
+        """What decides the result: the fields that do, and the sources of a user's own parts."""
+        table = self.deciding()
         sources = {path: registry.source(name) for path, name in self._users_own()}
         return table | ({"sources": sources} if sources else {})
 

@@ -90,15 +90,15 @@ OPTIMIZERS = {
 }
 
 TRACKERS = {
-    "mlflow": "skerry.sweep.trackers:MLflow",
-    "tensorboard": "skerry.sweep.trackers:TensorBoard",
-    "wandb": "skerry.sweep.trackers:WandB",
+    "mlflow": "skerry.runs.trackers:MLflow",
+    "tensorboard": "skerry.runs.trackers:TensorBoard",
+    "wandb": "skerry.runs.trackers:WandB",
 }
 
 EXECUTORS = {
-    "here": "skerry.sweep.executors:Here",
-    "processes": "skerry.sweep.executors:Processes",
-    "ray": "skerry.sweep.on_ray:OnRay",
+    "here": "skerry.runs.executors.here:Here",
+    "processes": "skerry.runs.executors.processes:Processes",
+    "ray": "skerry.runs.executors.ray:OnRay",
 }
 
 KINDS = {

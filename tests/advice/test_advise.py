@@ -12,10 +12,10 @@ from skerry.advice.ground import Ground
 from skerry.advice.keeping import FILE
 from skerry.advice.question import Question, read_among
 from skerry.advice.timing import Timer, Watch
+from skerry.analysis.recorded import read_cells
 from skerry.errors import RecordsError, SkerryError
 from skerry.experiment import Experiment
 from skerry.records.store import Store
-from skerry.sweep.collect import read_cells
 from skerry.theory.communication import Prices
 
 LONG = 60  # minutes: seeds, not time, end these races

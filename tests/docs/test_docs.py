@@ -16,7 +16,7 @@ import pytest
 import skerry
 from docs_pages import PAGES, ROOT, Block, blocks, name_of
 from skerry.experiment import Experiment, Section
-from skerry.sweep.sweep_file import Sweep
+from skerry.runs.sweep import Sweep
 
 NOT_RUN = ("make", "git", "pip", "cd")
 """Commands that set a checkout up; the tests already stand in one."""

@@ -70,7 +70,7 @@ def test_measures_agree(small):
 
 def test_resumed_on_a_gpu_equals_uninterrupted_bit_for_bit(small, tmp_path):
     from skerry.records.store import Store
-    from skerry.sweep.execute import run_world
+    from skerry.runs.stack_run import run_world
 
     class PlugPulledError(Exception):
         pass

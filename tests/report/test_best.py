@@ -5,10 +5,10 @@ import math
 import pytest
 from rich.console import Console
 
+from skerry.analysis.results import Lane, Results
+from skerry.analysis.statistics import estimate
 from skerry.report.best import best_cells
-from skerry.sweep.run import Lane, Results
-from skerry.sweep.statistics import estimate
-from skerry.sweep.sweep_file import Sweep
+from skerry.runs.sweep import Sweep
 
 AXES = {"server.period": [5, 10, 20, 40], "server.primitive": ["s2s", "s2a"]}
 

@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 import skerry
 from conftest import small
+from skerry.analysis.answers import results as answers_of
+from skerry.analysis.statistics import estimate
 from skerry.commands.figure import KINDS, figure
 from skerry.data.partition import split
 from skerry.engine.world import build_world
@@ -42,8 +44,6 @@ from skerry.report.figures.panels import Panel, arrange
 from skerry.report.figures.request import Request
 from skerry.report.figures.series import over_seeds
 from skerry.report.style import PRIMITIVES, WIDTHS, paper, plain
-from skerry.sweep.answers import results as answers_of
-from skerry.sweep.statistics import estimate
 from skerry.theory.operators import delta, kappa
 
 PRIMITIVES_RUN = ["s2s", "s2a", "blend:0.25", "blend:0.75", "none"]

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import skerry
 from browser import opened
 from conftest import small
+from skerry.analysis.answers import results
 from skerry.commands.report import report
 from skerry.engine.world import build_world
 from skerry.errors import RecordsError
@@ -28,8 +29,7 @@ from skerry.report.page.curves import kept, server_rounds
 from skerry.report.page.shades import NIGHT, PAPER, contrast_of
 from skerry.report.page.study import read_study
 from skerry.report.results import cells_sheet
-from skerry.sweep.answers import results
-from skerry.sweep.sweep_file import Sweep
+from skerry.runs.sweep import Sweep
 
 HOSTILE = (
     '</script><script>document.title = "broken in"</script>',

@@ -7,7 +7,7 @@ import pytest
 from skerry.experiment import Experiment
 from skerry.report import progress
 from skerry.report.progress import SweepWatcher
-from skerry.sweep.tasks import Tick
+from skerry.runs.executors.messages import Tick
 
 
 @pytest.fixture

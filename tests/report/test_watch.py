@@ -17,16 +17,17 @@ from filelock import FileLock
 from rich.console import Console
 
 from command_line import SCRIPT, environment, skerry
+from skerry.analysis.answers import results
 from skerry.experiment import Experiment
 from skerry.records.store import Store
 from skerry.report import watch
 from skerry.report.pace import covered, pace
 from skerry.report.snapshot import Watched
 from skerry.report.watch import follow, render
-from skerry.sweep import announcement, executors
-from skerry.sweep.announcement import announced, device_steps, is_held, read_plan
-from skerry.sweep.answers import results
-from skerry.sweep.run_sweep import run_sweep
+from skerry.runs import presence
+from skerry.runs.executors import here, processes
+from skerry.runs.presence import announced, device_steps, is_held, read_plan
+from skerry.runs.run import run
 from sweep_children import nursery, until
 
 TINY = ("network.devices=6", "server.sampled=3", "training.batch=8", "evaluate.every=5")
@@ -53,7 +54,7 @@ def write(folder, *settings, seeds=3, axes=AXES):
 def swept(tmp_path_factory):
     """A sweep that is done."""
     folder = tmp_path_factory.mktemp("swept")
-    run_sweep(write(folder), out=folder / "out", device="cpu")
+    run(write(folder), out=folder / "out", device="cpu")
     return folder / "out"
 
 
@@ -100,7 +101,7 @@ def test_the_best_cells_are_those_of_the_results(swept, measure):
 
 
 def test_one_seed_has_no_interval(tmp_path):
-    run_sweep(write(tmp_path, seeds=1), out=tmp_path / "out", device="cpu")
+    run(write(tmp_path, seeds=1), out=tmp_path / "out", device="cpu")
     snapshot = Watched(tmp_path / "out").look()
     assert {best.half_width for best in snapshot.best} == {None}
     assert "±" not in as_text(snapshot)
@@ -128,7 +129,7 @@ def test_a_sweep_that_another_process_computes(children, tmp_path, workers):
     assert finished == sorted(finished)
     assert counts(seen[-1])["finished"] == 12
     assert seen[-1].state == "done"
-    assert not (out / announcement.FILE).exists()
+    assert not (out / presence.FILE).exists()
 
 
 def test_a_killed_sweep_is_seen_as_stopped_and_as_done_after_it_went_on(children, tmp_path):
@@ -156,7 +157,7 @@ def test_a_killed_sweep_is_seen_as_stopped_and_as_done_after_it_went_on(children
 def test_a_newer_sweep_takes_the_place_of_an_older_one(tmp_path):
     """Only the runs of the newest announcement are counted; the others are named apart."""
     out = tmp_path / "out"
-    run_sweep(write(tmp_path, seeds=1), out=out, device="cpu")
+    run(write(tmp_path, seeds=1), out=out, device="cpu")
     asked = [Experiment.parse({}, [*TINY, "rounds=20", f"seed={seed}"]) for seed in range(5)]
     with announced(out, asked):
         snapshot = Watched(out).look()
@@ -169,7 +170,7 @@ def test_a_newer_sweep_takes_the_place_of_an_older_one(tmp_path):
 def test_what_fails_and_diverges_is_counted_and_told(tmp_path):
     """Failed and diverged runs have their counts, and their reasons are the newest messages."""
     axes = '"server.primitive" = ["s2s", "sweep_plugins:broken"]\n"training.stepsize" = [0.1, 1e38]'
-    run_sweep(write(tmp_path, seeds=1, axes=axes), out=tmp_path / "out", device="cpu")
+    run(write(tmp_path, seeds=1, axes=axes), out=tmp_path / "out", device="cpu")
     snapshot = Watched(tmp_path / "out").look()
     assert (snapshot.finished, snapshot.diverged, snapshot.failed) == (1, 1, 2)
     told = as_text(snapshot)
@@ -194,7 +195,7 @@ def test_a_hostile_note_moves_nothing_on_the_screen(tmp_path):
 def test_looking_disturbs_nothing(swept):
     """A look changes no byte of the store and takes no lock away."""
     before = (swept / "skerry.sqlite").read_bytes()
-    locks = swept / announcement.CHECKPOINTS
+    locks = swept / presence.CHECKPOINTS
     locks.mkdir()
     lock = FileLock(locks / "world.lock")
     with lock:
@@ -212,8 +213,8 @@ def test_looking_disturbs_nothing(swept):
 
 def test_folders_have_the_names_that_executors_give_them():
     """Locks and workers' stores are looked for where executors keep them."""
-    assert announcement.CHECKPOINTS == executors.CHECKPOINTS
-    assert announcement.WORKERS == executors.WORKERS
+    assert presence.CHECKPOINTS == here.CHECKPOINTS
+    assert presence.WORKERS == processes.WORKERS
 
 
 def test_nothing_is_read_while_nothing_changes(swept, tmp_path, monkeypatch):
@@ -248,7 +249,7 @@ def test_the_pace_counts_the_time_in_which_something_was_computed(swept):
 
 def test_a_plan_that_cannot_be_read_is_no_plan(tmp_path):
     for text in ("", "{", "[]", '{"runs": [1]}', '{"runs": [["k", "t", "many"]]}'):
-        (tmp_path / announcement.FILE).write_text(text)
+        (tmp_path / presence.FILE).write_text(text)
         assert read_plan(tmp_path) is None
 
 
@@ -271,10 +272,8 @@ def test_a_run_is_found_in_the_plan_by_its_text_too(tmp_path):
     run = Experiment(seed=3)
     with announced(tmp_path, [run]):
         plan = read_plan(tmp_path)
-    assert plan.place(run.key({"graph": "abc"}), announcement.text_digest(run)) == 0
-    assert (
-        plan.place(Experiment(seed=4).key(), announcement.text_digest(Experiment(seed=4))) is None
-    )
+    assert plan.place(run.key({"graph": "abc"}), presence.text_digest(run)) == 0
+    assert plan.place(Experiment(seed=4).key(), presence.text_digest(Experiment(seed=4))) is None
 
 
 # The command

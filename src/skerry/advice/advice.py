@@ -10,9 +10,9 @@ from skerry.advice.pilot import Pilot
 from skerry.advice.prediction import Prediction, regime
 from skerry.advice.question import Goal
 from skerry.advice.sensitivity import Effect
+from skerry.analysis.statistics import Estimate, estimate
 from skerry.experiment import Experiment
 from skerry.measure.ledger import BYTES_PER_PARAMETER
-from skerry.sweep.statistics import Estimate, estimate
 from skerry.theory.constants import Constants
 
 

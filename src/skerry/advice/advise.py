@@ -19,8 +19,8 @@ from skerry.advice.setting import purse_of, remarks, why_equal
 from skerry.advice.timing import Timer, Watch
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
-from skerry.sweep.given import given_experiments, given_materials
-from skerry.sweep.worker import LastWorld
+from skerry.runs.executors.worker import LastWorld
+from skerry.runs.given import given_experiments, given_materials
 from skerry.theory.communication import ONE_EACH, Prices
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def advise(
         minutes=minutes,
     )
     materials = given_materials(graph, dataset, model)
-    (asked,) = given_experiments(Experiment() if experiment is None else experiment, materials)
+    if isinstance(experiment, str | Path):
+        experiment = Experiment.load(experiment)
+    (asked,) = given_experiments([experiment or Experiment()], materials)
     if rounds is not None:
         asked = asked.with_settings(f"rounds={rounds}")
     worlds = LastWorld(materials)

@@ -10,8 +10,8 @@ import numpy as np
 from skerry.advice.contenders import Lane
 from skerry.advice.question import Goal
 from skerry.advice.readings import Readings
-from skerry.sweep.pairing import Comparison, compare
-from skerry.sweep.statistics import CONFIDENCE, Estimate, estimate
+from skerry.analysis.compare import Comparison, compare
+from skerry.analysis.statistics import CONFIDENCE, Estimate, estimate
 
 LEVEL = 0.05
 HOPELESS = 1000

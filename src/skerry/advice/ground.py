@@ -11,12 +11,12 @@ from skerry.errors import SkerryError, one_line
 from skerry.experiment import Experiment
 from skerry.records.parts import History
 from skerry.records.store import Store
-from skerry.sweep.announcement import CHECKPOINTS
-from skerry.sweep.execute import run_world
-from skerry.sweep.memory import footprint
-from skerry.sweep.plan import cut, stacks
-from skerry.sweep.tasks import is_out_of_memory
-from skerry.sweep.worker import LastWorld
+from skerry.runs.executors.messages import is_out_of_memory
+from skerry.runs.executors.worker import LastWorld
+from skerry.runs.grouping import cut, stacks
+from skerry.runs.memory import footprint
+from skerry.runs.presence import CHECKPOINTS
+from skerry.runs.stack_run import run_world
 
 
 class Ground:

@@ -11,7 +11,7 @@ from skerry.advice.readings import CLASSIFIERS, OTHERS, WINDOW, Readings
 from skerry.advice.timing import Pace, Timer, probe
 from skerry.errors import SkerryError
 from skerry.experiment import Evaluate, Experiment
-from skerry.sweep.memory import footprint
+from skerry.runs.memory import footprint
 
 MEASURED = ("average", "devices", "training", "communication")
 FACTORS = (0.1, 10**-0.5, 1.0, 10**0.5)

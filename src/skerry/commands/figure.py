@@ -164,8 +164,8 @@ def figure(
     ] = "column",
     title: Annotated[str, typer.Option(help="Above the figure.", show_default="none")] = "",
 ) -> None:
+    from skerry.analysis.names import parse_where
     from skerry.report.figures.request import Request
-    from skerry.report.figures.stored import parse_where
     from skerry.report.style import WIDTHS, paper
     from skerry.report.theory_figures import check_format
 

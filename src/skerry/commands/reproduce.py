@@ -134,7 +134,7 @@ def _computed(
     from skerry.paper.plans import PLANS
     from skerry.paper.reproduce import compute, count_of
     from skerry.report.progress import watch_sweep
-    from skerry.sweep.run_sweep import open_executor
+    from skerry.runs.executors.executor import open_executor
 
     slow = [need for need in needs if PLANS[need.study].dataset != "mnist"]
     if slow and pick_device(device).type == "cpu":
@@ -145,7 +145,7 @@ def _computed(
             needs,
             profile,
             out=out,
-            executor=open_executor(executor, workers, device, ray_address),
+            executor=open_executor(executor, device=device, workers=workers, address=ray_address),
             command=" ".join(["skerry", *sys.argv[1:]]),
             device=device,
             settings=settings,

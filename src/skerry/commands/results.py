@@ -12,7 +12,7 @@ from skerry.errors import RecordsError, SkerryError
 from skerry.files import replace_file
 
 if TYPE_CHECKING:
-    from skerry.sweep.answers import Answers
+    from skerry.analysis.answers import Answers
 
 STDOUT = Path("-")
 
@@ -75,7 +75,7 @@ def results(
     ] = False,
 ) -> None:
     """Tables over seeds: every cell's mean and interval, and primitives compared seed by seed."""
-    from skerry.sweep.answers import results as answers_of
+    from skerry.analysis.answers import results as answers_of
 
     asked = [(csv, to_csv), (parquet, to_parquet), (latex, to_latex), (markdown, to_markdown)]
     exports = [(file, content) for file, content in asked if file is not None]

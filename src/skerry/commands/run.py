@@ -23,8 +23,8 @@ from skerry.commands.options import (
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
+    from skerry.analysis.results import Results
     from skerry.report.progress import RunWatcher
-    from skerry.sweep.run import Results
 
 DEFAULT_COMPARE = "s2s,s2a,blend"
 DEFAULT_SEEDS = 5
@@ -57,7 +57,7 @@ def run(
     try:
         # What plug-ins print must not come between the results.
         with redirect_stdout(sys.stderr), watch() as watcher:
-            from skerry.sweep.run import run as run_experiments
+            from skerry.runs.run import run as run_experiments
 
             results = run_experiments(
                 experiment,
@@ -99,7 +99,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Show what is recorded in a folder: every study as a table."""
-    from skerry.sweep.run import recorded
+    from skerry.analysis.results import recorded
 
     studies = recorded(path)
     if as_json:

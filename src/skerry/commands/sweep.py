@@ -23,9 +23,9 @@ from skerry.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from skerry.analysis.results import Results
     from skerry.report.progress import SweepWatcher
-    from skerry.sweep.run import Results
-    from skerry.sweep.sweep_file import Sweep
+    from skerry.runs.sweep import Sweep
 
 
 def sweep(
@@ -51,7 +51,7 @@ def sweep(
     ] = False,
 ) -> None:
     """Run a grid of experiments: stop at any time, the same command goes on."""
-    from skerry.sweep.sweep_file import Sweep
+    from skerry.runs.sweep import Sweep
 
     try:
         sys.path.insert(0, str(file.resolve().parent))  # "my_model:factory" may lie beside it
@@ -61,11 +61,11 @@ def sweep(
             return
 
         from skerry.report.progress import watch_sweep
-        from skerry.sweep.run_sweep import run_sweep
+        from skerry.runs.run import run
 
         # What plug-ins print, and Ray when a worker dies, must not come between the results.
         with redirect_stdout(sys.stderr), watch_sweep(asked.tune_by) as watcher:
-            results = run_sweep(
+            results = run(
                 asked,
                 out=out,
                 executor=executor,
@@ -89,7 +89,7 @@ def sweep(
 
 
 def _to_json(sweep: "Sweep", results: "Results", history: bool) -> dict[str, object]:
-    from skerry.sweep.tuning import choices
+    from skerry.runs.stages import choices
 
     table = results.to_json(history)
     if sweep.tune:
@@ -142,10 +142,10 @@ def _forecast(
     from dataclasses import asdict
 
     from skerry.report.words import duration
-    from skerry.sweep.forecast import forecast
-    from skerry.sweep.run_sweep import open_executor
+    from skerry.runs.executors.executor import open_executor
+    from skerry.runs.forecast import forecast
 
-    place = open_executor(executor, workers, device, ray_address)
+    place = open_executor(executor, device=device, workers=workers, address=ray_address)
     found = forecast(sweep, place, out, device)
     if as_json:
         typer.echo(json.dumps(asdict(found)))

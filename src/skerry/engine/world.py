@@ -35,6 +35,10 @@ class Materials:
     dataset: Dataset | None = None
     model: Callable[..., Any] | None = None
 
+    @property
+    def any(self) -> bool:
+        return self != Materials()
+
 
 @dataclass(frozen=True)
 class World:

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from skerry.analysis.statistics import estimate, t_test
 from skerry.paper.targets import Along
-from skerry.sweep.significance import t_test
-from skerry.sweep.statistics import estimate
 
 if TYPE_CHECKING:
     import pandas as pd

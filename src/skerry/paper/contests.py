@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skerry.analysis.statistics import estimate
 from skerry.errors import SkerryError
 from skerry.paper.study import Study, lately
 from skerry.paper.tuned import tuned
-from skerry.sweep.statistics import estimate
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from skerry.analysis.compare import compare
+from skerry.analysis.statistics import estimates
 from skerry.errors import RecordsError
 from skerry.paper.protocol import Timing
 from skerry.paper.study import FACTORS, Study, final, lately
 from skerry.paper.tuned import tuned
-from skerry.sweep.pairing import compare
-from skerry.sweep.statistics import estimates
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from skerry.analysis.statistics import Array, best_place, estimates, moments
 from skerry.paper.printed import CELL
 from skerry.paper.study import FACTORS, Study
-from skerry.sweep.statistics import Array, estimates, moments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,24 +84,10 @@ class Grid:
         """The stepsizes chosen, [c, p], and the scores with them, [p, c, r], of seeds that both
         primitives finished."""
         score_cpsr = self.scores(column)
-        choice_cp = best_stepsize(score_cpsr, self.ran_cpsr)
+        choice_cp = best_place(score_cpsr, self.ran_cpsr)
         score_cpr = np.take_along_axis(score_cpsr, choice_cp[..., None, None], axis=2)[:, :, 0]
         paired_c1r = np.isfinite(score_cpr).all(axis=1, keepdims=True)
         return choice_cp, np.where(paired_c1r, score_cpr, np.nan).swapaxes(0, 1)
-
-
-def best_stepsize(score_cpsr: Array, ran_cpsr: Mask) -> NDArray[np.int64]:
-    """The place of the best mean, over the seeds that every stepsize of the cell was tried with
-    (over all, if there is none); one that diverged is not chosen while another is left."""
-    tried_cps1 = np.any(ran_cpsr, axis=3, keepdims=True)
-    common_cp1r = np.all(ran_cpsr | ~tried_cps1, axis=2, keepdims=True)
-    common_cp1r |= ~np.any(common_cp1r, axis=3, keepdims=True)
-    counted_cpsr = ran_cpsr & common_cp1r
-    worth_cpsr = np.where(np.isfinite(score_cpsr), score_cpsr, -np.inf)
-    count_cps = counted_cpsr.sum(axis=3)
-    sum_cps = np.where(counted_cpsr, worth_cpsr, 0.0).sum(axis=3)
-    mean_cps = np.where(count_cps > 0, sum_cps / np.maximum(count_cps, 1), -np.inf)
-    return np.asarray(mean_cps.argmax(axis=2), dtype=np.int64)
 
 
 def grid_of(studies: Sequence[Study], scaling: str) -> Grid:

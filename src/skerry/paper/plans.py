@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
-from skerry.sweep.sweep_file import Sweep
+from skerry.runs.sweep import Sweep
 
 Profile = Literal["quick", "full"]
 Axes = Mapping[str, Sequence[Any]]

@@ -18,8 +18,8 @@ from skerry.records.store import Run, versions
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skerry.sweep.executors import Executor
-    from skerry.sweep.run import Watcher
+    from skerry.runs.executors.executor import Executor
+    from skerry.runs.watcher import Watcher
 
 Recorded = tuple[Run, History]
 
@@ -99,16 +99,15 @@ def compute(
 ) -> dict[str, Study]:
     """Run these slices and keep a study of each plan they are from, with all that the folder has
     of it by now. The theory's constants are measured on `device`, where a plan asks for them."""
-    from skerry.sweep.driver import Manner, driven
-    from skerry.sweep.run import Watcher
+    from skerry.runs.driver import Driver
 
     if not needs:
         return {}
     began = time.monotonic()
     runs = runs_of(needs, profile, settings)
-    manner = Manner(again=again)
-    with executor, driven(runs, executor, out, watcher or Watcher(), manner) as (store, _):
-        recorded = store.histories()
+    with executor, Driver(executor, out, watcher=watcher, again=again) as driver:
+        driver.run(runs)
+        recorded = driver.store.histories()
     about = {
         "command": command,
         "profile": profile,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from skerry.analysis.statistics import estimate
 from skerry.errors import SkerryError, unknown
 from skerry.paper.contests import (
     NAN,
@@ -26,7 +27,6 @@ from skerry.paper.panels import PANELS, Panel, Studies, slice_of
 from skerry.paper.plans import SETTING
 from skerry.paper.printed import Statement, statements
 from skerry.paper.study import SCORINGS, Study
-from skerry.sweep.statistics import estimate
 
 if TYPE_CHECKING:
     import pandas as pd

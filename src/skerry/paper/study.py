@@ -12,11 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skerry.analysis.recorded import value_of
 from skerry.errors import RecordsError
 from skerry.experiment import Experiment
 from skerry.files import replace_file
 from skerry.records.parts import History
-from skerry.sweep.collect import value_of
 
 if TYPE_CHECKING:
     import pandas as pd

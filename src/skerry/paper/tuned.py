@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skerry.paper.grid import best_stepsize
+from skerry.analysis.statistics import best_place
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def tuned(runs: "pd.DataFrame", column: str, by: Sequence[str] = ()) -> "pd.DataFrame":
-    """The runs at the best stepsize of each group, by the rule of the tables
-    (`skerry.paper.grid.best_stepsize`) for this very column."""
+    """The runs at the best stepsize of each group, for this very column."""
     if runs.empty:
         return runs
     group = runs.groupby([*by]).ngroup().to_numpy() if by else np.zeros(len(runs), dtype=int)
@@ -23,5 +22,5 @@ def tuned(runs: "pd.DataFrame", column: str, by: Sequence[str] = ()) -> "pd.Data
     score_gpsr[group, 0, place, seed] = runs[column].to_numpy(dtype=float)
     ran_gpsr = np.zeros(score_gpsr.shape, dtype=bool)
     ran_gpsr[group, 0, place, seed] = True
-    best: pd.DataFrame = runs[place == best_stepsize(score_gpsr, ran_gpsr)[group, 0]]
+    best: pd.DataFrame = runs[place == best_place(score_gpsr, ran_gpsr)[group, 0]]
     return best

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from skerry.advice.advice import Advice
 from skerry.advice.timing import Watch
 from skerry.advice.words import lines
+from skerry.analysis.statistics import Estimate
 from skerry.report.progress import say
 from skerry.report.sheets import Sheet
 from skerry.report.theory_words import number
 from skerry.report.words import duration, fleet_in_words, plural, problem_in_words
-from skerry.sweep.statistics import Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console

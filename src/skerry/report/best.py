@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skerry.analysis.results import Results
+from skerry.analysis.statistics import Estimate, estimates
 from skerry.measures import traits
-from skerry.sweep.run import Results
-from skerry.sweep.statistics import Estimate, estimates
-from skerry.sweep.sweep_file import Point, Sweep
-from skerry.sweep.tuning import choices
+from skerry.runs.stages import choices
+from skerry.runs.sweep import Point, Sweep
 
 if TYPE_CHECKING:
     from rich.table import Table

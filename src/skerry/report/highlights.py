@@ -8,10 +8,10 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from skerry.analysis.cells import Cells, Readings
+from skerry.analysis.names import flat
 from skerry.measures import traits
 from skerry.records.store import Run
-from skerry.sweep.cells import Cells, Readings
-from skerry.sweep.collect import flat
 
 MESSAGES = 6
 

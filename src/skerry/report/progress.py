@@ -8,17 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skerry.analysis.results import Results
 from skerry.measures import traits
 from skerry.report.words import duration
-from skerry.sweep.announcement import device_steps
-from skerry.sweep.run import Results, Watcher
+from skerry.runs.presence import device_steps
+from skerry.runs.watcher import Watcher
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from skerry.engine.world import World
     from skerry.experiment import Experiment
-    from skerry.sweep.tasks import Task, Tick
+    from skerry.runs.executors.messages import Task, Tick
 
 PLAIN_SECONDS = 30.0
 

@@ -2,15 +2,15 @@
 
 import math
 from collections import Counter
-from typing import Any
 
+from skerry.analysis.answers import Answers
+from skerry.analysis.cells import Cells
+from skerry.analysis.compare import Comparison, variance_saved
+from skerry.analysis.names import short_names, word
+from skerry.analysis.recorded import in_words
+from skerry.analysis.statistics import Estimate
 from skerry.measures import traits
 from skerry.report.sheets import Sheet
-from skerry.sweep.answers import Answers
-from skerry.sweep.cells import Cells
-from skerry.sweep.collect import in_words
-from skerry.sweep.pairing import Comparison, variance_saved
-from skerry.sweep.statistics import Estimate
 
 SIDE_BY_SIDE = 4  # more labels than this stand below each other
 
@@ -24,7 +24,7 @@ def cells_sheet(answers: Answers) -> Sheet:
     cells, labels = answers.cells, answers.cells.labels
     interval = " ± half of the 95 % interval" if answers.seeds > 1 else ""
     title = f"{cells.measure}, {_when(cells)}: mean over {_many(answers.seeds, 'seed')}{interval}"
-    fields = short_names(cells.fields)
+    fields = tuple(short_names(cells.fields).values())
     if len(labels) > SIDE_BY_SIDE:
         below = [
             (*map(word, cell), label, _mean(answers, found))
@@ -56,7 +56,10 @@ def differences_sheet(answers: Answers) -> Sheet:
         )
         for (cell, label), found in answers.comparisons.items()
     ]
-    words = (*short_names(answers.cells.fields), *(["primitive"] if len(others) > 1 else []))
+    words = (
+        *short_names(answers.cells.fields).values(),
+        *(["primitive"] if len(others) > 1 else []),
+    )
     header = (*words, "difference", "p", "verdict")
     return Sheet(title, header, tuple(rows), "l" * len(words) + "rrl")
 
@@ -163,22 +166,6 @@ def _p(value: float) -> str:
     if math.isnan(value):
         return "-"
     return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def word(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def short_names(fields: tuple[str, ...]) -> tuple[str, ...]:
-    """`period` for `server.period`, where no other field is called so."""
-    names = [field.rpartition(".")[2] for field in fields]
-    return tuple(
-        name if names.count(name) == 1 else field for field, name in zip(fields, names, strict=True)
-    )
 
 
 def _many(count: int, one: str, several: str = "") -> str:

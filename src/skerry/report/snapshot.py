@@ -16,8 +16,8 @@ from skerry.measures import MEASURES
 from skerry.records.store import FILE, Run, Store
 from skerry.report.highlights import Best, Message, Seen, best_cells, newest_messages
 from skerry.report.pace import Pace, pace
-from skerry.sweep.announcement import FILE as PLAN
-from skerry.sweep.announcement import (
+from skerry.runs.presence import FILE as PLAN
+from skerry.runs.presence import (
     WORKERS,
     Plan,
     device_steps,

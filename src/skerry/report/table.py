@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skerry.sweep.pairing import compare_seeds
-from skerry.sweep.run import Results
-from skerry.sweep.statistics import Estimate, estimate
+from skerry.analysis.compare import compare_seeds
+from skerry.analysis.results import Results
+from skerry.analysis.statistics import Estimate, estimate
 
 if TYPE_CHECKING:
     from rich.table import Table

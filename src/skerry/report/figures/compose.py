@@ -5,8 +5,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from skerry.analysis.answers import Answers
+from skerry.analysis.cells import Cell, Cells
+from skerry.analysis.grid import Grid
 from skerry.errors import SkerryError
-from skerry.records.frame import finals, load
 from skerry.report.figures.bounds import THEORY, bound
 from skerry.report.figures.costs import cost
 from skerry.report.figures.fronts import front
@@ -16,12 +18,8 @@ from skerry.report.figures.request import Composed, Request, composed, notes_on
 from skerry.report.figures.rounds import curves
 from skerry.report.figures.sensitivities import sensitivity
 from skerry.report.figures.series import labelled, with_known_labels
-from skerry.report.figures.stored import Chosen, choose, chosen_cells, with_value
 from skerry.report.figures.titles import cell_title
 from skerry.sections import GRAPH_FILES
-from skerry.sweep.answers import Answers
-from skerry.sweep.cells import Cell, Cells
-from skerry.sweep.collect import read_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,33 +37,33 @@ Draw = Callable[..., object]
 
 
 def curves_of(request: Request) -> Composed:
-    measures = request.measures or (read_cells(request.folder).measure,)
+    measures = request.measures or (request.recorded.measure(),)
     chosen = _chosen(request, *measures)
-    lines = chosen.names.field(request.lines) if request.lines else None
+    lines = chosen.field(request.lines) if request.lines else None
     draws = [partial(curves, measure=measure, lines=lines) for measure in measures]
-    return _by_cell(request, chosen, load(request.folder), draws, lines)
+    return _by_cell(request, chosen, request.recorded.frame(), draws, lines)
 
 
 def cost_of(request: Request) -> Composed:
-    measure = request.one_measure() or read_cells(request.folder).measure
+    measure = request.one_measure() or request.recorded.measure()
     price = request.x or "messages"
     draw = partial(cost, measure=measure, price=price)
-    return _by_cell(request, _chosen(request, measure), load(request.folder), [draw])
+    return _by_cell(request, _chosen(request, measure), request.recorded.frame(), [draw])
 
 
 def front_of(request: Request) -> Composed:
     x, y = request.x or "device_accuracy", request.one_measure() or "own_accuracy"
     draw = partial(front, x=x, y=y)
-    return _by_cell(request, _chosen(request, x, y), finals(request.folder), [draw])
+    return _by_cell(request, _chosen(request, x, y), request.recorded.finals(), [draw])
 
 
 def bound_of(request: Request) -> Composed:
     measures = request.measures or tuple(THEORY)
     chosen = _chosen(request, *measures, optimizer=["fedavg"])  # the theory's server
     if request.by is None:  # nothing else plays a part in the theory
-        by = tuple(field for field in chosen.varying if field == "network.devices")
+        by = tuple(field for field in chosen.axes if field == "network.devices")
         request = replace(request, by=by)
-    frame = load(request.folder)
+    frame = request.recorded.frame()
     frame = frame.assign(devices=frame["key"].map(_devices(chosen)))
     draws = [partial(bound, measure=measure) for measure in measures]
     return _by_cell(request, chosen, frame, draws, "server.sampled")
@@ -86,7 +84,7 @@ def gap_of(request: Request) -> Composed:
         )
         for cell, part in _parts(frame, by).items()
     ]
-    notes = [*notes_on(cells, cells.fields, [*shown, *by]), HATCHED]
+    notes = [*notes_on(cells.statuses, cells.fields, [*shown, *by]), HATCHED]
     height = max(LOWEST, ROW * frame[rows].nunique() + 0.6) if rows else LOWEST
     beside = in_a_row(len(panels), request.width, WIDE)
     found = composed(request, panels, notes, columns=beside, height=height)
@@ -120,44 +118,52 @@ def sensitivity_of(request: Request) -> Composed:
             )
     cells_in_order = dict.fromkeys(cell for cell, _ in panels)
     ordered = [panels[cell, x] for cell in cells_in_order for x in along]
-    notes = notes_on(cells, cells.fields, [*inside, *by])
+    notes = notes_on(cells.statuses, cells.fields, [*inside, *by])
     return composed(request, ordered, notes, columns=len(along) if len(along) > 1 else None)
 
 
-def _chosen(request: Request, *measures: str, **where: list[str]) -> Chosen:
+def _chosen(request: Request, *measures: str, **where: list[str]) -> Grid:
     for measure in measures:
-        read_cells(request.folder, measure)  # its faults tell what there is
-    return choose(request.folder, {**request.where, **where}, request.compare)
+        request.recorded.measure(measure)  # its faults tell what there is
+    return request.recorded.grid.where({**request.where, **where}, request.compare)
 
 
-def _devices(chosen: Chosen) -> dict[str, int]:
+def _devices(chosen: Grid) -> dict[str, int]:
     return {run.key: run.experiment.network.devices for run in chosen.runs}
+
+
+def _rows(frame: "pd.DataFrame", chosen: Grid) -> "pd.DataFrame":
+    return frame[frame["key"].isin([run.key for run in chosen.runs])]
 
 
 def _by_cell(
     request: Request,
-    chosen: Chosen,
+    chosen: Grid,
     frame: "pd.DataFrame",
     draws: Sequence[Draw],
     inside: str | None = None,
 ) -> Composed:
     """A panel for each cell and each thing to draw; `inside` is a field that panels show."""
-    varying = [field for field in chosen.varying if field != inside]
-    by = request.panel_fields(chosen.names, varying)
-    frame = with_known_labels(labelled(chosen.pick(frame)), "label")
+    varying = [field for field in chosen.axes if field != inside]
+    by = request.panel_fields(chosen, varying)
+    frame = with_known_labels(labelled(_rows(frame, chosen)), "label")
     panels = []
     for cell, part in chosen.split(by).items():
-        rows = part.pick(frame)
-        rows = rows.assign(**{inside: part.column(rows, inside)}) if inside else rows
+        rows = _rows(frame, part)
+        if inside:
+            told = {run.key: part.fields[run.key].get(inside) for run in part.runs}
+            rows = rows.assign(**{inside: rows["key"].map(told)})
         panels += [Panel(cell_title(by, cell), partial(draw, rows)) for draw in draws]
     side_by_side = len(draws) > 1 and request.width / len(draws) >= NARROWEST
-    notes = notes_on(chosen.names, varying, by)
+    notes = notes_on(request.recorded.statuses, varying, by)
     return composed(request, panels, notes, columns=len(draws) if side_by_side else None)
 
 
 def _cells(request: Request) -> Cells:
     measure = request.one_measure()
-    cells = chosen_cells(request.folder, measure, request.where, request.compare, request.last)
+    cells = request.recorded.cells(
+        measure, last=request.last, where=request.where, compare=request.compare
+    )
     return cells.best(request.best) if request.best is not None else cells
 
 
@@ -231,5 +237,5 @@ def _held_lowest(cells: Cells, shown: Sequence[str]) -> tuple[Cells, dict[str, A
         if field in cells.fields and field not in shown:
             at = cells.fields.index(field)
             held[field] = min(cell[at] for cell in cells.readings if cell[at] is not None)
-            cells = with_value(cells, field, [str(held[field])])
+            cells = cells.where({field: [str(held[field])]})
     return cells, held

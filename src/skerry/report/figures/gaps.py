@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skerry.analysis.cells import Cell
+from skerry.analysis.grid import in_order
+from skerry.analysis.statistics import Array
 from skerry.errors import SkerryError, unknown
 from skerry.labels import beta_of
 from skerry.measures import traits
 from skerry.report.figures.panels import inches_wide, name_ticks
 from skerry.report.figures.titles import TICK, field_title, measure_title, value_title
 from skerry.report.style import MISSING, OTHERS, colours, ink_on, plain
-from skerry.sweep.cells import Cell, in_order
-from skerry.sweep.statistics import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +44,7 @@ def gap_heat_map(
 ) -> "Axes":
     """What `label` has more than the one it is compared with, in the colour of the better one.
 
-    `frame` is that of `skerry.sweep.answers.results`. Numbers without a clear lead stand on
+    `frame` is that of `skerry.results`. Numbers without a clear lead stand on
     hatching, missing ones on grey. `largest` is the difference that has the darkest shade; panels
     that share it need one `bar` of colours.
     """

@@ -1,17 +1,19 @@
 """What a user asks of a figure, and what comes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skerry.analysis.cells import Cells
+from skerry.analysis.grid import Grid
+from skerry.analysis.names import Where
+from skerry.analysis.recorded import Recorded, in_words
 from skerry.errors import SkerryError
 from skerry.report.figures.panels import Panel, arrange
-from skerry.report.figures.stored import Where
 from skerry.report.figures.titles import lines_of
 from skerry.report.style import WIDTHS
-from skerry.sweep.cells import Cells
-from skerry.sweep.collect import in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +39,12 @@ class Request:
     width: float = WIDTHS["column"]
     title: str = ""
 
-    def panel_fields(self, names: Cells, varying: Sequence[str]) -> tuple[str, ...]:
+    @cached_property
+    def recorded(self) -> Recorded:
+        """The store, read once."""
+        return Recorded.read(self.folder)
+
+    def panel_fields(self, names: Cells | Grid, varying: Sequence[str]) -> tuple[str, ...]:
         """What was asked for; else all that varies."""
         return tuple(varying) if self.by is None else tuple(names.field(one) for one in self.by)
 
@@ -74,9 +81,11 @@ def composed(
     return Composed(figure, tuple(notes))
 
 
-def notes_on(names: Cells, varying: Sequence[str], shown: Sequence[str]) -> list[str]:
+def notes_on(
+    statuses: Mapping[str, int], varying: Sequence[str], shown: Sequence[str]
+) -> list[str]:
     """What a figure does not show."""
-    left_out = {status: n for status, n in names.statuses.items() if status != "finished"}
+    left_out = {status: n for status, n in statuses.items() if status != "finished"}
     averaged = [name for name in varying if name not in shown]
     return [
         *([f"Averaged over {', '.join(averaged)}, seed by seed."] if averaged else []),

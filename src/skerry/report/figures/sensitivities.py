@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skerry.analysis.statistics import Array
 from skerry.errors import SkerryError, unknown
 from skerry.report.figures.panels import explain_dashes, name_ticks
 from skerry.report.figures.series import by_style, keep_possible, looks_of, styles_of
 from skerry.report.figures.titles import SHARE, TICK, field_title, measure_title, value_title
 from skerry.report.style import plain
-from skerry.sweep.statistics import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ def sensitivity(
 ) -> "Axes":
     """Means over seeds with 95 % intervals, a line for each label.
 
-    `frame` is that of `skerry.sweep.answers.results`. `lines` names a field whose values are told
+    `frame` is that of `skerry.results`. `lines` names a field whose values are told
     apart by the style of the line; `devices` turns the number sampled into the share K/n.
     """
     for field in (along, *([lines] if lines else [])):

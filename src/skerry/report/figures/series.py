@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skerry.analysis.statistics import Array, estimates
 from skerry.errors import SkerryError, unknown
 from skerry.labels import BLEND, rank, write
 from skerry.measures import traits
 from skerry.report.style import Look, dashes, looks
-from skerry.sweep.statistics import Array, estimates
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,6 @@ from skerry.report.figures.networks import aspect, network
 from skerry.report.figures.panels import Panel, in_a_row
 from skerry.report.figures.rebuilt import dataset_of, fleet_of
 from skerry.report.figures.request import Composed, Request, composed
-from skerry.report.figures.stored import choose
 from skerry.report.figures.titles import lines_of
 from skerry.report.words import fleet_in_words
 from skerry.seeds import stream
@@ -63,10 +62,9 @@ def labels_of(request: Request) -> Composed:
 def _first_of_each(request: Request, key: Callable[["Run"], str]) -> list["Run"]:
     """One run for each network or split; of those that share it, the lowest seed, with a server
     where one has it."""
-    chosen = choose(request.folder, request.where, request.compare, finished=False)
+    chosen = request.recorded.all.where(request.where, request.compare)
     runs = sorted(
-        chosen.runs,
-        key=lambda run: (run.experiment.seed, run.experiment.server.primitive == "none"),
+        chosen.runs, key=lambda run: (run.experiment.seed, not run.experiment.server.is_there)
     )
     first: dict[str, Run] = {}
     for run in runs:
@@ -75,12 +73,12 @@ def _first_of_each(request: Request, key: Callable[["Run"], str]) -> list["Run"]
 
 
 def _network_key(run: "Run") -> str:
-    table = run.experiment.canonical()["network"] | {"graph": run.materials.get("graph")}
+    table = run.experiment.deciding()["network"] | {"graph": run.materials.get("graph")}
     return json.dumps(table, sort_keys=True)
 
 
 def _data_key(run: "Run") -> str:
-    table, sizes = run.experiment.canonical(), run.experiment.network.sizes
+    table, sizes = run.experiment.deciding(), run.experiment.network.sizes
     return json.dumps([sizes, table["data"], run.materials.get("dataset")], sort_keys=True)
 
 

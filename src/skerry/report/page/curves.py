@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skerry.analysis.statistics import CONFIDENCE, moments
 from skerry.experiment import Server
 from skerry.measures import traits
 from skerry.records.parts import History
 from skerry.report.page.packing import COARSE, FINE, Array, half_levels, levels
-from skerry.sweep.statistics import CONFIDENCE, moments
 
 MOST_VALUES = 3_000_000
 """Means that a page holds; two to three bytes each, compressed and as text."""

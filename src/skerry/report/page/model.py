@@ -6,15 +6,15 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from skerry.analysis.compare import Verdict
+from skerry.analysis.grid import Group
+from skerry.analysis.names import short_names, word
 from skerry.measures import traits
 from skerry.report.page.curves import quantiles
-from skerry.report.page.grid import Group
 from skerry.report.page.packing import Array, packed
 from skerry.report.page.shades import shades
 from skerry.report.page.study import Study
-from skerry.report.results import short_names, word
 from skerry.report.style import ISLANDS, PRIMITIVES, Look, looks
-from skerry.sweep.pairing import Verdict
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 NO_VERDICT = 255
@@ -112,7 +112,7 @@ def _axis(study: Study, place: int, field: str) -> dict[str, Any]:
     others = sorted((value for value in values if not _is_number(value)), key=str)
     return {
         "field": field,
-        "short": short_names(study.grid.axes)[place],
+        "short": short_names(study.grid.axes)[field],
         "values": [*numbers, *others],
         "words": [word(value) for value in (*numbers, *others)],
         "numeric": not others,
@@ -129,7 +129,7 @@ def _place(axes: list[dict[str, Any]], cell: tuple[Any, ...]) -> list[int]:
 
 def _groups(study: Study) -> dict[str, list[Any]]:
     groups = study.grid.groups
-    servers = [study.grid.experiment(group).server for group in groups]
+    servers = [study.experiment(group).server for group in groups]
     return {
         "cell": [group.cell for group in groups],
         "label": [group.label for group in groups],
@@ -137,7 +137,7 @@ def _groups(study: Study) -> dict[str, list[Any]]:
         "unfinished": [not _finished(study, group) for group in groups],
         "server": [[one.sampled, one.period, one.offset] for one in servers],
         "served": [one.primitive != "none" for one in servers],
-        "rounds": [study.grid.experiment(group).rounds for group in groups],
+        "rounds": [study.experiment(group).rounds for group in groups],
     }
 
 

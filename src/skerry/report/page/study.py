@@ -8,17 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
+from skerry.analysis.answers import Answers, usual
+from skerry.analysis.grid import Grid, Group
+from skerry.analysis.recorded import value_of
+from skerry.analysis.results import Lane, Results
 from skerry.experiment import Experiment
 from skerry.measures import MEASURES
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 from skerry.report.page.curves import Curves, most_rounds
-from skerry.report.page.grid import Grid
 from skerry.report.page.packing import Array
-from skerry.sweep.answers import Answers
-from skerry.sweep.cells import Cell, Cells, Readings
-from skerry.sweep.collect import value_of
-from skerry.sweep.run import Lane, Results
 
 RATIOS = ("disagreement_ratio", "bias_ratio")
 """Measures of which the mean over all server rounds is kept beside the last value."""
@@ -76,27 +75,13 @@ class Study:
     def answers(self, measure: str) -> Answers:
         """As `skerry.results` answers."""
         if measure not in self._answers:
-            cells = self._cells(measure)
-            against = "s2a" if "s2a" in cells.labels else cells.labels[0]
-            self._answers[measure] = Answers(cells, against)
+            cells = self.grid.read(measure, self.finals[measure])
+            self._answers[measure] = Answers(cells, usual(cells))
         return self._answers[measure]
 
-    def _cells(self, measure: str) -> Cells:
-        values = self.finals[measure]
-        readings: dict[Cell, list[Readings]] = {}
-        for cell, found in self.grid.places.items():
-            part = {name: _finite(values, by_seed) for name, by_seed in found.items()}
-            if there := {name: by_seed for name, by_seed in part.items() if by_seed}:
-                readings[cell] = [there]
-        return Cells(
-            measure=measure,
-            last=None,
-            fields=self.grid.axes,
-            readings=readings,
-            constants=self.grid.constants,
-            statuses=self.statuses,
-            unmeasured=self.statuses["finished"] - int(np.isfinite(values).sum()),
-        )
+    def experiment(self, group: Group) -> Experiment:
+        """Any of a group's experiments: they differ in the seed only."""
+        return self.runs[next(iter(group.runs.values()))].experiment
 
     def results(self) -> Results:
         """The runs as `skerry.run` returns them, without their histories."""
@@ -116,7 +101,7 @@ def read_study(path: Path | str) -> Study:
     """The store of a folder (or the file itself)."""
     with Store.read(path) as store:
         runs = store.runs()
-        study = Study(store.path, runs, Grid.of(runs) if runs else None)
+        study = Study(store.path, runs, Grid.with_studies(runs) if runs else None)
         if runs:
             _read_histories(study, store)
     return study
@@ -160,8 +145,3 @@ def _shown(study: Study, histories: Mapping[int, History]) -> list[History]:
     begun = {place: history for place, history in histories.items() if len(history["round"])}
     finished = [begun[place] for place in begun if study.runs[place].status == "finished"]
     return finished or list(begun.values())
-
-
-def _finite(values: Array, by_seed: Mapping[int, int]) -> dict[int, float]:
-    found = {seed: float(values[place]) for seed, place in by_seed.items()}
-    return {seed: value for seed, value in found.items() if np.isfinite(value)}

@@ -5,6 +5,7 @@ from functools import partial
 from math import isfinite, nan
 from typing import TYPE_CHECKING
 
+from skerry.analysis.statistics import estimates
 from skerry.paper.printed import CELL, statements
 from skerry.paper.protocol import SCORED
 from skerry.paper.study import Study, lately
@@ -24,7 +25,6 @@ from skerry.report.paper.drawing import not_run, page_figure
 from skerry.report.paper.numbers import NOTHING, points
 from skerry.report.paper.shown import Content, Picture
 from skerry.report.sheets import Sheet
-from skerry.sweep.statistics import estimates
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,6 +9,7 @@ from typing import TypeAlias, get_args
 
 import numpy as np
 
+from skerry.analysis.statistics import estimate, moments
 from skerry.paper.grid import grid_of
 from skerry.paper.protocol import SCORED, TELLING, Agreement, Protocol, Scaling, agreements, gaps
 from skerry.paper.study import Study
@@ -19,7 +20,6 @@ from skerry.report.paper.numbers import of, plain_number
 from skerry.report.paper.protocol_picture import protocol_picture
 from skerry.report.paper.shown import Content, Picture
 from skerry.report.sheets import Sheet
-from skerry.sweep.statistics import estimate, moments
 
 ALL = (
     "The paper prints gaps of test accuracy and leaves open of which model, on which data, in "

@@ -6,10 +6,10 @@ from typing import Any
 
 from skerry import labels
 from skerry.advice.keeping import FILE
+from skerry.analysis.statistics import Estimate
 from skerry.errors import RecordsError
 from skerry.report.page.blocks import Block, Section, bullets, note, table, text
 from skerry.report.page.study import Study
-from skerry.sweep.statistics import Estimate
 
 
 def advice(study: Study) -> Section | None:

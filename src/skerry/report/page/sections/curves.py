@@ -1,8 +1,8 @@
 """Over the rounds: learning curves, consensus beside its theory, and the price in messages."""
 
+from skerry.analysis.grid import Group
 from skerry.measures import traits
 from skerry.report.page.blocks import Block, Section, note, text, widget
-from skerry.report.page.grid import Group
 from skerry.report.page.study import Study
 from skerry.theory.operators import delta, kappa
 

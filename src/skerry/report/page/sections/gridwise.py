@@ -2,11 +2,11 @@
 
 from collections import Counter
 
+from skerry.analysis.names import short_names, word
 from skerry.measures import traits
 from skerry.report.page.blocks import Block, Section, folded, table, text, widget
 from skerry.report.page.model import TUNED, VERDICTS
 from skerry.report.page.study import Study
-from skerry.report.results import short_names, word
 from skerry.report.words import plural
 
 MOST_ROWS = 400
@@ -82,17 +82,15 @@ def _tallies(study: Study) -> Block:
 
 def _best(study: Study, measure: str) -> list[Block]:
     """How often each stepsize is best, and the full list."""
-    place = study.grid.axes.index(TUNED)
     cells = study.answers(measure).cells
     rest = tuple(name for name in cells.fields if name != TUNED)
-    found: dict[tuple[tuple[object, ...], str], tuple[tuple[int, float], object, float]] = {}
-    sign = -1.0 if cells.lower_is_better else 1.0
-    for (cell, label), one in cells.estimates().items():
-        where = (cell[:place] + cell[place + 1 :], label)
-        choice = ((one.count, sign * one.mean), cell[place], one.mean)
-        found[where] = max(found.get(where, choice), choice, key=lambda each: each[0])
-    tally = Counter((label, value) for (_, label), (_, value, _) in found.items())
-    values = sorted({value for _, value in tally}, key=float)  # type: ignore[arg-type]
+    found = {
+        (cell, label): choice
+        for cell, chosen in cells.choices(TUNED).items()
+        for label, choice in chosen.items()
+    }
+    tally = Counter((label, choice.value) for (_, label), choice in found.items())
+    values = sorted({value for _, value in tally}, key=float)
     rows = [
         (label, *(f"{tally[label, value]:,}" for value in values))
         for label in study.grid.labels
@@ -105,10 +103,10 @@ def _best(study: Study, measure: str) -> list[Block]:
         "l" + "r" * len(values),
     )
     every = [
-        (*map(word, cell), label, word(value), f"{mean:.4g}")
-        for (cell, label), (_, value, mean) in found.items()
+        (*map(word, cell), label, word(choice.value), f"{choice.mean:.4g}")
+        for (cell, label), choice in found.items()
     ]
     title = "Every cell" if len(every) <= MOST_ROWS else f"The first {MOST_ROWS} of {len(every):,}"
-    header = (*short_names(rest), "primitive", "best stepsize", traits(measure).title)
+    header = (*short_names(rest).values(), "primitive", "best stepsize", traits(measure).title)
     listed = table(title, header, every[:MOST_ROWS], "l" * len(rest) + "lrr")
     return [counts, folded(f"{plural(len(every), 'choice')}, cell by cell", listed)]

@@ -2,12 +2,12 @@
 
 import re
 
+from skerry.analysis.names import short_names, word
+from skerry.analysis.recorded import in_words
 from skerry.experiment import Experiment
 from skerry.report.page.blocks import Block, Section, facts, note, table, text
 from skerry.report.page.study import Study
-from skerry.report.results import short_names, word
 from skerry.report.words import plural, study_in_words
-from skerry.sweep.collect import in_words
 
 MOST_VALUES = 24
 
@@ -84,7 +84,7 @@ def _first_cell(study: Study) -> list[Experiment]:
 
 def _axes(study: Study) -> Block:
     rows = []
-    for place, name in enumerate(short_names(study.grid.axes)):
+    for place, name in enumerate(short_names(study.grid.axes).values()):
         values = list(dict.fromkeys(word(cell[place]) for cell in study.grid.cells))
         more = f", and {len(values) - MOST_VALUES:,} more" if len(values) > MOST_VALUES else ""
         rows.append((name, ", ".join(values[:MOST_VALUES]) + more))

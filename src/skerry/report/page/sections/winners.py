@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+from skerry.analysis.answers import Answers
 from skerry.measures import traits
 from skerry.report.page.blocks import Block, Section, bullets, note, text, widget
 from skerry.report.page.model import TUNED
 from skerry.report.page.study import Study
 from skerry.report.results import notes, summary
 from skerry.report.table import COLUMNS, verdicts
-from skerry.sweep.answers import Answers
 
 
 def who_won(study: Study) -> Section | None:

@@ -1,0 +1,91 @@
+"""Runs as one pandas table, for analysis by hand."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skerry.analysis.names import UNSET, flat, short_names
+from skerry.records.parts import History, last_values
+from skerry.records.store import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LABELS = ("key", "name", "status", "seed")
+COUNTS = ("round", "rounds_done")
+ALWAYS = {
+    "server.primitive": "primitive",
+    "server.beta": "beta",
+    "server.sampled": "sampled",
+    "server.period": "period",
+    "network.topology": "topology",
+    "training.stepsize": "stepsize",
+    "network.devices": "devices",
+}
+
+
+def of_rounds(runs: Sequence[Run], histories: Sequence[History]) -> "pd.DataFrame":
+    """A row for each round of each run: its labels, its experiment, the round, the measures."""
+    import pandas as pd
+
+    measures = _measures(histories)
+    lengths = [len(history["round"]) for history in histories]
+    run_of_row = np.repeat(np.arange(len(runs)), lengths)
+    table = _experiments(runs, measures).take(run_of_row).reset_index(drop=True)
+    columns = pd.DataFrame({name: _column(name, histories) for name in ("round", *measures)})
+    return pd.concat([table, columns], axis="columns")
+
+
+def of_runs(runs: Sequence[Run], histories: Sequence[History]) -> "pd.DataFrame":
+    """A row for each run: the same, with the rounds done and the last value of each measure."""
+    import pandas as pd
+
+    measures = _measures(histories)
+    columns = pd.DataFrame(
+        [last_values(history) for history in histories], columns=measures, dtype=np.float64
+    )
+    columns.insert(0, "rounds_done", np.array([run.rounds_done for run in runs], dtype=np.int64))
+    return pd.concat([_experiments(runs, measures), columns], axis="columns")
+
+
+def _measures(histories: Iterable[History]) -> list[str]:
+    names = dict.fromkeys(name for history in histories for name in history)
+    return [name for name in names if name != "round"]
+
+
+def _column(name: str, histories: Sequence[History]) -> NDArray[Any]:
+    start = np.empty(0, dtype=np.int64 if name == "round" else np.float64)
+    return np.concatenate(
+        [start, *(h[name] if name in h else np.full(len(h["round"]), np.nan) for h in histories)]
+    )
+
+
+def _experiments(runs: Sequence[Run], measures: Collection[str]) -> "pd.DataFrame":
+    """One row for each run: its labels and its experiment."""
+    import pandas as pd
+
+    fields = [_fields(run) for run in runs]
+    paths = dict.fromkeys(path for asked in fields for path in asked)
+    values = {path: [asked.get(path) for asked in fields] for path in (*ALWAYS, *paths)}
+    others = [path for path in paths if path not in ALWAYS]
+    taken = {*LABELS, *COUNTS, *ALWAYS.values(), *measures}
+    names = ALWAYS | short_names(others, taken)
+    labels: dict[str, list[Any]] = {
+        "key": [run.key for run in runs],
+        "name": [run.name for run in runs],
+        "status": [run.status for run in runs],
+        "seed": [run.experiment.seed for run in runs],
+    }
+    shown = [path for path in values if path in ALWAYS or len(set(values[path])) > 1]
+    return pd.DataFrame(labels | {names[path]: values[path] for path in shown})
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    """All of its experiment; what is left open is no text."""
+    return {
+        path: None if value == UNSET else value
+        for path, value in flat(run.experiment).items()
+        if path not in LABELS
+    }

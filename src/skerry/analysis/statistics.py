@@ -1,0 +1,169 @@
+"""Numbers over seeds: means and 95 % intervals, paired tests, and which of several values is best.
+
+Rows are cells, columns are seeds, NaN marks a seed that is missing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+CONFIDENCE = 0.95
+EXACT_PAIRS = 50  # up to here the signed-rank distribution is counted out, beyond it is normal
+NO_SPREAD = 1e-12  # relative: what rounding leaves of a spread that is none
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    mean: float
+    standard_error: float
+    half_width: float
+    """Half of the 95 % confidence interval (Student's t); NaN for a single seed."""
+    count: int
+
+    @property
+    def low(self) -> float:
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half_width
+
+
+def estimate(values: Iterable[float]) -> Estimate:
+    """Over the values that are there; diverged runs have none."""
+    (found,) = estimates([list(values)])
+    return found
+
+
+def estimates(values_cs: ArrayLike) -> list[Estimate]:
+    """One estimate per cell (row) over its seeds (columns); NaN marks a seed that is missing."""
+    from scipy.special import stdtrit  # scipy.stats takes a second to import
+
+    mean_c, variance_c, count_c = moments(values_cs)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        error_c = np.sqrt(variance_c / count_c)
+        half_c = error_c * stdtrit(count_c - 1, 0.5 + CONFIDENCE / 2)
+    columns = (mean_c.tolist(), error_c.tolist(), half_c.tolist(), count_c.tolist())
+    return [Estimate(*row) for row in zip(*columns, strict=True)]
+
+
+def moments(values_cs: ArrayLike) -> tuple[Array, Array, NDArray[np.int64]]:
+    """Mean, variance (over count - 1) and count of the finite values in each row; NaN where
+    there are too few values."""
+    values = np.asarray(values_cs, dtype=float)
+    there = np.isfinite(values)
+    count_c: NDArray[Any] = there.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean_c = np.where(there, values, 0.0).sum(axis=1) / count_c
+        apart = np.where(there, values - mean_c[:, None], 0.0)
+        sum_of_squares = (apart**2).sum(axis=1)
+        variance_c = np.where(count_c > 1, sum_of_squares / (count_c - 1), np.nan)
+    return mean_c, variance_c, count_c
+
+
+def best_place(
+    score_vs: ArrayLike, ran_vs: ArrayLike | None = None, *, lower_is_better: bool = False
+) -> Any:
+    """Which of several values of a field is best, as its place among the rows: the one rule for all
+    that is tuned. Further dimensions in front are those of the result.
+
+    Counted are the seeds that every value was run with, or all seeds where there is none such. The
+    best value is the one that came to an end on most of them, and among those the one with the best
+    mean; of equals the first. `ran_vs` tells which runs there were: those without a finite score
+    diverged.
+    """
+    score_vs = np.asarray(score_vs, dtype=float)
+    ended = np.isfinite(score_vs)
+    ran = ended if ran_vs is None else ended | np.asarray(ran_vs, dtype=bool)
+    tried = ended.any(axis=-1, keepdims=True)
+    common = (ran | ~tried).all(axis=-2, keepdims=True)
+    common |= ~common.any(axis=-1, keepdims=True)
+    counted = ended & common
+    count_v = counted.sum(axis=-1)
+    sum_v = np.where(counted, score_vs, 0.0).sum(axis=-1)
+    worth_v = sum_v / np.maximum(count_v, 1) * (-1.0 if lower_is_better else 1.0)
+    most = count_v.max(axis=-1, keepdims=True)
+    return np.where(count_v == most, worth_v, -np.inf).argmax(axis=-1)
+
+
+# Paired tests: may a difference be chance? A row that cannot be tested has the p-value NaN;
+# `why_untested` says why.
+
+
+def t_test(differences_cs: ArrayLike) -> Array:
+    """Two-sided p-values of Student's paired t test: t = mean / (s / sqrt(pairs))."""
+    from scipy.special import stdtr  # scipy.stats takes a second to import
+
+    mean_c, variance_c, count_c = moments(differences_cs)
+    spread_c = np.sqrt(variance_c)
+    testable = spread_c > NO_SPREAD * np.abs(mean_c)  # NaN, a single pair, fails too
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t_c = mean_c / (spread_c / np.sqrt(count_c))
+        p_c = 2 * stdtr(count_c - 1, -np.abs(t_c))
+    return np.where(testable, p_c, np.nan)
+
+
+def signed_rank_test(differences_cs: ArrayLike) -> Array:
+    """Two-sided p-values of Wilcoxon's signed-rank test. Zeros are left out, as he did; ties
+    share their ranks. NaN where no pair differs, and for a single pair."""
+    return np.array([_signed_rank(row) for row in np.asarray(differences_cs, dtype=float)])
+
+
+def holm(p_values: ArrayLike) -> Array:
+    """Holm's step-down correction over one family: if no cell differs, some corrected p falls
+    below the level with at most that probability. Untested members (NaN) do not count."""
+    p = np.asarray(p_values, dtype=float)
+    tested = np.flatnonzero(np.isfinite(p))
+    rising = tested[np.argsort(p[tested], kind="stable")]
+    remaining = len(tested) - np.arange(len(tested))
+    corrected = np.full(p.shape, np.nan)
+    corrected[rising] = np.minimum(np.maximum.accumulate(p[rising] * remaining), 1.0)
+    return corrected
+
+
+def why_untested(differences_cs: ArrayLike) -> list[str]:
+    """Why the t test has no p-value in each row; empty where it has one."""
+    rows = np.asarray(differences_cs, dtype=float)
+    return [
+        "" if np.isfinite(p) else _reason(row[np.isfinite(row)])
+        for row, p in zip(rows, t_test(rows), strict=True)
+    ]
+
+
+def _reason(differences: Array) -> str:
+    if len(differences) == 0:
+        return "no common seed"
+    if not differences.any():
+        return "equal in every seed"
+    return "one seed" if len(differences) == 1 else "the same difference in every seed"
+
+
+def _signed_rank(differences: Array) -> float:
+    from scipy import stats
+
+    apart = differences[np.isfinite(differences) & (differences != 0)]
+    if len(apart) == 0 or np.isfinite(differences).sum() < 2:
+        return float("nan")
+    if len(apart) > EXACT_PAIRS:
+        return float(stats.wilcoxon(apart).pvalue)  # asymptotic for so many
+    # Tied ranks are halves: doubled, every rank is a whole number.
+    ranks = np.rint(2 * stats.rankdata(np.abs(apart))).astype(int)
+    smaller = min(ranks[apart > 0].sum(), ranks[apart < 0].sum())
+    distribution = _rank_sums(tuple(sorted(ranks.tolist())))
+    return min(1.0, 2.0 * float(distribution[: smaller + 1].sum()))
+
+
+@lru_cache
+def _rank_sums(ranks: tuple[int, ...]) -> Array:
+    """The probability of each sum of ranks whose signs are fair coins: every rank r multiplies
+    the generating function by (1 + x^r) / 2."""
+    chance = np.ones(1)
+    for rank in ranks:
+        chance = (np.pad(chance, (0, rank)) + np.pad(chance, (rank, 0))) / 2
+    return chance

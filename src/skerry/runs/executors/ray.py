@@ -1,0 +1,189 @@
+"""On Ray: stacks are tasks of a cluster, this machine's own or one that is joined."""
+
+import logging
+import os
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from skerry.errors import SkerryError, one_line
+from skerry.experiment import Experiment
+from skerry.runs.executors import worker
+from skerry.runs.executors.executor import POLL_SECONDS
+from skerry.runs.executors.messages import Failed, Lost, News, Survey, Task, Tick, TooBig, from_line
+from skerry.runs.executors.processes import Workers
+from skerry.runs.memory import Footprint
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ANSWER_SECONDS = 5.0
+OBJECT_STORE = 2**28  # results are a few megabytes; Ray would take a third of the memory
+CUDA_CONTEXT = 2**29  # what a process holds of a GPU before it computes anything
+SHARES = (8, 4, 2)
+
+
+@dataclass(frozen=True)
+class _Job:
+    task: Task
+    stream: Any
+
+
+class OnRay(Workers):
+    """Without an address, Ray is started on this machine for as long as the sweep takes."""
+
+    def __init__(
+        self, *, device: str = "auto", workers: int | None = None, address: str | None = None
+    ):
+        super().__init__()
+        self._wanted, self._workers = device, workers
+        self._address = address or os.environ.get("RAY_ADDRESS")
+        self._ray = _imported(on_loopback=not self._address)
+        self._jobs: list[_Job] = []
+        self._joined = False
+
+    def __enter__(self) -> Self:
+        if not self._ray.is_initialized():
+            self._join()
+            self._joined = True
+        try:
+            self._look_around()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def drop(self) -> None:
+        for job in self._jobs:
+            self._ray.cancel(job.stream, force=True)
+        self._jobs = []
+
+    def __exit__(self, *error: object) -> None:
+        self.drop()
+        if self._joined:
+            self._ray.shutdown()
+        self.leave()
+
+    def survey_world(self, experiment: Experiment) -> Survey:
+        request = worker.survey_request(experiment, self._device)
+        options = self._resources(1 / max(SHARES) if self._device == "cuda" else 0)
+        remote = self._ray.remote(max_retries=3)(worker.survey).options(**options)
+        try:
+            return Survey.from_json(self._ray.get(remote.remote(request)))
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+
+    def sharers(self, footprint: Footprint) -> int:
+        if self._device == "cuda":
+            return 1  # a stack says itself how much of a GPU it takes
+        return max(1, int(self._largest_node // self._cpus))
+
+    def submit(self, task: Task) -> None:
+        footprint = task.survey.footprint
+        gpus = gpu_share(footprint.need(len(task)), footprint.total)
+        options = self._resources(gpus if self._device == "cuda" else 0)
+        # The driver itself hands a stack to another worker when one is lost: it counts, and it
+        # splits a stack that loses one worker after the other.
+        remote = self._ray.remote(num_returns="streaming", max_retries=0)(worker.work)
+        order = self.order(task, self._device, self._threads)
+        self._jobs.append(_Job(task, remote.options(**options).remote(order)))
+
+    def news(self) -> list[tuple[Task, News]]:
+        if not self._jobs:
+            return []
+        streams = [job.stream for job in self._jobs]
+        ready, _ = self._ray.wait(streams, timeout=POLL_SECONDS)
+        found = []
+        for job in [job for job in self._jobs if any(job.stream is one for one in ready)]:
+            news = self._next(job)
+            if not isinstance(news, Tick):
+                self._jobs.remove(job)
+            found.append((job.task, news))
+        return found
+
+    def _next(self, job: _Job) -> News:
+        exceptions = self._ray.exceptions
+        try:
+            return from_line(self._ray.get(next(job.stream)))
+        except exceptions.OutOfMemoryError as error:
+            return TooBig(one_line(error))
+        except exceptions.RayTaskError as error:
+            return Failed(one_line(error.cause))
+        except (exceptions.RayError, StopIteration) as error:
+            return Lost(f"its worker ended ({type(error).__name__})")
+
+    def _resources(self, gpus: float) -> dict[str, float]:
+        return {"num_cpus": self._cpus, "num_gpus": gpus}
+
+    def _look_around(self) -> None:
+        """What the cluster has decides how many stacks are under way, and on what."""
+        resources = self._ray.cluster_resources()
+        cpus, gpus = int(resources.get("CPU", 1)), int(resources.get("GPU", 0))
+        if self._wanted.startswith("cuda") and not gpus:
+            raise SkerryError("the Ray cluster has no GPU. Use --device cpu or --device auto.")
+        self._device = "cuda" if gpus and self._wanted != "cpu" else "cpu"
+        nodes = [node["Resources"].get("CPU", 0) for node in self._ray.nodes() if node["Alive"]]
+        self._largest_node = max([1, *nodes])
+        self.slots = self._workers or (gpus * max(SHARES) if self._device == "cuda" else cpus)
+        self._cpus = max(1, min(int(self._largest_node), cpus // self.slots))
+        here = torch.get_num_threads() // self.slots
+        self._threads = self._cpus if self._address else max(1, here)
+
+    def _join(self) -> None:
+        quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
+        try:
+            if self._address:
+                _check_address(self._address)
+                self._ray.init(address=self._address, **quiet)
+            else:
+                self._ray.init(
+                    address="local",
+                    num_cpus=self._workers or os.cpu_count(),
+                    include_dashboard=False,
+                    object_store_memory=OBJECT_STORE,
+                    **quiet,
+                )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            where = f"at {self._address}" if self._address else "on this machine"
+            raise SkerryError(
+                f"no Ray cluster can be used {where} ({one_line(error)}). Check the address, and "
+                "Ray's token if the cluster asks for one; or leave --ray-address out to start Ray "
+                "on this machine."
+            ) from error
+
+
+def gpu_share(need: int, total: int) -> float:
+    """The part of a GPU that a stack takes: a small one leaves room for others."""
+    return next((1 / n for n in SHARES if (need + CUDA_CONTEXT) * n <= total), 1.0)
+
+
+def _imported(on_loopback: bool) -> "ModuleType":
+    """Ray runs whatever code reaches its ports, and opens them to the network. Only this switch,
+    read when Ray is imported, keeps a local Ray to loopback; a cluster needs it off."""
+    if on_loopback:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError:
+        raise SkerryError(
+            "executor 'ray' needs Ray, which is not installed. Install it: pip install "
+            "'skerry[ray]'"
+        ) from None
+    return ray  # type: ignore[no-any-return,unused-ignore]
+
+
+def _check_address(address: str) -> None:
+    """Ray itself would try for a minute, and tell of it at length."""
+    if address.startswith("ray://"):
+        raise ValueError("a ray:// address is a client's. Run on a machine of the cluster instead")
+    host, colon, port = address.rpartition(":")
+    if not colon:
+        if address != "auto":
+            raise ValueError("an address reads host:port, such as 10.0.0.1:6379, or auto")
+        return
+    if not port.isdigit():
+        raise ValueError(f"'{port}' is no port; an address reads host:port, or auto")
+    socket.create_connection((host, int(port)), ANSWER_SECONDS).close()

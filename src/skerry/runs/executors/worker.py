@@ -1,0 +1,267 @@
+"""A worker: computes the stacks that a driver in another process sends, and reports back.
+
+A worker has a store of its own, with checkpoints. Where it sees the driver's files it keeps them
+beside the driver's store, so that a stack that was interrupted goes on; on another machine they
+are temporary. The driver copies what is finished into its store: it alone writes there.
+
+`python -m skerry.runs.executors.worker` talks with its driver by lines on stdin and stdout.
+"""
+
+import gc
+import json
+import os
+import queue
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+
+from skerry.engine.rehearsal import rehearse
+from skerry.engine.simulate import Moment
+from skerry.engine.world import Materials, World, build_world, pick_device
+from skerry.errors import SkerryError
+from skerry.experiment import Experiment
+from skerry.records.store import Store
+from skerry.runs.executors.messages import (
+    Done,
+    Failed,
+    News,
+    Outcome,
+    Survey,
+    Task,
+    Tick,
+    news_of,
+    to_line,
+)
+from skerry.runs.memory import footprint
+from skerry.runs.stack_run import follow_world
+
+TICK_SECONDS = 0.5
+ORPHAN_SECONDS = 30.0
+TOKEN = "driver"
+
+
+class LastWorld:
+    """Builds worlds and keeps the last one: stacks of one world follow each other."""
+
+    def __init__(self, materials: Materials | None = None):
+        self._materials = materials
+        self._last: tuple[str, World] | None = None
+
+    def of(self, experiment: Experiment, device: str) -> World:
+        name = f"{experiment.world_key()} {device}"
+        if self._last is None or self._last[0] != name:
+            before = self._last[1] if self._last else None
+            place = pick_device(device)
+            materials = self._materials or Materials()
+            if before and not before.has_inputs_of(experiment, materials, place, before.dtype):
+                before = self._last = None  # two sets of inputs need not fit into memory
+            world = build_world(experiment, materials, place, before=before)
+            self._last = name, world
+        return self._last[1]
+
+
+_LAST_WORLD = LastWorld()
+
+
+def survey_of(world: World) -> Survey:
+    return Survey(world.fingerprints, world.n, footprint(world), world)
+
+
+def survey(request: str) -> str:
+    """Build the world of an experiment here, and tell what a plan must know of it."""
+    asked = json.loads(request)
+    settle(**asked["home"])
+    world = _LAST_WORLD.of(Experiment.parse(asked["experiment"]), asked["device"])
+    return survey_of(world).to_json()
+
+
+def survey_request(experiment: Experiment, device: str) -> str:
+    return json.dumps({"experiment": _table(experiment), "device": device, "home": home()})
+
+
+def order(
+    task: Task, device: str, folder: Path, token: str, checkpoint_seconds: float, threads: int
+) -> str:
+    """A task as a line for a worker."""
+    return json.dumps(
+        {
+            "home": home(),
+            "experiments": [_table(experiment) for experiment in task.experiments],
+            "fingerprints": task.survey.fingerprints,
+            "device": device,
+            "folder": str(folder),
+            "token": token,
+            "checkpoint_seconds": checkpoint_seconds,
+            "threads": threads,
+        }
+    )
+
+
+def home() -> dict[str, Any]:
+    """Where a driver finds the files and modules that experiments name."""
+    return {"folder": os.getcwd(), "path": [str(Path(path).absolute()) for path in sys.path]}
+
+
+def settle(folder: str, path: list[str]) -> None:
+    """Find them at the same places, as far as this machine has them."""
+    with suppress(OSError):
+        os.chdir(folder)
+    sys.path += [place for place in path if place not in sys.path]
+
+
+def work(order: str) -> Iterator[str]:
+    """The news of one task, as lines. Whatever goes wrong is news too."""
+    failure: News | None = None
+    try:
+        for news in _news(**json.loads(order)):
+            yield to_line(news)
+    except Exception as error:  # a user's code may fail in any way
+        failure = news_of(error)
+    if failure is not None:
+        free_what_failed()
+        yield to_line(failure)
+
+
+def free_what_failed() -> None:
+    """To be called outside of `except`, where the error still holds the memory of its stack."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def ticks(
+    world: World,
+    experiments: list[Experiment],
+    store: Store,
+    folder: Path,
+    checkpoint_seconds: float,
+    watch: Callable[[Moment], None] = lambda moment: None,
+) -> Iterator[Tick]:
+    """Run and record lanes of a world, with a tick after every round."""
+    rehearse(world, experiments)
+    unit = world.n * world.experiment.training.local_steps
+    lanes: frozenset[str] = frozenset()
+    before = fresh = 0
+    for moment in follow_world(world, experiments, store, folder, checkpoint_seconds):
+        watch(moment)
+        if moment.phase != "end":
+            continue
+        if moment.stack.keys[0] not in lanes:  # another stack: interrupted ones go on by themselves
+            before += len(lanes) * world.rounds * unit
+            lanes = frozenset(moment.stack.keys)
+        fresh += len(moment.stack) * unit
+        yield Tick(moment.round, before + len(lanes) * moment.round * unit, fresh)
+
+
+def _news(
+    home: dict[str, Any],
+    experiments: list[dict[str, Any]],
+    fingerprints: dict[str, str],
+    device: str,
+    folder: str,
+    token: str,
+    checkpoint_seconds: float,
+    threads: int,
+) -> Iterator[News]:
+    settle(**home)
+    torch.set_num_threads(threads)
+    lanes = [Experiment.parse(table) for table in experiments]
+    try:
+        world = _LAST_WORLD.of(lanes[0], device)
+    except Exception as error:  # a user's data and model may fail in any way
+        news = news_of(error)
+        yield replace(news, whole_world=True) if isinstance(news, Failed) else news
+        return
+    if world.fingerprints != fingerprints:
+        raise SkerryError(
+            "a file or a model that the experiment names is another one where the driver runs. "
+            "Give all machines the same."
+        )
+    with _own_folder(Path(folder), token) as own, Store.open(own) as store:
+        told = time.monotonic()
+        done = store.finished(world.key(lane) for lane in lanes)
+        waiting = [lane for lane in lanes if world.key(lane) not in done]
+        if waiting:
+            for tick in ticks(world, waiting, store, own / "checkpoints", checkpoint_seconds):
+                if time.monotonic() - told >= TICK_SECONDS:
+                    told = time.monotonic()
+                    yield tick
+        yield Done(tuple(_outcome(store, world.key(lane)) for lane in lanes))
+
+
+def _outcome(store: Store, key: str) -> Outcome:
+    run = store.run(key)
+    assert run is not None, f"run {key} was recorded above"
+    assert run.wall_seconds is not None, f"run {key} is finished"
+    return Outcome(
+        key,
+        run.status,
+        run.device,
+        run.versions,
+        run.wall_seconds,
+        run.note,
+        *Outcome.encoded(store.history(key)),
+    )
+
+
+@contextmanager
+def _own_folder(shared: Path, token: str) -> Iterator[Path]:
+    """The given folder where it lies beside this driver's files, and no worker of a driver that
+    was killed is still in it; else a temporary one."""
+    lock = FileLock(f"{shared}.lock")
+    if _reads(shared.parent / TOKEN) == token:
+        try:
+            lock.acquire(timeout=ORPHAN_SECONDS)
+        except (Timeout, OSError, NotImplementedError):
+            pass
+        else:
+            try:
+                yield shared
+            finally:
+                lock.release()
+            return
+    with tempfile.TemporaryDirectory(prefix="skerry-") as own:
+        yield Path(own)
+
+
+def _table(experiment: Experiment) -> dict[str, Any]:
+    return experiment.model_dump(mode="json", exclude_unset=True)
+
+
+def _reads(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def main() -> None:
+    # Whatever a user's code prints must not come between the lines for the driver.
+    lines = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    orders: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    while True:
+        for line in work(orders.get()):
+            lines.write(f"{line}\n")
+            lines.flush()
+
+
+def _listen(orders: "queue.SimpleQueue[str]") -> None:
+    """A worker lives no longer than its driver: when that is gone, however it ended, stdin ends."""
+    for line in sys.stdin:
+        orders.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""`skerry.run`: experiments in, results out. The command line calls the same function."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from skerry.analysis.results import Results, results_of
+from skerry.engine.world import Materials
+from skerry.errors import SkerryError, one_line
+from skerry.experiment import Experiment
+from skerry.runs.driver import Driver
+from skerry.runs.executors.executor import open_executor
+from skerry.runs.executors.messages import is_out_of_memory
+from skerry.runs.given import given_experiments, given_materials, given_sweep
+from skerry.runs.stages import first_runs, further_runs
+from skerry.runs.sweep import Sweep
+from skerry.runs.tracking import Tracker, open_trackers
+from skerry.runs.variants import expand
+from skerry.runs.watcher import Watcher
+from skerry.tables import read_tables
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from skerry.data.catalog import Dataset
+
+Asked = Experiment | Sweep | Sequence[Experiment]
+
+
+def run(
+    what: Asked | str | Path,
+    *,
+    compare: str | Sequence[str] = (),
+    seeds: int | None = None,
+    out: str | Path | None = None,
+    again: bool = False,
+    keep_going: bool | None = None,
+    graph: "nx.Graph[Any] | None" = None,
+    dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
+    model: Callable[..., Any] | None = None,
+    device: str = "auto",
+    executor: str | None = None,
+    workers: int | None = None,
+    ray_address: str | None = None,
+    watcher: Watcher | None = None,
+    trackers: Sequence[str | Tracker] = (),
+    checkpoint_seconds: float | None = None,
+) -> Results:
+    """Run an experiment, several of them, or a sweep; or the file that holds one. Runs that share a
+    world go side by side, as lanes of one array.
+
+    `compare` names primitives (`["s2s", "s2a", "blend:0.25"]`), `seeds` how many seeds; a sweep has
+    both already. With `out` everything is recorded in that folder: runs finished there before are
+    not computed again (unless `again`), interrupted ones go on. `graph`, `dataset` and `model` take
+    the place of what the experiment names: a networkx graph, arrays (x_train, y_train, x_test,
+    y_test), a function that returns an nn.Module.
+
+    `executor` says where it is computed: here, processes (with `workers`), ray (at `ray_address`),
+    or your own. A run that fails ends all, unless they may `keep_going`, as those of a sweep do:
+    then it is recorded as failed, with the reason. `trackers` names what else is told of the runs
+    that are computed: tensorboard, mlflow, wandb, or your own.
+    """
+    asked = _read(what) if isinstance(what, str | Path) else what
+    materials = given_materials(graph, dataset, model)
+    if isinstance(asked, Sweep):
+        if compare or seeds is not None:
+            raise SkerryError(
+                "a sweep names its primitives and seeds itself (got compare or seeds). Set them in "
+                'its file: "server.primitive" = [...] in [sweep.axes], seeds = ... in [sweep].'
+            )
+        asked = given_sweep(asked, materials)
+        first = first_runs(asked)
+    else:
+        first = _experiments(asked, materials, compare, 1 if seeds is None else seeds)
+    tracking = open_trackers(trackers, out)
+    records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
+    with (
+        records as folder,
+        open_executor(
+            executor, device=device, workers=workers, address=ray_address, materials=materials
+        ) as place,
+        Driver(
+            place,
+            Path(folder),
+            watcher=watcher,
+            materials=materials,
+            trackers=tracking,
+            again=again,
+            keep_going=isinstance(asked, Sweep) if keep_going is None else keep_going,
+            checkpoint_seconds=checkpoint_seconds,
+        ) as driver,
+    ):
+        found = _computed(driver, first)
+        further = further_runs(asked, found) if isinstance(asked, Sweep) else []
+        return Results((*found, *_computed(driver, further))) if further else found
+
+
+def _read(path: str | Path) -> Experiment | Sweep:
+    tables = read_tables(path)
+    return Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)
+
+
+def _experiments(
+    asked: Experiment | Sequence[Experiment],
+    materials: Materials,
+    compare: str | Sequence[str],
+    seeds: int,
+) -> list[Experiment]:
+    names = compare.split(",") if isinstance(compare, str) else compare
+    given = given_experiments([asked] if isinstance(asked, Experiment) else asked, materials)
+    experiments = [one for each in given for one in expand(each, names, seeds)]
+    if not experiments:
+        raise SkerryError(
+            f"there is nothing to run (got {seeds} seeds). Give an experiment and at least 1 seed."
+        )
+    return experiments
+
+
+def _computed(driver: Driver, experiments: Sequence[Experiment]) -> Results:
+    try:
+        keys = driver.run(experiments)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise SkerryError(
+            f"out of memory ({one_line(error)}). Lower network.devices or training.batch, take "
+            "less data or a smaller model, or compare fewer primitives at once."
+        ) from error
+    return results_of(driver.store, keys)

@@ -1,0 +1,81 @@
+"""The stages of a sweep: where an axis is tuned, such as the stepsize, on some seeds first, the
+others run every cell's best value only."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skerry.analysis.results import Lane
+from skerry.analysis.statistics import best_place
+from skerry.experiment import Experiment
+from skerry.measures import traits
+from skerry.runs.sweep import Cell, Point, Sweep
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best value of the tuned axis in one cell (all other axes, the primitive among them)."""
+
+    cell: Cell
+    value: Any
+    point: Point
+
+
+def first_runs(sweep: Sweep) -> list[Experiment]:
+    """All runs, or, where only some seeds are tuned on, all runs of these seeds."""
+    return sweep.runs(seeds=_tuning_seeds(sweep))
+
+
+def planned_runs(sweep: Sweep) -> list[Experiment]:
+    """All that will be run. Which value the further seeds take is not known yet: the first one
+    stands for it."""
+    points = {_without(point.cell, sweep.tune): point for point in reversed(sweep.points)}
+    first = first_runs(sweep)
+    return [*first, *sweep.runs(reversed(points.values()), _other_seeds(sweep))]
+
+
+def further_runs(sweep: Sweep, lanes: Iterable[Lane]) -> list[Experiment]:
+    """The best value of every cell on the seeds that were not tuned on."""
+    if not _other_seeds(sweep):
+        return []
+    return sweep.runs([choice.point for choice in choices(sweep, lanes)], _other_seeds(sweep))
+
+
+def choices(sweep: Sweep, lanes: Iterable[Lane]) -> list[Choice]:
+    """Every cell's best value."""
+    finals = {
+        lane.experiment.key(): lane.final.get(sweep.tune_by, math.nan)
+        for lane in lanes
+        if lane.status == "finished"
+    }
+    tried: dict[Cell, list[Point]] = {}
+    for point in sweep.points if sweep.tune else ():
+        tried.setdefault(_without(point.cell, sweep.tune), []).append(point)
+    lower = traits(sweep.tune_by).lower_is_better
+    found = []
+    for cell, points in tried.items():
+        score_vs = np.array([_scores(point, _tuning_seeds(sweep), finals) for point in points])
+        ran_vs = np.ones_like(score_vs)  # all values are tried on the same seeds
+        point = points[int(best_place(score_vs, ran_vs, lower_is_better=lower))]
+        found.append(Choice(cell, dict(point.cell)[sweep.tune], point))
+    return found
+
+
+def _tuning_seeds(sweep: Sweep) -> Sequence[int]:
+    return sweep.seed_numbers[: sweep.tune_seeds] if sweep.tune else sweep.seed_numbers
+
+
+def _other_seeds(sweep: Sweep) -> list[int]:
+    tuned_on = _tuning_seeds(sweep)
+    return [seed for seed in sweep.seed_numbers if seed not in tuned_on]
+
+
+def _without(cell: Cell, field: str) -> Cell:
+    return tuple(pair for pair in cell if pair[0] != field)
+
+
+def _scores(point: Point, seeds: Iterable[int], finals: Mapping[str, float]) -> list[float]:
+    return [finals.get(point.at(seed).key(), math.nan) for seed in seeds]

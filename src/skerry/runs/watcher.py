@@ -1,0 +1,38 @@
+"""What a caller may follow while runs are under way."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from skerry.experiment import Experiment
+
+if TYPE_CHECKING:
+    from skerry.engine.simulate import Moment
+    from skerry.engine.world import World
+    from skerry.runs.executors.messages import Task, Tick
+
+
+class Watcher:
+    """Every method may be left as it is."""
+
+    def planned(self, experiments: Sequence[Experiment]) -> None:
+        """All runs that were asked for."""
+
+    def found_finished(self, experiments: Sequence[Experiment]) -> None:
+        """Those of them that were recorded before."""
+
+    def waiting(self, worlds: int) -> None:
+        """Only worlds are left that another sweep works on."""
+
+    def stack_begun(self, task: "Task") -> None: ...
+    def tick(self, task: "Task", tick: "Tick") -> None: ...
+    def stack_split(self, task: "Task") -> None: ...
+
+    def stack_done(self, task: "Task", finals: Mapping[str, Mapping[str, float]]) -> None:
+        """The last values of its runs, by key; none where they failed."""
+
+    def failed(self, experiments: Sequence[Experiment], message: str) -> None: ...
+
+    # Where the computing is done in this process:
+
+    def world_ready(self, world: "World") -> None: ...
+    def moment(self, moment: "Moment") -> None: ...

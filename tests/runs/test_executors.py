@@ -1,0 +1,297 @@
+"""Where a sweep is computed makes no difference to what comes of it."""
+
+import builtins
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from conftest import small
+from skerry import registry
+from skerry.engine.world import Materials
+from skerry.errors import RecordsError, SkerryError
+from skerry.records.store import Store
+from skerry.runs import driver
+from skerry.runs.executors.here import Here
+from skerry.runs.executors.messages import (
+    Done,
+    Failed,
+    Lost,
+    Outcome,
+    Stuck,
+    Tick,
+    TooBig,
+    from_line,
+    to_line,
+)
+from skerry.runs.executors.ray import OnRay
+from skerry.runs.run import run
+from skerry.runs.sweep import Sweep
+from skerry.runs.watcher import Watcher
+from sweep_plugins import Counting
+
+ON_WORKERS = [name for name in registry.EXECUTORS if name != "here"]
+
+
+def grid(*settings, seeds=2, **axes):
+    fields = {name.replace("__", "."): values for name, values in axes.items()}
+    return Sweep(experiment=small(*settings), axes=fields, seeds=seeds)
+
+
+def finals(results):
+    """What was measured, by what tells the runs apart."""
+    return {
+        (lane.experiment.seed, lane.label, lane.experiment.server.period): lane.final
+        for lane in results
+    }
+
+
+def assert_alike(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for key, final in ours.items():
+        assert final.keys() == theirs[key].keys()
+        for measure, value in final.items():
+            np.testing.assert_allclose(value, theirs[key][measure], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("executor", ON_WORKERS)
+def test_the_same_numbers_everywhere(executor, tmp_path):
+    """Workers build worlds of their own, stacks are cut otherwise: only rounding may differ. A
+    model of the user's own is found by workers too."""
+    pytest.importorskip("ray") if executor == "ray" else None
+    asked = grid(
+        "model.name=sweep_plugins:watched",
+        f"model.log={tmp_path / 'log'}",
+        server__primitive=["s2s", "s2a", "blend"],
+        server__period=[2, 3],
+    )
+    here = run(asked, out=tmp_path / "here", device="cpu")
+    there = run(asked, out=tmp_path / executor, executor=executor, workers=2, device="cpu")
+    assert {lane.status for lane in there} == {"finished"}
+    assert [lane.key for lane in there] == [lane.key for lane in here]
+    assert_alike(finals(there), finals(here))
+    assert len(set((tmp_path / "log").read_text().split())) > 1, "nothing was computed elsewhere"
+    assert [path.name for path in (tmp_path / executor).iterdir()] == ["skerry.sqlite"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_lane_that_fails_does_not_stop_the_others(workers, tmp_path):
+    """It is recorded as failed, with the reason; the next start tries it again."""
+    asked = grid(server__primitive=["s2s", "sweep_plugins:broken", "s2a"], server__period=[2, 3])
+    for _ in range(2):
+        results = run(asked, out=tmp_path, workers=workers)
+        failed = [lane for lane in results if lane.status == "failed"]
+        assert {lane.label for lane in failed} == {"sweep_plugins:broken"}
+        assert len(failed) == 4
+        assert all("this primitive is broken" in lane.note for lane in failed)
+        assert sum(lane.status == "finished" for lane in results) == 8
+    sound = run(grid(server__primitive=["s2s", "s2a"], server__period=[2, 3]))
+    assert_alike(finals(results.of("s2s")), finals(sound.of("s2s")))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_world_that_fails_does_not_stop_the_others(workers, tmp_path):
+    """Also where it comes first."""
+    asked = grid(
+        model__name=["sweep_plugins:no_model", "linear"],
+        server__primitive=["s2s", "s2a"],
+        seeds=1,
+    )
+    results = run(asked, out=tmp_path, workers=workers)
+    assert [lane.status for lane in results] == ["failed", "failed", "finished", "finished"]
+    assert "there is no such model" in results[0].note
+
+
+def test_where_nothing_can_run_nothing_is_written(tmp_path):
+    asked = grid("model.name=sweep_plugins:no_model", server__period=[2, 3])
+    with pytest.raises(SkerryError, match="there is no such model"):
+        run(asked, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stack_that_takes_its_workers_along_is_given_up(tmp_path, monkeypatch):
+    """The lane that does it is found by halving; the others come to their end."""
+    monkeypatch.setattr(driver, "ATTEMPTS", 1)
+    asked = grid(server__primitive=["s2s", "sweep_plugins:deadly"], seeds=1)
+    results = run(asked, out=tmp_path, executor="processes", workers=1)
+    assert [lane.status for lane in results] == ["finished", "failed"]
+    assert results[1].note == "its worker ended (exit code 9)"
+
+
+def test_what_is_finished_is_not_computed_again_unless_asked(tmp_path):
+    class Counter(Watcher):
+        def __init__(self):
+            self.begun, self.found = 0, 0
+
+        def stack_begun(self, task):
+            self.begun += len(task)
+
+        def found_finished(self, experiments):
+            self.found += len(experiments)
+
+    counts = []
+    for again in (False, False, True):
+        watcher = Counter()
+        run(grid(server__period=[2, 3]), out=tmp_path, again=again, watcher=watcher)
+        counts.append((watcher.begun, watcher.found))
+    assert counts == [(4, 0), (0, 4), (4, 0)]
+
+
+def test_a_larger_grid_computes_only_what_is_new(tmp_path):
+    run(grid(server__period=[2, 3]), out=tmp_path)
+    with Store.read(tmp_path) as store:
+        before = {run.key: run.started for run in store.runs()}
+    run(grid(server__period=[2, 3, 4], seeds=3), out=tmp_path)
+    with Store.read(tmp_path) as store:
+        after = {run.key: run.started for run in store.runs()}
+    assert len(after) == 9
+    assert {key: after[key] for key in before} == before
+
+
+def test_an_executor_of_ones_own(tmp_path):
+    """Named like any plug-in, made with the options of the command line."""
+    asked = grid(server__period=[2, 3])
+    results = run(asked, out=tmp_path, executor="sweep_plugins:Counting")
+    assert [lane.status for lane in results] == ["finished"] * 4
+    assert Counting.surveys > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"executor": "rya"}, "unknown executor 'rya'; did you mean 'ray'?"),
+        ({"executor": "here", "workers": 2}, "executor 'here' is this process alone."),
+        ({"executor": "processes", "ray_address": "auto"}, "executor 'processes' has no address."),
+        ({"device": "gpu"}, "unknown device 'gpu'"),
+    ],
+)
+def test_a_wrong_executor_is_told_before_anything_is_written(options, line, tmp_path):
+    with pytest.raises(SkerryError) as caught:
+        run(grid(server__period=[2]), out=tmp_path / "out", **options)
+    assert str(caught.value).startswith(line)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(RecordsError, match="cannot make the folder"):
+        run(grid(server__period=[2]), out=tmp_path / "file" / "out")
+
+
+def test_a_missing_ray_is_told(monkeypatch, tmp_path):
+    original = builtins.__import__
+
+    def without_ray(name, *rest):
+        if name.partition(".")[0] == "ray":
+            raise ModuleNotFoundError("No module named 'ray'", name="ray")
+        return original(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without_ray)
+    with pytest.raises(SkerryError, match=r"Install it: pip install 'skerry\[ray\]'"):
+        run(grid(server__period=[2]), out=tmp_path / "out", executor="ray")
+    assert not (tmp_path / "out").exists()
+
+
+def nobodys_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("address", "line"),
+    [
+        ("127.0.0.1:{nobodys_port}", "ConnectionRefusedError"),
+        ("nowhere", "an address reads host:port"),
+        ("127.0.0.1:port", "'port' is no port"),
+        ("ray://127.0.0.1:10001", "a ray:// address is a client's"),
+    ],
+)
+def test_a_wrong_ray_address_is_told(address, line, tmp_path):
+    pytest.importorskip("ray")
+    address = address.format(nobodys_port=nobodys_port())
+    with pytest.raises(SkerryError, match=r"no Ray cluster can be used at .*--ray-address out"):
+        run(grid(server__period=[2]), out=tmp_path / "out", ray_address=address)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(SkerryError, match=line), OnRay(address=address):
+        pass
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        Tick(3, 20, 10),
+        Done(),
+        Done((Outcome("k", "finished", "cpu", {"torch": "2"}, 1.5, "", ("loss",), "eA=="),)),
+        TooBig("much"),
+        Failed("why", whole_world=True),
+        Lost("gone"),
+        Stuck("full"),
+    ],
+)
+def test_news_travel_as_lines(news):
+    line = to_line(news)
+    assert "\n" not in line
+    told = from_line(line)
+    assert type(told) is type(news)
+    assert to_line(told) == line
+
+
+def test_histories_travel_bit_for_bit():
+    rng = np.random.default_rng(0)
+    columns = {"round": np.arange(5), "loss": rng.normal(size=5), "bias": np.full(5, np.nan)}
+    names, blob = Outcome.encoded(columns)
+    found = Outcome("k", "finished", "cpu", {}, 0.0, "", names, blob).columns()
+    assert list(found) == list(columns)
+    for name, values in columns.items():
+        assert np.array_equal(found[name], values, equal_nan=True)
+
+
+def test_materials_from_python_stay_in_this_process():
+    """They cannot be written down, so only the executor `here` takes them."""
+    with Here(materials=Materials(model=lambda: None)) as here, pytest.raises(SkerryError):
+        here.survey(small())
+
+
+LISTENING = """
+import os
+from pathlib import Path
+
+from skerry.runs.executors.ray import OnRay
+
+
+def is_ours(pid):
+    while pid > 1 and pid != os.getpid():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid == os.getpid()
+
+
+def sockets():
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if is_ours(int(process.name)):
+                yield from (os.readlink(file) for file in (process / "fd").iterdir())
+        except OSError:  # it has ended
+            pass
+
+
+with OnRay(device="cpu", workers=1):
+    ours = set(sockets())
+    lines = [line.split() for name in ("tcp", "tcp6")
+             for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    print(*(line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in ours))
+"""
+
+
+def test_a_local_ray_listens_on_loopback_alone():
+    """Ray runs whatever code reaches its ports: they must not be open to the network. Counted are
+    the ports of its own processes: other tests may have opened some in the meantime."""
+    pytest.importorskip("ray")
+    found = subprocess.run(
+        [sys.executable, "-c", LISTENING], capture_output=True, text=True, check=True, timeout=120
+    )
+    addresses = [place.partition(":")[0] for place in found.stdout.split()]
+    assert addresses
+    assert {address[-8:] for address in addresses} == {"0100007F"}  # 127.0.0.1, also within ::ffff

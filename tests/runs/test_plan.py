@@ -1,0 +1,133 @@
+"""Which lanes go together, and how many at once."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import small
+from skerry.engine.stack import company
+from skerry.engine.world import build_world
+from skerry.runs.executors.messages import is_out_of_memory
+from skerry.runs.executors.ray import CUDA_CONTEXT, gpu_share
+from skerry.runs.grouping import cut, shape, stacks
+from skerry.runs.memory import EVALUATION, Footprint, footprint, free_memory, total_memory
+from skerry.runs.run import run
+from skerry.runs.sweep import Sweep
+from skerry.runs.watcher import Watcher
+
+PAPER = Path(__file__).parents[2] / "experiments" / "paper_mnist.toml"
+GIGABYTE = 10**9
+
+
+def test_the_papers_grid_is_twenty_worlds():
+    """9,600 runs; a world is a regime of the data and a seed, with 480 lanes."""
+    groups = stacks(Sweep.load(PAPER).runs())
+    assert [len(group) for group in groups] == [480] * 20
+    assert len({(g[0].data.inter, g[0].data.intra, g[0].seed) for g in groups}) == 20
+    assert len({shape(group[0]) for group in groups}) == 1
+
+
+LANES = [
+    small(f"network.topology={topology}", f"server.period={period}", f"training.stepsize={eta}")
+    for topology in ("ring", "complete")
+    for eta in (0.1, 0.2, 0.3)
+    for period in (1, 2, 3)
+]
+
+
+@given(st.integers(1, 20), st.permutations(LANES))
+def test_a_cut_keeps_every_lane_once_and_stacks_alike(most, lanes):
+    pieces = cut(lanes, most)
+    assert sorted(e.key() for piece in pieces for e in piece) == sorted(e.key() for e in lanes)
+    sizes = [len(piece) for piece in pieces]
+    assert max(sizes) <= most
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(st.integers(1, 17), st.permutations(LANES))
+def test_a_cut_divides_no_more_groups_than_it_must(most, lanes):
+    """Lanes that meet the server together are divided only where a stack ends."""
+    pieces = cut(lanes, most)
+    parts = sum(len({company(e) for e in piece}) for piece in pieces)
+    assert parts - len({company(e) for e in lanes}) <= len(pieces) - 1
+
+
+def test_no_lanes_are_no_stacks():
+    assert cut([], 5) == []
+
+
+@given(
+    free=st.integers(0, 100 * GIGABYTE),
+    world=st.integers(0, GIGABYTE),
+    lane=st.integers(1, GIGABYTE),
+    sharers=st.integers(1, 64),
+)
+def test_stacks_that_are_planned_side_by_side_fit(free, world, lane, sharers):
+    """One lane is tried in any case."""
+    found = Footprint(free, 2 * free, 0.7, world, lane, (0, 0, 0), 0.0, 0, efficient=128)
+    lanes = found.lanes(sharers)
+    held = world * sharers if sharers > 1 else 0
+    assert 1 <= lanes <= 128
+    assert lanes == 1 or held + sharers * (EVALUATION + lanes * lane) <= free
+
+
+def test_memory_is_measured():
+    assert 0 < free_memory() <= total_memory()
+    found = footprint(build_world(small()))
+    assert found.free <= total_memory()
+    # d = 4 classes x 8 inputs (6 features and the bias, aligned), 12 devices, four bytes
+    assert found.lane >= 12 * 4 * 8 * 4
+    assert found.world >= 300 * 6 * 4
+
+
+@given(st.integers(0, 100 * GIGABYTE), st.integers(GIGABYTE, 200 * GIGABYTE))
+def test_stacks_that_share_a_gpu_fit_into_it(need, total):
+    share = gpu_share(need, total)
+    assert share in (1, 1 / 2, 1 / 4, 1 / 8)
+    assert share == 1 or (need + CUDA_CONTEXT) / share <= total
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")],
+)
+def test_full_memory_is_known(error):
+    assert is_out_of_memory(error)
+    assert not is_out_of_memory(RuntimeError("shape mismatch"))
+
+
+def test_a_full_machine_is_known():
+    """torch has no error of its own for it, only words."""
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**58)
+    assert is_out_of_memory(caught.value)
+
+
+class Sizes(Watcher):
+    def __init__(self):
+        self.begun, self.split = [], []
+
+    def stack_begun(self, task):
+        self.begun.append(len(task))
+
+    def stack_split(self, task):
+        self.split.append(len(task))
+
+
+def test_a_stack_that_does_not_fit_is_split_and_the_size_remembered(tmp_path):
+    """Ten lanes where three fit: 10 -> 5 -> 3; the next seed starts with what was learnt."""
+    asked = Sweep(
+        experiment=small("server.primitive=sweep_plugins:greedy"),
+        axes={"training.stepsize": [0.01 * k for k in range(1, 11)]},
+        seeds=2,
+    )
+    sizes = Sizes()
+    results = run(asked, out=tmp_path, watcher=sizes)
+    assert [lane.status for lane in results] == ["finished"] * 20
+    assert sizes.split == [10, 5]
+    assert sizes.begun[:2] == [10, 5]
+    assert all(size <= 3 for size in sizes.begun[2:])
+    assert sum(sizes.begun[2:]) == 20
