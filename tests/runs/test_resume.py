@@ -104,9 +104,9 @@ def test_a_lane_that_diverged_before_the_plug_was_pulled_stays_diverged(small, t
 CHILD = """
 import sys
 from pathlib import Path
-import skerry.runs.stack_run as execute
+import skerry.runs.stack_run as stack_run
 stack_run.CHECKPOINT_SECONDS = 0.0
-execute.run_world.__kwdefaults__["checkpoint_seconds"] = 0.0
+stack_run.run_world.__kwdefaults__["checkpoint_seconds"] = 0.0
 import skerry
 skerry.run(skerry.Experiment.load(sys.argv[1]), compare=["s2s", "s2a"], out=Path(sys.argv[2]),
            device="cpu")

@@ -29,14 +29,14 @@ def test_the_same_run_named_twice_is_run_once(small):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("s3s", "unknown primitive 's3s'; did you mean 's2s'?"),
+        ("s3s", r"unknown primitive 's3s'; did you mean 's2s'\?"),
         ("s2s:0.5", "only blend takes a beta"),
-        ("blend:2", "server.beta must be at most 1"),
-        ("blend:much", "server.beta must be a number"),
+        ("blend:2", "a blend's beta lies from 0, which is s2s, to 1"),
+        ("blend:much", r"\(got 'blend:much'\)"),
     ],
 )
 def test_a_wrong_comparison_is_told(small, name, message):
-    with pytest.raises(ExperimentError, match=message.replace("?", r"\?")):
+    with pytest.raises(ExperimentError, match=message):
         expand(small(), [name])
 
 
@@ -173,7 +173,7 @@ def test_a_file_and_a_plain_string_will_do(small, tmp_path):
     results = skerry.run(tmp_path / "mine.toml", compare="s2s, blend:0.25")
     assert results.labels() == ["s2s", "blend(0.25)"]
     assert repr(results) == "<Results: 2 lanes, s2s, blend(0.25), seeds: 1>"
-    with pytest.raises(skerry.SkerryError, match="unknown label 's2x'; did you mean 's2s'"):
+    with pytest.raises(skerry.SkerryError, match="unknown primitive 's2x'; did you mean 's2s'"):
         results.of("s2x")
     with pytest.raises(skerry.SkerryError, match="did you mean 'own_accuracy'"):
         results.summary("own_acuracy")

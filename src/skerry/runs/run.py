@@ -30,7 +30,7 @@ Asked = Experiment | Sweep | Sequence[Experiment]
 
 
 def run(
-    what: Asked | str | Path,
+    experiment: Asked | str | Path,
     *,
     compare: str | Sequence[str] = (),
     seeds: int | None = None,
@@ -62,7 +62,7 @@ def run(
     then it is recorded as failed, with the reason. `trackers` names what else is told of the runs
     that are computed: tensorboard, mlflow, wandb, or your own.
     """
-    asked = _read(what) if isinstance(what, str | Path) else what
+    asked = _read(experiment) if isinstance(experiment, str | Path) else experiment
     materials = given_materials(graph, dataset, model)
     if isinstance(asked, Sweep):
         if compare or seeds is not None:
