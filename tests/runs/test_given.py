@@ -1,5 +1,7 @@
 """What is given from Python or read from a graph file is told by the record of a run."""
 
+import threading
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -92,3 +94,61 @@ def test_a_record_tells_the_sizes_of_a_graph_file(experiment, tmp_path):
     assert told.network.sizes == (9, 5)
     assert told.key() == first[0].experiment.key()
     assert with_sizes_of_files([named]) == [named]
+
+
+@pytest.mark.parametrize("executor", ["processes", "ray"])
+def test_workers_are_sent_what_is_given(experiment, tmp_path, executor):
+    """A graph, data and a model from Python give the same runs, with the same keys, elsewhere."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((200, 5), dtype=np.float32), rng.integers(0, 3, 200)
+
+    def model():
+        return nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+
+    def finals(folder, **where):
+        found = skerry.run(
+            experiment,
+            compare=["s2s", "s2a"],
+            graph=ISLANDS,
+            dataset=(x, y, x, y),
+            model=model,
+            out=tmp_path / folder,
+            device="cpu",
+            **where,
+        )
+        return {lane.key: lane.final["average_loss"] for lane in found}
+
+    here, there = finals("here"), finals("there", executor=executor, workers=2)
+    assert here.keys() == there.keys()
+    assert list(there.values()) == pytest.approx(list(here.values()), rel=1e-5)
+
+
+def test_what_cannot_be_sent_is_told(experiment, tmp_path):
+    held = threading.Lock()
+
+    def model():
+        with held:
+            return nn.Linear(64, 10)
+
+    with pytest.raises(SkerryError, match="cannot be sent to workers"):
+        skerry.run(experiment, model=model, executor="processes", workers=2)
+
+
+def test_a_sweep_takes_what_is_given(experiment, tmp_path):
+    """And tunes it: its cells are known again by their keys."""
+    sweep = skerry.Sweep(
+        experiment=experiment,
+        axes={"training.stepsize": [0.01, 0.1], "server.primitive": ["s2s", "s2a"]},
+        tune="training.stepsize",
+        seeds=2,
+        tune_seeds=1,
+    )
+    found = skerry.run(sweep, graph=ISLANDS, out=tmp_path)
+    assert len(found) == 4 + 2
+    assert {lane.experiment.network.topology for lane in found} == {GIVEN}
+
+
+def test_what_is_given_is_no_axis(experiment):
+    sweep = skerry.Sweep(experiment=experiment, axes={"network.topology": ["ring", "star"]})
+    with pytest.raises(SkerryError, match="is an axis of the sweep, but given from Python"):
+        skerry.run(sweep, graph=ISLANDS)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from skerry.errors import SkerryError, unknown
+from skerry.errors import SkerryError, argument, unknown
 from skerry.experiment import Experiment, Section
 from skerry.records.store import Run
 
@@ -91,12 +91,11 @@ def parse_where(texts: Sequence[str]) -> Where:
     for text in texts:
         field, equals, value = (part.strip() for part in text.partition("="))
         if not (field and equals and value):
-            raise SkerryError(
-                f"a condition reads field=value (got '{text}'). Example: --where period=5"
-            )
+            raise SkerryError(f"a condition reads field=value (got '{text}'). Example: period=5")
         if field.rpartition(".")[2] == "primitive":
             raise SkerryError(
-                f"primitives are chosen by --compare (got --where {text}). Use --compare {value}"
+                f"primitives are chosen by {argument('compare')}, not {argument('where')} (got "
+                f"{text}). Use {argument('compare')} {value}"
             )
         wanted.setdefault(field, []).append(value)
     return wanted

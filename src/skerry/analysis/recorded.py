@@ -13,7 +13,7 @@ from skerry.analysis import frame
 from skerry.analysis.cells import Cells
 from skerry.analysis.grid import Grid
 from skerry.analysis.names import Where
-from skerry.errors import RecordsError, SkerryError, unknown
+from skerry.errors import RecordsError, SkerryError, argument, unknown
 from skerry.measures import MEASURES
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
@@ -83,7 +83,7 @@ class Recorded:
         if np.isnan(values).all():
             raise RecordsError(
                 f"no finished run in {self.path} measured {measure} in its last {last} rounds. "
-                "Take more of them."
+                f"Take more of them: a larger {argument('last')}."
             )
         return grid.read(
             measure,

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+SOURCE = "__skerry_source__"
+
+
 @dataclass(frozen=True)
 class Materials:
     """What a file cannot hold: a graph, a data set, a model factory, given from Python."""
@@ -285,8 +288,16 @@ def _model_fingerprint(learner: Learner, factory: Callable[..., Any] | None) -> 
     """The initial point tells the architecture's sizes and its initialisation; the source of a
     factory given from Python tells the rest, where there is one to read."""
     start = learner.initial().contiguous().numpy().tobytes()
-    try:
-        text = inspect.getsource(factory) if factory else ""
-    except (OSError, TypeError):
-        text = ""
+    text = source_of(factory) if factory else ""
     return hashlib.sha256(text.encode() + start).hexdigest()
+
+
+def source_of(factory: Callable[..., Any]) -> str:
+    """As it was where the factory was given: one that has travelled brings its source along."""
+    brought = getattr(factory, SOURCE, None)
+    if brought is not None:
+        return str(brought)
+    try:
+        return inspect.getsource(factory)
+    except (OSError, TypeError):
+        return ""

@@ -35,7 +35,7 @@ from skerry.runs.executors.messages import (
 )
 from skerry.runs.given import with_sizes_of_files
 from skerry.runs.grouping import cut, shape, stacks
-from skerry.runs.presence import CHECKPOINTS, announced
+from skerry.runs.presence import CHECKPOINTS, Place, announced
 from skerry.runs.tracking import Tracker, tracked_store
 from skerry.runs.watcher import Watcher
 
@@ -100,6 +100,7 @@ class Driver:
         """Opened when there is something to record: what cannot be run leaves no traces."""
         if self._store is None:
             self._store = self._closing.enter_context(tracked_store(self._folder, self._trackers))
+            self._place = Place(self._store.path.parent, self._store.path)
             self._executor.begin(self._store, self._watcher, self._checkpoint_seconds)
         return self._store
 
@@ -170,6 +171,7 @@ class Driver:
                     time.sleep(POLL_SECONDS)
                 for task, news in self._executor.news():
                     self._take(task, news)
+                self._place.check()
                 if until is not None and until():
                     self._drop(groups)
                     raise StoppedError

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from skerry.errors import RecordsError
 from skerry.experiment import Experiment
 from skerry.files import remove_file, replace_file
 
@@ -72,6 +73,31 @@ def read_plan(folder: Path) -> Plan | None:
         return Plan(tuple(Planned(str(k), str(t), int(s)) for k, t, s in table["runs"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+class Place:
+    """A folder that must stay where it is while something is recorded in it."""
+
+    def __init__(self, folder: Path, *files: Path):
+        self._folder = folder
+        self._known = {path: _identity(path) for path in (folder, *files)}
+
+    def check(self) -> None:
+        for path, known in self._known.items():
+            if _identity(path) != known:
+                raise RecordsError(
+                    f"{path} was removed, renamed or replaced while runs were recorded in it, so "
+                    "what is computed from here on would be lost. Leave the folder alone until the "
+                    "runs are done; the same command starts what is missing."
+                )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
 
 
 def is_working(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from skerry import registry
-from skerry.errors import SkerryError, SkerryWarning, one_line
+from skerry.errors import SkerryError, SkerryWarning, argument, one_line
 from skerry.records.parts import Column
 from skerry.records.store import Run, Status, Store
 
@@ -36,7 +36,7 @@ class Tracker(Protocol):
 def open_trackers(names: Sequence[str | Tracker], folder: Path | str | None) -> list[Tracker]:
     """The named trackers, writing beside the records. A missing library is told here, at once."""
     if names and folder is None:
-        raise SkerryError("trackers write beside the records. Give a folder: out, or --out DIR.")
+        raise SkerryError(f"trackers write beside the records. Give a folder: {argument('out')}.")
     return [_opened(name, Path(folder or "")) if isinstance(name, str) else name for name in names]
 
 

@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
+from base64 import b64encode
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -27,20 +29,25 @@ from skerry.runs.memory import Footprint
 from skerry.runs.presence import WORKERS
 from skerry.runs.watcher import Watcher
 
+SILENT_SECONDS = 120.0
+"""A worker that says nothing for so long is given up; it says that it lives every few seconds."""
+
 
 class Workers(ABC):
     """What executors with workers of their own have in common."""
 
     slots: int
 
-    def __init__(self) -> None:
+    def __init__(self, materials: Materials | None) -> None:
+        self._materials = materials or Materials()
+        self._given = worker.pack(self._materials)
         self._surveys: dict[str, Survey] = {}
         self._token = secrets.token_hex(8)
         self._folder: Path | None = None
 
     def survey(self, experiment: Experiment) -> Survey:
         """Worlds of one shape are surveyed once, unless their keys depend on files."""
-        if outside(experiment, Materials()):
+        if outside(experiment, self._materials):
             return self.survey_world(experiment)
         name = shape(experiment)
         if name not in self._surveys:
@@ -86,17 +93,24 @@ class Workers(ABC):
 class _Process:
     popen: "subprocess.Popen[str]"
     task: Task | None = None
+    heard: float = field(default_factory=time.monotonic)
+    """When it last said something."""
 
 
 class Processes(Workers):
     """A pool of processes on this machine. The cores are divided among them, and the GPUs."""
 
     def __init__(
-        self, *, device: str = "auto", workers: int | None = None, address: str | None = None
+        self,
+        *,
+        device: str = "auto",
+        workers: int | None = None,
+        address: str | None = None,
+        materials: Materials | None = None,
     ):
         if address:
-            raise SkerryError("executor 'processes' has no address. Take --executor ray.")
-        super().__init__()
+            raise SkerryError("executor 'processes' has no address. Take executor 'ray'.")
+        super().__init__(materials)
         self._device = pick_device(device)
         self._gpus = torch.cuda.device_count() if device in ("auto", "cuda") else 1
         on_gpu = self._device.type == "cuda"
@@ -121,7 +135,9 @@ class Processes(Workers):
             process.popen.wait()
 
     def survey_world(self, experiment: Experiment) -> Survey:
-        found = worker.survey_of(worker.LastWorld().of(experiment, str(self._device)))
+        found = worker.survey_of(
+            worker.LastWorld(self._materials).of(experiment, str(self._device))
+        )
         return replace(found, world=None)  # the workers build worlds of their own
 
     def sharers(self, footprint: Footprint) -> int:
@@ -139,6 +155,7 @@ class Processes(Workers):
             _say(process, self.order(task, device, self._threads))
 
     def news(self) -> list[tuple[Task, News]]:
+        self._end_the_silent()
         found = []
         wait = True
         while line := self._next_line(wait):
@@ -153,12 +170,20 @@ class Processes(Workers):
         except queue.Empty:
             return None
 
+    def _end_the_silent(self) -> None:
+        """A worker that has stopped answering is ended; its task goes to another one."""
+        for process in self._pool:
+            if process is not None and time.monotonic() - process.heard > SILENT_SECONDS:
+                process.popen.kill()
+
     def _hear(self, process: _Process, line: str | None) -> tuple[Task, News] | None:
         task = process.task
         if line is None:
             self._pool[self._pool.index(process)] = None
             process.task = None
             return (task, Lost(f"its worker ended ({_ending(process)})")) if task else None
+        if line.strip() == worker.BEAT:
+            return None
         assert task is not None, "only a task has news"
         news = from_line(line)
         if not isinstance(news, Tick):
@@ -179,11 +204,14 @@ class Processes(Workers):
             )
         )
         threading.Thread(target=self._listen, args=(process,), daemon=True).start()
+        with suppress(OSError):  # it may be gone: then its last line will tell
+            _say(process, b64encode(self._given).decode())
         return process
 
     def _listen(self, process: _Process) -> None:
         assert process.popen.stdout is not None
         for line in process.popen.stdout:
+            process.heard = time.monotonic()
             self._lines.put((process, line))
         process.popen.wait()
         self._lines.put((process, None))

@@ -2,12 +2,14 @@
 
 import logging
 import os
+import secrets
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
+from skerry.engine.world import Materials
 from skerry.errors import SkerryError, one_line
 from skerry.experiment import Experiment
 from skerry.runs.executors import worker
@@ -35,14 +37,20 @@ class OnRay(Workers):
     """Without an address, Ray is started on this machine for as long as the sweep takes."""
 
     def __init__(
-        self, *, device: str = "auto", workers: int | None = None, address: str | None = None
+        self,
+        *,
+        device: str = "auto",
+        workers: int | None = None,
+        address: str | None = None,
+        materials: Materials | None = None,
     ):
-        super().__init__()
+        super().__init__(materials)
         self._wanted, self._workers = device, workers
         self._address = address or os.environ.get("RAY_ADDRESS")
         self._ray = _imported(on_loopback=not self._address)
         self._jobs: list[_Job] = []
         self._joined = False
+        self._kept: Any = None
 
     def __enter__(self) -> Self:
         if not self._ray.is_initialized():
@@ -71,7 +79,7 @@ class OnRay(Workers):
         options = self._resources(1 / max(SHARES) if self._device == "cuda" else 0)
         remote = self._ray.remote(max_retries=3)(worker.survey).options(**options)
         try:
-            return Survey.from_json(self._ray.get(remote.remote(request)))
+            return Survey.from_json(self._ray.get(remote.remote(request, self._sent())))
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
 
@@ -88,7 +96,8 @@ class OnRay(Workers):
         # splits a stack that loses one worker after the other.
         remote = self._ray.remote(num_returns="streaming", max_retries=0)(worker.work)
         order = self.order(task, self._device, self._threads)
-        self._jobs.append(_Job(task, remote.options(**options).remote(order)))
+        stream = remote.options(**options).remote(order, self._sent())
+        self._jobs.append(_Job(task, stream))
 
     def news(self) -> list[tuple[Task, News]]:
         if not self._jobs:
@@ -114,6 +123,12 @@ class OnRay(Workers):
         except (exceptions.RayError, StopIteration) as error:
             return Lost(f"its worker ended ({type(error).__name__})")
 
+    def _sent(self) -> Any:
+        """What was given from Python, which the cluster keeps once for all tasks."""
+        if self._kept is None:
+            self._kept = self._ray.put(self._given)
+        return self._kept
+
     def _resources(self, gpus: float) -> dict[str, float]:
         return {"num_cpus": self._cpus, "num_gpus": gpus}
 
@@ -122,7 +137,7 @@ class OnRay(Workers):
         resources = self._ray.cluster_resources()
         cpus, gpus = int(resources.get("CPU", 1)), int(resources.get("GPU", 0))
         if self._wanted.startswith("cuda") and not gpus:
-            raise SkerryError("the Ray cluster has no GPU. Use --device cpu or --device auto.")
+            raise SkerryError("the Ray cluster has no GPU. Use device cpu or auto.")
         self._device = "cuda" if gpus and self._wanted != "cpu" else "cpu"
         nodes = [node["Resources"].get("CPU", 0) for node in self._ray.nodes() if node["Alive"]]
         self._largest_node = max([1, *nodes])
@@ -149,7 +164,7 @@ class OnRay(Workers):
             where = f"at {self._address}" if self._address else "on this machine"
             raise SkerryError(
                 f"no Ray cluster can be used {where} ({one_line(error)}). Check the address, and "
-                "Ray's token if the cluster asks for one; or leave --ray-address out to start Ray "
+                "Ray's token if the cluster asks for one; or leave the address out to start Ray "
                 "on this machine."
             ) from error
 
@@ -160,10 +175,14 @@ def gpu_share(need: int, total: int) -> float:
 
 
 def _imported(on_loopback: bool) -> "ModuleType":
-    """Ray runs whatever code reaches its ports, and opens them to the network. Only this switch,
-    read when Ray is imported, keeps a local Ray to loopback; a cluster needs it off."""
+    """Ray runs whatever code reaches its ports, and opens them to the network. Only these switches,
+    read when Ray is imported, keep a local Ray to loopback and to who knows its token, which is
+    written nowhere; a cluster has its own."""
     if on_loopback:
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         import ray
         import ray.exceptions

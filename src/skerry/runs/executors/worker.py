@@ -4,7 +4,8 @@ A worker has a store of its own, with checkpoints. Where it sees the driver's fi
 beside the driver's store, so that a stack that was interrupted goes on; on another machine they
 are temporary. The driver copies what is finished into its store: it alone writes there.
 
-`python -m skerry.runs.executors.worker` talks with its driver by lines on stdin and stdout.
+`python -m skerry.runs.executors.worker` talks with its driver by lines on stdin and stdout. The
+first line it hears is what was given from Python; while it lives it says so every few seconds.
 """
 
 import gc
@@ -15,19 +16,21 @@ import sys
 import tempfile
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import torch
 from filelock import FileLock, Timeout
 
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import Moment
-from skerry.engine.world import Materials, World, build_world, pick_device
-from skerry.errors import SkerryError
+from skerry.engine.world import SOURCE, Materials, World, build_world, pick_device, source_of
+from skerry.errors import SkerryError, one_line
 from skerry.experiment import Experiment
 from skerry.records.store import Store
 from skerry.runs.executors.messages import (
@@ -45,8 +48,11 @@ from skerry.runs.memory import footprint
 from skerry.runs.stack_run import follow_world
 
 TICK_SECONDS = 0.5
+BEAT_SECONDS = 5.0
 ORPHAN_SECONDS = 30.0
 TOKEN = "driver"
+BEAT = "alive"
+"""A line that is no news."""
 
 
 class LastWorld:
@@ -69,18 +75,46 @@ class LastWorld:
         return self._last[1]
 
 
-_LAST_WORLD = LastWorld()
+_worlds = LastWorld()
+_given = b""
+
+
+def pack(materials: Materials) -> bytes:
+    """What was given from Python, to be sent to workers. It goes through pipes alone, to processes
+    that were started for it: nothing pickled is ever read from a file."""
+    if not materials.any:
+        return b""
+    source = source_of(materials.model) if materials.model is not None else ""
+    try:
+        return bytes(cloudpickle.dumps((materials, source)))
+    except Exception as error:  # whatever a user's function holds on to
+        raise SkerryError(
+            f"the graph, data or model given from Python cannot be sent to workers "
+            f"({one_line(error)}). Run it here, or name it in the experiment: "
+            '"package.module:function".'
+        ) from error
+
+
+def take(given: bytes) -> None:
+    """Build worlds with this from now on."""
+    global _given, _worlds
+    if given != _given:
+        materials, source = cloudpickle.loads(given) if given else (None, "")
+        if materials is not None and materials.model is not None:
+            setattr(materials.model, SOURCE, source)
+        _given, _worlds = given, LastWorld(materials)
 
 
 def survey_of(world: World) -> Survey:
     return Survey(world.fingerprints, world.n, footprint(world), world)
 
 
-def survey(request: str) -> str:
+def survey(request: str, given: bytes = b"") -> str:
     """Build the world of an experiment here, and tell what a plan must know of it."""
     asked = json.loads(request)
     settle(**asked["home"])
-    world = _LAST_WORLD.of(Experiment.parse(asked["experiment"]), asked["device"])
+    take(given)
+    world = _worlds.of(Experiment.parse(asked["experiment"]), asked["device"])
     return survey_of(world).to_json()
 
 
@@ -118,11 +152,14 @@ def settle(folder: str, path: list[str]) -> None:
     sys.path += [place for place in path if place not in sys.path]
 
 
-def work(order: str) -> Iterator[str]:
+def work(order: str, given: bytes = b"") -> Iterator[str]:
     """The news of one task, as lines. Whatever goes wrong is news too."""
     failure: News | None = None
     try:
-        for news in _news(**json.loads(order)):
+        asked = json.loads(order)
+        settle(**asked.pop("home"))
+        take(given)
+        for news in _news(**asked):
             yield to_line(news)
     except Exception as error:  # a user's code may fail in any way
         failure = news_of(error)
@@ -163,7 +200,6 @@ def ticks(
 
 
 def _news(
-    home: dict[str, Any],
     experiments: list[dict[str, Any]],
     fingerprints: dict[str, str],
     device: str,
@@ -172,11 +208,10 @@ def _news(
     checkpoint_seconds: float,
     threads: int,
 ) -> Iterator[News]:
-    settle(**home)
     torch.set_num_threads(threads)
     lanes = [Experiment.parse(table) for table in experiments]
     try:
-        world = _LAST_WORLD.of(lanes[0], device)
+        world = _worlds.of(lanes[0], device)
     except Exception as error:  # a user's data and model may fail in any way
         news = news_of(error)
         yield replace(news, whole_world=True) if isinstance(news, Failed) else news
@@ -249,11 +284,27 @@ def main() -> None:
     lines = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
-    while True:
-        for line in work(orders.get()):
+    one_at_a_time = threading.Lock()
+
+    def say(line: str) -> None:
+        with one_at_a_time:
             lines.write(f"{line}\n")
             lines.flush()
+
+    given = b64decode(sys.stdin.readline())
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    threading.Thread(target=_beat, args=(say,), daemon=True).start()
+    while True:
+        for line in work(orders.get(), given):
+            say(line)
+
+
+def _beat(say: Callable[[str], None]) -> None:
+    """A round may take minutes: without this, a worker that hangs would look the same."""
+    while True:
+        time.sleep(BEAT_SECONDS)
+        with suppress(OSError):  # the driver is gone, and so are we in a moment
+            say(BEAT)
 
 
 def _listen(orders: "queue.SimpleQueue[str]") -> None:
