@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import skerry.report.page.explorer as explorer
+import skerry.report.page
 from skerry.experiment import Experiment
 from skerry.network.fleet import build_fleet
-from skerry.report.page.explorer import explorer_start
+from skerry.report.page.sections.theory import ALIKE, explorer_start
 from skerry.report.style import PRIMITIVES
 from skerry.theory.crossings import stretches
 from skerry.theory.operators import exchange_matrix
 from skerry.theory.parameters import Parameters
 from skerry.theory.survey import ask
 
-ASSETS = Path(explorer.__file__).parent / "assets"
+ASSETS = Path(skerry.report.page.__file__).parent / "assets"
 MODES = ("order", "printed", "repaired")
 FIGURE = {
     "devices": 100,
@@ -263,7 +263,7 @@ def test_the_explorer_starts_at_the_experiment():
     assert (values["devices"], values["sampled"], values["period"]) == (12, 5, 5)
     assert values["components"] == [4, 8]
     assert values["p"] == pytest.approx(fleet.mixing_parameters().minimum, rel=1e-3)
-    assert values["zeta_inter"] == explorer.ALIKE
+    assert values["zeta_inter"] == ALIKE
     assert sources["p"] == "network"
     assert sources["sampled"] == "experiment"
     assert sources["epsilon"] == sources["zeta_inter"] == sources["sigma2"] == "assumed"

@@ -1,10 +1,11 @@
 """The report: one page, from any store, that says what is there and runs nothing but itself."""
 
 import json
+import math
 import re
 import shlex
 import tomllib
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import skerry
 from browser import opened
 from conftest import small
 from skerry.analysis.answers import results
+from skerry.analysis.recorded import read_cells
 from skerry.commands.report import report
 from skerry.engine.world import build_world
 from skerry.errors import RecordsError
@@ -25,7 +27,7 @@ from skerry.records.store import Store, versions
 from skerry.report.page import packing
 from skerry.report.page.blocks import Section, text
 from skerry.report.page.build import SECTIONS, page, write_report
-from skerry.report.page.curves import kept, server_rounds
+from skerry.report.page.curves import kept
 from skerry.report.page.shades import NIGHT, PAPER, contrast_of
 from skerry.report.page.study import read_study
 from skerry.report.results import cells_sheet
@@ -269,6 +271,69 @@ def test_each_primitive_may_have_its_own_best_stepsize(seen, sweep):
         assert row[1].startswith(f"{answers.estimates[(2,), name].mean:.2f}")
 
 
+TRIED = {
+    "all": [(50.0, 60.0, 70.0), (80.0, 55.0, 42.0)],
+    "fewer seeds": [(50.0, 60.0, 70.0), (52.0,)],
+    "no common seed": [(None, 60.0, 61.0), (90.0,)],
+    "a seed diverged": [(50.0, 60.0, 70.0), (95.0, math.nan, 90.0)],
+    "fewer seeds, one diverged": [(50.0, math.nan, 70.0), (48.0, 40.0)],
+}
+"""With two stepsizes, the accuracy by seed: NaN if it diverged, None if it was not run."""
+
+
+@pytest.fixture(params=TRIED.values(), ids=TRIED)
+def tried(request, tmp_path):
+    """A store in which each primitive does best with another stepsize, in every period."""
+    for period, primitive in product((2, 3), ("s2s", "s2a")):
+        other = (period, primitive) in ((2, "s2a"), (3, "s2s"))
+        stepsizes = (0.1, 0.05) if other else (0.05, 0.1)
+        for stepsize, scores in zip(stepsizes, request.param, strict=True):
+            for seed, score in enumerate(scores):
+                told = small(f"server.period={period}", f"server.primitive={primitive}")
+                told = told.with_settings(f"training.stepsize={stepsize}", f"seed={seed}")
+                if score is not None and math.isnan(score):
+                    record(tmp_path, told, "diverged")
+                elif score is not None:
+                    record(tmp_path, told, round=[0, 7], average_accuracy=[10.0, score + period])
+    return tmp_path
+
+
+def test_the_page_chooses_the_stepsizes_that_results_chooses(browser, tried):
+    """Table, curves and gaps at the best stepsizes are those of `skerry results --best`, also where
+    a stepsize was run on fewer seeds than another, or a seed diverged."""
+    choices = read_cells(tried).choices("training.stepsize")
+    answers = results(tried, best="training.stepsize")
+    with opened(browser, write_report(tried)) as found:
+        for period in (2, 3):
+            found.choose("period", str(period), "#controls")
+            chosen = choices[period,].items()
+            names = [f"{name}, stepsize {choice.value:g}" for name, choice in chosen]
+            table = rows(found.tab, ".winners table")[1:]
+            assert [row[0] for row in table] == names
+            for row, (name, _) in zip(table, chosen, strict=True):
+                assert row[1].startswith(f"{answers.estimates[(period,), name].mean:.2f}")
+            assert [trace["name"] for trace in found.traces("curves") if trace["name"]] == names
+        found.choose("Across", "period", ".gaps")
+        found.choose("Down", "(nothing)", ".gaps")
+        gaps = [answers.comparisons[(period,), "s2s"].difference.mean for period in (2, 3)]
+        assert found.traces("gaps")[0]["z"][0] == pytest.approx(gaps, abs=1e-9, nan_ok=True)
+        assert found.complaints == []
+
+
+def test_server_rounds_are_marked_where_the_engine_has_them(browser, tmp_path):
+    """The dotted lines of the curves, and the stops of the slider below the network."""
+    told = small("server.period=4", "server.offset=2", "rounds=13")
+    skerry.run(told, compare=["s2s", "none"], out=tmp_path)
+    done = [t + 1 for t in range(told.rounds) if told.server.meets(t)]
+    with opened(browser, write_report(tmp_path)) as found:
+        shapes = "() => document.querySelector('.curves .plot').layout.shapes.map(one => one.x0)"
+        assert found.tab.evaluate(shapes) == done == [3, 7, 11]
+        slider = found.tab.get_by_role("slider", name="Server round")
+        for place, round_ in enumerate(done):
+            slider.fill(str(place))
+            assert f"In round {round_} the server samples 5 of 12" in found.text(".network .status")
+
+
 def test_the_keyboard_reaches_everything(shown):
     """The first stop skips to the results; selects and sliders answer to arrows; focus is seen."""
     tab = shown.tab
@@ -440,7 +505,7 @@ def test_thinned_rounds_keep_what_the_server_does(rounds, period, offset, most):
     shown = set(recorded[mask].tolist())
     assert min(most, rounds + 1) / 2 <= len(shown) <= most
     assert {0, rounds} <= shown
-    met = server_rounds(server, rounds).tolist()
+    met = [t + 1 for t in server.server_rounds(rounds)]
     assert sum({one - 1, one} <= shown for one in met) >= min(len(met), most // 4)
 
 

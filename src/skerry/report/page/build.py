@@ -48,10 +48,10 @@ def page(study: Study) -> str:
     script, plotly_js = _script(), plotly.offline.get_plotlyjs()
     data: dict[str, Any] = {
         "sections": [_plain(section) for section in _sections(study)],
-        "model": None if study.is_empty else model(study),
+        "model": model(study) if study.runs else None,
     }
     parts = [_data("data", "application/json", json_text(data))]
-    if not study.is_empty:
+    if study.runs:
         parts.append(_data("plotly", "text/plain", compressed(plotly_js.encode())))
         parts += [_data(f"data-{name}", "text/plain", text) for name, text in chunks(study)]
     now = datetime.now(UTC).isoformat(" ", "minutes").replace("+00:00", " UTC")
@@ -72,7 +72,7 @@ def page(study: Study) -> str:
 
 def _sections(study: Study) -> Iterable[Section]:
     yield what_was_run(study)
-    for make in SECTIONS if not study.is_empty else ():
+    for make in SECTIONS if study.runs else ():
         try:
             section = make(study)
         except SkerryError as error:  # the others can still be shown

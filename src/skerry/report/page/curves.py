@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,19 +41,13 @@ def kept(rounds: Ints, server: Server, most: int) -> NDArray[np.bool_]:
     still seen."""
     mask = np.ones(len(rounds), dtype=bool)
     if len(rounds) > most:
-        after = np.flatnonzero(
-            np.isin(rounds, server_rounds(server, int(rounds[-1]))) & (rounds > 0)
-        )
-        met = _spread(after, most // 4)
-        even = _spread(np.arange(len(rounds)), most - 2 * len(met))
+        # Records count the rounds that are done: round t of the run is t + 1.
+        with_server = np.isin(rounds - 1, server.server_rounds(int(rounds[-1])))
+        after = _spread(np.flatnonzero(with_server), most // 4)
+        even = _spread(np.arange(len(rounds)), most - 2 * len(after))
         mask[:] = False
-        mask[np.concatenate([even, met - 1, met])] = True
+        mask[np.concatenate([even, after - 1, after])] = True
     return mask
-
-
-def server_rounds(server: Server, rounds: int) -> Ints:
-    """The rounds, counted when done, in which the server met devices."""
-    return 1 + np.array(server.server_rounds(rounds), dtype=np.int64)
 
 
 def _spread(places: Ints, count: int) -> Ints:
@@ -73,29 +66,24 @@ def over_seeds(histories: Sequence[History], measures: Sequence[str]) -> tuple[I
             if measure in history:
                 values[m, rows, s] = history[measure]
     mean, variance, count = moments(values.reshape(-1, len(histories)))
-    quantile = np.array([_quantile(seeds) for seeds in range(len(histories) + 1)])[count]
     with np.errstate(invalid="ignore", divide="ignore"):
-        half = quantile * np.sqrt(variance / count)
+        half = quantiles(len(histories))[count] * np.sqrt(variance / count)
     shape = values.shape[:2]
     return rounds, mean.reshape(shape), half.reshape(shape)
 
 
-@lru_cache
-def _quantile(seeds: int) -> float:
-    """Student's t for an interval over so many seeds; NaN where there is none."""
-    from scipy import stats
+def quantiles(most_seeds: int) -> Array:
+    """By number of seeds, Student's t for an interval over so many; NaN where there is none."""
+    from scipy.special import stdtrit  # scipy.stats takes a second to import
 
-    return float(stats.t.ppf(0.5 + CONFIDENCE / 2, seeds - 1)) if seeds > 1 else float("nan")
-
-
-def quantiles(most_seeds: int) -> list[float | None]:
-    """By number of seeds, for the page's own intervals."""
-    return [_quantile(seeds) if seeds > 1 else None for seeds in range(most_seeds + 1)]
+    return np.asarray(stdtrit(np.arange(-1, most_seeds), 0.5 + CONFIDENCE / 2), dtype=float)
 
 
 @dataclass
 class _Series:
-    curves: list[int] = field(default_factory=list)
+    """The curves of one measure."""
+
+    numbers: list[int] = field(default_factory=list)
     round_sets: list[int] = field(default_factory=list)
     means: list[Array] = field(default_factory=list)
     halves: list[Array] = field(default_factory=list)
@@ -117,7 +105,7 @@ class Curves:
     def measures(self) -> list[str]:
         return list(self._series)
 
-    def add(self, curve: int, histories: Sequence[History], server: Server) -> None:
+    def add(self, number: int, histories: Sequence[History], server: Server) -> None:
         names = dict.fromkeys(name for history in histories for name in history)
         measures = [name for name in names if name != "round"]
         rounds, mean, half = over_seeds(histories, measures)
@@ -129,28 +117,26 @@ class Curves:
             if measured.any():
                 series = self._series.setdefault(measure, _Series())
                 found = tuple(rounds[measured].tolist())
-                series.curves.append(curve)
+                series.numbers.append(number)
                 series.round_sets.append(self.round_sets.setdefault(found, len(self.round_sets)))
                 series.means.append(mean_r[measured])
-                self._values += len(found)
                 series.halves.append(half_r[measured])
+                self._values += len(found)
 
     def arrays(self, measure: str) -> dict[str, NDArray[Any]]:
         """All curves of a measure, for `packed`."""
-        series = self._series[measure]
+        series, known = self._series[measure], traits(measure)
         lengths = np.array([len(one) for one in series.means])
         means, halves = np.concatenate(series.means), np.concatenate(series.halves)
-        logarithmic = traits(measure).scale == "log"
+        logarithmic = known.scale == "log"
         if logarithmic:  # intervals of such means grow with them
             with np.errstate(invalid="ignore", divide="ignore"):
                 halves = np.where(means > 0, halves / means, np.nan)
+        # Counts grow evenly: their digits cost nothing.
+        finest = FINE if known.is_count or self._values <= MANY_VALUES else COARSE
         return {
-            "curve": np.array(series.curves, dtype=np.uint32),
+            "curve": np.array(series.numbers, dtype=np.uint32),
             "rounds": np.array(series.round_sets, dtype=np.uint32),
-            **levels(means, lengths, logarithmic, self._finest(measure)),
+            **levels(means, lengths, logarithmic, finest),
             **half_levels(halves, lengths),
         }
-
-    def _finest(self, measure: str) -> int:
-        """Counts grow evenly: their digits cost nothing."""
-        return FINE if traits(measure).is_count or self._values <= MANY_VALUES else COARSE

@@ -6,14 +6,15 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from skerry.analysis.cells import Cell, rank_of_cell
 from skerry.analysis.compare import Verdict
-from skerry.analysis.grid import Group
 from skerry.analysis.names import short_names, word
+from skerry.experiment import Experiment
 from skerry.measures import traits
 from skerry.report.page.curves import quantiles
 from skerry.report.page.packing import Array, packed
 from skerry.report.page.shades import shades
-from skerry.report.page.study import Study
+from skerry.report.page.study import TUNED, Study
 from skerry.report.style import ISLANDS, PRIMITIVES, Look, looks
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -26,7 +27,6 @@ SYMBOLS = {
 """Plotly's names for matplotlib's markers: who cannot tell the colours has these."""
 MOST_EXACT = 300_000
 """Last values that travel in full; of more, seven digits do."""
-TUNED = "training.stepsize"
 
 
 def model(study: Study) -> dict[str, Any]:
@@ -43,8 +43,9 @@ def model(study: Study) -> dict[str, Any]:
         "tuned": grid.axes.index(TUNED) if TUNED in grid.axes else -1,
         "cells": [_place(axes, cell) for cell in grid.cells],
         "groups": _groups(study),
+        "best": _best_groups(study),
         "seeds": grid.seeds,
-        "quantiles": quantiles(len(grid.seeds)),
+        "quantiles": [None if np.isnan(one) else one for one in quantiles(len(grid.seeds))],
         "roundSets": [list(rounds) for rounds in study.curves.round_sets],
     }
 
@@ -64,10 +65,10 @@ def _finals(study: Study, measure: str) -> dict[str, Any]:
     groups = study.grid.groups
     verdicts = np.full(len(groups), NO_VERDICT, dtype=np.uint8)
     p_values = np.full(len(groups), np.nan)
-    if measure in study.ranked:
-        answers, cells = study.answers(measure), study.grid.cells
+    if answers := study.answers.get(measure):
+        cells, labels = study.grid.cells, study.grid.labels
         for place, group in enumerate(groups):
-            found = answers.comparisons.get((cells[group.cell], study.grid.labels[group.label]))
+            found = answers.comparisons.get((cells[group.cell], labels[group.label]))
             if found is not None:
                 verdicts[place] = VERDICTS.index(answers.verdict(found))
                 p_values[place] = found.t_holm
@@ -92,54 +93,68 @@ def _label(name: str, look: Look) -> dict[str, Any]:
 
 
 def _measure(study: Study, name: str) -> dict[str, Any]:
-    known = traits(name)
+    known, answers = traits(name), study.answers.get(name)
     return {
         "name": name,
         "title": known.title,
         "style": "percent" if known.is_percent else "count" if known.is_count else "number",
         "log": known.scale == "log",
         "lowerIsBetter": known.lower_is_better,
-        "ranked": name in study.ranked,
-        "against": study.grid.labels.index(study.answers(name).against)
-        if name in study.ranked
-        else -1,
+        "ranked": answers is not None,
+        "against": study.grid.labels.index(answers.against) if answers else -1,
     }
 
 
 def _axis(study: Study, place: int, field: str) -> dict[str, Any]:
-    values = list(dict.fromkeys(cell[place] for cell in study.grid.cells))
-    numbers = sorted(value for value in values if _is_number(value))
-    others = sorted((value for value in values if not _is_number(value)), key=str)
+    values = sorted(
+        {cell[place] for cell in study.grid.cells}, key=lambda one: rank_of_cell((one,))
+    )
     return {
-        "field": field,
         "short": short_names(study.grid.axes)[field],
-        "values": [*numbers, *others],
-        "words": [word(value) for value in (*numbers, *others)],
-        "numeric": not others,
+        "values": values,
+        "words": [word(value) for value in values],
     }
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _place(axes: list[dict[str, Any]], cell: tuple[Any, ...]) -> list[int]:
+def _place(axes: list[dict[str, Any]], cell: Cell) -> list[int]:
     return [axis["values"].index(value) for axis, value in zip(axes, cell, strict=True)]
 
 
-def _groups(study: Study) -> dict[str, list[Any]]:
+def _groups(study: Study) -> dict[str, Any]:
     groups = study.grid.groups
-    servers = [study.experiment(group).server for group in groups]
+    experiments = [study.experiment(group) for group in groups]
+    statuses = [{study.runs[place].status for place in group.runs.values()} for group in groups]
     return {
         "cell": [group.cell for group in groups],
         "label": [group.label for group in groups],
         "curve": study.curve_of,
-        "unfinished": [not _finished(study, group) for group in groups],
-        "server": [[one.sampled, one.period, one.offset] for one in servers],
-        "served": [one.primitive != "none" for one in servers],
-        "rounds": [study.experiment(group).rounds for group in groups],
+        "unfinished": ["finished" not in found for found in statuses],
+        "rounds": [one.rounds for one in experiments],
+        "sampled": [one.server.sampled for one in experiments],
+        "serverRounds": [_server_rounds(one) for one in experiments],
     }
 
 
-def _finished(study: Study, group: Group) -> bool:
-    return any(study.runs[place].status == "finished" for place in group.runs.values())
+def _server_rounds(experiment: Experiment) -> tuple[int, int, int]:
+    """The first, the step to the next, and how many there are. Counted when done, as in records:
+    round t of the run is t + 1."""
+    found = experiment.server.server_rounds(experiment.rounds)
+    return found.start + 1, found.step, len(found)
+
+
+def _best_groups(study: Study) -> list[int]:
+    """Where stepsizes were tried: for every label in every cell that is left without them, the
+    group with the best one; the first group where no run came to a value."""
+    if not study.choices:
+        return []
+    at = study.grid.axes.index(TUNED)
+    found: dict[tuple[Cell, str], int] = {}
+    for number, group in enumerate(study.grid.groups):
+        cell, label = study.grid.cells[group.cell], study.grid.labels[group.label]
+        rest = cell[:at] + cell[at + 1 :]
+        choice = study.choices.get(rest, {}).get(label)
+        if choice is None:
+            found.setdefault((rest, label), number)
+        elif choice.value == cell[at]:
+            found[rest, label] = number
+    return list(found.values())

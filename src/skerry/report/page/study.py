@@ -1,83 +1,80 @@
-"""Everything a report tells, read from a store in one pass: never more than one cell's histories
+"""Everything a report tells, read from a store in one pass: never more than one group's histories
 are in memory at once."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from skerry.analysis.answers import Answers, usual
+from skerry.analysis.cells import Cell, Choice
 from skerry.analysis.grid import Grid, Group
 from skerry.analysis.recorded import value_of
 from skerry.analysis.results import Lane, Results
 from skerry.experiment import Experiment
 from skerry.measures import MEASURES
-from skerry.records.parts import History
 from skerry.records.store import Run, Store
 from skerry.report.page.curves import Curves, most_rounds
 from skerry.report.page.packing import Array
 
+TUNED = "training.stepsize"
 RATIOS = ("disagreement_ratio", "bias_ratio")
 """Measures of which the mean over all server rounds is kept beside the last value."""
 
 
+@dataclass(frozen=True)
 class Study:
-    """The runs of a store. `grid` is there only if there are any."""
+    """The runs of a store, finished or not."""
 
-    def __init__(self, path: Path, runs: Sequence[Run], grid: Grid | None):
-        self.path, self.runs = path, runs
-        self._grid = grid
-        self.measures: list[str] = []
-        self.finals: dict[str, Array] = {}
-        """By measure, the last value in every run; NaN if it is not finished."""
-        self.mean_ratios: dict[str, Array] = {}
-        self.curves = Curves(0)
-        self._answers: dict[str, Answers] = {}
-        self.curve_of: list[int] = []
-        """By group, the curve that shows it."""
+    path: Path
+    grid: Grid
+    finals: Mapping[str, Array] = field(repr=False)
+    """By measure, in the order of the page, the last value in every run; NaN if unfinished."""
+    mean_ratios: Mapping[str, Array] = field(repr=False)
+    curves: Curves = field(repr=False)
+    curve_of: Sequence[int] = field(repr=False)
+    """By group, the curve that shows it."""
 
     @property
-    def grid(self) -> Grid:
-        assert self._grid is not None, "sections of an empty store are not asked"
-        return self._grid
-
-    @property
-    def is_empty(self) -> bool:
-        return self._grid is None
-
-    @cached_property
-    def statuses(self) -> Counter[str]:
-        return Counter(run.status for run in self.runs)
-
-    @property
-    def has_finished(self) -> bool:
-        return self.statuses["finished"] > 0
+    def runs(self) -> tuple[Run, ...]:
+        return self.grid.runs
 
     @property
     def experiments(self) -> list[Experiment]:
         return [run.experiment for run in self.runs]
 
+    @property
+    def measures(self) -> list[str]:
+        return list(self.finals)
+
     @cached_property
     def ranked(self) -> list[str]:
         """The measures that finished runs have, which can be compared."""
-        return [name for name in self.measures if np.isfinite(self.finals[name]).any()]
+        return [name for name, values in self.finals.items() if np.isfinite(values).any()]
 
     @property
-    def headline(self) -> str | None:
-        """The measure that is looked at first, as `skerry.results` does."""
-        for name in ("average_accuracy", "average_loss", *self.ranked, *self.measures):
-            if name in self.measures:
-                return name
-        return None
+    def headline(self) -> str:
+        """The measure that is looked at first, as `skerry.results` does; empty if there is none."""
+        there = self.ranked or self.measures
+        usual_ones = [name for name in ("average_accuracy", "average_loss") if name in there]
+        return next(iter([*usual_ones, *there]), "")
 
-    def answers(self, measure: str) -> Answers:
-        """As `skerry.results` answers."""
-        if measure not in self._answers:
-            cells = self.grid.read(measure, self.finals[measure])
-            self._answers[measure] = Answers(cells, usual(cells))
-        return self._answers[measure]
+    @cached_property
+    def answers(self) -> dict[str, Answers]:
+        """By ranked measure, what `skerry.results` answers."""
+        cells = (self.grid.read(name, self.finals[name]) for name in self.ranked)
+        return {one.measure: Answers(one, usual(one)) for one in cells}
+
+    @cached_property
+    def choices(self) -> dict[Cell, dict[str, Choice]]:
+        """Where stepsizes were tried: the best one by the headline measure, for every label in
+        every cell that is left without it."""
+        if TUNED not in self.grid.axes or not self.ranked:
+            return {}
+        return self.answers[self.headline].cells.choices(TUNED)
 
     def experiment(self, group: Group) -> Experiment:
         """Any of a group's experiments: they differ in the seed only."""
@@ -100,48 +97,37 @@ class Study:
 def read_study(path: Path | str) -> Study:
     """The store of a folder (or the file itself)."""
     with Store.read(path) as store:
-        runs = store.runs()
-        study = Study(store.path, runs, Grid.with_studies(runs) if runs else None)
-        if runs:
-            _read_histories(study, store)
-    return study
+        return _read(store, Grid.with_studies(store.runs()))
 
 
-def _read_histories(study: Study, store: Store) -> None:
+def _read(store: Store, grid: Grid) -> Study:
     # A run without a server stands in several groups, but is one curve.
-    groups = [tuple(group.runs.values()) for group in study.grid.groups]
-    curves = {places: curve for curve, places in enumerate(dict.fromkeys(groups))}
-    study.curve_of = [curves[places] for places in groups]
-    longest = max(study.runs, key=lambda run: run.rounds_done)
-    study.curves = Curves(most_rounds(len(curves), store.history(longest.key)))
-    study.mean_ratios = {name: np.full(len(study.runs), np.nan) for name in RATIOS}
-    for places, curve in curves.items():
-        histories = {place: store.history(study.runs[place].key) for place in places}
-        for place, history in histories.items():
-            if study.runs[place].status == "finished":
-                _take_finals(study, place, history)
-        if shown := _shown(study, histories):
-            study.curves.add(curve, shown, study.runs[places[0]].experiment.server)
-    there = set(study.curves.measures)
-    known = [name for name in MEASURES if name in there]
-    study.measures = [*known, *sorted(there.difference(known))]
-    for name in study.measures:
-        study.finals.setdefault(name, np.full(len(study.runs), np.nan))
-
-
-def _take_finals(study: Study, place: int, history: History) -> None:
-    for name in history:
-        if name != "round":
-            column = study.finals.setdefault(name, np.full(len(study.runs), np.nan))
-            column[place] = value_of(history, name, study.runs[place].experiment.rounds, None)
-    for name in RATIOS:
-        measured = history.get(name, np.empty(0))
-        if np.isfinite(measured).any():
-            study.mean_ratios[name][place] = np.mean(measured[np.isfinite(measured)])
-
-
-def _shown(study: Study, histories: Mapping[int, History]) -> list[History]:
-    """The finished runs of a group; where none is, what there is of the others."""
-    begun = {place: history for place, history in histories.items() if len(history["round"])}
-    finished = [begun[place] for place in begun if study.runs[place].status == "finished"]
-    return finished or list(begun.values())
+    groups = [tuple(group.runs.values()) for group in grid.groups]
+    numbers = {places: number for number, places in enumerate(dict.fromkeys(groups))}
+    longest = max(grid.runs, key=lambda run: run.rounds_done, default=None)
+    curves = Curves(most_rounds(len(numbers), store.history(longest.key)) if longest else 0)
+    finals: dict[str, Array] = defaultdict(lambda: np.full(len(grid.runs), np.nan))
+    mean_ratios = {name: np.full(len(grid.runs), np.nan) for name in RATIOS}
+    for places, number in numbers.items():
+        histories = {place: store.history(grid.runs[place].key) for place in places}
+        begun = {place: history for place, history in histories.items() if len(history["round"])}
+        finished = {place: begun[place] for place in begun if grid.runs[place].status == "finished"}
+        for place, history in finished.items():
+            rounds = grid.runs[place].experiment.rounds
+            for name in history.keys() - {"round"}:
+                finals[name][place] = value_of(history, name, rounds)
+            for name in RATIOS:
+                mean_ratios[name][place] = value_of(history, name, rounds, last=rounds)
+        # Where no run is finished, what there is of the others is drawn.
+        if shown := list((finished or begun).values()):
+            curves.add(number, shown, grid.runs[places[0]].experiment.server)
+    known = [name for name in MEASURES if name in curves.measures]
+    measures = [*known, *sorted(set(curves.measures).difference(known))]
+    return Study(
+        store.path,
+        grid,
+        {name: finals[name] for name in measures},
+        mean_ratios,
+        curves,
+        [numbers[places] for places in groups],
+    )

@@ -159,7 +159,7 @@ Skerry.page = (() => {
     shade();
     const main = document.getElementById("main");
     const { sections, model } = Skerry.data.json("data");
-    const page = { model, grid: model && Skerry.grid(model), changed };
+    const page = { model, grid: model && Skerry.grid(model) };
     contents(sections);
     main.append(...sections.map((one) => section(one, page)));
     themes();

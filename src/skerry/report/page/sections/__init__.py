@@ -5,14 +5,12 @@ from collections.abc import Callable
 
 from skerry.report.page.blocks import Section
 from skerry.report.page.sections.advice import advice
+from skerry.report.page.sections.comparisons import gaps, stepsizes, who_won, wins
 from skerry.report.page.sections.curves import consensus, cost, learning_curves
 from skerry.report.page.sections.fleet import labels, network
-from skerry.report.page.sections.gridwise import gaps, stepsizes, wins
 from skerry.report.page.sections.overview import what_was_run
-from skerry.report.page.sections.provenance import how_it_was_run
-from skerry.report.page.sections.recipe import to_repeat
+from skerry.report.page.sections.provenance import how_it_was_run, to_repeat
 from skerry.report.page.sections.theory import theory
-from skerry.report.page.sections.winners import who_won
 from skerry.report.page.study import Study
 
 SECTIONS: tuple[Callable[[Study], Section | None], ...] = (

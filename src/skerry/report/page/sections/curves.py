@@ -15,8 +15,8 @@ def learning_curves(study: Study) -> Section | None:
         "Learning curves",
         [
             text(
-                "Mean over seeds, with a band for the 95 % interval. Dotted lines are the "
-                "rounds in which the server met devices (D2S)."
+                "Mean over seeds, with a band for the 95 % interval. Dotted lines are "
+                "server rounds (D2S)."
             ),
             *_thinned(study),
             widget("curves"),
@@ -76,9 +76,8 @@ def _thinned(study: Study) -> list[Block]:
 
 def _ratios(study: Study, group: Group) -> list[float] | None:
     """Expected ratios of disagreement and of bias; None where no formula holds."""
-    run = study.runs[next(iter(group.runs.values()))]
-    server, devices = run.experiment.server, run.experiment.network.devices
-    beta = server.dial
+    experiment = study.experiment(group)
+    server, devices, beta = experiment.server, experiment.network.devices, experiment.server.dial
     if beta is None or server.optimizer != "fedavg":
         return None
     left, turned = delta(devices, server.sampled), kappa(devices, server.sampled)

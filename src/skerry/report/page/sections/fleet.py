@@ -1,21 +1,25 @@
-"""The network with its islands and sampled devices, and who holds which labels."""
+"""The network with its islands and sampled devices, and who holds which labels. For a page nothing
+is fetched and no module of a user is imported; what cannot be built says why."""
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skerry import registry
 from skerry.errors import SkerryError
 from skerry.records.store import Run
+from skerry.report.figures import rebuilt
 from skerry.report.figures.networks import places as places_of
 from skerry.report.page.blocks import Section, note, text, widget
-from skerry.report.page.curves import server_rounds
-from skerry.report.page.fleets import fleet_of, label_counts
 from skerry.report.page.study import Study
 from skerry.report.words import fleet_in_words, plural
 from skerry.seeds import stream
 
+if TYPE_CHECKING:
+    from skerry.network.fleet import Fleet
+
+MOST_DEVICES = 3_000
 MOST_SHOWN = 12
 MOST_LINKS = 4_000
 MOST_ROUNDS = 120
@@ -30,7 +34,12 @@ def network(study: Study) -> Section:
             "Every island on a circle of its own, as it was for the first seed. Ringed devices are "
             "those that the server sampled: move the slider from one server round to the next."
         ),
-        widget("network", networks=drawn, ofCell=of_cell, orders=_orders(study)),
+        widget(
+            "network",
+            networks=drawn,
+            ofCell=of_cell,
+            orders=_orders(study, {one["devices"] for one in drawn}),
+        ),
     ]
     return Section("network", "The network", [*(blocks if drawn else []), *map(note, why)])
 
@@ -107,14 +116,10 @@ def _drawing(run: Run) -> dict[str, Any]:
     }
 
 
-def _orders(study: Study) -> dict[str, dict[str, list[int]]]:
+def _orders(study: Study, sizes: Collection[int]) -> dict[str, dict[str, list[int]]]:
     """By number of devices and round, the devices in the order in which the server samples them
     (as World.server_order draws them): the first K are sampled, for every K."""
     seed, most = study.grid.seeds[0], _most_sampled(study)
-    sizes = set()
-    for run in _first_runs(study):
-        with suppress(SkerryError):
-            sizes.add(fleet_of(run).devices)
     return {
         str(devices): {
             str(t): stream(seed, "sampled", t).permutation(devices)[:most].tolist()
@@ -125,26 +130,32 @@ def _orders(study: Study) -> dict[str, dict[str, list[int]]]:
 
 
 def _shown_rounds(study: Study) -> list[int]:
-    """Rounds in which some server meets devices, evenly thinned."""
-    servers = {(run.experiment.server, run.experiment.rounds) for run in study.runs}
-    met = sorted({t for server, rounds in servers for t in server_rounds(server, rounds) - 1})
+    """The server rounds of all runs, evenly thinned."""
+    servers = {(one.server, one.rounds) for one in study.experiments}
+    found = sorted({t for server, rounds in servers for t in server.server_rounds(rounds)})
     most = min(MOST_ROUNDS, max(4, MOST_SAMPLES // max(1, _most_sampled(study))))
-    if len(met) > most:
-        met = [met[place] for place in np.linspace(0, len(met) - 1, most).astype(int)]
-    return [int(t) for t in met]
+    if len(found) > most:
+        found = [found[place] for place in np.linspace(0, len(found) - 1, most).astype(int)]
+    return found
 
 
 def _most_sampled(study: Study) -> int:
-    servers = (run.experiment.server for run in study.runs)
-    return max((one.sampled for one in servers if one.primitive != "none"), default=0)
+    servers = (one.server for one in study.experiments)
+    return max((server.sampled for server in servers if server.is_there), default=0)
 
 
 def _split(run: Run) -> dict[str, Any]:
-    sizes = run.experiment.network.sizes
-    counts = label_counts(run, sizes)
+    from skerry.data.partition import split
+
+    data, sizes = run.experiment.data, run.experiment.network.sizes
+    _check_built_in("dataset", data.dataset)
+    _check_built_in("inter partition", data.inter)
+    _check_built_in("intra partition", data.intra)
+    dataset = rebuilt.dataset_of(run)
+    classes_of = np.asarray(dataset.y_train, dtype=np.int64)
+    counts = split(classes_of, dataset.classes, sizes, data, run.experiment.seed).label_counts
     starts = np.cumsum((0, *sizes[:-1]))
     by_device = counts.size <= MOST_COUNTS
-    data = run.experiment.data
     return {
         "name": f"{data.dataset}: {data.inter} across islands, {data.intra} within, "
         f"{plural(len(sizes), 'island')}",
@@ -152,3 +163,19 @@ def _split(run: Run) -> dict[str, Any]:
         "counts": (counts if by_device else np.add.reduceat(counts, starts)).tolist(),
         "component": np.repeat(np.arange(len(sizes)), sizes if by_device else 1).tolist(),
     }
+
+
+def fleet_of(run: Run) -> "Fleet":
+    """The network that a run ran on; SkerryError where it is not to be had."""
+    network = run.experiment.network
+    if not network.is_file:
+        _check_built_in("topology", network.topology)
+        _check_built_in("mixing", network.mixing)
+    if network.devices > MOST_DEVICES:
+        raise SkerryError(f"{network.devices:,} devices are too many to draw.")
+    return rebuilt.fleet_of(run)
+
+
+def _check_built_in(kind: str, name: str) -> None:
+    if not registry.is_builtin(kind, name):
+        raise SkerryError(f"The {kind} {name} is your own; a report does not run it.")

@@ -30,7 +30,7 @@ def _upright(name: str) -> str:
 
 
 def _warnings(study: Study) -> list[Block]:
-    if study.is_empty:
+    if not study.runs:
         folder = study.path.parent
         return [
             note(
@@ -38,11 +38,11 @@ def _warnings(study: Study) -> list[Block]:
                 "warning",
             )
         ]
-    left = {status: count for status, count in study.statuses.items() if status != "finished"}
+    left = {status: count for status, count in study.grid.statuses.items() if status != "finished"}
     if not left:
         return []
     runs, told = plural(len(study.runs), "run"), in_words(left)
-    if not study.has_finished:
+    if not study.grid.statuses["finished"]:
         words = (
             f"No run is finished yet ({told}). Nothing is compared; the curves show what has "
             "been recorded so far."
@@ -55,13 +55,13 @@ def _warnings(study: Study) -> list[Block]:
 
 
 def _told(study: Study) -> list[Block]:
-    if study.is_empty:
+    if not study.runs:
         return []
     axes = study.grid.axes
     words = study_in_words(_first_cell(study)) + "."
     named = list(dict.fromkeys(run.name for run in study.runs))
     counts = [
-        ("Runs", f"{len(study.runs):,} ({in_words(study.statuses)})"),
+        ("Runs", f"{len(study.runs):,} ({in_words(study.grid.statuses)})"),
         ("Primitives", ", ".join(study.grid.labels)),
         ("Seeds", ", ".join(map(str, study.grid.seeds[:MOST_VALUES]))),
     ]

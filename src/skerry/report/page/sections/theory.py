@@ -1,10 +1,20 @@
-"""The theory of these runs, to play with."""
+"""The theory of these runs, to play with: where the explorer's sliders start. The explorer itself
+is `assets/explorer.js`, with the formulas of `skerry.theory`, computed in the page."""
+
+from typing import Any
 
 from skerry.errors import SkerryError
+from skerry.experiment import Experiment
+from skerry.network.fleet import Fleet
 from skerry.report.page.blocks import Section, text, widget
-from skerry.report.page.explorer import explorer_start
-from skerry.report.page.fleets import fleet_of
+from skerry.report.page.sections.fleet import fleet_of
 from skerry.report.page.study import Study
+
+DRAWS = 100  # rounds that stand for a network without a formula; p to a digit or two
+ALIKE, DIFFERENT = 0.1, 1.0
+"""Heterogeneities of the paper's Figure 1: a split that is iid, and one that is not."""
+ASSUMED = {"sigma2": 0.0, "smoothness": 1.0, "gap": 1.0, "epsilon": 1e-5}
+"""As in the paper's Figure 1."""
 
 
 def theory(study: Study) -> Section:
@@ -21,3 +31,38 @@ def theory(study: Study) -> Section:
             widget("theory", start=explorer_start(run.experiment, fleet)),
         ],
     )
+
+
+def explorer_start(experiment: Experiment, fleet: Fleet | None) -> dict[str, Any]:
+    """The setting that the sliders begin with, and where each of its numbers comes from:
+    experiment, network or assumed. Without a fleet p is assumed to be 1, as in Figure 1."""
+    network, server, data = experiment.network, experiment.server, experiment.data
+    sizes = fleet.sizes if fleet is not None else network.sizes
+    devices = sum(sizes)
+    known = {
+        "devices": devices,
+        "components": len(sizes) if _even(sizes) else list(sizes),
+        "sampled": min(server.sampled, devices),
+        "period": server.period,
+        "beta": server.beta,
+    }
+    values = known | {
+        "p": _four_digits(fleet.mixing_parameters(DRAWS).minimum) if fleet is not None else 1.0,
+        "zeta_intra": ALIKE if data.intra == "iid" else DIFFERENT,
+        "zeta_inter": ALIKE if data.inter == "iid" else DIFFERENT,
+        **ASSUMED,
+    }
+    sources = dict.fromkeys(values, "assumed") | dict.fromkeys(known, "experiment")
+    if fleet is not None:
+        sources["p"] = "network"
+    return {"values": values, "sources": sources}
+
+
+def _four_digits(value: float) -> float:
+    """As much as a person wants to see beside a slider."""
+    return float(f"{value:.4g}")
+
+
+def _even(sizes: tuple[int, ...]) -> bool:
+    """Whether the count alone says the sizes: as equal as possible, the larger ones first."""
+    return max(sizes) - min(sizes) <= 1 and list(sizes) == sorted(sizes, reverse=True)

@@ -76,8 +76,8 @@ Skerry.widgets.consensus = (root, data, page) => {
   }
 
   async function update() {
-    const chosen = await grid.chosen();
-    const served = chosen.filter(({ group }) => model.groups.served[group]);
+    const chosen = grid.chosen();
+    const served = chosen.filter(({ group }) => grid.serverRounds(group).length);
     await drawParts(chosen);
     if (known.length) await Promise.all([drawRatio(served), list(served)]);
   }

@@ -45,7 +45,7 @@ Skerry.widgets.cost = (root, data, page) => {
 
   async function update() {
     const measure = model.measures[grid.state.measure];
-    const chosen = await grid.chosen();
+    const chosen = grid.chosen();
     const traces = (await Promise.all(chosen.map((one) => trace(one, measure)))).filter(Boolean);
     const words = WAYS.find(([name]) => name === view.way)[1];
     picture.tell(`${measure.title} over ${view.unit} ${words}.`);

@@ -17,19 +17,17 @@ Skerry.widgets.curves = (root, data, page) => {
     tick("Show intervals", view.bands, set("bands")),
   ), picture.element);
 
-  /** [{name, group}], each with the colour of its primitive or its share of the way along an axis. */
-  async function chosenLines() {
+  /** [{name, group}], each with the colour of its primitive, or how far along the axis it is. */
+  function chosenLines() {
     if (view.along === "primitives") {
-      const chosen = await grid.chosen();
-      return chosen.map(({ label, group }) => ({ name: grid.named(group), colour: model.labels[label].light, symbol: model.labels[label].symbol, group }));
+      return grid.chosen().map(({ label, group }) => ({ name: grid.named(group), colour: model.labels[label].light, symbol: model.labels[label].symbol, group }));
     }
     const axis = Number(view.along), { words, short } = model.axes[axis];
-    const found = await Promise.all(words.map(async (word, value) => {
+    return words.map((word, value) => {
       const place = grid.state.place.with(axis, value);
-      const group = axis === model.tuned ? grid.at(place, view.label) : await grid.find(place, view.label);
-      return { name: `${short} ${word}`, share: value / Math.max(1, words.length - 1), group };
-    }));
-    return found.filter(({ group }) => group !== undefined);
+      const group = axis === model.tuned ? grid.at(place, view.label) : grid.find(place, view.label);
+      return { name: `${short} ${word}`, along: value / Math.max(1, words.length - 1), group };
+    }).filter(({ group }) => group !== undefined);
   }
 
   function band(curve, colour, bounds) {
@@ -43,7 +41,7 @@ Skerry.widgets.curves = (root, data, page) => {
 
   /** Bands first: no line lies below the band of another. */
   function traces(lines, style, log, floor) {
-    const drawn = lines.map((line) => ({ ...line, colour: line.colour ?? Skerry.plots.ordered(line.share) }));
+    const drawn = lines.map((line) => ({ ...line, colour: line.colour ?? Skerry.plots.ordered(line.along) }));
     const bounds = [log ? floor : style === "number" ? -Infinity : 0, style === "percent" ? 100 : Infinity];
     const bands = drawn.filter(({ curve }) => view.bands && curve.half.some((half) => half > 0));
     return [
@@ -78,7 +76,7 @@ Skerry.widgets.curves = (root, data, page) => {
 
   async function draw() {
     const measure = model.measures[grid.state.measure];
-    const found = await chosenLines();
+    const found = chosenLines();
     for (const line of found) line.curve = await grid.curve(grid.state.measure, line.group);
     const there = found.filter(({ curve }) => curve);
     const log = view.log === "log" || (view.log === "auto" && measure.log);

@@ -22,12 +22,12 @@ Skerry.widgets.gaps = (root, data, page) => {
   ), picture.element);
 
   /** The pairs of groups that a square stands for. */
-  async function pairs() {
+  function pairs() {
     const squares = new Map(), seen = new Set();
     for (const cell of model.cells) {
       if (view.hold && cell.some((value, i) => i !== view.x && i !== view.y && !tunedAway(i) && value !== grid.state.place[i])) continue;
       const square = `${cell[view.x]},${view.y < 0 ? 0 : cell[view.y]}`;
-      const [ours, theirs] = await Promise.all([view.ours, view.theirs].map((label) => tuned(cell, label)));
+      const [ours, theirs] = [view.ours, view.theirs].map((label) => tuned(cell, label));
       if (ours === undefined || theirs === undefined || seen.has(`${ours}/${theirs}`)) continue;
       seen.add(`${ours}/${theirs}`);
       if (!squares.has(square)) squares.set(square, []);
@@ -62,7 +62,7 @@ Skerry.widgets.gaps = (root, data, page) => {
 
   async function update() {
     const measure = model.measures[grid.state.measure];
-    const finals = await Skerry.data.finals(grid.state.measure), squares = await pairs();
+    const finals = await Skerry.data.finals(grid.state.measure), squares = pairs();
     const across = model.axes[view.x].words, down = view.y < 0 ? [""] : model.axes[view.y].words;
     const found = down.map((_, y) => across.map((_, x) => squares.get(`${x},${y}`)));
     const gaps = found.map((row) => row.map((one) => (one ? difference(finals, one) : { mean: NaN, half: NaN, count: 0 })));

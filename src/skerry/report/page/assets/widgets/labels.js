@@ -27,7 +27,7 @@ Skerry.widgets.labels = (root, data, page) => {
 
   return {
     async update() {
-      const [first] = await grid.chosen();
+      const [first] = grid.chosen();
       const split = data.splits[data.ofCell[model.groups.cell[first?.group]]];
       picture.element.hidden = !split;
       told.hidden = Boolean(split);

@@ -51,7 +51,7 @@ Skerry.widgets.network = (root, data, page) => {
     told.textContent = sampled.length
       ? `In round ${view.rounds[view.step]} the server samples ${sampled.length} of ${network.devices} devices: ${where}. ` +
         "S2S leaves the average with these; S2A and blend with all."
-      : "No server meets these devices.";
+      : "No server samples these devices.";
     const shown = network.links.length / 2, number = (count) => count.toLocaleString("en-US");
     const some = shown < network.linksInAll ? `; ${number(shown)} of ${number(network.linksInAll)} links are drawn` : "";
     picture.tell(`${network.name}${some}${network.fixed ? "" : "; links as in round 1, others come later"}.`);
@@ -77,8 +77,8 @@ Skerry.widgets.network = (root, data, page) => {
 
   return {
     async update() {
-      const chosen = await grid.chosen();
-      const { group } = chosen.find((one) => model.groups.served[one.group]) ?? chosen[0] ?? {};
+      const chosen = grid.chosen();
+      const { group } = chosen.find((one) => grid.serverRounds(one.group).length) ?? chosen[0] ?? {};
       view.network = data.networks[data.ofCell[model.groups.cell[group]]];
       picture.element.hidden = !view.network;
       if (!view.network) {
@@ -86,7 +86,7 @@ Skerry.widgets.network = (root, data, page) => {
         told.textContent = "The network of this cell is not drawn.";
         return;
       }
-      view.sampled = model.groups.server[group][0];
+      view.sampled = model.groups.sampled[group];
       const orders = data.orders[view.network.devices];
       const rounds = grid.serverRounds(group).filter((round) => orders[round - 1]);
       if (String(rounds) !== String(view.rounds) || !steps.hasChildNodes()) offer(rounds);

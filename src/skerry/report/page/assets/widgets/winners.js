@@ -106,7 +106,7 @@ Skerry.widgets.winners = (root, data, page) => {
 
   return {
     async update() {
-      const chosen = await grid.chosen();
+      const chosen = grid.chosen();
       every.hidden = !model.axes.length;
       if (!every.hasChildNodes()) every.append(make("summary", {}, "All cells"));
       if (every.open) await listCells();
