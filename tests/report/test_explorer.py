@@ -19,6 +19,7 @@ from skerry.theory.parameters import Parameters
 from skerry.theory.survey import ask
 
 ASSETS = Path(skerry.report.page.__file__).parent / "assets"
+SCRIPTS = ("bounds.js", "explorer.js")
 MODES = ("order", "printed", "repaired")
 FIGURE = {
     "devices": 100,
@@ -58,10 +59,11 @@ MOUNT = """([start, colours]) => {
 
 @pytest.fixture(scope="module")
 def script(browser):
-    """A page that has only the explorer's script."""
+    """A page that has only the explorer's scripts."""
     page = browser.new_page()
     page.set_content("<!doctype html><title>explorer</title>")
-    page.add_script_tag(path=ASSETS / "explorer.js")
+    for name in SCRIPTS:
+        page.add_script_tag(path=ASSETS / name)
     yield page
     page.close()
 
@@ -78,7 +80,8 @@ def mounted(browser):
     page.set_content("<!doctype html><title>explorer</title><div id='root'></div>")
     page.add_style_tag(path=ASSETS / "explorer.css")
     page.add_script_tag(content=get_plotlyjs())
-    page.add_script_tag(path=ASSETS / "explorer.js")
+    for name in SCRIPTS:
+        page.add_script_tag(path=ASSETS / name)
     experiment = Experiment()
     start = explorer_start(experiment, build_fleet(experiment.network, experiment.seed))
     page.evaluate(MOUNT, [json.loads(json.dumps(start, allow_nan=False)), PRIMITIVES])
@@ -115,7 +118,7 @@ def in_page(page, questions):
     """Every question's rounds, messages, stepsize and terms; JSON has no infinity, text has."""
     answers = page.evaluate(
         """(questions) => questions.map((question) => {
-            const { rounds, messages, stepsize, terms } = SkerryExplorer.ask(...question);
+            const { rounds, messages, stepsize, terms } = SkerryBounds.ask(...question);
             const numbers = { rounds, messages, stepsize, ...terms };
             return Object.entries(numbers).map(([name, value]) => [name, String(value)]);
         })""",
@@ -154,7 +157,7 @@ def test_closed_forms(script, mode, convex):
 
 
 def test_certified(script):
-    """So are those of the certified recursion, for S2S, S2A and blends of any share."""
+    """So are those of the certified recursion, for S2S, S2A and blends of any beta."""
     draw = random.Random(5)
     assert_same(
         script,
@@ -167,11 +170,11 @@ def test_certified(script):
 
 
 def test_the_best_blend(script):
-    """The page finds the same best share as Python, and the same rounds with it."""
+    """The page finds the same best beta as Python, and the same rounds with it."""
     wide = FIGURE | {"epsilon": 1e-2, "p": 0.1}
     for x in (wide, wide | {"sampled": 100}, wide | {"zeta_inter": 0.0}):
         answer = script.evaluate(
-            "(x) => SkerryExplorer.ask(x, 'blend', 'certified', false, 'best')", x
+            "(x) => SkerryBounds.ask(x, 'blend', 'certified', false, 'best')", x
         )
         theirs = ask(Parameters(**x), "blend", "certified", False, beta="best")
         assert answer["beta"] == pytest.approx(theirs.beta, rel=1e-6)
@@ -187,7 +190,7 @@ def test_the_exchange_of_energy(script, sizes):
     n = sum(sizes)
     for K in {1, 2, n // 2, n - 1, n} - {0}:
         ours = script.evaluate(
-            "([sizes, K]) => SkerryExplorer.exchangeMatrix(sizes, K, 0.25)", [sizes, K]
+            "([sizes, K]) => SkerryBounds.exchangeMatrix(sizes, K, 0.25)", [sizes, K]
         )
         theirs = exchange_matrix(sizes, K, 0.25).ravel()
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-15)
@@ -205,9 +208,9 @@ def test_the_lead_changes_where_python_says(script, axis, measure):
     }[axis]
     whole = axis in ("sampled", "period")
     ours = script.evaluate(
-        """([x, axis, values, measure, whole]) => SkerryExplorer.stretches(values, (value) => {
+        """([x, axis, values, measure, whole]) => SkerryBounds.stretches(values, (value) => {
             const at = { ...x, [axis]: value };
-            const cost = (who) => SkerryExplorer.ask(at, who, "order", false)[measure];
+            const cost = (who) => SkerryBounds.ask(at, who, "order", false)[measure];
             return { s2s: cost("s2s"), s2a: cost("s2a") };
         }, !whole)""",
         [FIGURE, axis, values, measure, whole],
@@ -241,8 +244,8 @@ def test_the_verdict_in_words(script, change, words):
     """One sentence names who needs fewer, and every number in it is from the answers."""
     said = script.evaluate(
         """(x) => SkerryExplorer.verdict(x, {
-            s2s: SkerryExplorer.ask(x, "s2s", "order", false),
-            s2a: SkerryExplorer.ask(x, "s2a", "order", false),
+            s2s: SkerryBounds.ask(x, "s2s", "order", false),
+            s2a: SkerryBounds.ask(x, "s2a", "order", false),
         }, "order")""",
         FIGURE | change,
     )

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import RecordsError, SkerryError
+from skerry.errors import RecordsError, SkerryError, argument
 from skerry.files import replace_file
 from skerry.report.page.blocks import Section, note
 from skerry.report.page.model import chunks, model
@@ -21,7 +21,7 @@ from skerry.report.page.sections.overview import heading
 from skerry.report.page.study import Study, read_study
 
 FILE = "report.html"
-SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js")
+SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js", "bounds.js", "explorer.js")
 """In this order; then the widgets and, last, page.js, which begins."""
 
 # Nothing is fetched and nothing runs but the two scripts named by their hashes.
@@ -47,7 +47,7 @@ def page(study: Study) -> str:
     title = heading(study)
     script, plotly_js = _script(), plotly.offline.get_plotlyjs()
     data: dict[str, Any] = {
-        "sections": [_plain(section) for section in _sections(study)],
+        "sections": [vars(section) for section in _sections(study)],
         "model": model(study) if study.runs else None,
     }
     parts = [_data("data", "application/json", json_text(data))]
@@ -81,13 +81,9 @@ def _sections(study: Study) -> Iterable[Section]:
             yield section
 
 
-def _plain(section: Section) -> dict[str, Any]:
-    return {"name": section.name, "title": section.title, "blocks": list(section.blocks)}
-
-
 def _script() -> str:
     widgets = sorted(one.name for one in _assets().joinpath("widgets").iterdir())
-    names = [*SCRIPTS, "explorer.js", *(f"widgets/{name}" for name in widgets), "page.js"]
+    names = [*SCRIPTS, *(f"widgets/{name}" for name in widgets), "page.js"]
     return "\n".join(_asset(name) for name in names)
 
 
@@ -120,5 +116,5 @@ def _write(file: Path, text: str) -> None:
     except OSError as error:
         raise RecordsError(
             f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
-            "written: --out FILE"
+            f"written: {argument('out')}"
         ) from None
