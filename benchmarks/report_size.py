@@ -53,8 +53,7 @@ def experiments() -> Iterator[Experiment]:
 def history(experiment: Experiment, rng: np.random.Generator) -> dict[str, list[float]]:
     """Curves that climb or fall with noise; server rounds have values of their own."""
     rounds = np.arange(ROUNDS + 1)
-    server = experiment.server
-    met = (rounds > 0) & ((rounds - 1 - server.offset) % server.period == 0)
+    with_server = np.isin(rounds - 1, experiment.server.server_rounds(ROUNDS))
     columns = {"round": rounds.tolist()}
     for group, names in GROUPS.items():
         for name in names:
@@ -66,7 +65,7 @@ def history(experiment: Experiment, rng: np.random.Generator) -> dict[str, list[
             else:
                 values = np.exp(-rounds / 40 + 0.1 * noise)
             at_servers = name.endswith(("_before", "_ratio")) or name == "bias"
-            columns[name] = np.where(met | (not at_servers), values, np.nan).tolist()
+            columns[name] = np.where(with_server | (not at_servers), values, np.nan).tolist()
     return columns
 
 

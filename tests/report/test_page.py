@@ -201,6 +201,21 @@ def test_curves_are_means_over_seeds(shown, sweep):
         assert line["y"][1:] == pytest.approx(expected.tolist()[1:], rel=10**-places)
 
 
+def test_intervals_end_where_the_measure_does(browser, tmp_path):
+    """No bar and no band says that an accuracy may lie below 0 or above 100 %."""
+    for stepsize, (seed, score) in product((0.05, 0.1), ((0, 20.0), (1, 99.0))):
+        told = small(f"seed={seed}", f"training.stepsize={stepsize}")
+        record(tmp_path, told, round=[0, 7], average_accuracy=[10.0, score])
+    ends = """([widget, axis, error]) => document.querySelector(`.${widget} .plot`).data
+        .filter(trace => trace[error]).flatMap(trace => trace[axis].map((mean, i) =>
+            [mean - trace[error].arrayminus[i], mean + trace[error].array[i]]))"""
+    with opened(browser, write_report(tmp_path)) as found:
+        assert found.tab.evaluate(ends, ["winners", "x", "error_x"]) == [[0, 100]]
+        assert found.tab.evaluate(ends, ["stepsizes", "y", "error_y"]) == [[0, 100]] * 2
+        low, high = (trace["y"] for trace in found.traces("curves")[:2])
+        assert (low[-1], high[-1]) == (0, 100)
+
+
 def test_theory_lies_over_what_was_measured(seen):
     """The dashed lines are delta for S2S, 0 for S2A, and (1 - beta)^2 delta between."""
     lines = [trace["y"][0] for trace in seen.traces("consensus", 1) if len(trace["x"]) == 2]

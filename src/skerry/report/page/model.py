@@ -99,6 +99,7 @@ def _measure(study: Study, name: str) -> dict[str, Any]:
         "title": known.title,
         "style": "percent" if known.is_percent else "count" if known.is_count else "number",
         "log": known.scale == "log",
+        "range": [bound if np.isfinite(bound) else None for bound in known.range],
         "lowerIsBetter": known.lower_is_better,
         "ranked": answers is not None,
         "against": study.grid.labels.index(answers.against) if answers else -1,

@@ -16,6 +16,12 @@ Skerry.numbers = (() => {
     return { mean, half: quantiles[count] * Math.sqrt(squares / (count - 1) / count), count };
   }
 
+  /** How far an interval reaches to both sides of its mean: not beyond what the measure can be. */
+  function reach({ mean, half }, { range: [low, high] }) {
+    const within = (room) => (room < 0 ? half || 0 : Math.min(half || 0, room));
+    return { below: within(mean - (low ?? -Infinity)), above: within((high ?? Infinity) - mean) };
+  }
+
   /** Percent to a hundredth, shares to a ten-thousandth, counts whole, all else to significant digits. */
   function number(style, value, digits = 4) {
     if (!Number.isFinite(value)) return "-";
@@ -48,5 +54,5 @@ Skerry.numbers = (() => {
     return p < 0.001 ? "<0.001" : p.toFixed(3);
   }
 
-  return { estimate, number, signed, plusMinus, pValue };
+  return { estimate, reach, number, signed, plusMinus, pValue };
 })();

@@ -35,6 +35,13 @@ Skerry.plots = (() => {
     return colour + alpha;
   }
 
+  /** Bars for the intervals of several means. */
+  function bars(found, measure, look) {
+    const reaches = found.map((one) => Skerry.numbers.reach(one, measure));
+    const [array, arrayminus] = ["above", "below"].map((side) => reaches.map((one) => one[side]));
+    return { type: "data", symmetric: false, array, arrayminus, ...look };
+  }
+
   function recoloured(value) {
     if (typeof value === "string") {
       if (!COLOUR.test(value)) return value;
@@ -110,5 +117,5 @@ Skerry.plots = (() => {
     return `#${rgb.map((one) => one.toString(16).padStart(2, "0")).join("")}`;
   }
 
-  return { plot, redraw, useColours, escape, brief, faded, ordered, isDark, css };
+  return { plot, redraw, bars, useColours, escape, brief, faded, ordered, isDark, css };
 })();

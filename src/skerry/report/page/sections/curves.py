@@ -3,7 +3,7 @@
 from skerry.analysis.grid import Group
 from skerry.measures import traits
 from skerry.report.page.blocks import Block, Section, note, text, widget
-from skerry.report.page.study import Study
+from skerry.report.page.study import RATIOS, Study
 from skerry.theory.operators import delta, kappa
 
 
@@ -38,7 +38,11 @@ def consensus(study: Study) -> Section | None:
                 "global average; S2A leaves none and turns the share κ = δ / K of it into bias; "
                 "blend(β) leaves (1 - β)² δ and turns β² κ."
             ),
-            widget("consensus", theory=[_ratios(study, group) for group in study.grid.groups]),
+            widget(
+                "consensus",
+                ratios=RATIOS,
+                theory=[_expected(study, group) for group in study.grid.groups],
+            ),
         ],
     )
 
@@ -74,8 +78,8 @@ def _thinned(study: Study) -> list[Block]:
     ]
 
 
-def _ratios(study: Study, group: Group) -> list[float] | None:
-    """Expected ratios of disagreement and of bias; None where no formula holds."""
+def _expected(study: Study, group: Group) -> list[float] | None:
+    """The RATIOS of a group by the theory; None where no formula holds."""
     experiment = study.experiment(group)
     server, devices, beta = experiment.server, experiment.network.devices, experiment.server.dial
     if beta is None or server.optimizer != "fedavg":

@@ -3,15 +3,14 @@ Skerry.widgets.consensus = (root, data, page) => {
   const { make, select, controls, figure, table } = Skerry.dom;
   const { number, plusMinus } = Skerry.numbers;
   const { model, grid } = page;
-  const RATIOS = [["disagreement_ratio", "disagreement left by the server"], ["bias_ratio", "disagreement turned into bias"]];
-  const known = RATIOS.filter(([name]) => grid.measureNamed(name) >= 0);
-  const view = { ratio: 0 };
+  const known = data.ratios.filter((name) => grid.measureNamed(name) >= 0);
+  const view = { name: known[0] };
   const parts = figure("Disagreement per device: inside islands (solid), across islands (dashed).");
   const ratios = figure("");
   const numbers = make("div");
   if (known.length) {
-    const choices = known.map(([, words], i) => [i, words]);
-    root.append(controls(select("Ratio at server rounds", choices, 0, (value) => { view.ratio = Number(value); update(); })));
+    const choices = known.map((name) => [name, model.measures[grid.measureNamed(name)].title]);
+    root.append(controls(select("Ratio at server rounds", choices, view.name, (name) => { view.name = name; update(); })));
   }
   root.append(make("div", { class: "pair" }, parts.element, ...(known.length ? [ratios.element] : [])), numbers);
 
@@ -41,19 +40,19 @@ Skerry.widgets.consensus = (root, data, page) => {
   }
 
   async function drawRatio(chosen) {
-    const [name, words] = known[view.ratio], measure = grid.measureNamed(name);
+    const place = grid.measureNamed(view.name), measure = model.measures[place];
     const traces = [];
     for (const { label, group } of chosen) {
-      const curve = await grid.curve(measure, group);
+      const curve = await grid.curve(place, group);
       if (!curve) continue;
       const colour = model.labels[label].light, told = Skerry.plots.brief(grid.labelled(group));
       traces.push({
         type: "scatter", mode: "markers", name: told, x: curve.rounds, y: curve.mean, marker: { color: colour, size: 7, symbol: model.labels[label].symbol },
-        error_y: { type: "data", array: curve.half.map((half) => half || 0), color: Skerry.plots.faded(colour, "66"), thickness: 1, width: 0 },
+        error_y: Skerry.plots.bars(curve.mean.map((mean, i) => ({ mean, half: curve.half[i] })), measure, { color: Skerry.plots.faded(colour, "66"), thickness: 1, width: 0 }),
         hoverinfo: "text", hovertext: curve.mean.map((mean, i) =>
           `${told}, round ${curve.rounds[i]}: ${plusMinus("number", { mean, half: curve.half[i] })}`),
       });
-      const expected = data.theory[group]?.[RATIOS.findIndex(([one]) => one === name)];
+      const expected = data.theory[group]?.[data.ratios.indexOf(view.name)];
       if (expected !== undefined) {
         traces.push({
           type: "scatter", mode: "lines", showlegend: false, x: [0, model.groups.rounds[group]], y: [expected, expected],
@@ -61,13 +60,13 @@ Skerry.widgets.consensus = (root, data, page) => {
         });
       }
     }
-    ratios.tell(`The share of ${words}, at each server round; dashed: its expectation by the theory.`);
-    return Skerry.plots.plot(ratios.plot, traces, { xaxis: { title: { text: "rounds" } }, yaxis: { title: { text: name.replace("_", " ") }, rangemode: "tozero" } });
+    ratios.tell(`The share of ${measure.title}, at each server round; dashed: its expectation by the theory.`);
+    return Skerry.plots.plot(ratios.plot, traces, { xaxis: { title: { text: "rounds" } }, yaxis: { title: { text: view.name.replace("_", " ") }, rangemode: "tozero" } });
   }
 
   async function list(chosen) {
-    const measured = await Promise.all(RATIOS.map(([name]) => Skerry.data.meanRatio(name)));
-    const rows = chosen.map(({ group }) => [grid.labelled(group), ...RATIOS.flatMap((_, k) => {
+    const measured = await Promise.all(data.ratios.map(Skerry.data.meanRatio));
+    const rows = chosen.map(({ group }) => [grid.labelled(group), ...data.ratios.flatMap((_, k) => {
       const found = grid.over(measured[k], group), expected = data.theory[group]?.[k];
       return [found.count ? plusMinus("share", found) : "-", expected === undefined ? "-" : number("share", expected)];
     })]);

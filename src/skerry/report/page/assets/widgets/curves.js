@@ -30,23 +30,23 @@ Skerry.widgets.curves = (root, data, page) => {
     }).filter(({ group }) => group !== undefined);
   }
 
-  function band(curve, colour, bounds) {
-    const edge = (sign) => curve.mean.map((mean, i) => {
-      const reach = mean + sign * (curve.half[i] || 0);
-      return Math.min(bounds[1], Math.max(bounds[0], reach));
+  function band({ curve, colour }, measure, floor) {
+    const { reach } = Skerry.numbers;
+    const edges = curve.mean.map((mean, i) => {
+      const { below, above } = reach({ mean, half: curve.half[i] }, measure);
+      return { low: Math.max(floor, mean - below), high: mean + above };
     });
     const common = { type: "scatter", mode: "lines", x: curve.rounds, line: { width: 0 }, hoverinfo: "skip", showlegend: false };
-    return [{ ...common, y: edge(-1) }, { ...common, y: edge(1), fill: "tonexty", fillcolor: Skerry.plots.faded(colour) }];
+    return [{ ...common, y: edges.map(({ low }) => low) }, { ...common, y: edges.map(({ high }) => high), fill: "tonexty", fillcolor: Skerry.plots.faded(colour) }];
   }
 
   /** Bands first: no line lies below the band of another. */
-  function traces(lines, style, log, floor) {
+  function traces(lines, measure, floor) {
     const drawn = lines.map((line) => ({ ...line, colour: line.colour ?? Skerry.plots.ordered(line.along) }));
-    const bounds = [log ? floor : style === "number" ? -Infinity : 0, style === "percent" ? 100 : Infinity];
     const bands = drawn.filter(({ curve }) => view.bands && curve.half.some((half) => half > 0));
     return [
-      ...bands.flatMap(({ curve, colour }) => band(curve, colour, bounds)),
-      ...drawn.map((one) => line(one, style)),
+      ...bands.flatMap((one) => band(one, measure, floor)),
+      ...drawn.map((one) => line(one, measure.style)),
     ];
   }
 
@@ -82,7 +82,7 @@ Skerry.widgets.curves = (root, data, page) => {
     const log = view.log === "log" || (view.log === "auto" && measure.log);
     // S2A's zeros are rounding errors; they need not stretch the axis.
     const top = there.reduce((most, { curve }) => curve.mean.reduce((a, b) => Math.max(a, b), most), 0);
-    const floor = 1e-5 * (top || 1);
+    const floor = log ? 1e-5 * (top || 1) : -Infinity;
     const shown = log ? there.map((line) => ({ ...line, curve: above(line.curve, floor) })) : there;
     const where = model.axes.length ? ` (${grid.cellWords()})` : "";
     const unmarked = view.marks && serverRounds(there).length > MOST_MARKS ? " Server rounds are too many to mark." : "";
@@ -90,7 +90,7 @@ Skerry.widgets.curves = (root, data, page) => {
     const y = { title: { text: measure.title }, type: log ? "log" : "linear" };
     if (measure.style === "percent" && !log) y.range = heights(there);
     const last = Math.max(1, ...there.map(({ curve }) => curve.rounds.at(-1)));
-    const lines = () => traces(shown, measure.style, log, floor);
+    const lines = () => traces(shown, measure, floor);
     return Skerry.plots.plot(picture.plot, lines, () => ({
       xaxis: { title: { text: "rounds" }, range: [-0.01 * last, 1.01 * last] }, yaxis: y, hovermode: "x unified", showlegend: true, shapes: marks(there),
     }));

@@ -20,7 +20,7 @@ Skerry.widgets.stepsizes = (root, data, page) => {
         return {
           type: "scatter", mode: "lines+markers", name, line: { color: label.light, width: 2 }, marker: { color: label.light, size: 8, symbol: label.symbol },
           x: there.map(({ x }) => x), y: there.map(({ found }) => found.mean), hoverinfo: "text",
-          error_y: { type: "data", array: there.map(({ found }) => found.half || 0), color: label.light, thickness: 1.2, width: 4 },
+          error_y: Skerry.plots.bars(there.map(({ found }) => found), measure, { color: label.light, thickness: 1.2, width: 4 }),
           hovertext: there.map(({ x, found }) => `${name}, stepsize ${x}: ${plusMinus(measure.style, found)}`),
         };
       });

@@ -56,7 +56,7 @@ Skerry.widgets.winners = (root, data, page) => {
         {
           type: "scatter", mode: "markers", showlegend: false, hoverinfo: "text", hovertext: [told],
           x: [one.mean], y: [y], marker: { color: colour, size: 13, symbol: model.labels[label].symbol },
-          error_x: { type: "data", array: [one.half || 0], color: colour, thickness: 2, width: 7 },
+          error_x: Skerry.plots.bars([one], measure, { color: colour, thickness: 2, width: 7 }),
         },
       ];
     });
