@@ -28,6 +28,7 @@ from skerry.report.page import packing
 from skerry.report.page.blocks import Section, text
 from skerry.report.page.build import SECTIONS, page, write_report
 from skerry.report.page.curves import kept
+from skerry.report.page.sections.provenance import to_repeat
 from skerry.report.page.shades import NIGHT, PAPER, contrast_of
 from skerry.report.page.study import read_study
 from skerry.report.results import cells_sheet
@@ -243,6 +244,21 @@ def test_the_sweep_to_copy_is_the_sweep_that_ran(seen, sweep):
     with Store.read(sweep) as store:
         recorded = {run.key for run in store.runs()}
     assert {run.key() for run in Sweep.parse(tomllib.loads(code)).runs()} == recorded
+
+
+def test_the_sweep_to_copy_says_how_many_runs_are_missing(tmp_path):
+    """Without a server there is no period: such a run stands for all of them, none is missing."""
+
+    def remarks():
+        blocks = to_repeat(read_study(tmp_path)).blocks
+        return [block["words"] for block in blocks if block["kind"] == "note"]
+
+    told = [small(f"server.period={period}") for period in (2, 3)]
+    skerry.run(told, compare=["s2s", "none"], out=tmp_path)
+    assert remarks() == []
+    skerry.run(told[0], compare=["s2a"], out=tmp_path)
+    (missing,) = remarks()
+    assert missing.startswith("This grid has 5 runs; 4 are recorded here.")
 
 
 def test_the_experiment_to_copy_is_the_one_that_ran(browser, single, tmp_path):

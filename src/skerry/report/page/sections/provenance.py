@@ -4,17 +4,16 @@ get them again."""
 import json
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from operator import attrgetter
 from typing import Any
 
-from skerry.labels import BLEND, typed
+from skerry.labels import BLEND, NO_SERVER, typed
 from skerry.records.store import Run
 from skerry.report.page.blocks import Block, Section, code, facts, note, table, text
 from skerry.report.page.study import Study
 from skerry.report.words import duration, plural
-from skerry.sections import Server
 from skerry.tables import toml_key, toml_value
 
 MOST_ROWS = 50
@@ -86,7 +85,8 @@ def to_repeat(study: Study) -> Section:
 
 def _single(study: Study) -> list[Block]:
     seeds = study.grid.seeds
-    command = ["skerry", "run", "experiment.toml", "--compare", _compared(study)]
+    compared = ",".join(typed(*one) for one in _primitives(study))
+    command = ["skerry", "run", "experiment.toml", "--compare", compared]
     if len(seeds) > 1:
         command += ["--seeds", str(seeds[-1] - seeds[0] + 1)]
     first = min(study.experiments, key=lambda one: one.seed)
@@ -98,21 +98,17 @@ def _single(study: Study) -> list[Block]:
     ]
 
 
-def _compared(study: Study) -> str:
-    servers = dict.fromkeys(_dial(one.server) for one in study.experiments)
-    return ",".join(typed(*server) for server in servers)
-
-
-def _dial(server: Server) -> tuple[str, float]:
-    """A primitive and its beta, which plays a part in blend alone."""
-    return server.primitive, server.beta if server.primitive == BLEND else 0.5
+def _primitives(study: Study) -> list[tuple[str, float]]:
+    """Every primitive with its beta, which plays a part in blend alone."""
+    servers = (one.server for one in study.experiments)
+    return list(
+        dict.fromkeys((s.primitive, s.beta if s.primitive == BLEND else 0.5) for s in servers)
+    )
 
 
 def _sweep(study: Study) -> list[Block]:
     axes = {name: values for name in study.grid.axes if (values := _values(study, name))}
-    dials = [list(dial) for dial in dict.fromkeys(_dial(one.server) for one in study.experiments)]
-    axes["server.primitive, server.beta"] = dials
-    seeds = study.grid.seeds
+    primitives, seeds = _primitives(study), study.grid.seeds
     lines = [
         study.experiments[0].to_toml(),
         "[sweep]",
@@ -120,13 +116,14 @@ def _sweep(study: Study) -> list[Block]:
         "",
         "[sweep.axes]",
         *(f"{toml_key(name)} = {toml_value(values)}" for name, values in axes.items()),
+        f'"server.primitive, server.beta" = {toml_value([list(one) for one in primitives])}',
     ]
     return [
         text("All cells as one sweep. Save this as sweep.toml:"),
         code("The sweep", "\n".join(lines) + "\n"),
         text("and run it (without --dry-run):"),
         code("The command", "skerry sweep sweep.toml --out again --dry-run"),
-        *_completeness(study, prod(map(len, axes.values())) * len(seeds)),
+        *_completeness(study, axes, [name for name, _ in primitives]),
     ]
 
 
@@ -139,7 +136,15 @@ def _values(study: Study, field: str) -> list[Any]:
         return []
 
 
-def _completeness(study: Study, planned: int) -> Sequence[Block]:
+def _completeness(
+    study: Study, axes: Mapping[str, Sequence[Any]], primitives: Sequence[str]
+) -> list[Block]:
+    """How many runs the sweep has, if these are not all of them."""
+    cells = prod(map(len, axes.values()))
+    # What is set of a server plays no part where there is none: such runs are one.
+    cells_alone = prod(len(axes[name]) for name in axes if not name.startswith("server."))
+    each = (cells_alone if name == NO_SERVER else cells for name in primitives)
+    planned = sum(each) * len(study.grid.seeds)
     if planned == len(study.runs):
         return []
     return [
