@@ -500,6 +500,16 @@ def test_one_run_of_one_round_is_enough(browser, tmp_path):
         assert "Only none is here" in found.text("#winners")
 
 
+def test_the_first_measure_is_one_that_finished_runs_have(tmp_path):
+    """As in `skerry results`, which does not look at the others."""
+    done, begun = small("server.primitive=s2s"), small("server.primitive=s2a")
+    record(tmp_path, done, round=[0, 7], average_loss=[2.0, 1.0])
+    record(tmp_path, begun, "running", round=[0, 1], average_accuracy=[10.0, 20.0])
+    study = read_study(tmp_path)
+    assert study.measures == ["average_accuracy", "average_loss"]
+    assert study.headline == results(tmp_path).cells.measure == "average_loss"
+
+
 def test_studies_that_look_alike_stay_apart(tmp_path):
     """Runs that differ in data given from Python are two studies, not an error."""
     columns = {"round": [0, 7], "average_accuracy": [10.0, 80.0]}

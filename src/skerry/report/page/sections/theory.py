@@ -1,5 +1,5 @@
 """The theory of these runs, to play with: where the explorer's sliders start. The explorer itself
-is `assets/explorer.js`, with the formulas of `skerry.theory`, computed in the page."""
+is `assets/explorer.js`, with the formulas of `skerry.theory` in `assets/bounds.js`."""
 
 from typing import Any
 
