@@ -131,4 +131,4 @@ GROUPS = {
 
 def traits(measure: str) -> Measure:
     """What is known of a measure; of one that is not ours, its name alone."""
-    return MEASURES.get(measure) or Measure(measure)
+    return MEASURES.get(measure) or Measure(measure, range=(-float("inf"), float("inf")))
