@@ -68,7 +68,7 @@ def W_s2a(n: int, sampled: Sequence[int]) -> Array:
 
 
 def W_blend(n: int, sampled: Sequence[int], beta: float) -> Array:
-    """Sampled devices take their average; the others move a share beta of the way to it."""
+    """Sampled devices take their average; the others move by beta of the way to it."""
     if not sampled or len(set(sampled)) < len(sampled) or not set(sampled) <= set(range(n)):
         raise SkerryError(
             f"sampled must name at least one device, each once, from 0 to {n - 1} "
@@ -101,7 +101,7 @@ def bias(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
 
 
 def best_beta(disagreement_weight: float, bias_weight: float, K: int) -> float:
-    """The beta that minimises `a D + b bias` after one sync: a/(a + b/K)."""
+    """The beta that minimises `a D + b bias` after one server round: a/(a + b/K)."""
     a, b = disagreement_weight, bias_weight
     if min(a, b) < 0 or a + b <= 0 or K < 1:
         raise SkerryError(
@@ -192,7 +192,7 @@ def _sampling_moments(n: int, K: int) -> tuple[float, float, float]:
 def check_beta(beta: float) -> None:
     if not 0 <= beta <= 1:
         raise SkerryError(
-            f"beta must be between 0 (S2S) and 1 (S2A) (got {beta}). Choose a share to move."
+            f"beta must be between 0 (S2S) and 1 (S2A) (got {beta}). Choose one between them."
         )
 
 

@@ -93,14 +93,14 @@ const SkerryExplorer = (() => {
     const hopeless = sampled === Infinity;
     return {
       n: x.devices, H: x.period, p: x.p, zi: x.zeta_intra, ze: x.zeta_inter, s2: x.sigma2,
-      L: x.smoothness, gap: x.gap, eps: x.epsilon, kappa: kappa(x.devices, x.sampled),
+      L: x.smoothness, start: x.initial_error, eps: x.epsilon, kappa: kappa(x.devices, x.sampled),
       q: hopeless ? 1 : sampled, hopeless,
     };
   }
 
   function orderTerms(parameters, primitive, convex) {
     const x = symbols(parameters, primitive);
-    const [scale, root, linear] = convex ? [x.gap, Math.sqrt(x.L), x.L] : [x.L * x.gap, 1, 1];
+    const [scale, root, linear] = convex ? [x.start, Math.sqrt(x.L), x.L] : [x.L * x.start, 1, 1];
     const terms = { noise: x.s2 / (x.n * x.eps ** 2) };
     if (primitive === "s2a") {
       terms.sampling_intra = (x.kappa * x.zi ** 2) / (x.H * x.p ** 2 * x.eps ** 2);
@@ -132,7 +132,7 @@ const SkerryExplorer = (() => {
     const e = { intra: perDisagreement * intra, inter: perDisagreement * inter };
     let d = (8 * x.L) / x.p;
     if (!convex && !printed) d = Math.max(d, (x.H * x.L * x.q) / CAP);
-    return { r0: convex ? x.gap : 4 * x.gap, c, e, d };
+    return { r0: convex ? x.start : 4 * x.start, c, e, d };
   }
 
   const bestStepsize = (c, e, d, eps) => Math.min(1 / d, eps / (c + Math.sqrt(c ** 2 + 3 * e * eps)));
@@ -199,7 +199,7 @@ const SkerryExplorer = (() => {
       const sizes = sizesOf(x);
       Object.assign(this, { beta, convex, H: x.period, p: x.p, L: x.smoothness });
       this.epsilon = x.epsilon;
-      this.r0 = x.gap * (convex ? 1 : 4);
+      this.r0 = x.initial_error * (convex ? 1 : 4);
       this.noise = (x.sigma2 / x.devices) * (convex ? 1 : 2 * x.smoothness);
       this.zeta2 = [x.zeta_intra ** 2, x.zeta_inter ** 2];
       this.present = [Math.max(...sizes) > 1 ? 1 : 0, sizes.length > 1 ? 1 : 0];
@@ -487,7 +487,7 @@ const SkerryExplorer = (() => {
   const MORE = [
     { name: "components", label: "islands", symbol: "C", low: 1, whole: true },
     { name: "smoothness", label: "smoothness", symbol: "L", low: 1e-3, high: 1000 },
-    { name: "gap", label: "distance of the start", symbol: "f0 or R0²", low: 1e-3, high: 1000 },
+    { name: "initial_error", label: "distance of the start", symbol: "f0 or R0²", low: 1e-3, high: 1000 },
   ];
   const AXES = ["epsilon", "sampled", "period", "p", "zeta_inter", "zeta_intra"];
   const MODES = {
@@ -647,7 +647,7 @@ const SkerryExplorer = (() => {
     const options = {
       mode, devices: x.devices, components: sizes, sampled: x.sampled, period: x.period, p: x.p,
       "zeta-intra": x.zeta_intra, "zeta-inter": x.zeta_inter, sigma2: x.sigma2,
-      smoothness: x.smoothness, gap: x.gap, epsilon: x.epsilon,
+      smoothness: x.smoothness, "initial-error": x.initial_error, epsilon: x.epsilon,
       ...(mode === "certified" ? { beta } : {}),
     };
     const words = Object.entries(options).map(([name, value]) => `--${name} ${value}`);

@@ -48,7 +48,7 @@ class Heterogeneity:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class ConstantsAt:
     """The constants at the average model of a run after some rounds."""
 
     round: int
@@ -73,13 +73,13 @@ class _Draw(NamedTuple):
 
 def measure_at(
     world: World, x_d: Tensor, round_: int, draws: int, chunk: int, smoothness: Smoothness
-) -> Checkpoint:
+) -> ConstantsAt:
     """The means over independent draws at x, the average model after `round_` rounds."""
     mixer = Mixer(world.fleet, world.device, world.dtype)
     drawn = [_draw(world, x_d, mixer, round_, number, chunk) for number in range(draws)]
     sigma2 = np.array([one.sigma2_n for one in drawn])
     noisiest = sigma2.mean(axis=0).argmax()
-    return Checkpoint(
+    return ConstantsAt(
         round=round_,
         loss=Measured.mean_of(np.array([one.loss for one in drawn])),
         sigma2=Measured.mean_of(sigma2.mean(axis=1)),
