@@ -99,8 +99,8 @@ def _draw(world: World, x_d: Tensor, mixer: Mixer, round_: int, number: int, chu
     # G (W - Pi_C) and G (Pi_C - Pi) are the two parts of the disagreement of G W.
     GW_nld = torch.stack([G1, G2, noise_nd], dim=1)
     mixer.mix(GW_nld, round_ + number)
-    energy = spread(GW_nld, world.sizes)
-    intra, inter = energy.intra_l.tolist(), energy.inter_l.tolist()
+    parts = spread(GW_nld, world.sizes)
+    intra, inter = parts.intra_l.tolist(), parts.inter_l.tolist()
     return _Draw(
         loss=float((losses1 + losses2).mean() / 2),
         sigma2_n=noise_nd.square().sum(dim=1).double().cpu().numpy(),

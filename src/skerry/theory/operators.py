@@ -129,8 +129,8 @@ def exchange_matrix(sizes: Sequence[int], K: int, beta: float = 0.0) -> Array:
     """M with E_S (intra, inter)(after) = M (intra, inter)(before), for blend(beta); S2S at 0.
 
     Exact for components of equal size: columns then add up to (1-beta)^2 delta. With unequal
-    sizes the two energies do not determine the outcome, and each entry is the largest that any
-    X reaches, so that M bounds both energies from above.
+    sizes the two parts do not determine the outcome, and each entry is the largest that any X
+    reaches, so that M bounds both parts from above.
     """
     n, C = sum(sizes), len(sizes)
     if min(sizes, default=0) < 1:
@@ -140,7 +140,7 @@ def exchange_matrix(sizes: Sequence[int], K: int, beta: float = 0.0) -> Array:
     check_beta(beta)
     a, b, c = _sampling_moments(n, K)
     share = 1 / np.asarray(sizes, float)
-    # What one unit of energy at a device of each component becomes, besides the part `a` that
+    # What one unit of disagreement at a device of each component becomes, besides the part `a` that
     # stays as it is: Diag and trace of the projections I - Pi_C and Pi_C - Pi.
     to_intra = b * (1 - share) + c * (n - C)
     to_inter = b * (share - 1 / n) + c * (C - 1)

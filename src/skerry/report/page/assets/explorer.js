@@ -5,7 +5,7 @@
 "use strict";
 
 const SkerryExplorer = (() => {
-  // operators.py: what one visit of the server does
+  // operators.py: what one server round does
 
   const delta = (n, K) => (n - K) / Math.max(n - 1, 1);
   const kappa = (n, K) => delta(n, K) / K;
@@ -82,7 +82,7 @@ const SkerryExplorer = (() => {
     return Array.from({ length: x.components }, (_, c) => small + (c < larger ? 1 : 0));
   }
 
-  // bounds.py and tuning.py: Theorems 1 and 2 as order, printed and repaired
+  // bounds.py and stepsize.py: Theorems 1 and 2 as order, printed and repaired
 
   const CAP = 0.4;
   const ONE_SAMPLED =
@@ -158,7 +158,7 @@ const SkerryExplorer = (() => {
     return { rounds, terms, reason, stepsize: eta, horizon };
   }
 
-  // energy.py: the recursion that leaves nothing out
+  // full_recursion.py: the recursion that leaves nothing out
 
   /* A stretch of rounds maps v = (A, B) to R v + s and adds c v + d to the cost. It is kept as
      R00 R01 R10 R11 s0 s1 c0 c1 d, what of the 4 x 4 matrix is not always 0 or 1. */
@@ -194,7 +194,7 @@ const SkerryExplorer = (() => {
     return result;
   }
 
-  class EnergyRecursion {
+  class FullRecursion {
     constructor(x, beta, convex) {
       const sizes = sizesOf(x);
       Object.assign(this, { beta, convex, H: x.period, p: x.p, L: x.smoothness });
@@ -210,18 +210,18 @@ const SkerryExplorer = (() => {
 
     /* The bound on the average over `rounds` rounds. */
     average(eta, alpha, rho, rounds) {
-      const { sync, plain } = this.steps(eta, alpha, rho);
+      const { served, plain } = this.steps(eta, alpha, rho);
       const rest = rounds % this.H;
-      const state = repeated(this.period(sync, plain), Math.floor(rounds / this.H));
-      if (rest) then(state, state, then(sync, sync, repeated(plain, rest - 1)));
+      const state = repeated(this.period(served, plain), Math.floor(rounds / this.H));
+      if (rest) then(state, state, then(served, served, repeated(plain, rest - 1)));
       const found = this.r0 / (eta * rounds) + this.noise * eta + state[8] / rounds;
       return Number.isNaN(found) ? Infinity : found;
     }
 
     /* Rounds that are enough in the periodic steady state, in closed form. */
     enoughRounds(eta, alpha, rho) {
-      const { sync, plain } = this.steps(eta, alpha, rho);
-      const period = this.period(sync, plain), r01 = period[1], r10 = period[2];
+      const { served, plain } = this.steps(eta, alpha, rho);
+      const period = this.period(served, plain), r01 = period[1], r10 = period[2];
       const s0 = period[4], s1 = period[5], l00 = 1 - period[0], l11 = 1 - period[3];
       const determinant = l00 * l11 - r01 * r10;
       const A = (l11 * s0 + r01 * s1) / determinant, B = (l00 * s1 + r10 * s0) / determinant;
@@ -234,7 +234,7 @@ const SkerryExplorer = (() => {
     /* What each source adds to the average. */
     terms(eta, alpha, rho, rounds) {
       const cost = (of, share) => {
-        const part = Object.assign(Object.create(EnergyRecursion.prototype), this);
+        const part = Object.assign(Object.create(FullRecursion.prototype), this);
         part.r0 = part.noise = 0;
         part.zeta2 = this.zeta2.map((z, i) => z * of[i]);
         part.kappa = share;
@@ -260,7 +260,7 @@ const SkerryExplorer = (() => {
       const perDisagreement = this.convex ? 1.5 * this.L : 4 * L2;
       const perBias = (this.kappa * (this.convex ? 1 : 2 * this.L)) / eta;
       const [m00, m01, m10, m11] = this.M;
-      const plain = new Float64Array(SIZE), sync = new Float64Array(SIZE);
+      const plain = new Float64Array(SIZE), served = new Float64Array(SIZE);
       plain[0] = p00;
       plain[1] = p01;
       plain[2] = p10;
@@ -268,20 +268,20 @@ const SkerryExplorer = (() => {
       plain[4] = g0;
       plain[5] = g1;
       plain[6] = plain[7] = perDisagreement;
-      sync[0] = m00 * p00 + m01 * p10;
-      sync[1] = m00 * p01 + m01 * p11;
-      sync[2] = m10 * p00 + m11 * p10;
-      sync[3] = m10 * p01 + m11 * p11;
-      sync[4] = m00 * g0 + m01 * g1;
-      sync[5] = m10 * g0 + m11 * g1;
-      sync[6] = perDisagreement + perBias * (p00 + p10);
-      sync[7] = perDisagreement + perBias * (p01 + p11);
-      sync[8] = perBias * (g0 + g1);
-      return { sync, plain };
+      served[0] = m00 * p00 + m01 * p10;
+      served[1] = m00 * p01 + m01 * p11;
+      served[2] = m10 * p00 + m11 * p10;
+      served[3] = m10 * p01 + m11 * p11;
+      served[4] = m00 * g0 + m01 * g1;
+      served[5] = m10 * g0 + m11 * g1;
+      served[6] = perDisagreement + perBias * (p00 + p10);
+      served[7] = perDisagreement + perBias * (p01 + p11);
+      served[8] = perBias * (g0 + g1);
+      return { served, plain };
     }
 
-    period(sync, plain) {
-      return then(new Float64Array(SIZE), sync, repeated(plain, this.H - 1));
+    period(served, plain) {
+      return then(new Float64Array(SIZE), served, repeated(plain, this.H - 1));
     }
   }
 
@@ -332,7 +332,7 @@ const SkerryExplorer = (() => {
     );
 
   function certifiedRounds(x, beta, convex) {
-    const recursion = new EnergyRecursion(x, beta, convex);
+    const recursion = new FullRecursion(x, beta, convex);
     let [enough, point] = fewestWhenSteady(x, recursion);
     if (enough === Infinity) {
       const reason = beta === 0 && x.sampled === 1 ? ONE_SAMPLED : NO_STEADY_STATE;
@@ -360,25 +360,25 @@ const SkerryExplorer = (() => {
   }
 
   function bestBlend(x, convex) {
-    const enough = (beta) => fewestWhenSteady(x, new EnergyRecursion(x, beta, convex))[0];
+    const enough = (beta) => fewestWhenSteady(x, new FullRecursion(x, beta, convex))[0];
     let beta = smallest(linspace(0, 1, 11), enough);
     for (const width of [0.1, 0.03]) {
       const near = linspace(-1, 1, 7).map((part) => clip(beta + width * part, 0, 1));
       beta = smallest(near, enough);
     }
-    const found = [0, 1, beta].map((share) => certifiedRounds(x, share, convex));
+    const found = [0, 1, beta].map((one) => certifiedRounds(x, one, convex));
     return smallest(found, (certificate) => certificate.rounds);
   }
 
-  // communication.py and survey.py: rounds and messages of one primitive
+  // communication.py and rounds_and_messages.py: rounds and messages of one primitive
 
-  const syncCost = (primitive, n, K) => K + (primitive === "s2s" ? K : n);
+  const serverRoundCost = (primitive, n, K) => K + (primitive === "s2s" ? K : n);
 
-  /* beta: a blend's share, or "best". */
+  /* beta: that of blend, or "best". */
   function ask(x, primitive, mode, convex, beta = 0.5) {
     if (mode === "certified") {
-      const share = { s2s: 0, s2a: 1 }[primitive] ?? beta;
-      const found = share === "best" ? bestBlend(x, convex) : certifiedRounds(x, share, convex);
+      const place = { s2s: 0, s2a: 1 }[primitive] ?? beta;
+      const found = place === "best" ? bestBlend(x, convex) : certifiedRounds(x, place, convex);
       const sends = found.beta === 0 ? "s2s" : primitive;
       return { ...found, primitive, messages: messagesOf(x, sends, found.rounds - 1, false) };
     }
@@ -389,8 +389,8 @@ const SkerryExplorer = (() => {
   }
 
   function messagesOf(x, primitive, rounds, smooth) {
-    const visits = rounds / x.period;
-    return syncCost(primitive, x.devices, x.sampled) * (smooth ? visits : Math.ceil(visits));
+    const serverRounds = rounds / x.period;
+    return serverRoundCost(primitive, x.devices, x.sampled) * (smooth ? serverRounds : Math.ceil(serverRounds));
   }
 
   // crossings.py: who is cheapest along an axis, and where that changes
@@ -476,18 +476,18 @@ const SkerryExplorer = (() => {
   const SLIDERS = [
     { name: "devices", label: "devices", symbol: "n", low: 2, high: 10000, whole: true },
     { name: "sampled", label: "sampled by the server", symbol: "K", low: 1, whole: true },
-    { name: "period", label: "rounds between visits", symbol: "H", low: 1, high: 1000, whole: true },
+    { name: "period", label: "server period", symbol: "H", low: 1, high: 1000, whole: true },
     { name: "p", label: "mixing inside islands", symbol: "p", low: 1e-4, high: 1 },
     { name: "zeta_intra", label: "differences inside islands", symbol: "ζ intra", low: 1e-3, high: 100, zero: true },
     { name: "zeta_inter", label: "differences between islands", symbol: "ζ inter", low: 1e-3, high: 100, zero: true },
     { name: "sigma2", label: "gradient noise", symbol: "σ²", low: 1e-3, high: 1000, zero: true },
     { name: "epsilon", label: "accuracy wanted", symbol: "ε", low: 1e-8, high: 10 },
   ];
-  const BETA = { name: "beta", label: "share that blend moves", symbol: "β", low: 0, high: 1, linear: true };
+  const BETA = { name: "beta", label: "beta of blend", symbol: "β", low: 0, high: 1, linear: true };
   const MORE = [
     { name: "components", label: "islands", symbol: "C", low: 1, whole: true },
     { name: "smoothness", label: "smoothness", symbol: "L", low: 1e-3, high: 1000 },
-    { name: "initial_error", label: "distance of the start", symbol: "f0 or R0²", low: 1e-3, high: 1000 },
+    { name: "initial_error", label: "initial error", symbol: "f0 or R0²", low: 1e-3, high: 1000 },
   ];
   const AXES = ["epsilon", "sampled", "period", "p", "zeta_inter", "zeta_intra"];
   const MODES = {
@@ -602,10 +602,10 @@ const SkerryExplorer = (() => {
   }
 
   function messagesInWords(x, rounds, messages) {
-    const visit = (primitive) => number(syncCost(primitive, x.devices, x.sampled));
+    const each = (primitive) => number(serverRoundCost(primitive, x.devices, x.sampled));
     if (messages.equal) return `both need ${number(messages.low)} messages`;
     const numbers = `(${number(messages.low)} against ${number(messages.high)})`;
-    const price = `a visit of the server costs ${visit("s2s")} messages with S2S and ${visit("s2a")} with S2A`;
+    const price = `a server round costs ${each("s2s")} messages with S2S and ${each("s2a")} with S2A`;
     if (messages.fewer === "s2a") return `it also needs fewer messages ${numbers}, although ${price}`;
     const also = !rounds.equal && rounds.fewer === "s2s" ? "it also needs" : "S2S needs";
     return `${also} fewer messages ${numbers}, because ${price}`;
@@ -627,7 +627,7 @@ const SkerryExplorer = (() => {
       : `the average that S2A hands to everybody depends on whom the server met: differences ${where} islands make this ${part} of its ${of}`;
   }
 
-  /* The share of blend, beside the two; certified bounds only. */
+  /* Blend, beside the two; certified bounds only. */
   function blendInWords(answers) {
     const blend = answers.blend;
     if (!blend) return "Blend has certified bounds only: the paper's proofs do not cover it.";
@@ -692,8 +692,8 @@ const SkerryExplorer = (() => {
     const found = [];
     for (let i = 1; i < told.length; i++) {
       const left = told[i - 1], right = told[i], level = costs(left.last)[left.winner];
-      const meeting = left.winner !== TIE && right.winner !== TIE;
-      if (!meeting || costs(left.last).s2s === Infinity) continue;
+      const cross = left.winner !== TIE && right.winner !== TIE;
+      if (!cross || costs(left.last).s2s === Infinity) continue;
       if (certified) found.push(readOff(left, right, costs));
       else if (one.whole)
         found.push({ value: (left.last + right.first) / 2, level, text: `${left.last} | ${right.first}` });
@@ -800,11 +800,11 @@ const SkerryExplorer = (() => {
       y: Object.values(here).map((answer) => finite(answer[measure])),
       marker: { size: 9, color: Object.keys(here).map((primitive) => colours[primitive]) },
     });
-    const meetings = crossings ? crossings[measure] : [];
+    const marked = crossings ? crossings[measure] : [];
     traces.push({
-      type: "scatter", mode: "markers+text", name: "S2S and S2A change places", visible: meetings.length > 0,
-      x: meetings.map((meeting) => meeting.value), y: meetings.map((meeting) => meeting.level),
-      text: meetings.map((meeting) => meeting.text), textposition: "top right", cliponaxis: false,
+      type: "scatter", mode: "markers+text", name: "S2S and S2A change places", visible: marked.length > 0,
+      x: marked.map((one) => one.value), y: marked.map((one) => one.level),
+      text: marked.map((one) => one.text), textposition: "top right", cliponaxis: false,
       marker: { symbol: "diamond-open", size: 11, color: colours.none, line: { width: 2 } },
       hovertemplate: "S2S and S2A change places at %{text}<extra></extra>",
     });
@@ -832,7 +832,7 @@ const SkerryExplorer = (() => {
   /* Build the explorer inside `root`. */
   function mount(root, start, tools) {
     const id = (name) => `explorer-${prefix}-${name}`, prefix = ++mounted;
-    const asked = { x: { ...start.values }, mode: "order", convex: false, axis: "epsilon", beta: "best", share: start.values.beta };
+    const asked = { x: { ...start.values }, mode: "order", convex: false, axis: "epsilon", beta: "best", chosen: start.values.beta };
     const said = element("p", { class: "explorer-verdict", "aria-live": "polite" });
     const figures = mapValues(MEASURES, (title) => element("div", { class: "explorer-figure", role: "img", "aria-label": `${title} along the chosen axis` }));
     const numbers = element("div", { class: "explorer-numbers", tabindex: "0", role: "region", "aria-label": "numbers at this setting" });
@@ -846,8 +846,8 @@ const SkerryExplorer = (() => {
       slider(one, id(one.name), SOURCES[start.sources[one.name]] ?? "", own(one.name), (value) => set({ x: changed(asked.x, one.name, value) }));
     const own = (name) => (Array.isArray(start.values[name]) ? start.values[name].length : start.values[name]);
     const sliders = SLIDERS.map(make), more = MORE.map(make);
-    const beta = slider(BETA, id("beta"), SOURCES[start.sources.beta] ?? "", own("beta"), (share) => set({ share, beta: share }));
-    const best = element("input", { type: "checkbox", id: id("best"), onchange: () => set({ beta: best.checked ? "best" : asked.share }) });
+    const beta = slider(BETA, id("beta"), SOURCES[start.sources.beta] ?? "", own("beta"), (chosen) => set({ chosen, beta: chosen }));
+    const best = element("input", { type: "checkbox", id: id("best"), onchange: () => set({ beta: best.checked ? "best" : asked.chosen }) });
     const blend = element("div", { class: "explorer-blend" }, beta.row, element("label", { for: id("best") }, best, " the best β"));
     const axes = Object.fromEntries(AXES.map((name) => [name, `${spec(name).label} (${spec(name).symbol})`]));
     const choices = [
@@ -855,7 +855,7 @@ const SkerryExplorer = (() => {
       choice(id("loss"), "Loss", { any: "any smooth f", convex: "convex f" }, (loss) => set({ convex: loss === "convex" })),
       choice(id("axis"), "Along", axes, (axis) => set({ axis })),
     ];
-    const reset = element("button", { type: "button", text: "Back to the experiment", onclick: () => set({ x: { ...start.values }, share: start.values.beta, beta: "best" }) });
+    const reset = element("button", { type: "button", text: "Back to the experiment", onclick: () => set({ x: { ...start.values }, chosen: start.values.beta, beta: "best" }) });
     root.classList.add("explorer");
     root.replaceChildren(
       said,
@@ -872,7 +872,7 @@ const SkerryExplorer = (() => {
     async function refresh() {
       const mine = ++turn, frozen = { ...asked };
       for (const one of [...sliders, ...more]) one.show(frozen.x);
-      beta.show({ ...frozen.x, beta: frozen.share });
+      beta.show({ ...frozen.x, beta: frozen.chosen });
       best.checked = frozen.beta === "best";
       blend.hidden = frozen.mode !== "certified";
       shell.textContent = command(frozen.x, frozen.mode, frozen.convex, frozen.beta);
