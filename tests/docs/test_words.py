@@ -1,6 +1,7 @@
 """A thing has one word. The glossary's table of words that we do not use decides; here they are
 looked for, in code, messages, pages and experiments."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,12 +73,45 @@ def test_the_glossary_names_them() -> None:
 def test_no_word_that_we_do_not_use(word: str) -> None:
     """Code, messages, pages and experiments say what the glossary says."""
     done = [
-        path
-        for path in SEARCHED
-        if not path.relative_to(ROOT).as_posix().startswith(STILL_TO_COME)
+        path for path in SEARCHED if not path.relative_to(ROOT).as_posix().startswith(STILL_TO_COME)
     ]
     places = list(found(word, done))
     assert not places, f"say what docs/glossary.md says instead of '{word}':\n" + "\n".join(places)
+
+
+OPTION = re.compile(r"(?<![\w-])--[a-z]")
+OTHER_PROGRAMS = ("src/skerry/data/sources.py",)
+"""Whose strings are options of npm and dpkg-deb."""
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Every string in the code that is no docstring, with its line; one in pieces as a whole."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    ours = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            ours |= {id(part) for part in node.values}
+            parts = [part.value for part in node.values if isinstance(part, ast.Constant)]
+            yield node.lineno, "".join(map(str, parts))
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in ours
+        ):
+            yield node.lineno, node.value
+
+
+def test_messages_name_arguments() -> None:
+    """Outside the command line a message names a function's argument (`errors.argument`), which the
+    command line shows as its option. A whole command (`skerry run --out DIR`) may be a hint."""
+    its_own = ("src/skerry/cli.py", "src/skerry/commands/", *OTHER_PROGRAMS, *STILL_TO_COME)
+    places = [
+        f"{path.relative_to(ROOT).as_posix()}:{line}: {text}"
+        for path in SEARCHED
+        if path.suffix == ".py" and path.is_relative_to(ROOT / "src")
+        if not path.relative_to(ROOT).as_posix().startswith(its_own)
+        for line, text in strings(path)
+        if OPTION.search(text) and "skerry " not in text
+    ]
+    assert not places, "\n".join(places)
 
 
 @pytest.mark.parametrize(
