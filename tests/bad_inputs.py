@@ -302,7 +302,7 @@ COMMAND_LINE = [
     run(
         "setting without a field",
         ["--set", "=3"],
-        "a setting reads section.field=value (got '=3'). Example: --set server.period=10",
+        "a setting reads section.field=value (got '=3'). Example: server.period=10",
     ),
     run(
         "setting with a dot",
@@ -329,7 +329,7 @@ COMMAND_LINE = [
     run(
         "several settings",
         settings("seed=-1", "server.sampled=50", "rounds"),
-        "a setting reads section.field=value (got 'rounds'). Example: --set server.period=10",
+        "a setting reads section.field=value (got 'rounds'). Example: server.period=10",
         "seed must be at least 0 (got -1).",
         "server.sampled must be between 1 and network.devices (got 50 of 10 devices).",
     ),

@@ -13,7 +13,7 @@ from skerry.errors import SkerryError
 
 ORACLE = (
     "--devices 10 --sampled 4 --period 3 --p .5 --zeta-intra .2 --zeta-inter .3 --epsilon .01 "
-    "--sigma2 .5 --smoothness 2 --gap 3"
+    "--sigma2 .5 --smoothness 2 --initial-error 3"
 )
 SMALL = (
     "--set network.devices=12 --set server.sampled=5 --set rounds=6 --set data.dataset=synthetic "
@@ -40,6 +40,12 @@ def test_the_default_is_figure_1():
     text = say("bounds")
     assert "Fewest rounds: S2A, 40,083,767; S2S needs 2.24 times as many." in text
     assert "all hidden constants are one" in text
+
+
+def test_the_initial_error_has_an_older_name():
+    """`--gap` is `--initial-error`, and JSON says gap: scripts that do so go on working."""
+    assert rows("--gap 3") == rows("--initial-error 3") != rows("")
+    assert {row["gap"] for row in rows("--initial-error 3")} == {3.0}
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ MEASURES = {
         _accuracy(
             "component_accuracy",
             "devices",
-            words="devices, classes of their component",
+            words="devices, classes of their island",
             short="accuracy: island's labels",
         ),
         _loss("train_loss", "training", words="minibatch loss"),

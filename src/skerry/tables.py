@@ -45,8 +45,7 @@ def apply_settings(
         *parents, field = (part.strip() for part in path.split("."))
         if not equals or not all([*parents, field]) or len(parents) > 1:
             faults.append(
-                f"a setting reads section.field=value (got '{setting}'). "
-                "Example: --set server.period=10"
+                f"a setting reads section.field=value (got '{setting}'). Example: server.period=10"
             )
             continue
         where = result.setdefault(parents[0], {}) if parents else result

@@ -171,7 +171,7 @@ def assert_refused(cache, *told):
     with pytest.raises(DataError) as caught:
         fetch("mnist", progress=False)
     line = str(caught.value)
-    for words in (*told, "--set data.path="):
+    for words in (*told, "data.path = "):
         assert words in line
     assert "\n" not in line
     assert list(cache.iterdir()) == []

@@ -15,7 +15,6 @@ from skerry.errors import NetworkError
 from skerry.network.links import Links
 from skerry.network.mixing import (
     estimate_expected_p,
-    expected_p_regular,
     laplacian,
     lazy,
     max_degree,
@@ -322,14 +321,6 @@ def test_p_average_does_not_hold_for_every_model() -> None:
 
 
 # Random W
-
-
-def test_expected_p_of_fresh_regular_graphs() -> None:
-    """The closed form gives .816327 for degree 4 on 50 devices, and 1 on a complete graph."""
-    assert expected_p_regular(50, 4) == pytest.approx(0.816327, abs=5e-7)
-    assert expected_p_regular(6, 5) == pytest.approx(1)
-    with pytest.raises(NetworkError, match=r"between 1 and 4 \(got 5\)"):
-        expected_p_regular(5, 5)
 
 
 def test_estimate_is_unbiased() -> None:

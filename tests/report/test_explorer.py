@@ -16,7 +16,7 @@ from skerry.report.style import PRIMITIVES
 from skerry.theory.crossings import stretches
 from skerry.theory.operators import exchange_matrix
 from skerry.theory.parameters import Parameters
-from skerry.theory.survey import ask
+from skerry.theory.rounds_and_messages import ask
 
 ASSETS = Path(skerry.report.page.__file__).parent / "assets"
 SCRIPTS = ("bounds.js", "explorer.js")
@@ -31,7 +31,7 @@ FIGURE = {
     "zeta_inter": 0.1,
     "sigma2": 0.0,
     "smoothness": 1.0,
-    "gap": 1.0,
+    "initial_error": 1.0,
     "epsilon": 1e-5,
 }
 CORNERS = [
@@ -107,7 +107,7 @@ def settings(count, seed=0):
                 "zeta_inter": draw.choice([0.0, 10 ** draw.uniform(-2, 1)]),
                 "sigma2": draw.choice([0.0, 10 ** draw.uniform(-2, 1)]),
                 "smoothness": 10 ** draw.uniform(-1, 1),
-                "gap": 10 ** draw.uniform(-1, 1),
+                "initial_error": 10 ** draw.uniform(-1, 1),
                 "epsilon": 10 ** draw.uniform(-6, 0),
             }
         )

@@ -174,7 +174,7 @@ def test_tuning_by_what_is_not_measured_is_a_fault():
 
 def test_a_large_grid_can_be_allowed():
     axes = {"server.period": [5, 10, 20], "server.sampled": [10, 20]}
-    assert faults_of(axes=axes, most=5)[0].endswith("--set sweep.most=6")
+    assert faults_of(axes=axes, most=5)[0].endswith("sweep.most = 6")
     assert len(sweep("sweep.most=6", axes=axes, most=5).runs()) == 6
 
 

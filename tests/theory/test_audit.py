@@ -94,7 +94,7 @@ def test_the_mean_mixing_parameter_is_not_a_contraction():
     assert kept <= 1 - min(p_pair, p_path) + 1e-12
 
 
-def test_the_initial_gap_counts_more_than_once():
+def test_the_initial_error_counts_more_than_once():
     """Non-convex, without noise or heterogeneity: on f = L x^2/2 the mean squared slope exceeds
     f0/(eta N) and stays below 4 f0/(eta N)."""
     L, x0, rounds = 2.0, 1.0, 1000

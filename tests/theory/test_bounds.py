@@ -10,7 +10,7 @@ from skerry.errors import SkerryError
 from skerry.theory.bounds import CAP, bound, coefficients, guaranteed_average
 from skerry.theory.operators import kappa, q
 from skerry.theory.parameters import Parameters
-from skerry.theory.tuning import best_rounds, best_stepsize, lemma_rounds, sufficient_rounds
+from skerry.theory.stepsize import best_rounds, best_stepsize, lemma_rounds, sufficient_rounds
 
 ORACLE = Parameters(
     devices=10,
@@ -22,7 +22,7 @@ ORACLE = Parameters(
     zeta_inter=0.3,
     sigma2=0.5,
     smoothness=2,
-    gap=3,
+    initial_error=3,
     epsilon=0.01,
 )
 FIGURE = Parameters(100, 2, 20, 5, 1, 0.1, 0.1, 0, 1, 1, 1e-5)
@@ -45,7 +45,7 @@ def settings_of_theory(draw):
         zeta_inter=draw(maybe_zero),
         sigma2=draw(maybe_zero),
         smoothness=draw(positive),
-        gap=draw(positive),
+        initial_error=draw(positive),
         epsilon=draw(st.floats(1e-6, 10)),
     )
 
@@ -152,7 +152,7 @@ def test_explicit_constants(mode, primitive, convex, x):
     psi = coefficients(x, primitive, mode, convex)
     assert psi.c == pytest.approx(c)
     assert psi.e == pytest.approx(e)
-    assert psi.r0 == pytest.approx(x.gap if convex else 4 * x.gap)
+    assert psi.r0 == pytest.approx(x.initial_error if convex else 4 * x.initial_error)
     d = 8 * L / x.p
     if mode == "repaired" and not convex:
         d = max(d, H * L / CAP * (q(n, K) if primitive == "s2s" else 1))

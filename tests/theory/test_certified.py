@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from skerry.errors import SkerryError
 from skerry.theory.bounds import coefficients, guaranteed_average
 from skerry.theory.certified import best_blend, certified_average, certified_rounds
-from skerry.theory.energy import EnergyRecursion
+from skerry.theory.full_recursion import FullRecursion
 from skerry.theory.operators import Pi_C, W_blend, delta, exchange_matrix, kappa
 from skerry.theory.parameters import Parameters
 
@@ -19,7 +19,7 @@ RING = Parameters(100, 2, 20, 5, 0.010486, 0.1, 0.1, 0, 1, 1, 1e-3)
 UNEQUAL = Parameters(20, (3, 7, 10), 5, 4, 0.5, 0.2, 0.4, 0.3, 1, 1, 0.01)
 SETTINGS = {"small": SMALL, "ring": RING, "unequal": UNEQUAL}
 DIALS = ("s2s", "s2a", "blend")
-SHARES = {"s2s": 0.0, "s2a": 1.0, "blend": 0.5}
+BETAS = {"s2s": 0.0, "s2a": 1.0, "blend": 0.5}
 
 
 def plain_loop(x, beta, eta, alpha, rho, rounds, convex):
@@ -37,10 +37,10 @@ def plain_loop(x, beta, eta, alpha, rho, rounds, convex):
         if t % H == 0:
             biases += beta**2 * kappa(x.devices, x.sampled) * v.sum()
             v = M @ v
-    s2, gap = x.sigma2 / x.devices, x.gap
+    s2, start = x.sigma2 / x.devices, x.initial_error
     if convex:
-        return (gap / eta + 1.5 * L * disagreements + biases / eta) / rounds + eta * s2
-    rest = 4 * gap / eta + 4 * L**2 * disagreements + 2 * L * biases / eta
+        return (start / eta + 1.5 * L * disagreements + biases / eta) / rounds + eta * s2
+    rest = 4 * start / eta + 4 * L**2 * disagreements + 2 * L * biases / eta
     return rest / rounds + 2 * eta * L * s2
 
 
@@ -52,10 +52,10 @@ def plain_loop(x, beta, eta, alpha, rho, rounds, convex):
 def test_matrix_powers_are_the_loop(components, dial, convex):
     """Powers of the period's matrix give what a loop over rounds gives, for any horizon."""
     x = replace(SMALL, components=components)
-    recursion = EnergyRecursion(x, SHARES[dial], convex)
+    recursion = FullRecursion(x, BETAS[dial], convex)
     for rounds in (1, 2, 3, 4, 6, 7, 100):
         powers = recursion.average(*map(np.asarray, (0.03, 0.3, 0.1)), rounds)
-        loop = plain_loop(x, SHARES[dial], 0.03, 0.3, 0.1, rounds, convex)
+        loop = plain_loop(x, BETAS[dial], 0.03, 0.3, 0.1, rounds, convex)
         assert powers == pytest.approx(loop, rel=1e-12)
 
 
@@ -64,7 +64,7 @@ def test_matrix_powers_are_the_loop(components, dial, convex):
 def test_enough_rounds_are_enough(name, dial):
     """The closed form in the steady state never claims fewer rounds than the recursion needs."""
     x = SETTINGS[name]
-    recursion = EnergyRecursion(x, SHARES[dial], convex=True)
+    recursion = FullRecursion(x, BETAS[dial], convex=True)
     for eta in np.geomspace(1e-4, recursion.largest_stepsize, 6):
         point = [np.asarray(number) for number in (eta, x.p / 2, 0.01 / x.period)]
         rounds = recursion.enough_rounds(*point)
@@ -86,7 +86,7 @@ def test_certified_rounds_keep_their_promise(name, dial, convex):
     )
     assert found.average <= x.epsilon
     assert again <= x.epsilon * (1 + 1e-5)
-    recursion = EnergyRecursion(x, found.beta, convex)
+    recursion = FullRecursion(x, found.beta, convex)
     fewer = int(found.rounds * 0.999)
 
     def objective(logs):
@@ -114,8 +114,10 @@ def test_s2a_and_blends_always_get_there(sizes, rate, H, p, amounts, epsilon, di
     """Whatever the setting, S2A and blends reach any accuracy, with a stepsize in the domain."""
     n = sum(sizes)
     K = max(1, round(rate * n))
-    zeta_intra, zeta_inter, sigma2, gap = amounts
-    x = Parameters(n, tuple(sizes), K, H, p, zeta_intra, zeta_inter, sigma2, 50, gap, epsilon)
+    zeta_intra, zeta_inter, sigma2, initial_error = amounts
+    x = Parameters(
+        n, tuple(sizes), K, H, p, zeta_intra, zeta_inter, sigma2, 50, initial_error, epsilon
+    )
     found = certified_rounds(x, dial, convex=convex)
     assert 1 <= found.rounds < np.inf
     assert found.average <= epsilon
@@ -208,33 +210,33 @@ BENCH = Parameters(
     zeta_inter=1.5,
     sigma2=0,
     smoothness=1,
-    gap=9,
+    initial_error=9,
     epsilon=1,
 )
 
 
 def exact_bench(beta, eta, rounds, K=2, H=2):
-    """E of gap, intra and inter at t = 0..rounds, over every S: second moments of (x, 1)."""
+    """E of f - f*, intra and inter at t = 0..rounds, over every S: second moments of (x, 1)."""
     step = np.eye(5)
     step[:4, :4] = (1 - eta) * W
     step[:4, 4] = eta * W @ TARGETS
-    syncs = []
+    samples = []
     for S in combinations(range(4), K):
-        sync = np.eye(5)
-        sync[:4, :4] = W_blend(4, S, beta).T
-        syncs.append(sync)
+        served = np.eye(5)
+        served[:4, :4] = W_blend(4, S, beta).T
+        samples.append(served)
     moments = np.zeros((5, 5))
     moments[4, 4] = 1
     rows = []
     for t in range(rounds + 1):
         xx, x = moments[:4, :4], moments[:4, 4]
-        gap = (xx.mean() - 6 * x.mean() + 9) / 2
+        error = (xx.mean() - 6 * x.mean() + 9) / 2
         intra = np.sum(xx * (np.eye(4) - Pi_C(SIZES))) / 4
         inter = np.sum(xx * (Pi_C(SIZES) - 0.25)) / 4
-        rows.append((gap, intra, inter, x.mean()))
+        rows.append((error, intra, inter, x.mean()))
         moments = step @ moments @ step.T
         if t % H == 0:
-            moments = np.mean([sync @ moments @ sync.T for sync in syncs], axis=0)
+            moments = np.mean([served @ moments @ served.T for served in samples], axis=0)
     return np.array(rows)
 
 
@@ -260,14 +262,14 @@ def test_exact_trajectory(beta, t, expected):
 @pytest.mark.parametrize("dial", DIALS)
 def test_measured_averages_stay_below_the_certificate(dial, eta):
     """On the quadratic bench no exact running average exceeds its certified bound."""
-    gaps = exact_bench(SHARES[dial], eta, 200)[:, 0]
+    errors = exact_bench(BETAS[dial], eta, 200)[:, 0]
     for rounds in (1, 2, 3, 5, 10, 50, 200):
         convex = certified_average(BENCH, dial, stepsize=eta, rounds=rounds, convex=True)
-        assert gaps[:rounds].mean() <= convex
+        assert errors[:rounds].mean() <= convex
         slopes = certified_average(
-            replace(BENCH, gap=4.5), dial, stepsize=eta, rounds=rounds, convex=False
+            replace(BENCH, initial_error=4.5), dial, stepsize=eta, rounds=rounds, convex=False
         )
-        assert 2 * gaps[:rounds].mean() <= slopes  # |f'|^2 = 2 (f - f*)
+        assert 2 * errors[:rounds].mean() <= slopes  # |f'|^2 = 2 (f - f*)
 
 
 @pytest.mark.parametrize("convex", [True, False])
@@ -276,10 +278,10 @@ def test_the_recursion_bounds_the_measured_disagreement(dial, convex):
     """With nothing to descend, what is left of the certificate is disagreement and bias, and it
     is not below the exact one."""
     eta, rounds = 0.1, 100
-    rows = exact_bench(SHARES[dial], eta, rounds - 1)
+    rows = exact_bench(BETAS[dial], eta, rounds - 1)
     weight = 1.5 if convex else 4
     certified = certified_average(
-        replace(BENCH, gap=0), dial, stepsize=eta, rounds=rounds, convex=convex
+        replace(BENCH, initial_error=0), dial, stepsize=eta, rounds=rounds, convex=convex
     )
     assert weight * rows[:, 1:3].sum(axis=1).mean() <= certified
 

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from skerry.errors import SkerryError
-from skerry.theory.communication import Prices, communication_cost, sync_cost, syncs
+from skerry.theory.communication import Prices, communication_cost, server_round_cost, server_rounds
 
 SETTING = {"rounds": 101, "devices": 100, "sampled": 20, "period": 5}
 
 
 def test_messages_of_the_example():
-    """T = 101, H = 5, K = 20, n = 100: 21 syncs, 840 messages for S2S, 2520 for S2A."""
-    assert syncs(101, 5) == 21
+    """T = 101, H = 5, K = 20, n = 100: 21 server rounds, 840 messages for S2S, 2520 for S2A."""
+    assert server_rounds(101, 5) == 21
     assert communication_cost("s2s", **SETTING) == 840
     assert communication_cost("s2a", **SETTING) == 2520
     assert communication_cost("blend", **SETTING) == 2520
@@ -17,10 +17,10 @@ def test_messages_of_the_example():
 
 @pytest.mark.parametrize("T", [1, 4, 5, 6, 100])
 @pytest.mark.parametrize("H", [1, 5, 7])
-def test_syncs_count_the_server_rounds(T, H):
+def test_server_rounds_are_counted(T, H):
     """R is the number of rounds t < T with t mod H = 0, round 0 included."""
-    assert syncs(T, H) == sum(t % H == 0 for t in range(T))
-    assert syncs(T, H, smooth=True) == T / H
+    assert server_rounds(T, H) == sum(t % H == 0 for t in range(T))
+    assert server_rounds(T, H, smooth=True) == T / H
 
 
 def test_the_ratio_of_costs():
@@ -34,11 +34,11 @@ def test_the_ratio_of_costs():
 
 def test_prices():
     """Downlinks may be cheaper, a broadcast is one message, D2D counts both ways every round."""
-    assert sync_cost("s2s", 100, 20, Prices(downlink=0.25)) == 20 + 0.25 * 20
-    assert sync_cost("s2a", 100, 20, Prices(downlink=0.25)) == 20 + 0.25 * 100
-    assert sync_cost("s2a", 100, 20, Prices(broadcast=1)) == 21
-    assert sync_cost("s2s", 100, 20, Prices(broadcast=50)) == 40
-    assert sync_cost("s2a", 100, 20, Prices(broadcast=50)) == 70
+    assert server_round_cost("s2s", 100, 20, Prices(downlink=0.25)) == 20 + 0.25 * 20
+    assert server_round_cost("s2a", 100, 20, Prices(downlink=0.25)) == 20 + 0.25 * 100
+    assert server_round_cost("s2a", 100, 20, Prices(broadcast=1)) == 21
+    assert server_round_cost("s2s", 100, 20, Prices(broadcast=50)) == 40
+    assert server_round_cost("s2a", 100, 20, Prices(broadcast=50)) == 70
     d2d = communication_cost("s2s", **SETTING, edges=100, prices=Prices(d2d=0.1))
     assert d2d == pytest.approx(840 + 0.1 * 200 * 101)
 
@@ -54,6 +54,6 @@ def test_wrong_input_is_explained():
     with pytest.raises(SkerryError, match="uplink must be at least 0"):
         Prices(uplink=-1)
     with pytest.raises(SkerryError, match="unknown primitive 's3s'"):
-        sync_cost("s3s", 10, 2)
+        server_round_cost("s3s", 10, 2)
     with pytest.raises(SkerryError, match="sampled must be between 1 and devices"):
-        sync_cost("s2s", 10, 0)
+        server_round_cost("s2s", 10, 0)

@@ -9,8 +9,8 @@ from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.errors import SkerryError
 from skerry.theory.certified import certified_rounds
-from skerry.theory.checkpoint import Measured
 from skerry.theory.constants import constants_of, measure_constants
+from skerry.theory.constants_at import Measured
 from skerry.theory.gradients import largest_curvatures, minibatch, redrawn
 from skerry.theory.smoothness import known_smoothness
 from theory_bench import bench, exact_constants, sample_gradients
@@ -44,8 +44,8 @@ def test_estimates_are_unbiased(name):
     """At every checkpoint the means over draws agree with the sums over all samples."""
     world = bench(*WORLDS[name])
     found = constants_of(world, rounds=[5], draws=60)
-    assert [at.round for at in found.checkpoints] == [0, 5]
-    for at in found.checkpoints:
+    assert [at.round for at in found.points] == [0, 5]
+    for at in found.points:
         exact = exact_constants(world, average_after(world, at.round))
         assert close(at.loss, exact.loss)
         assert close(at.sigma2, exact.sigma2_n.mean())
@@ -66,7 +66,7 @@ def test_standard_errors_are_honest(name):
     """More draws come closer to the exact value, about as fast as their errors say."""
     world = bench(*WORLDS[name])
     exact = exact_constants(world, world.initial())
-    few, many = (constants_of(world, rounds=[0], draws=draws).checkpoints[0] for draws in (10, 300))
+    few, many = (constants_of(world, rounds=[0], draws=draws).points[0] for draws in (10, 300))
     for part, value in (
         (lambda at: at.intra.total, exact.intra_pure + exact.intra_noise),
         (lambda at: at.inter.pure, exact.inter_pure),
@@ -81,7 +81,7 @@ def test_the_noisiest_device():
     """With enough draws the largest sigma^2 over devices is found, at the device that has it."""
     world = bench()
     exact = exact_constants(world, world.initial()).sigma2_n
-    (at,) = constants_of(world, rounds=[0], draws=400).checkpoints
+    (at,) = constants_of(world, rounds=[0], draws=400).points
     assert close(at.sigma2_max, exact.max())
     assert at.sigma2_max.value > at.sigma2.value
 
@@ -89,7 +89,7 @@ def test_the_noisiest_device():
 def test_one_sample_a_device_has_no_noise():
     """Where every device holds one sample, zeta^2 is pure heterogeneity, exactly."""
     world = bench("data.samples=12", "data.inter=iid")
-    (at,) = constants_of(world, rounds=[0], draws=2).checkpoints
+    (at,) = constants_of(world, rounds=[0], draws=2).points
     exact = exact_constants(world, world.initial())
     assert at.sigma2_max == Measured(0, 0)
     for measured, pure in ((at.intra, exact.intra_pure), (at.inter, exact.inter_pure)):
@@ -118,7 +118,7 @@ def test_fresh_graphs():
     found = constants_of(world, rounds=[0], draws=500)
     exact = exact_constants(world, world.initial(), W=np.eye(12))
     assert found.mixing.method == "closed form"
-    assert close(found.checkpoints[0].intra.pure, (1 - found.mixing.minimum) * exact.intra_pure)
+    assert close(found.points[0].intra.pure, (1 - found.mixing.minimum) * exact.intra_pure)
 
 
 def test_exact_on_the_quadratic():
@@ -131,7 +131,7 @@ def test_exact_on_the_quadratic():
     assert astuple(found.smoothness) == (pytest.approx(3), pytest.approx(3), "exact")
     assert found.f0 == Measured(pytest.approx(loss), 0)
     assert found.R0_squared == pytest.approx(float(x_star.square().sum()))
-    start, end = found.checkpoints
+    start, end = found.points
     for part in (lambda at: at.intra.total, lambda at: at.inter.total, lambda at: at.sigma2):
         difference = part(start).value - part(end).value
         assert abs(difference) <= 4 * np.hypot(part(start).error, part(end).error)
@@ -183,7 +183,7 @@ def test_modules_are_estimated():
     """A module's L is called an estimate, and is measured at every checkpoint."""
     found = constants_of(bench("model.name=mlp", "model.hidden=[4]"), rounds=[8], draws=2)
     assert found.smoothness.method == "estimate"
-    values = [at.smoothness.value for at in found.checkpoints]
+    values = [at.smoothness.value for at in found.points]
     assert len(set(values)) == 2
     assert found.smoothness.value == max(values)
 
@@ -203,9 +203,9 @@ def test_checkpoints():
     """The start is always measured; rounds beyond the last are measured at the last; the
     suprema are the maxima over checkpoints."""
     found = constants_of(bench(), rounds=[3, 50, 99], draws=3)
-    assert [at.round for at in found.checkpoints] == [0, 3, 8]
-    assert found.zeta_inter2.value == max(at.inter.total.value for at in found.checkpoints)
-    assert found.sigma2.value == max(at.sigma2.value for at in found.checkpoints)
+    assert [at.round for at in found.points] == [0, 3, 8]
+    assert found.zeta_inter2.value == max(at.inter.total.value for at in found.points)
+    assert found.sigma2.value == max(at.sigma2.value for at in found.points)
     assert found.f0.value == pytest.approx(np.log(4))
     json.dumps(found.to_json(), allow_nan=False)
 
@@ -214,10 +214,10 @@ def test_parameters_feed_the_bounds():
     """Measured constants are a setting that every bound takes."""
     found = measure_constants(bench("model.name=quadratic").experiment, rounds=[0], draws=3)
     x = found.parameters(epsilon=0.1)
-    assert (x.sizes, x.sampled, x.period, x.gap) == ((6, 6), 5, 3, found.f0.value)
+    assert (x.sizes, x.sampled, x.period, x.initial_error) == ((6, 6), 5, 3, found.f0.value)
     assert x.zeta_inter**2 == pytest.approx(found.zeta_inter2.value)
-    assert found.parameters(epsilon=0.1, convex=True).gap == found.R0_squared
-    assert found.parameters(epsilon=0.1, gap=7).gap == 7
+    assert found.parameters(epsilon=0.1, convex=True).initial_error == found.R0_squared
+    assert found.parameters(epsilon=0.1, initial_error=7).initial_error == 7
     assert np.isfinite(certified_rounds(x, "s2s", convex=False).rounds)
 
 

@@ -34,7 +34,7 @@ FLEETS = {
 
 
 class Objective:
-    """f, the mean of the devices' losses, exactly: its gap to f* and its slope, for any models."""
+    """f, the mean of all losses, exactly: its distance to f* and its slope, at any models."""
 
     def __init__(self, world):
         self.world = world
@@ -100,16 +100,16 @@ def lanes_of(world, L):
 
 def measured(world, lanes, objective):
     """Means over seeds of f - f* and of ||grad f||^2 at the average model, [rounds, lanes]."""
-    gaps, slopes = torch.zeros(2, ROUNDS, len(lanes), dtype=torch.float64)
+    errors, slopes = torch.zeros(2, ROUNDS, len(lanes), dtype=torch.float64)
     for seed in range(SEEDS):
         here = with_seed(world, seed)
         stack = build_stack(here, [lane.model_copy(update={"seed": seed}) for lane in lanes])
         for moment in simulate(stack):
             if moment.phase != "before_server" and moment.round < ROUNDS:
                 average_ld = moment.state.X_nld.mean(dim=0)
-                gaps[moment.round] += (objective.losses(average_ld) - objective.f_star) / SEEDS
+                errors[moment.round] += (objective.losses(average_ld) - objective.f_star) / SEEDS
                 slopes[moment.round] += objective.slopes(average_ld) / SEEDS
-    return stack.experiments, gaps.detach().numpy(), slopes.numpy()
+    return stack.experiments, errors.detach().numpy(), slopes.numpy()
 
 
 def certificates(world, lanes, objective):
@@ -121,18 +121,18 @@ def certificates(world, lanes, objective):
         experiment = world.experiment.with_settings(f"network.topology={topology}")
         there = replace(world, experiment=experiment, fleet=world.fleet_of(experiment))
         constants[topology] = constants_of(there, rounds=[2, 10, ROUNDS], draws=25)
-    experiments, gaps, slopes = measured(world, lanes, objective)
+    experiments, errors, slopes = measured(world, lanes, objective)
     for lane, e in enumerate(experiments):
         x = replace(
-            constants[e.network.topology].parameters(epsilon=1, gap=R0_squared),
+            constants[e.network.topology].parameters(epsilon=1, initial_error=R0_squared),
             sampled=e.server.sampled,
             period=e.server.period,
         )
-        for rounds, (gap, convex, averages) in product(
-            LOOKS, ((R0_squared, True, gaps), (f0, False, slopes))
+        for rounds, (error, convex, averages) in product(
+            LOOKS, ((R0_squared, True, errors), (f0, False, slopes))
         ):
             certified = certified_average(
-                replace(x, gap=gap),
+                replace(x, initial_error=error),
                 e.server.primitive,
                 beta=e.server.beta,
                 stepsize=e.training.stepsize,

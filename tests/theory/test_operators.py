@@ -38,7 +38,7 @@ def over_samples(n, K, value):
 
 
 @st.composite
-def a_sync(draw, max_devices=7):
+def a_server_round(draw, max_devices=7):
     """A matrix of models and a sampled set."""
     n = draw(st.integers(2, max_devices))
     models = arrays(float, (draw(st.integers(1, 3)), n), elements=st.floats(-10, 10))
@@ -47,10 +47,10 @@ def a_sync(draw, max_devices=7):
 
 
 @settings(deadline=None)
-@given(a_sync())
-def test_s2s_is_a_projection_that_keeps_the_average(sync):
+@given(a_server_round())
+def test_s2s_is_a_projection_that_keeps_the_average(server_round):
     """W_S2S is symmetric, idempotent and doubly stochastic, and never moves the average."""
-    X, S = sync
+    X, S = server_round
     n = X.shape[1]
     W = W_s2s(n, S)
     np.testing.assert_allclose(W, W.T)
@@ -62,10 +62,10 @@ def test_s2s_is_a_projection_that_keeps_the_average(sync):
 
 
 @settings(deadline=None)
-@given(a_sync())
-def test_s2a_is_consensus(sync):
+@given(a_server_round())
+def test_s2a_is_consensus(server_round):
     """W_S2A leaves no disagreement; rows of sampled devices add up to n/K, the others to 0."""
-    X, S = sync
+    X, S = server_round
     n = X.shape[1]
     W = W_s2a(n, S)
     np.testing.assert_allclose(W.sum(axis=0), 1)
@@ -78,10 +78,10 @@ def test_s2a_is_consensus(sync):
 
 
 @settings(deadline=None)
-@given(a_sync(), st.floats(0, 1))
-def test_blend_lies_between(sync, beta):
+@given(a_server_round(), st.floats(0, 1))
+def test_blend_lies_between(server_round, beta):
     """A blend moves the average by beta of S2A's move and keeps (1-beta)^2 of S2S's rest."""
-    X, S = sync
+    X, S = server_round
     n = X.shape[1]
     after = X @ W_blend(n, S, beta)
     np.testing.assert_allclose(
@@ -111,7 +111,7 @@ def test_limits_of_sampling(n):
     ("K", "s2s", "s2a"),
     [(1, 14, 14), (2, 9.333333, 4.666667), (3, 4.666667, 1.555556), (4, 0, 0)],
 )
-def test_oracle_of_one_sync(K, s2s, s2a):
+def test_oracle_of_one_server_round(K, s2s, s2a):
     """X = [1, 2, 3, 6]: disagreement left by S2S and bias made by S2A, over all S."""
     assert disagreement(X_ORACLE) == 14
     left = over_samples(4, K, lambda S: disagreement(X_ORACLE @ W_s2s(4, S)))
@@ -136,7 +136,7 @@ def test_blend_in_expectation(X, K, beta):
 @settings(deadline=None)
 @given(st.floats(0, 10), st.floats(0, 10), st.integers(1, 20), st.integers(0, 20), st.floats(0, 1))
 def test_best_beta_is_best(a, b, K, unsampled, other):
-    """No beta has a lower weighted error of one sync than best_beta."""
+    """No beta has a lower weighted error after one server round than best_beta."""
     if a + b == 0:
         return
     n = K + unsampled + 1

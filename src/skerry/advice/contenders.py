@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skerry import labels
 from skerry.experiment import Experiment
-from skerry.theory.communication import Prices, sync_cost, syncs
+from skerry.theory.communication import Prices, server_round_cost, server_rounds
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class Purse:
         return replace(self, rounds=rounds, limit=limit)
 
     def _costs(self, contender: Contender, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
-        visits = syncs(np.maximum(0, rounds - self.offset), contender.period)
-        each = sync_cost(contender.primitive, self.devices, contender.sampled, self.prices)
+        visits = server_rounds(np.maximum(0, rounds - self.offset), contender.period)
+        each = server_round_cost(contender.primitive, self.devices, contender.sampled, self.prices)
         return np.asarray(each * visits + self.prices.d2d * 2 * self.links * rounds)
 
 

@@ -11,12 +11,12 @@ from skerry.advice.timing import Timer
 from skerry.engine.stack import build_stack
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.theory.checkpoint import Heterogeneity
 from skerry.theory.communication import Prices
 from skerry.theory.constants import Constants, constants_of
+from skerry.theory.constants_at import Heterogeneity
 from skerry.theory.gradients import gradients_and_losses, minibatch, redrawn
+from skerry.theory.rounds_and_messages import Answer, ask
 from skerry.theory.smoothness import known_smoothness
-from skerry.theory.survey import Answer, ask
 
 SHARE = 0.2
 """Of the time that measuring the constants may take."""
@@ -117,7 +117,7 @@ def predict(constants: Constants, rounds: int, prices: Prices) -> Prediction | N
     epsilon = L * gap / rounds
     if not 0 < epsilon < math.inf:
         return None
-    setting = constants.parameters(epsilon=epsilon, convex=False, gap=gap)
+    setting = constants.parameters(epsilon=epsilon, convex=False, initial_error=gap)
     servers = [(int(setting.sampled), int(setting.period))]
     servers += [(K, H) for _, K, H in nearby(int(setting.devices), *servers[0])]
     return Prediction(
@@ -138,14 +138,14 @@ def favours_with_different_islands(
     constants: Constants, prediction: Prediction, factor: float
 ) -> str | None:
     """Whom the bounds favour with zeta_inter larger by a factor, all constants one."""
-    setting = constants.parameters(epsilon=prediction.epsilon, gap=constants.f0.value)
+    setting = constants.parameters(epsilon=prediction.epsilon, initial_error=constants.f0.value)
     other = replace(setting, zeta_inter=factor * float(setting.zeta_inter))
     return _clearly_fewer(*(ask(other, name, "order", False).rounds for name in ("s2s", "s2a")))
 
 
 def regime(constants: Constants) -> str:
     """The problem in words: how much islands differ, and devices inside them."""
-    start = constants.checkpoints[0]
+    start = constants.points[0]
     within = _degree(start.intra)
     many = len(constants.sizes) > 1
     across = f"islands {_degree(start.inter)}" if many else "there is one island"

@@ -16,7 +16,7 @@ from skerry.theory.communication import Prices
 from skerry.theory.crossings import cheapest, stretches
 from skerry.theory.operators import Array
 from skerry.theory.parameters import Parameters
-from skerry.theory.survey import Answer, ask
+from skerry.theory.rounds_and_messages import Answer, ask
 
 WHOLE = ("devices", "components", "sampled", "period")
 MEASURES = ("rounds", "messages")
@@ -70,9 +70,9 @@ class Inquiry:
         self.mode, self.convex, self.prices = mode, convex, prices
         self.varied = [field for field, found in values.items() if len(found) > 1]
         self.contenders = [
-            Contender(primitive, share)
+            Contender(primitive, one)
             for primitive in primitives
-            for share in (_shares(beta) if primitive == "blend" else [0.5])
+            for one in (_betas(beta) if primitive == "blend" else [0.5])
         ]
         self._ask = cache(self._ask_once)
 
@@ -163,5 +163,5 @@ class Inquiry:
         return [f"Infinite: {reason}" for reason in dict.fromkeys(found) if reason]
 
 
-def _shares(beta: str) -> list[float | Literal["best"]]:
+def _betas(beta: str) -> list[float | Literal["best"]]:
     return ["best"] if beta == "best" else [*numbers("beta", beta, whole=False)]

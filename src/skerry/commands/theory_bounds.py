@@ -11,8 +11,8 @@ Downlink = Annotated[
 ]
 
 
-def _range(help_: str) -> Any:
-    return typer.Option(help=help_, metavar="NUMBERS")
+def _range(help_: str, *names: str) -> Any:
+    return typer.Option(*names, help=help_, metavar="NUMBERS")
 
 
 def bounds(
@@ -21,14 +21,15 @@ def bounds(
         str, _range("Components (C), or their sizes joined by +, such as 30+70.")
     ] = "2",
     sampled: Annotated[str, _range("Devices that the server samples (K).")] = "20",
-    period: Annotated[str, _range("Rounds from one sync to the next (H).")] = "5",
+    period: Annotated[str, _range("Rounds from one server round to the next (H).")] = "5",
     p: Annotated[str, _range("Mixing parameter: D2D leaves 1-p of intra disagreement.")] = "1",
     zeta_intra: Annotated[str, _range("Gradient heterogeneity inside components.")] = "0.1",
     zeta_inter: Annotated[str, _range("Gradient heterogeneity between components.")] = "0.1",
     sigma2: Annotated[str, _range("Variance of a device's stochastic gradient.")] = "0",
     smoothness: Annotated[str, _range("L: how fast gradients change.")] = "1",
-    gap: Annotated[
-        str, _range("The initial error: R0^2 = ||x0 - x*||^2 if convex, else f(x0) - f*.")
+    initial_error: Annotated[
+        str,
+        _range("R0^2 = ||x0 - x*||^2 if convex, else f(x0) - f*.", "--initial-error", "--gap"),
     ] = "1",
     epsilon: Annotated[str, _range("The accuracy wanted of the average over rounds.")] = "1e-5",
     convex: Annotated[
@@ -49,7 +50,7 @@ def bounds(
         typer.Option(help="s2s, s2a, blend, joined by commas; blend has certified bounds only."),
     ] = None,
     beta: Annotated[
-        str, typer.Option(help="The share that blend moves: numbers as above, or best.")
+        str, typer.Option(help="The beta of blend: numbers as above, or best.")
     ] = "0.5",
     uplink: Annotated[float, typer.Option(help="Price of a message to the server.")] = 1,
     downlink: Downlink = 1,
@@ -77,7 +78,7 @@ def bounds(
         "zeta_inter": zeta_inter,
         "sigma2": sigma2,
         "smoothness": smoothness,
-        "gap": gap,
+        "initial_error": initial_error,
         "epsilon": epsilon,
     }
     default = "s2s,s2a,blend" if mode == "certified" else "s2s,s2a"

@@ -144,5 +144,5 @@ def _download(published: Published, progress: bool) -> Arrays:
         return arrays
     raise DataError(
         f"{published.name} could not be fetched. Tried {'; '.join(failures)}. Bring its files from "
-        "another machine and say where they are: --set data.path=FOLDER_OR_ARCHIVE"
+        "another machine and say where they are: data.path = FOLDER_OR_ARCHIVE"
     )

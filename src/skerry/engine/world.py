@@ -16,7 +16,7 @@ from skerry.data.catalog import Dataset, load_dataset
 from skerry.data.dataset import Split
 from skerry.data.partition import Partition, check_supply, split
 from skerry.data.published import PUBLISHED
-from skerry.errors import DataError, SkerryError, unknown
+from skerry.errors import DataError, SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.network.fleet import Fleet, build_fleet, fingerprint
@@ -181,7 +181,8 @@ def pick_device(name: str = "auto") -> torch.device:
         return torch.device(name)
     if name.startswith("cuda"):
         raise SkerryError(
-            f"no device '{name}': {gpus} CUDA devices are available here. Use --device auto."
+            f"no device '{name}': {gpus} CUDA devices are available here. Use "
+            f"{argument('device')} auto."
         )
     raise SkerryError(unknown("device", name, ["auto", "cpu", "cuda", *here]))
 

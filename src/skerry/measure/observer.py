@@ -16,7 +16,7 @@ class Observer:
     """Watches the moments of one stack.
 
     Readings are due at evaluations; lanes that met the server also get a row with their consensus
-    measures in between, so that no D2S round goes unseen.
+    measures in between, so that no server round goes unseen.
     """
 
     def __init__(self, stack: Stack, ledger: Ledger | None = None):

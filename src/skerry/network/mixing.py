@@ -212,16 +212,6 @@ def p_frobenius(W: Any, components: int = 1) -> float:
     return 1 - (norm_squared - components) / (int(size) - components)
 
 
-def expected_p_regular(size: int, degree: int) -> float:
-    """p of a fresh uniformly random regular graph every round, with weights 1 / (degree + 1)."""
-    if not 0 < degree < size:
-        raise NetworkError(
-            f"the degree of a regular graph must be between 1 and {size - 1} (got {degree})."
-        )
-    kept = 1 / (degree + 1)
-    return 1 - (kept - (1 - kept) / (size - 1))
-
-
 def estimate_expected_p(draw: Callable[[int], Any], draws: int = 400) -> tuple[float, float]:
     """p = 1 - lambda_max(E[W W^T] - Pi) of a random W, and its standard error.
 

@@ -121,7 +121,7 @@ def _certified(
         zeta_inter=zeta_inter,
         sigma2=sigma2,
         smoothness=smoothness,
-        gap=gap,
+        initial_error=gap,
         epsilon=smoothness * gap / rounds,
     )
     return best_blend(setting, convex=False).beta

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from skerry.report.theory_tables import console, plain_table
 from skerry.report.words import fleet_in_words, problem_in_words
-from skerry.theory.checkpoint import Checkpoint, Measured
 from skerry.theory.constants import Constants
+from skerry.theory.constants_at import ConstantsAt, Measured
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-ROWS: tuple[tuple[str, Callable[[Checkpoint], Measured]], ...] = (
+ROWS: tuple[tuple[str, Callable[[ConstantsAt], Measured]], ...] = (
     ("loss", lambda at: at.loss),
     ("sigma^2, mean over devices", lambda at: at.sigma2),
     ("sigma^2, largest of a device", lambda at: at.sigma2_max),
@@ -43,11 +43,11 @@ def tell(constants: Constants) -> None:
 
 def constants_table(constants: Constants) -> "Table":
     """One row per constant, one column per checkpoint."""
-    rounds = (f"round {at.round}" for at in constants.checkpoints)
+    rounds = (f"round {at.round}" for at in constants.points)
     table = plain_table("", *rounds)
     for title, of in ROWS:
-        table.add_row(title, *(_measured(of(at)) for at in constants.checkpoints))
-    values = (f"{at.smoothness.value:.4g}" for at in constants.checkpoints)
+        table.add_row(title, *(_measured(of(at)) for at in constants.points))
+    values = (f"{at.smoothness.value:.4g}" for at in constants.points)
     table.add_row(f"L ({constants.smoothness.method})", *values)
     return table
 
@@ -79,7 +79,7 @@ def bounds_command(constants: Constants) -> str:
         "zeta-inter": f"{x.zeta_inter:.4g}",
         "sigma2": f"{x.sigma2:.4g}",
         "smoothness": f"{x.smoothness:.4g}",
-        "gap": f"{x.gap:.4g}",
+        "initial-error": f"{x.initial_error:.4g}",
         "epsilon": x.epsilon,
     }
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skerry.report.theory_words import name, number, span, winner
 from skerry.theory.regimes import AXES, HETEROGENEITY, Regime
-from skerry.theory.survey import Answer
+from skerry.theory.rounds_and_messages import Answer
 
 if TYPE_CHECKING:
     from rich.console import Console

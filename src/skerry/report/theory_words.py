@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from skerry.theory.crossings import TIE, Stretch
 from skerry.theory.operators import Numbers
 from skerry.theory.parameters import Parameters
-from skerry.theory.survey import Answer
+from skerry.theory.rounds_and_messages import Answer
 
 MODES = {
     "order": "all constants one, for comparing",
@@ -45,7 +45,7 @@ def setting_in_words(parameters: Parameters, varied: Sequence[str]) -> str:
         "zeta_inter": f"zeta_inter {x.zeta_inter:g}",
         "sigma2": f"sigma2 {x.sigma2:g}",
         "smoothness": f"L {x.smoothness:g}",
-        "gap": f"gap {x.gap:g}",
+        "initial_error": f"initial error {x.initial_error:g}",
         "epsilon": f"epsilon {x.epsilon:g}",
     }
     return ", ".join(words for field, words in symbols.items() if field not in varied)

@@ -41,7 +41,7 @@ class Footprint:
     step: tuple[int, int, int]
     """Temporaries of the local steps: their fixed part, more for each lane, at most."""
     other: float
-    """Temporaries of meetings and measures, as a share of X."""
+    """Temporaries of server rounds and measures, as a share of X."""
     scores: int
     """Class scores of a lane's devices on the test set, and what is made of them."""
     efficient: int

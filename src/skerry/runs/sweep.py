@@ -260,7 +260,7 @@ class Sweep(Section):
         if count > self.most:
             yield (
                 f"the grid has {count:,} runs, more than sweep.most = {self.most:,}. Shorten the "
-                f"axes, or allow it: --set sweep.most={count}"
+                f"axes, or allow it: sweep.most = {count}"
             )
 
     def _enumerate(self) -> list[str]:
@@ -349,7 +349,7 @@ def _is_row(row: Any, length: int) -> bool:
 
 
 def _with_axis_settings(axes: Any, table: Mapping[str, Any], settings: Iterable[str]) -> Any:
-    """`--set server.period=5` holds for all runs, also where the file has an axis of it."""
+    """The setting `server.period=5` holds for all runs, also where the file has an axis of it."""
     if not isinstance(axes, dict):
         return axes
     for setting in settings:

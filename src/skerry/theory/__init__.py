@@ -2,7 +2,7 @@
 
 from skerry.theory.bounds import Bound, bound, coefficients, guaranteed_average
 from skerry.theory.certified import Certificate, best_blend, certified_average, certified_rounds
-from skerry.theory.communication import Prices, communication_cost, sync_cost, syncs
+from skerry.theory.communication import Prices, communication_cost, server_round_cost, server_rounds
 from skerry.theory.operators import (
     W_blend,
     W_s2a,
@@ -47,9 +47,9 @@ __all__ = [
     "q",
     "recursion_bound",
     "regime_table",
+    "server_round_cost",
+    "server_rounds",
     "server_share",
     "simulate_recursion",
     "split_disagreement",
-    "sync_cost",
-    "syncs",
 ]

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.errors import SkerryError, unknown
-from skerry.theory import operators, tuning
+from skerry.theory import operators
 from skerry.theory.operators import Array, Numbers
 from skerry.theory.parameters import Parameters
+from skerry.theory.stepsize import best_rounds, best_stepsize, lemma_rounds, sufficient_rounds
 
 Primitive: TypeAlias = Literal["s2s", "s2a"]
 Mode: TypeAlias = Literal["order", "printed", "repaired"]
@@ -88,8 +89,8 @@ def bound(parameters: Parameters, primitive: Primitive, mode: Mode, convex: bool
         return Bound(sum(terms.values()), terms, mode, primitive, convex, assumptions, reason)
     psi = coefficients(parameters, primitive, mode, convex)
     r0, c, e, d = psi.r0, psi.c, psi.e, psi.d
-    eta = tuning.best_stepsize(c, e, d, x.eps)
-    rounds = x.unless_hopeless(tuning.best_rounds(r0, c, e, d, x.eps))
+    eta = best_stepsize(c, e, d, x.eps)
+    rounds = x.unless_hopeless(best_rounds(r0, c, e, d, x.eps))
     terms = {
         "initial": x.eps - c * eta - e * eta**2,
         **{name: part * eta for name, part in psi.c_parts.items()},
@@ -105,8 +106,8 @@ def bound(parameters: Parameters, primitive: Primitive, mode: Mode, convex: bool
         reason,
         stepsize=x.unless_hopeless(eta, np.nan),
         horizon=np.maximum(np.ceil(rounds), x.H) - 1,
-        N_b1=x.unless_hopeless(tuning.sufficient_rounds(r0, c, e, d, x.eps)),
-        N_b2=x.unless_hopeless(tuning.lemma_rounds(r0, c, e, d, x.eps)),
+        N_b1=x.unless_hopeless(sufficient_rounds(r0, c, e, d, x.eps)),
+        N_b2=x.unless_hopeless(lemma_rounds(r0, c, e, d, x.eps)),
     )
 
 
@@ -132,7 +133,7 @@ def guaranteed_average(
 def order_terms(parameters: Parameters, primitive: Primitive, convex: bool) -> dict[str, Numbers]:
     """The terms of the two theorems in rounds, hidden constants one."""
     x = _Symbols.of(parameters, primitive)
-    scale, root, linear = (x.gap, np.sqrt(x.L), x.L) if convex else (x.L * x.gap, 1.0, 1.0)
+    scale, root, linear = (x.start, np.sqrt(x.L), x.L) if convex else (x.L * x.start, 1.0, 1.0)
     terms: dict[str, Numbers] = {"noise": x.s2 / (x.n * x.eps**2)}
     if primitive == "s2a":
         terms["sampling_intra"] = x.kappa * x.zi**2 / (x.H * x.p**2 * x.eps**2)
@@ -174,7 +175,7 @@ def coefficients(
     d = 8 * x.L / x.p
     if not (convex or printed):
         d = np.maximum(d, x.H * x.L * x.q / CAP)
-    return Coefficients(x.gap if convex else 4 * x.gap, c, e, d)
+    return Coefficients(x.start if convex else 4 * x.start, c, e, d)
 
 
 def assumed(
@@ -225,7 +226,8 @@ class _Symbols(NamedTuple):
     ze: Array
     s2: Array
     L: Array
-    gap: Array
+    start: Array
+    """The initial error, f0 or R0^2."""
     eps: Array
     kappa: Array
     q: Array
@@ -242,7 +244,7 @@ class _Symbols(NamedTuple):
             ze=np.asarray(x.zeta_inter, float),
             s2=np.asarray(x.sigma2, float),
             L=np.asarray(x.smoothness, float),
-            gap=np.asarray(x.gap, float),
+            start=np.asarray(x.initial_error, float),
             eps=np.asarray(x.epsilon, float),
             kappa=np.asarray(operators.kappa(x.devices, x.sampled)),
             q=np.where(np.isinf(q), 1.0, q),

@@ -1,4 +1,4 @@
-"""Certified bounds: the energy recursion, minimised over what it leaves free.
+"""Certified bounds: the full recursion, minimised over what it leaves free.
 
 Every entry of the recursion is a posynomial in stepsize, alpha and rho, so the logarithm of the
 bound is convex in their logarithms (a geometric program) and a log grid that zooms in finds the
@@ -7,18 +7,18 @@ minimum. Any alpha and rho give a valid bound, so a coarse search costs tightnes
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias
 
 import numpy as np
 
+from skerry import labels
 from skerry.errors import SkerryError, unknown
 from skerry.theory.bounds import ONE_SAMPLED, assumed, coefficients
-from skerry.theory.energy import EnergyRecursion
+from skerry.theory.full_recursion import FullRecursion
 from skerry.theory.operators import Array, delta
 from skerry.theory.parameters import Parameters
-from skerry.theory.tuning import best_stepsize
+from skerry.theory.stepsize import best_stepsize
 
-Dial: TypeAlias = Literal["s2s", "s2a", "blend"]
 Point: TypeAlias = tuple[float, ...]
 
 # Half-widths of successive grids, in decades: from anywhere plausible to two digits.
@@ -40,7 +40,7 @@ class Certificate:
     stepsize: float
     average: float
     beta: float
-    """What the server moves: 0 is S2S, 1 is S2A."""
+    """Where on the dial: 0 is S2S, 1 is S2A."""
     terms: Mapping[str, float] = field(default_factory=dict)
     """What each source adds to `average`."""
     assumptions: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Certificate:
 
 def certified_average(
     parameters: Parameters,
-    primitive: Dial,
+    primitive: str,
     *,
     beta: float = 0.5,
     stepsize: float,
@@ -60,14 +60,14 @@ def certified_average(
     """A bound on the average over t = 0..rounds-1 of E f(xbar^t) - f* (convex) or of
     E ||grad f(xbar^t)||^2 (non-convex); infinite for stepsizes above 1/(4L).
 
-    beta is the share that a blend moves; s2s and s2a do not read it.
+    beta is that of a blend; s2s and s2a do not read it.
     """
     if rounds < 1 or not stepsize > 0:
         raise SkerryError(
             f"rounds must be at least 1 and stepsize above 0 (got {rounds} and {stepsize:g}). "
             "Raise them."
         )
-    recursion = EnergyRecursion(parameters, _share(primitive, beta), convex)
+    recursion = FullRecursion(parameters, _on_the_dial(primitive, beta), convex)
     if stepsize > recursion.largest_stepsize:
         return np.inf
     eta = np.asarray(stepsize, float)
@@ -79,7 +79,7 @@ def certified_average(
 
 
 def certified_rounds(
-    parameters: Parameters, primitive: Dial, *, beta: float = 0.5, convex: bool
+    parameters: Parameters, primitive: str, *, beta: float = 0.5, convex: bool
 ) -> Certificate:
     """The fewest rounds, over constant stepsizes, after which the average is at most epsilon.
 
@@ -88,7 +88,7 @@ def certified_rounds(
     rounds are lowered by bisection as long as the bound holds. Within a period the result need
     not be the very first round that qualifies.
     """
-    recursion = EnergyRecursion(parameters, _share(primitive, beta), convex)
+    recursion = FullRecursion(parameters, _on_the_dial(primitive, beta), convex)
     enough, point = _fewest_when_steady(recursion, _start(parameters, recursion))
     assumptions = assumed("s2s" if recursion.beta == 0 else "s2a", "certified", convex)
     if np.isinf(enough):
@@ -118,7 +118,7 @@ def best_blend(parameters: Parameters, *, convex: bool) -> Certificate:
     """
 
     def enough(beta: float) -> float:
-        recursion = EnergyRecursion(parameters, beta, convex)
+        recursion = FullRecursion(parameters, beta, convex)
         return _fewest_when_steady(recursion, _start(parameters, recursion))[0]
 
     beta = min(np.linspace(0, 1, 11), key=enough)
@@ -133,11 +133,11 @@ def best_blend(parameters: Parameters, *, convex: bool) -> Certificate:
     )
 
 
-def _fewest_when_steady(recursion: EnergyRecursion, start: Point) -> tuple[float, Point]:
+def _fewest_when_steady(recursion: FullRecursion, start: Point) -> tuple[float, Point]:
     return _minimise(recursion.enough_rounds, start, WIDE, recursion.largest_stepsize)
 
 
-def _best_point(recursion: EnergyRecursion, start: Point, rounds: int) -> Point:
+def _best_point(recursion: FullRecursion, start: Point, rounds: int) -> Point:
     """The stepsize, alpha and rho with the lowest bound after this many rounds."""
     return _minimise(
         lambda eta, alpha, rho: recursion.average(eta, alpha, rho, rounds),
@@ -147,7 +147,7 @@ def _best_point(recursion: EnergyRecursion, start: Point, rounds: int) -> Point:
     )[1]
 
 
-def _average(recursion: EnergyRecursion, point: Point, rounds: int) -> float:
+def _average(recursion: FullRecursion, point: Point, rounds: int) -> float:
     eta, alpha, rho = (np.asarray(number) for number in point)
     return float(recursion.average(eta, alpha, rho, rounds))
 
@@ -169,7 +169,7 @@ def _minimise(
     return best, centre
 
 
-def _fewest(recursion: EnergyRecursion, point: Point, enough: int) -> int:
+def _fewest(recursion: FullRecursion, point: Point, enough: int) -> int:
     """Rounds that reach epsilon while one round less does not, by bisection."""
     too_few = 0
     while enough - too_few > 1:
@@ -181,7 +181,7 @@ def _fewest(recursion: EnergyRecursion, point: Point, enough: int) -> int:
     return enough
 
 
-def _start(parameters: Parameters, recursion: EnergyRecursion) -> Point:
+def _start(parameters: Parameters, recursion: FullRecursion) -> Point:
     """The proofs' stepsize, alpha and rho: the right order of magnitude to search around."""
     psi = coefficients(parameters, "s2a", "repaired", recursion.convex)
     stepsize = best_stepsize(psi.c, psi.e, psi.d, np.asarray(parameters.epsilon, float))
@@ -190,7 +190,8 @@ def _start(parameters: Parameters, recursion: EnergyRecursion) -> Point:
     return float(stepsize), recursion.p / 2, rho
 
 
-def _share(primitive: str, beta: float) -> float:
-    if primitive not in get_args(Dial):
-        raise SkerryError(unknown("primitive", primitive, get_args(Dial)))
-    return {"s2s": 0.0, "s2a": 1.0}.get(primitive, beta)
+def _on_the_dial(primitive: str, beta: float) -> float:
+    place = labels.dial(primitive, beta)
+    if place is None:
+        raise SkerryError(unknown("primitive", primitive, labels.ON_THE_DIAL))
+    return place

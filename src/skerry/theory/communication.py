@@ -1,4 +1,4 @@
-"""What a run costs in messages: K up at every sync, K down (S2S) or n down (S2A, blend)."""
+"""What a run costs in messages: K up in every server round, K down (S2S) or n down (S2A, blend)."""
 
 from dataclasses import dataclass, fields
 
@@ -38,10 +38,10 @@ class Prices:
 ONE_EACH = Prices()
 
 
-def sync_cost(
+def server_round_cost(
     primitive: str, n: npt.ArrayLike, K: npt.ArrayLike, prices: Prices = ONE_EACH
 ) -> Numbers:
-    """The price of one visit of the server."""
+    """The price of one server round."""
     if primitive not in _DOWNLINKS:
         raise SkerryError(unknown("primitive", primitive, _DOWNLINKS))
     check_sampled(n, K)
@@ -53,10 +53,10 @@ def sync_cost(
     return cost
 
 
-def syncs(T: npt.ArrayLike, H: npt.ArrayLike, *, smooth: bool = False) -> Numbers:
-    """R = ceil(T/H), the server's visits in rounds 0..T-1; T/H if smooth, as in Figure 6."""
-    visits: Numbers = (np.asarray(T, float) / np.asarray(H, float))[()]
-    return visits if smooth else np.ceil(visits)
+def server_rounds(T: npt.ArrayLike, H: npt.ArrayLike, *, smooth: bool = False) -> Numbers:
+    """R = ceil(T/H), the server rounds among 0..T-1; T/H if smooth, as in Figure 6."""
+    count: Numbers = (np.asarray(T, float) / np.asarray(H, float))[()]
+    return count if smooth else np.ceil(count)
 
 
 def communication_cost(
@@ -71,7 +71,8 @@ def communication_cost(
     smooth: bool = False,
 ) -> Numbers:
     """Gamma: all messages at their prices. Every round sends one each way over every edge."""
-    server = sync_cost(primitive, devices, sampled, prices) * syncs(rounds, period, smooth=smooth)
+    each = server_round_cost(primitive, devices, sampled, prices)
+    server = each * server_rounds(rounds, period, smooth=smooth)
     if not prices.d2d:
         return server
     d2d: Numbers = (prices.d2d * 2 * np.asarray(edges, float) * np.asarray(rounds, float))[()]

@@ -12,11 +12,11 @@ from skerry.data.dataset import Dataset
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, World, build_world, pick_device
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, argument
 from skerry.experiment import Experiment
 from skerry.models.quadratic import QuadraticLearner
 from skerry.network.contraction import MixingParameters
-from skerry.theory.checkpoint import Checkpoint, Measured, measure_at
+from skerry.theory.constants_at import ConstantsAt, Measured, measure_at
 from skerry.theory.parameters import Parameters
 from skerry.theory.smoothness import Smoothness, estimated_smoothness, known_smoothness
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Constants:
-    """What was measured. The theory wants suprema over x: the maxima over checkpoints, which
-    the properties give, are lower estimates of them."""
+    """What was measured. The theory wants suprema over x: the maxima over `points`, which the
+    properties give, are lower estimates of them."""
 
     experiment: Experiment
     sizes: tuple[int, ...]
@@ -36,7 +36,8 @@ class Constants:
     """f(x0) minus a lower bound of f: its minimum for the quadratic, 0 for other losses."""
     R0_squared: float | None
     """||x0 - x*||^2, where x* is known."""
-    checkpoints: tuple[Checkpoint, ...]
+    points: tuple[ConstantsAt, ...]
+    """After each of the rounds asked for."""
     remarks: tuple[str, ...]
     """Where the experiment differs from what the theory assumes."""
 
@@ -58,19 +59,19 @@ class Constants:
 
     @property
     def smoothness(self) -> Smoothness:
-        return max((at.smoothness for at in self.checkpoints), key=lambda found: found.value)
+        return max((at.smoothness for at in self.points), key=lambda found: found.value)
 
     def parameters(
-        self, *, epsilon: float, convex: bool = False, gap: float | None = None
+        self, *, epsilon: float, convex: bool = False, initial_error: float | None = None
     ) -> Parameters:
-        """The setting of a bound; `gap` overrides f0, or R0^2 if convex."""
-        if gap is None:
-            gap = self.R0_squared if convex else self.f0.value
-        if gap is None:
+        """The setting of a bound; `initial_error` overrides f0, or R0^2 if convex."""
+        if initial_error is None:
+            initial_error = self.R0_squared if convex else self.f0.value
+        if initial_error is None:
             raise SkerryError(
                 f"R0^2 = ||x0 - x*||^2 must be known for a convex bound (got model "
-                f"'{self.experiment.model.name}', whose optimum is not). Give gap, or use "
-                "convex=False."
+                f"'{self.experiment.model.name}', whose optimum is not). Give "
+                f"{argument('initial_error')}, or use convex=False."
             )
         return Parameters(
             devices=sum(self.sizes),
@@ -82,7 +83,7 @@ class Constants:
             zeta_inter=math.sqrt(self.zeta_inter2.value),
             sigma2=self.sigma2.value,
             smoothness=self.smoothness.value,
-            gap=gap,
+            initial_error=initial_error,
             epsilon=epsilon,
         )
 
@@ -97,12 +98,12 @@ class Constants:
             "mixing": asdict(self.mixing),
             "f0": self.f0._asdict(),
             "R0_squared": self.R0_squared,
-            "checkpoints": [_plain(asdict(at)) for at in self.checkpoints],
+            "checkpoints": [_plain(asdict(at)) for at in self.points],
             "remarks": list(self.remarks),
         }
 
-    def _largest(self, of: Callable[[Checkpoint], Measured]) -> Measured:
-        return max(map(of, self.checkpoints), key=lambda measured: measured.value)
+    def _largest(self, of: Callable[[ConstantsAt], Measured]) -> Measured:
+        return max(map(of, self.points), key=lambda measured: measured.value)
 
 
 def measure_constants(
@@ -134,19 +135,19 @@ def constants_of(world: World, *, rounds: Sequence[int], draws: int) -> Constant
         )
     wanted = sorted({0, *(min(t, world.rounds) for t in rounds)})
     known = known_smoothness(world)
-    checkpoints = []
+    points = []
     for t, x_d in _averages(world, wanted):
         chunk = build_stack(world, [world.experiment]).chunk()
         smoothness = known or estimated_smoothness(world, x_d, t, chunk)
-        checkpoints.append(measure_at(world, x_d, t, draws, chunk, smoothness))
-    exact = _exact_gaps(world)
+        points.append(measure_at(world, x_d, t, draws, chunk, smoothness))
+    exact = _exact_initial_errors(world)
     return Constants(
         experiment=world.experiment,
         sizes=world.sizes,
         mixing=world.fleet.mixing_parameters(),
-        f0=Measured(exact[0], 0.0) if exact else checkpoints[0].loss,
+        f0=Measured(exact[0], 0.0) if exact else points[0].loss,
         R0_squared=exact[1] if exact else None,
-        checkpoints=tuple(checkpoints),
+        points=tuple(points),
         remarks=tuple(_remarks(world.experiment)),
     )
 
@@ -168,7 +169,7 @@ def _averages(world: World, wanted: Sequence[int]) -> Iterator[tuple[int, Tensor
     )
 
 
-def _exact_gaps(world: World) -> tuple[float, float] | None:
+def _exact_initial_errors(world: World) -> tuple[float, float] | None:
     """f(x0) - f* and ||x0 - x*||^2 on the quadratic: x* is the mean of the devices' means."""
     learner = world.learner
     if not isinstance(learner, QuadraticLearner):
@@ -192,7 +193,7 @@ def _remarks(experiment: Experiment) -> Iterator[str]:
     if server.optimizer != "fedavg":
         yield f"the theory's server delivers the plain average (here {server.optimizer})"
     if server.offset:
-        yield f"the theory's server first calls in round 0 (here {server.offset})"
+        yield f"the theory's server meets devices from round 0 on (here {server.offset})"
     if server.primitive == "none":
         yield "the theory has a server (here none)"
 

@@ -68,7 +68,7 @@ def W_s2a(n: int, sampled: Sequence[int]) -> Array:
 
 
 def W_blend(n: int, sampled: Sequence[int], beta: float) -> Array:
-    """Sampled devices take their average; the others move a share beta of the way to it."""
+    """Sampled devices take their average; the others move by beta of the way to it."""
     if not sampled or len(set(sampled)) < len(sampled) or not set(sampled) <= set(range(n)):
         raise SkerryError(
             f"sampled must name at least one device, each once, from 0 to {n - 1} "
@@ -101,7 +101,7 @@ def bias(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
 
 
 def best_beta(disagreement_weight: float, bias_weight: float, K: int) -> float:
-    """The beta that minimises `a D + b bias` after one sync: a/(a + b/K)."""
+    """The beta that minimises `a D + b bias` after one server round: a/(a + b/K)."""
     a, b = disagreement_weight, bias_weight
     if min(a, b) < 0 or a + b <= 0 or K < 1:
         raise SkerryError(
@@ -129,8 +129,8 @@ def exchange_matrix(sizes: Sequence[int], K: int, beta: float = 0.0) -> Array:
     """M with E_S (intra, inter)(after) = M (intra, inter)(before), for blend(beta); S2S at 0.
 
     Exact for components of equal size: columns then add up to (1-beta)^2 delta. With unequal
-    sizes the two energies do not determine the outcome, and each entry is the largest that any
-    X reaches, so that M bounds both energies from above.
+    sizes the two parts do not determine the outcome, and each entry is the largest that any X
+    reaches, so that M bounds both parts from above.
     """
     n, C = sum(sizes), len(sizes)
     if min(sizes, default=0) < 1:
@@ -140,7 +140,7 @@ def exchange_matrix(sizes: Sequence[int], K: int, beta: float = 0.0) -> Array:
     check_beta(beta)
     a, b, c = _sampling_moments(n, K)
     share = 1 / np.asarray(sizes, float)
-    # What one unit of energy at a device of each component becomes, besides the part `a` that
+    # What one unit of disagreement at a device of each component becomes, besides the part `a` that
     # stays as it is: Diag and trace of the projections I - Pi_C and Pi_C - Pi.
     to_intra = b * (1 - share) + c * (n - C)
     to_inter = b * (share - 1 / n) + c * (C - 1)
@@ -192,7 +192,7 @@ def _sampling_moments(n: int, K: int) -> tuple[float, float, float]:
 def check_beta(beta: float) -> None:
     if not 0 <= beta <= 1:
         raise SkerryError(
-            f"beta must be between 0 (S2S) and 1 (S2A) (got {beta}). Choose a share to move."
+            f"beta must be between 0 (S2S) and 1 (S2A) (got {beta}). Choose one between them."
         )
 
 

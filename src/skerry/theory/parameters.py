@@ -12,7 +12,7 @@ from skerry.theory.operators import Array, Numbers, check_sampled
 _WHOLE = ("devices", "components", "sampled", "period")
 _COUNTS = ("devices", "components", "period")
 _POSITIVE = ("smoothness", "epsilon")
-_NOT_NEGATIVE = ("zeta_intra", "zeta_inter", "sigma2", "gap")
+_NOT_NEGATIVE = ("zeta_intra", "zeta_inter", "sigma2", "initial_error")
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Parameters:
     components: Numbers | tuple[int, ...]
     """How many components (C), or a tuple of their sizes; only certified bounds use it."""
     sampled: Numbers
-    """Devices the server meets in a sync round (K)."""
+    """Devices the server samples in a server round (K)."""
     period: Numbers
-    """Rounds from one sync to the next (H)."""
+    """Rounds from one server round to the next (H)."""
     p: Numbers
     """The mixing parameter: D2D leaves at most 1-p of the disagreement inside components."""
     zeta_intra: Numbers
@@ -37,8 +37,8 @@ class Parameters:
     """Variance of a device's stochastic gradient."""
     smoothness: Numbers
     """L, the Lipschitz constant of the gradients."""
-    gap: Numbers
-    """The initial error: R0^2 = ||x0 - x*||^2 (convex) or f0 = f(x0) - f* (non-convex)."""
+    initial_error: Numbers
+    """How far off the start is: R0^2 = ||x0 - x*||^2 (convex) or f0 = f(x0) - f* (non-convex)."""
     epsilon: Numbers
     """The accuracy wanted of the average over rounds."""
 

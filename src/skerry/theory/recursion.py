@@ -40,12 +40,12 @@ def period_sum(a1: float, b1: float, a2: float, b2: float, H: int, *, exact: boo
             f"a1 a2^(H-1) must be below 1 for the recursion to stay bounded (got "
             f"{contraction:.6g}). Lower a1, a2 or H."
         )
-    at_sync = (a1 * b2 * geometric_sum(a2, H - 1) + b1) / (1 - contraction)
+    at_server = (a1 * b2 * geometric_sum(a2, H - 1) + b1) / (1 - contraction)
     if exact or a2 > 1:
-        return at_sync * geometric_sum(a2, H) + b2 * _double_geometric_sum(a2, H)
+        return at_server * geometric_sum(a2, H) + b2 * _double_geometric_sum(a2, H)
     if a2 == 1:
         raise SkerryError("the printed lemma has no case a2 = 1 (got a2 = 1). Use exact=True.")
-    return (at_sync + b2 * (H - 1)) / (1 - a2)
+    return (at_server + b2 * (H - 1)) / (1 - a2)
 
 
 def geometric_sum(a: float, terms: int) -> float:

@@ -100,7 +100,7 @@ def figure_setting(
         zeta_inter=zeta_inter,
         sigma2=0,
         smoothness=1,
-        gap=1,
+        initial_error=1,
         epsilon=epsilon,
     )
 

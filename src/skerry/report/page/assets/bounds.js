@@ -90,14 +90,14 @@ const SkerryBounds = (() => {
     const hopeless = sampled === Infinity;
     return {
       n: x.devices, H: x.period, p: x.p, zi: x.zeta_intra, ze: x.zeta_inter, s2: x.sigma2,
-      L: x.smoothness, gap: x.gap, eps: x.epsilon, kappa: kappa(x.devices, x.sampled),
+      L: x.smoothness, start: x.initial_error, eps: x.epsilon, kappa: kappa(x.devices, x.sampled),
       q: hopeless ? 1 : sampled, hopeless,
     };
   }
 
   function orderTerms(parameters, primitive, convex) {
     const x = symbols(parameters, primitive);
-    const [scale, root, linear] = convex ? [x.gap, Math.sqrt(x.L), x.L] : [x.L * x.gap, 1, 1];
+    const [scale, root, linear] = convex ? [x.start, Math.sqrt(x.L), x.L] : [x.L * x.start, 1, 1];
     const terms = { noise: x.s2 / (x.n * x.eps ** 2) };
     if (primitive === "s2a") {
       terms.sampling_intra = (x.kappa * x.zi ** 2) / (x.H * x.p ** 2 * x.eps ** 2);
@@ -129,7 +129,7 @@ const SkerryBounds = (() => {
     const e = { intra: perDisagreement * intra, inter: perDisagreement * inter };
     let d = (8 * x.L) / x.p;
     if (!convex && !printed) d = Math.max(d, (x.H * x.L * x.q) / CAP);
-    return { r0: convex ? x.gap : 4 * x.gap, c, e, d };
+    return { r0: convex ? x.start : 4 * x.start, c, e, d };
   }
 
   const bestStepsize = (c, e, d, eps) => Math.min(1 / d, eps / (c + Math.sqrt(c ** 2 + 3 * e * eps)));
@@ -191,12 +191,12 @@ const SkerryBounds = (() => {
     return result;
   }
 
-  class EnergyRecursion {
+  class FullRecursion {
     constructor(x, beta, convex) {
       const sizes = sizesOf(x);
       Object.assign(this, { beta, convex, H: x.period, p: x.p, L: x.smoothness });
       this.epsilon = x.epsilon;
-      this.r0 = x.gap * (convex ? 1 : 4);
+      this.r0 = x.initial_error * (convex ? 1 : 4);
       this.noise = (x.sigma2 / x.devices) * (convex ? 1 : 2 * x.smoothness);
       this.zeta2 = [x.zeta_intra ** 2, x.zeta_inter ** 2];
       this.present = [Math.max(...sizes) > 1 ? 1 : 0, sizes.length > 1 ? 1 : 0];
@@ -231,7 +231,7 @@ const SkerryBounds = (() => {
     /* What each source adds to the average. */
     terms(eta, alpha, rho, rounds) {
       const cost = (of, sampling) => {
-        const part = Object.assign(Object.create(EnergyRecursion.prototype), this);
+        const part = Object.assign(Object.create(FullRecursion.prototype), this);
         part.r0 = part.noise = 0;
         part.zeta2 = this.zeta2.map((z, i) => z * of[i]);
         part.kappa = sampling;
@@ -329,7 +329,7 @@ const SkerryBounds = (() => {
     );
 
   function certifiedRounds(x, beta, convex) {
-    const recursion = new EnergyRecursion(x, beta, convex);
+    const recursion = new FullRecursion(x, beta, convex);
     let [enough, point] = fewestWhenSteady(x, recursion);
     if (enough === Infinity) {
       const reason = beta === 0 && x.sampled === 1 ? ONE_SAMPLED : NO_STEADY_STATE;
@@ -357,7 +357,7 @@ const SkerryBounds = (() => {
   }
 
   function bestBlend(x, convex) {
-    const enough = (beta) => fewestWhenSteady(x, new EnergyRecursion(x, beta, convex))[0];
+    const enough = (beta) => fewestWhenSteady(x, new FullRecursion(x, beta, convex))[0];
     let beta = smallest(linspace(0, 1, 11), enough);
     for (const width of [0.1, 0.03]) {
       const near = linspace(-1, 1, 7).map((part) => clip(beta + width * part, 0, 1));

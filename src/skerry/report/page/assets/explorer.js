@@ -20,7 +20,7 @@ const SkerryExplorer = (() => {
   const MORE = [
     { name: "components", label: "islands", symbol: "C", low: 1, whole: true },
     { name: "smoothness", label: "smoothness", symbol: "L", low: 1e-3, high: 1000 },
-    { name: "gap", label: "distance of the start", symbol: "f0 or R0²", low: 1e-3, high: 1000 },
+    { name: "initial_error", label: "initial error", symbol: "f0 or R0²", low: 1e-3, high: 1000 },
   ];
   const AXES = ["epsilon", "sampled", "period", "p", "zeta_inter", "zeta_intra"];
   const MODES = {
@@ -180,7 +180,7 @@ const SkerryExplorer = (() => {
     const options = {
       mode, devices: x.devices, components: sizes, sampled: x.sampled, period: x.period, p: x.p,
       "zeta-intra": x.zeta_intra, "zeta-inter": x.zeta_inter, sigma2: x.sigma2,
-      smoothness: x.smoothness, gap: x.gap, epsilon: x.epsilon,
+      smoothness: x.smoothness, "initial-error": x.initial_error, epsilon: x.epsilon,
       ...(mode === "certified" ? { beta } : {}),
     };
     const words = Object.entries(options).map(([name, value]) => `--${name} ${value}`);

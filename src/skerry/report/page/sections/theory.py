@@ -13,7 +13,7 @@ from skerry.report.page.study import Study
 DRAWS = 100  # rounds that stand for a network without a formula; p to a digit or two
 ALIKE, DIFFERENT = 0.1, 1.0
 """Heterogeneities of the paper's Figure 1: a split that is iid, and one that is not."""
-ASSUMED = {"sigma2": 0.0, "smoothness": 1.0, "gap": 1.0, "epsilon": 1e-5}
+ASSUMED = {"sigma2": 0.0, "smoothness": 1.0, "initial_error": 1.0, "epsilon": 1e-5}
 """As in the paper's Figure 1."""
 
 

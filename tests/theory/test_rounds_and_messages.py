@@ -9,7 +9,7 @@ from skerry.theory.certified import best_blend, certified_rounds
 from skerry.theory.communication import Prices
 from skerry.theory.crossings import Stretch, cheapest, stretches
 from skerry.theory.parameters import Parameters
-from skerry.theory.survey import MODES, ask
+from skerry.theory.rounds_and_messages import MODES, ask
 
 SMALL = Parameters(10, 2, 4, 3, 0.5, 0.2, 0.3, 0.5, 2, 3, 0.01)
 
@@ -33,9 +33,9 @@ def test_answers_are_those_of_the_bounds(mode, primitive, convex):
     assert sum(answer.terms.values()) == pytest.approx(
         whole, rel=1e-3 if mode == "certified" else 1e-9
     )
-    per_sync = 8 if primitive == "s2s" else 14
-    syncs = last / 3 if mode == "order" else np.ceil(last / 3)
-    assert answer.messages == pytest.approx(per_sync * syncs)
+    per_server_round = 8 if primitive == "s2s" else 14
+    server_rounds = last / 3 if mode == "order" else np.ceil(last / 3)
+    assert answer.messages == pytest.approx(per_server_round * server_rounds)
 
 
 @pytest.mark.parametrize("dial", ["s2s", "s2a", "blend"])

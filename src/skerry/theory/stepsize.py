@@ -1,4 +1,5 @@
-"""How many rounds N make min over eta in (0, 1/d] of r0/(eta N) + c eta + e eta^2 at most eps."""
+"""The best constant stepsize, and the rounds that are enough with it: the least N for which some
+eta up to 1/d makes r0/(eta N) + c eta + e eta^2 at most eps."""
 
 import numpy as np
 

@@ -1,10 +1,10 @@
-"""The disagreement recursion that leaves nothing out, as matrices.
+"""The disagreement recursion that leaves nothing out, as matrices: behind certified bounds.
 
 With v = (A, B) = E (D_intra, D_inter)/n and any alpha, rho > 0, one round is
     v <- P v + g                                              local step and D2D
     bias = beta^2 kappa 1^T v,  then  v <- (1-beta)^2 M v     where t mod H = 0
-P holds the mixing and the gradient drift (2 eta^2 L^2 terms), g the heterogeneity, M the
-exchange of energy inside and between components when the server calls.
+P holds the mixing and the gradient drift (2 eta^2 L^2 terms), g the heterogeneity, M what a
+server round moves between the two kinds of disagreement.
 """
 
 from copy import copy
@@ -20,7 +20,7 @@ from skerry.theory.parameters import Parameters
 A, B, ONE, COST = range(4)
 
 
-class EnergyRecursion:
+class FullRecursion:
     """One setting's recursion and the average it bounds, by the descent lemmas (3 and 4).
 
     Rounds act as matrices on the state (A, B, 1, cost), where cost adds up what disagreement
@@ -37,7 +37,7 @@ class EnergyRecursion:
         self.p = float(parameters.p)
         self.L = float(parameters.smoothness)
         self.epsilon = float(parameters.epsilon)
-        self.r0 = float(parameters.gap) * (1 if convex else 4)
+        self.r0 = float(parameters.initial_error) * (1 if convex else 4)
         self.noise = float(parameters.sigma2) / n * (1 if convex else 2 * self.L)
         self.zeta2 = np.array([parameters.zeta_intra, parameters.zeta_inter], float) ** 2
         # Components of one device have no inside, a single component nothing between.
@@ -52,12 +52,12 @@ class EnergyRecursion:
         The recursion repeats with period H, so powers of the period's matrix take the place of
         a loop over rounds.
         """
-        sync, plain = self.steps(eta, alpha, rho)
+        served, plain = self.steps(eta, alpha, rho)
         periods, rest = divmod(rounds, self.H)
         with np.errstate(over="ignore", invalid="ignore"):
-            state = np.linalg.matrix_power(self._period(sync, plain), periods)
+            state = np.linalg.matrix_power(self._period(served, plain), periods)
             if rest:
-                state = np.linalg.matrix_power(plain, rest - 1) @ sync @ state
+                state = np.linalg.matrix_power(plain, rest - 1) @ served @ state
             cost = state[..., COST, ONE]  # from v = 0, cost = 0
             average = self.r0 / (eta * rounds) + self.noise * eta + cost / rounds
         return np.where(np.isnan(average), np.inf, average)  # inf * 0: the recursion blew up
@@ -100,7 +100,7 @@ class EnergyRecursion:
             return np.where(bounded & (margin > 0), (self.r0 / eta + Q) / margin, np.inf)
 
     def steps(self, eta: Array, alpha: Array, rho: Array) -> tuple[Array, Array]:
-        """The matrices of a round with and of a round without the server."""
+        """The matrices of a server round and of a plain one."""
         eta, alpha, rho = np.broadcast_arrays(eta, alpha, rho)
         P, g = self._d2d(eta, alpha, rho)
         per_disagreement = 1.5 * self.L if self.convex else 4 * self.L**2
@@ -111,12 +111,12 @@ class EnergyRecursion:
         plain[..., ONE, ONE] = 1
         plain[..., COST, COST] = 1
         plain[..., COST, :2] = per_disagreement
-        sync = plain.copy()
-        sync[..., :2, :2] = self.M @ P
-        sync[..., :2, ONE] = g @ self.M.T
-        sync[..., COST, :2] += per_bias[..., None] * P.sum(axis=-2)
-        sync[..., COST, ONE] += per_bias * g.sum(axis=-1)
-        return sync, plain
+        served = plain.copy()
+        served[..., :2, :2] = self.M @ P
+        served[..., :2, ONE] = g @ self.M.T
+        served[..., COST, :2] += per_bias[..., None] * P.sum(axis=-2)
+        served[..., COST, ONE] += per_bias * g.sum(axis=-1)
+        return served, plain
 
     def _d2d(self, eta: Array, alpha: Array, rho: Array) -> tuple[Array, Array]:
         """v <- P v + g: Young's inequality with alpha inside components, with rho between."""
@@ -130,8 +130,8 @@ class EnergyRecursion:
         g = np.stack([intra, inter], axis=-1) * self.zeta2
         return P * self.present[:, None], g * self.present
 
-    def _period(self, sync: Array, plain: Array) -> Array:
-        return np.asarray(np.linalg.matrix_power(plain, self.H - 1) @ sync)
+    def _period(self, served: Array, plain: Array) -> Array:
+        return np.asarray(np.linalg.matrix_power(plain, self.H - 1) @ served)
 
 
 def _require_one_setting(parameters: Parameters) -> None:

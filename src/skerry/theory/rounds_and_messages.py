@@ -1,4 +1,4 @@
-"""One question, put to any mode and primitive: how many rounds and messages, and why."""
+"""How many rounds and messages a primitive needs, and why: one question, put to any mode."""
 
 import math
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from skerry import labels
 from skerry.errors import SkerryError, unknown
 from skerry.theory import bounds
-from skerry.theory.certified import Dial, best_blend, certified_rounds
+from skerry.theory.certified import best_blend, certified_rounds
 from skerry.theory.communication import ONE_EACH, Prices, communication_cost
 from skerry.theory.operators import Numbers
 from skerry.theory.parameters import Parameters
@@ -22,7 +22,7 @@ class Answer:
     """What one primitive needs in one setting."""
 
     parameters: Parameters
-    primitive: Dial
+    primitive: str
     mode: Mode
     convex: bool
     rounds: float
@@ -34,7 +34,7 @@ class Answer:
     reason: str
     """Why rounds and messages are infinite, where they are."""
     beta: float | None = None
-    """The share that a blend moves."""
+    """Of a blend."""
     N_b1: float | None = None
     N_b2: float | None = None
 
@@ -52,7 +52,10 @@ class Answer:
                 row[name] = _finite(getattr(self, name))
         if self.reason:
             row["reason"] = self.reason
-        return row | asdict(self.parameters) | {"assumptions": list(self.assumptions)}
+        setting = asdict(self.parameters)
+        # In JSON the initial error has the name that it had first: scripts read it.
+        row |= {("gap" if name == "initial_error" else name): setting[name] for name in setting}
+        return row | {"assumptions": list(self.assumptions)}
 
 
 def ask(
@@ -64,14 +67,14 @@ def ask(
     beta: float | Literal["best"] = 0.5,
     prices: Prices = ONE_EACH,
 ) -> Answer:
-    """The answer for one setting; `beta` is a blend's share, or "best" for the best one."""
+    """The answer for one setting; `beta` is a blend's, or "best" for the best one."""
     if mode not in MODES:
         raise SkerryError(unknown("mode", mode, MODES))
-    if primitive not in get_args(Dial):
-        raise SkerryError(unknown("primitive", primitive, get_args(Dial)))
+    if primitive not in labels.ON_THE_DIAL:
+        raise SkerryError(unknown("primitive", primitive, labels.ON_THE_DIAL))
     if mode == "certified":
-        return _certified(parameters, cast(Dial, primitive), convex, beta, prices)
-    if primitive == "blend":
+        return _certified(parameters, primitive, convex, beta, prices)
+    if primitive == labels.BLEND:
         raise SkerryError(
             f"blend has certified bounds only (got mode '{mode}'): the paper's proofs do not "
             "cover it. Use mode certified."
@@ -89,7 +92,8 @@ def _from_theorem(
     prices: Prices,
 ) -> Answer:
     found = bounds.bound(parameters, primitive, mode, convex)
-    # With all constants one there is no last round to count to: T/H syncs, as in Figure 6.
+    # With all constants one there is no last round to count to: T/H server rounds, as in
+    # Figure 6.
     smooth = found.horizon is None
     rounds = found.rounds if found.horizon is None else found.horizon
     return Answer(
@@ -110,16 +114,16 @@ def _from_theorem(
 
 def _certified(
     parameters: Parameters,
-    primitive: Dial,
+    primitive: str,
     convex: bool,
     beta: float | Literal["best"],
     prices: Prices,
 ) -> Answer:
-    if primitive == "blend" and beta == "best":
+    if primitive == labels.BLEND and beta == "best":
         found = best_blend(parameters, convex=convex)
     else:
-        share = 0.5 if beta == "best" else beta
-        found = certified_rounds(parameters, primitive, beta=share, convex=convex)
+        one = 0.5 if beta == "best" else beta  # s2s and s2a do not read it
+        found = certified_rounds(parameters, primitive, beta=one, convex=convex)
     # A blend that moves nobody sends what S2S sends.
     sends = "s2s" if found.beta == 0 else primitive
     return Answer(
@@ -133,7 +137,7 @@ def _certified(
         terms=found.terms,
         assumptions=found.assumptions,
         reason=found.reason,
-        beta=found.beta if primitive == "blend" else None,
+        beta=found.beta if primitive == labels.BLEND else None,
     )
 
 

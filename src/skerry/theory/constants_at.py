@@ -48,7 +48,7 @@ class Heterogeneity:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class ConstantsAt:
     """The constants at the average model of a run after some rounds."""
 
     round: int
@@ -73,13 +73,13 @@ class _Draw(NamedTuple):
 
 def measure_at(
     world: World, x_d: Tensor, round_: int, draws: int, chunk: int, smoothness: Smoothness
-) -> Checkpoint:
+) -> ConstantsAt:
     """The means over independent draws at x, the average model after `round_` rounds."""
     mixer = Mixer(world.fleet, world.device, world.dtype)
     drawn = [_draw(world, x_d, mixer, round_, number, chunk) for number in range(draws)]
     sigma2 = np.array([one.sigma2_n for one in drawn])
     noisiest = sigma2.mean(axis=0).argmax()
-    return Checkpoint(
+    return ConstantsAt(
         round=round_,
         loss=Measured.mean_of(np.array([one.loss for one in drawn])),
         sigma2=Measured.mean_of(sigma2.mean(axis=1)),
@@ -99,8 +99,8 @@ def _draw(world: World, x_d: Tensor, mixer: Mixer, round_: int, number: int, chu
     # G (W - Pi_C) and G (Pi_C - Pi) are the two parts of the disagreement of G W.
     GW_nld = torch.stack([G1, G2, noise_nd], dim=1)
     mixer.mix(GW_nld, round_ + number)
-    energy = spread(GW_nld, world.sizes)
-    intra, inter = energy.intra_l.tolist(), energy.inter_l.tolist()
+    parts = spread(GW_nld, world.sizes)
+    intra, inter = parts.intra_l.tolist(), parts.inter_l.tolist()
     return _Draw(
         loss=float((losses1 + losses2).mean() / 2),
         sigma2_n=noise_nd.square().sum(dim=1).double().cpu().numpy(),

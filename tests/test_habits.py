@@ -1,0 +1,77 @@
+"""Whatever checks a change checks the same: `make check`, every commit, every push."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+yaml = pytest.importorskip("yaml", reason="comes with Ray, which the tests install")
+ROOT = Path(__file__).parents[1]
+
+
+def read(path):
+    return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
+
+
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def steps():
+    (job,) = read(".github/workflows/check.yml")["jobs"].values()
+    return job, [step["run"] for step in job["steps"] if "run" in step]
+
+
+def test_a_push_is_held_to_what_a_change_must_pass():
+    """The workflow runs the make commands of `.ci/run`, in their order."""
+    make = re.compile(r"^make \w+", re.MULTILINE)
+    here = make.findall((ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    assert [found for command in steps()[1] for found in make.findall(command)] == here
+
+
+def test_every_python_that_we_name_is_tested():
+    """The workflow's versions are those of the classifiers, and make is told which."""
+    job, commands = steps()
+    named = [line.rpartition(" ")[2] for line in project()["classifiers"] if "Python :: 3." in line]
+    assert job["strategy"]["matrix"]["python"] == named
+    assert all("PYTHON=python${{ matrix.python }}" in one for one in commands if "make" in one)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "PYTHON ?= python3" in makefile
+    assert "$(PYTHON) -m venv" in makefile
+
+
+def test_a_commit_is_held_to_what_make_checks():
+    """Every command of `make check` is a hook."""
+    (local,) = read(".pre-commit-config.yaml")["repos"]
+    hooks = [hook["entry"] for hook in local["hooks"]]
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ncheck:")[2]
+    tools = re.findall(r"\$\(BIN\)/([\w-]+(?: format| check)?)", recipe.partition("\n\n")[0])
+    assert len(tools) == 4
+    for tool in tools:
+        assert any(entry.startswith(f".venv/bin/{tool}") for entry in hooks), tool
+
+
+def test_the_citation_is_of_this_version():
+    """CITATION.cff names the project's version and licence, and the paper of the glossary."""
+    citation = read("CITATION.cff")
+    assert str(citation["version"]) == project()["version"]
+    assert citation["license"] == project()["license"]
+    (paper,) = citation["references"]
+    glossary = " ".join((ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split())
+    assert paper["title"] in glossary
+    assert paper["url"] in glossary
+    assert all(author["family-names"] in glossary for author in paper["authors"])
+
+
+@pytest.mark.parametrize("form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")))
+def test_forms_ask_for_the_experiment(form):
+    """Without the experiment nobody can repeat what happened."""
+    assert "experiment" in [field["id"] for field in read(form)["body"]]
+
+
+def test_a_fault_names_its_version():
+    """The form for faults asks for `skerry --version`, and insists."""
+    fields = {one["id"]: one for one in read(".github/ISSUE_TEMPLATE/fault.yml")["body"]}
+    assert "skerry --version" in fields["version"]["attributes"]["label"]
+    assert fields["version"]["validations"]["required"]
