@@ -17,6 +17,7 @@ from skerry.sections import (
     Count,
     Data,
     Evaluate,
+    Fleet,
     Model,
     Network,
     Section,
@@ -30,6 +31,7 @@ __all__ = [
     "Data",
     "Evaluate",
     "Experiment",
+    "Fleet",
     "Model",
     "Network",
     "Section",
@@ -52,6 +54,7 @@ class Experiment(Section):
     model: Model = Model()
     training: Training = Training()
     server: Server = Server()
+    fleet: Fleet = Fleet()
     evaluate: Evaluate = Evaluate()
 
     @model_validator(mode="after")
@@ -86,6 +89,12 @@ class Experiment(Section):
                 )
             return
         yield from network.size_faults()
+        if (self.fleet.on is None) != (self.fleet.off is None):
+            yield (
+                ("fleet.on", "fleet.off"),
+                "fleet.on and fleet.off go together: rounds awake, then rounds asleep (got one). "
+                "Set both.",
+            )
         if server.is_there and server.sampled > network.devices:
             yield (
                 ("server.primitive", "server.sampled", "network.devices"),
@@ -144,6 +153,13 @@ class Experiment(Section):
             if not matters(self):
                 section, field = path.split(".")
                 del table[section][field]
+        for path in ADDED:
+            section, field = path.split(".")
+            mine = getattr(self, section)
+            if getattr(mine, field) == type(mine).model_fields[field].default:
+                table[section].pop(field, None)
+        if not table["fleet"]:
+            del table["fleet"]
         return table
 
     def canonical(self) -> dict[str, Any]:
@@ -173,9 +189,10 @@ class Experiment(Section):
         """What decides the world."""
         table = self.canonical()
         del table["server"]
+        table.pop("fleet", None)
         # What components a graph file has is known only once it is read.
         table["network"] = table["network"]["topology" if self.network.is_file else "components"]
-        for field in ("stepsize", "schedule", "decay_every", "decay_factor"):
+        for field in ("stepsize", "schedule", "decay_every", "decay_factor", "order"):
             table["training"].pop(field, None)
         table["sources"] = {
             path: source for path, source in table.get("sources", {}).items() if path in _SHARED
@@ -217,9 +234,24 @@ _PLUG_INS = (
     ("training", "sampling"),
     ("server", "primitive"),
     ("server", "optimizer"),
+    ("server", "selection"),
 )
 _SHARED = ("data.dataset", "data.inter", "data.intra", "model.name", "training.sampling")
 """The plug-ins that all lanes of a world have in common."""
+
+ADDED = (
+    "network.gossip_steps",
+    "training.order",
+    "server.selection",
+    "server.weights",
+    "fleet.awake",
+    "fleet.on",
+    "fleet.off",
+    "fleet.together",
+    "fleet.reach_asleep",
+)
+"""Fields that came later: at their default they are as if they were not there, so that runs from
+before keep their keys."""
 
 # A field that plays no part must not change the key. A user's own plug-in may read any of them.
 _CONDITIONAL: dict[str, Callable[[Experiment], bool]] = {
@@ -261,6 +293,15 @@ _CONDITIONAL: dict[str, Callable[[Experiment], bool]] = {
     "server.period": lambda e: e.server.primitive != "none",
     "server.offset": lambda e: e.server.primitive != "none",
     "server.optimizer": lambda e: e.server.primitive != "none",
+    "server.selection": lambda e: e.server.is_there,
+    "server.weights": lambda e: e.server.is_there or e.server.weights.startswith("data"),
+    "server.sample_prob": lambda e: (
+        e.server.is_there
+        and (
+            e.server.selection == "bernoulli"
+            or not registry.is_builtin("selection", e.server.selection)
+        )
+    ),
     "server.momentum": lambda e: e.server.primitive != "none" and e.server.optimizer != "fedavg",
 }
 

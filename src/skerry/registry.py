@@ -89,6 +89,16 @@ OPTIMIZERS = {
     "fedavgm": "skerry.engine.server:FedAvgM",
 }
 
+SELECTIONS = {
+    "bernoulli": "skerry.engine.selection:bernoulli",
+    "importance": "skerry.engine.selection:importance",
+    "one_each": "skerry.engine.selection:one_each",
+    "per_component": "skerry.engine.selection:per_component",
+    "round_robin": "skerry.engine.selection:round_robin",
+    "uniform": "skerry.engine.selection:uniform",
+    "weighted": "skerry.engine.selection:weighted",
+}
+
 TRACKERS = {
     "mlflow": "skerry.runs.trackers:MLflow",
     "tensorboard": "skerry.runs.trackers:TensorBoard",
@@ -111,6 +121,7 @@ KINDS = {
     "model": MODELS,
     "schedule": SCHEDULES,
     "primitive": PRIMITIVES,
+    "selection": SELECTIONS,
     "server optimizer": OPTIMIZERS,
     "executor": EXECUTORS,
     "tracker": TRACKERS,

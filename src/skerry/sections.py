@@ -151,6 +151,8 @@ class Network(Section):
     """Draw a fresh graph every round."""
     link_failure: Annotated[float, Field(ge=0, lt=1), REAL] = 0.0
     """Probability that a link is down in a round; W is recomputed from the links that are up."""
+    gossip_steps: Count = 1
+    """Mixings in a round, one after the other."""
     mixing: Annotated[str, _named("mixing")] = "metropolis"
     """Weights of W: metropolis, max_degree, laplacian, lazy, or your own function."""
 
@@ -252,6 +254,8 @@ class Training(Section):
     """Factor of each drop of the step schedule."""
     local_steps: Count = 1
     """SGD steps on every device between two mixings."""
+    order: Literal["adapt_then_mix", "mix_then_adapt"] = "adapt_then_mix"
+    """adapt_then_mix: W (X - eta G(X)); mix_then_adapt: W X - eta G(X)."""
     sampling: Annotated[str, _named("sampling")] = "replacement"
     """Minibatches: drawn with replacement, or shuffled epochs."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
@@ -269,6 +273,14 @@ class Server(Section):
     """Rounds between two server rounds (H)."""
     offset: Annotated[int, Field(ge=0), WHOLE] = 0
     """The first server round; they are the rounds t >= offset with (t - offset) mod period = 0."""
+    selection: Annotated[str, _named("selection")] = "uniform"
+    """Whom the server samples: uniform, per_component (every island in proportion), one_each (as
+    many of every island), bernoulli, round_robin, weighted (by data), importance, or your own."""
+    sample_prob: Annotated[float, Field(gt=0, le=1), REAL] = 0.2
+    """Chance of each device with selection = "bernoulli"."""
+    weights: Literal["equal", "stratified", "data_step", "data_average", "data_sampled"] = "equal"
+    """How devices count: equal; stratified (islands by their size, in what S2A delivers); by their
+    data, in the local step, in all averages, or in the sampled average alone (as FedAvg does)."""
     optimizer: Annotated[str, _named("server optimizer")] = "fedavg"
     """What the server does with the average: fedavg delivers it, fedavgm adds momentum."""
     momentum: Annotated[float, Field(ge=0, lt=1), REAL] = 0.9
@@ -288,6 +300,11 @@ class Server(Section):
     def is_there(self) -> bool:
         return self.primitive != labels.NO_SERVER
 
+    def options_of(self, kind: str) -> dict[str, Any]:
+        """What the named function of this kind takes of the fields beside its name."""
+        names = registry.options_of(kind, getattr(self, kind)).names
+        return {name: getattr(self, name) for name in names}
+
     def server_rounds(self, rounds: int) -> range:
         """The rounds t < `rounds` in which it meets devices: offset, offset + H, ..."""
         return range(self.offset, rounds, self.period) if self.is_there else range(0)
@@ -295,6 +312,24 @@ class Server(Section):
     def meets(self, t: int) -> bool:
         """Whether round t is a server round."""
         return t in self.server_rounds(t + 1)
+
+
+class Fleet(Section):
+    awake: (
+        Annotated[float, Field(ge=0, le=1), REAL]
+        | tuple[Annotated[float, Field(ge=0, le=1), REAL], ...]
+        | str
+    ) = 1.0
+    """How likely a device is awake in a round: one chance, a list with one for each device, or a
+    trace file (CSV: device, from, to). An asleep device neither trains nor mixes nor is sampled."""
+    on: Count | None = None
+    """Rounds that devices stay awake before they sleep for `off` rounds, each at its own time."""
+    off: Count | None = None
+    """Rounds that they then sleep."""
+    together: Literal["devices", "islands"] = "devices"
+    """Who falls asleep at the same time: each device by itself, or whole islands."""
+    reach_asleep: bool = False
+    """Whether asleep devices receive what S2A and blend deliver; they take it when they wake."""
 
 
 class Evaluate(Section):

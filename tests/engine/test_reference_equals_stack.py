@@ -6,21 +6,9 @@ import pytest
 import torch
 
 from skerry import registry
-from skerry.engine.reference import reference
-from skerry.engine.simulate import simulate
-from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.experiment import Experiment, Model, Network, Server, Training
-
-
-def assert_same_trajectories(world, experiments, tolerance):
-    stack = build_stack(world, experiments)
-    fast = {m.round: m.state.X_nld.clone() for m in simulate(stack) if m.phase == "end"}
-    for lane, experiment in enumerate(stack.experiments):
-        for t, X in enumerate(reference(world, experiment)):
-            apart = (fast[t + 1][:, lane] - X).abs().max()
-            assert apart <= tolerance * X.abs().max(), (experiment.server, t, apart)
-
+from trajectories import assert_same_trajectories
 
 SERVERS = [
     [

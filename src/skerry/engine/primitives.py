@@ -4,6 +4,7 @@
 `delivered_ld` what the server delivers: their average, unless a server optimizer changes it.
 """
 
+import torch
 from torch import Tensor
 
 from skerry.experiment import Server
@@ -28,6 +29,17 @@ def blend(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server
     X_nld.lerp_(delivered_ld, server.beta)
     X_nld[sampled_k] = delivered_ld
     return len(X_nld)
+
+
+def deliver(
+    X_nld: Tensor, sampled_k: Tensor, plain_ld: Tensor, estimate_ld: Tensor, beta: float
+) -> int:
+    """All three where the sampled do not count alike: S2S delivers the plain mean, S2A the
+    estimate, and blend is (1 - beta) times the result of S2S plus beta times that of S2A."""
+    if beta > 0:
+        X_nld.lerp_(estimate_ld, beta)
+    X_nld[sampled_k] = torch.lerp(plain_ld, estimate_ld, beta)
+    return len(X_nld) if beta > 0 else len(sampled_k)
 
 
 def none(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) -> int:

@@ -7,10 +7,13 @@ are written out.
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry import registry
+from skerry.engine.sampler import Sampler
 from skerry.engine.world import World
 from skerry.experiment import Experiment
 
@@ -22,30 +25,74 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     schedule = registry.resolve("schedule", training.schedule)
     x0 = world.initial()
     x = [x0.clone() for _ in range(world.n)]
+    sleep = world.awake(experiment)
+    sizes = world.partition.sizes.tolist()
+    by_data = server.weights == "data_step"
+    scale = [world.n * m / sum(sizes) if by_data else 1.0 for m in sizes]
+    last = x0.clone()  # what the server delivered last
     y, v = x0.clone(), torch.zeros_like(x0)  # the server's memory, for fedavgm
 
     for t in range(experiment.rounds):
+        awake = [True] * world.n if sleep is None else sleep(t).tolist()
         eta = training.stepsize * schedule(t, experiment.rounds, training)
+        stepped = x
         for step in range(training.local_steps):
             indices, noise = world.batch_indices(t, step), world.noise_keys(t, step)
-            for i in range(world.n):
-                x[i] = x[i] - eta * _gradient(world, x[i], indices[i], noise[i])
+            stepped = [
+                x_i - eta * scale[i] * _gradient(world, x_i, indices[i], noise[i])
+                if awake[i]
+                else x_i
+                for i, x_i in enumerate(stepped)
+            ]
 
         W = torch.from_numpy(fleet.matrix(t).toarray()).to(x0)
-        x = [_weighted_sum(W[:, i], x) for i in range(world.n)]
+        if training.order == "adapt_then_mix":
+            x = stepped
+        moved = [stepped[i] - x[i] for i in range(world.n)]
+        for _ in range(experiment.network.gossip_steps):
+            x = [_weighted_sum(W[:, i], x) for i in range(world.n)]
+        x = [x[i] + moved[i] for i in range(world.n)]
 
         since = t - server.offset
         if server.primitive != "none" and since >= 0 and since % server.period == 0:
-            sampled = world.server_order(t)[: server.sampled].tolist()
-            xhat = torch.stack([x[i] for i in sampled]).sum(dim=0) / len(sampled)
+            away = torch.stack([(x_i - last).double().norm() for x_i in x]).numpy()
+            sampled, weights = _participants(world, experiment, t, away)
+            if not sampled:
+                yield torch.stack(x)
+                continue
+            plain = torch.stack([x[i] for i in sampled]).sum(dim=0) / len(sampled)
+            weights = [*weights, 1 - sum(weights)]  # what they lack to 1 is that of `last`
+            estimate = _weighted_sum(
+                torch.tensor(weights, dtype=x0.dtype), [*(x[i] for i in sampled), last]
+            )
             if server.optimizer == "fedavgm":
+                xhat = plain if server.primitive == "s2s" else estimate
                 v = server.momentum * v + (y - xhat)
                 y = y - v
-                xhat = y
+                both = server.selection == "uniform" and server.weights == "equal"
+                plain = y if server.primitive == "s2s" or both else plain
+                estimate = y
+            last = plain if server.primitive == "s2s" else estimate
             beta = {"s2s": 0.0, "s2a": 1.0, "blend": server.beta}[server.primitive]
             for i in range(world.n):
-                x[i] = xhat if i in sampled else (1 - beta) * x[i] + beta * xhat
+                if awake[i] or experiment.fleet.reach_asleep:
+                    before = plain if i in sampled else x[i]
+                    x[i] = (1 - beta) * before + beta * estimate
         yield torch.stack(x)
+
+
+def _participants(
+    world: World, experiment: Experiment, t: int, away: NDArray[np.float64]
+) -> tuple[list[int], list[float]]:
+    """Who is sampled, and the weight of each in what S2A delivers. Draws are shared with the fast
+    engine, as batches are; the weights are written out."""
+    sample = Sampler(world, experiment).sample(t, away)
+    if sample is None:
+        return [], []
+    sampled = sample.devices_k.tolist()
+    if sample.weights_k is not None:
+        return sampled, sample.weights_k.tolist()
+    return sampled, [1 / len(sampled)] * len(sampled)
 
 
 def _gradient(world: World, x_d: Tensor, rows: Tensor, noise: Tensor) -> Tensor:

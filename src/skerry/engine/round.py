@@ -1,14 +1,20 @@
 """One round of Algorithm 1 for all lanes: local step, D2D mixing, D2S."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from skerry.engine.primitives import deliver
+from skerry.engine.sampler import Sample
 from skerry.engine.server import Memory
-from skerry.engine.stack import ServerGroup, Stack
+from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.kernels.precision import arithmetic
 from skerry.models.learner import Batch
+
+REFERENCE = "reference"
+"""The server's memory of what it delivered last, for rules that ask how far devices are from it."""
 
 
 @dataclass
@@ -41,6 +47,8 @@ def start(stack: Stack) -> State:
     for group in stack.servers:
         for name, start_ld in group.optimizer.start(X[0, group.lanes]).items():
             memory.setdefault(name, torch.zeros_like(X[0]))[group.lanes] = start_ld
+        if group.sampler.asks_distances:
+            memory.setdefault(REFERENCE, torch.zeros_like(X[0]))[group.lanes] = X[0, group.lanes]
     return State(0, X, memory, stack.chunk())
 
 
@@ -73,9 +81,13 @@ def draw(stack: Stack, t: int) -> Draws:
     )
 
 
-def local_steps(stack: Stack, state: State, draws: Draws) -> Tensor:
-    """X <- X - eta G(X), at each device's own model; returns the mean losses [L]."""
+def local_steps(
+    stack: Stack, state: State, draws: Draws, counted_nl: Tensor | None = None
+) -> Tensor:
+    """X <- X - eta G(X), at each device's own model; returns the mean losses [L], of all devices or
+    of those that count."""
     world = stack.world
+    scaled = [group for group in stack.mixing if group.scale_n is not None]
     total_l = state.X_nld.new_zeros(len(stack))
     with arithmetic(world.experiment.training.precision):
         for indices_nb, noise_n in zip(draws.indices_snb, draws.noise_sn, strict=True):
@@ -83,35 +95,127 @@ def local_steps(stack: Stack, state: State, draws: Draws) -> Tensor:
                 devices = slice(first, first + state.chunk)
                 rows = indices_nb[devices]
                 batch = Batch(world.x_train[rows], world.y_train[rows], noise_n[devices])
+                before = [state.X_nld[devices, group.lanes].clone() for group in scaled]
                 losses = world.learner.step(state.X_nld[devices], batch, draws.eta_l)
-                total_l += losses.sum(dim=0)
-    return total_l / (world.n * len(draws.indices_snb))
+                for group, start_nld in zip(scaled, before, strict=True):
+                    _rescale(state.X_nld[devices, group.lanes], start_nld, group, devices)
+                total_l += (losses if counted_nl is None else losses * counted_nl[devices]).sum(
+                    dim=0
+                )
+    counted_l = world.n if counted_nl is None else counted_nl.sum(dim=0)
+    return total_l / (counted_l * len(draws.indices_snb))
+
+
+def _rescale(X_nld: Tensor, start_nld: Tensor, group: MixingGroup, devices: slice) -> None:
+    """Steps of length eta n p_i instead of eta, where devices count by their data."""
+    assert group.scale_n is not None
+    X_nld.sub_(start_nld).mul_(group.scale_n[devices, None, None]).add_(start_nld)
+
+
+def train(stack: Stack, state: State, draws: Draws) -> Tensor:
+    """The local steps of a round and the mixing after them; returns the mean losses [L]."""
+    if stack.is_plain:
+        losses_l = local_steps(stack, state, draws)
+        mix(stack, state)
+        return losses_l
+    return _train_some(stack, state, draws)
+
+
+def _train_some(stack: Stack, state: State, draws: Draws) -> Tensor:
+    """The same where devices sleep, count by their data, or mix before they adapt."""
+    X = state.X_nld
+    before = {
+        i: X[:, group.lanes].clone() for i, group in enumerate(stack.mixing) if not group.is_plain
+    }
+    counted_nl = _counted(stack, state)
+    losses_l = local_steps(stack, state, draws, counted_nl)
+    moved = {}
+    for i, start_nld in before.items():
+        group, ours = stack.mixing[i], X[:, stack.mixing[i].lanes]
+        if group.awake is not None:
+            asleep = ~torch.from_numpy(group.awake(state.t)).to(X.device)
+            ours[asleep] = start_nld[asleep]
+        if not group.adapts_first:
+            moved[i] = ours - start_nld
+            ours.copy_(start_nld)
+    mix(stack, state)
+    for i, step_nld in moved.items():
+        X[:, stack.mixing[i].lanes] += step_nld
+    return losses_l
+
+
+def _counted(stack: Stack, state: State) -> Tensor:
+    """[n, L]: 1 for devices whose loss counts, which are those awake."""
+    counted_nl = torch.ones(state.X_nld.shape[:2], dtype=state.X_nld.dtype)
+    for group in stack.mixing:
+        if group.awake is not None:
+            counted_nl[:, group.lanes] = torch.from_numpy(group.awake(state.t)).to(counted_nl)[
+                :, None
+            ]
+    return counted_nl.to(state.X_nld.device)
 
 
 def mix(stack: Stack, state: State) -> None:
     """X <- X W: every lane with the links of its own network."""
     with arithmetic(stack.world.experiment.training.precision):
         for group in stack.mixing:
-            group.mixer.mix(state.X_nld[:, group.lanes], state.t)
+            for _ in range(group.steps):
+                group.mixer.mix(state.X_nld[:, group.lanes], state.t)
 
 
 def meet(stack: Stack, state: State) -> list[Meeting]:
     """The server samples, averages and delivers, in the groups whose period has come."""
     due = [group for group in stack.servers if group.meets(state.t)]
-    if not due:
-        return []
-    order = stack.world.server_order(state.t)
-    return [_meet(group, state, order) for group in due]
+    return [meeting for group in due for meeting in _meetings(group, state)]
 
 
-def _meet(group: ServerGroup, state: State, order: Tensor) -> Meeting:
-    X_nld = state.X_nld[:, group.lanes]
-    memory = {name: tensor[group.lanes] for name, tensor in state.memory.items()}
-    sampled_k = order[: group.server.sampled]
-    average_ld = X_nld[sampled_k].mean(dim=0)
-    delivered_ld = group.optimizer.deliver(memory, average_ld, group.server)
-    downlink = group.primitive(X_nld, sampled_k, delivered_ld, group.server)
-    return Meeting(group.lanes, uplink=len(sampled_k), downlink=downlink)
+def _meetings(group: ServerGroup, state: State) -> Iterator[Meeting]:
+    """One for all lanes of a group; one for each, where the models themselves decide who comes."""
+    if not group.sampler.asks_distances:
+        sample = group.sampler.sample(state.t)
+        if sample is not None:
+            yield _meet(group, state, sample, group.lanes)
+        return
+    for lane in range(group.lanes.start, group.lanes.stop):
+        away = state.X_nld[:, lane] - state.memory[REFERENCE][lane]
+        sample = group.sampler.sample(state.t, away.double().norm(dim=1).cpu().numpy())
+        if sample is not None:
+            yield _meet(group, state, sample, slice(lane, lane + 1))
+
+
+def _meet(group: ServerGroup, state: State, sample: Sample, lanes: slice) -> Meeting:
+    X_nld = state.X_nld[:, lanes]
+    asleep = None if group.reaches_asleep else sample.asleep
+    kept_nld = X_nld[asleep] if asleep is not None else None
+    memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
+    downlink = _deliver(group, memory, X_nld, sample)
+    if kept_nld is not None:
+        X_nld[asleep] = kept_nld
+        downlink = min(downlink, sample.awake)
+    return Meeting(lanes, uplink=len(sample), downlink=downlink)
+
+
+def _deliver(group: ServerGroup, memory: Memory, X_nld: Tensor, sample: Sample) -> int:
+    """Returns how many devices receive what the server delivers."""
+    server, sampled_k = group.server, sample.devices_k
+    plain_ld = X_nld[sampled_k].mean(dim=0)
+    if sample.weights_k is None:
+        delivered_ld = group.optimizer.deliver(memory, plain_ld, server)
+        return group.primitive(X_nld, sampled_k, delivered_ld, server)
+    estimate_ld = torch.einsum("k,kld->ld", sample.weights_k, X_nld[sampled_k])
+    if group.sampler.asks_distances:
+        estimate_ld += (1 - sample.weights_k.sum()) * memory[REFERENCE]
+    if server.dial is None:  # a user's own primitive
+        return group.primitive(
+            X_nld, sampled_k, group.optimizer.deliver(memory, estimate_ld, server), server
+        )
+    if server.dial == 0:
+        plain_ld = group.optimizer.deliver(memory, plain_ld, server)
+    else:
+        estimate_ld = group.optimizer.deliver(memory, estimate_ld, server)
+    if group.sampler.asks_distances:
+        memory[REFERENCE].copy_(plain_ld if server.dial == 0 else estimate_ld)
+    return deliver(X_nld, sampled_k, plain_ld, estimate_ld, server.dial)
 
 
 def keep_lanes(state: State, lanes: list[int]) -> State:

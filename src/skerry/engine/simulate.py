@@ -48,6 +48,7 @@ def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
         state.t += 1
         # Asking a GPU for a number makes it wait: ask only where the round is measured anyway.
         diverged = _not_finite(losses_l) if is_evaluated(stack, state.t) else []
+        diverged = [lane for lane in diverged if lane not in _all_asleep(stack, state.t - 1)]
         yield Moment("end", stack, state, state.t, losses_l, meetings, diverged)
         if diverged:
             going = [lane for lane in range(len(stack)) if lane not in diverged]
@@ -62,6 +63,17 @@ def is_evaluated(stack: Stack, round_: int) -> bool:
     evaluate = stack.world.experiment.evaluate
     due = round_ > evaluate.after and round_ % evaluate.every == 0
     return due or round_ == stack.world.rounds
+
+
+def _all_asleep(stack: Stack, t: int) -> set[int]:
+    """Lanes in which nobody was awake in round t: nobody has a loss."""
+    lanes = range(len(stack))
+    return {
+        lane
+        for group in stack.mixing
+        if group.awake is not None and not group.awake(t).any()
+        for lane in lanes[group.lanes]
+    }
 
 
 def _not_finite(losses_l: Tensor) -> list[int]:

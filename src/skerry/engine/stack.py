@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 from typing import Protocol
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry import registry
+from skerry.engine.awake import Awake
 from skerry.engine.mixer import Mixer
+from skerry.engine.sampler import Sampler
 from skerry.engine.server import Memory
 from skerry.engine.world import World
 from skerry.errors import SkerryError
@@ -34,6 +37,19 @@ class MixingGroup:
 
     lanes: slice
     mixer: Mixer
+    steps: int = 1
+    """Mixings in a round."""
+    adapts_first: bool = True
+    """W (X - eta G(X)), or else W X - eta G(X)."""
+    awake: Awake | None = None
+    """None: everybody."""
+    scale_n: Tensor | None = None
+    """The factor on each device's stepsize, where devices count by their data."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a round of it is the paper's."""
+        return self.adapts_first and self.awake is None and self.scale_n is None
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,8 @@ class ServerGroup:
     server: Server
     primitive: Callable[[Tensor, Tensor, Tensor, Server], int]
     optimizer: Optimizer
+    sampler: Sampler
+    reaches_asleep: bool = False
 
     def meets(self, t: int) -> bool:
         return self.server.meets(t)
@@ -63,6 +81,11 @@ class Stack:
 
     def __len__(self) -> int:
         return len(self.experiments)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether in all lanes everybody takes part in every round, as in the paper."""
+        return all(group.is_plain for group in self.mixing)
 
     def chunk(self) -> int:
         """Devices that step at once: as many as the working memory holds."""
@@ -115,27 +138,50 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
             for lanes in _runs(network for network, _ in companies)
         ),
         servers=tuple(
-            _server_group(lanes, ordered[lanes.start].server) for lanes in _runs(companies)
+            _server_group(lanes, world, ordered[lanes.start]) for lanes in _runs(companies)
         ),
         etas_tl=torch.from_numpy(etas_tl).to(world.device, world.dtype),
     )
 
 
 def company(experiment: Experiment) -> tuple[str, str]:
-    """Lanes with the same network mix together; with the same server too, they meet it together."""
-    return experiment.network.model_dump_json(), experiment.server.model_dump_json()
+    """Lanes with the same network and the same sleep mix together; with the same server too, they
+    meet it together."""
+    data = experiment.server.weights if experiment.server.weights.startswith("data") else ""
+    mixing = (experiment.network.model_dump_json(), experiment.fleet.model_dump_json())
+    return (
+        "\n".join([*mixing, experiment.training.order, data]),
+        experiment.server.model_dump_json(),
+    )
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
-    return MixingGroup(lanes, Mixer(world.fleet_of(first), world.device, world.dtype))
+    return MixingGroup(
+        lanes,
+        Mixer(world.fleet_of(first), world.device, world.dtype),
+        steps=first.network.gossip_steps,
+        adapts_first=first.training.order == "adapt_then_mix",
+        awake=world.awake(first),
+        scale_n=data_scale(world) if first.server.weights == "data_step" else None,
+    )
 
 
-def _server_group(lanes: slice, server: Server) -> ServerGroup:
+def data_scale(world: World) -> Tensor:
+    """n p_i: what a device's stepsize is multiplied by, p_i its share of all samples."""
+    sizes = world.partition.sizes
+    scale_n = torch.from_numpy(len(sizes) * sizes / sizes.sum())
+    return scale_n.to(world.device, world.dtype)
+
+
+def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
+    server = first.server
     return ServerGroup(
         lanes,
         server,
         registry.resolve("primitive", server.primitive),
         registry.resolve("server optimizer", server.optimizer),
+        sampler=Sampler(world, first),
+        reaches_asleep=first.fleet.reach_asleep,
     )
 
 

@@ -4,7 +4,7 @@ recorded once, then replayed."""
 import torch
 from torch import Tensor
 
-from skerry.engine.round import Draws, State, draw, local_steps, mix
+from skerry.engine.round import Draws, State, draw, local_steps, mix, train
 from skerry.engine.stack import Stack
 
 SMALL = 2**28  # bytes of X: a larger stack keeps the GPU busy by itself
@@ -20,7 +20,8 @@ class Trainer:
         self._ahead: tuple[int, Draws] | None = None
         self._looks_ahead = X.is_cuda
         self._recording: Recording | None = None
-        self._warm_up = WARM_UP if X.is_cuda and X.nbytes <= SMALL else -1
+        records = X.is_cuda and X.nbytes <= SMALL and stack.is_plain
+        self._warm_up = WARM_UP if records else -1
 
     def train(self, state: State) -> Tensor:
         """The local steps of a round and the mixing after them; returns the mean losses [L]."""
@@ -33,8 +34,7 @@ class Trainer:
         if self._recording is not None:
             losses_l = self._recording.replay(state, draws)
         else:
-            losses_l = local_steps(self._stack, state, draws)
-            mix(self._stack, state)
+            losses_l = train(self._stack, state, draws)
         if self._looks_ahead and state.t + 1 < self._stack.world.rounds:
             self._ahead = state.t + 1, draw(self._stack, state.t + 1)
         return losses_l

@@ -16,11 +16,13 @@ from skerry.data.catalog import Dataset, load_dataset
 from skerry.data.dataset import Split
 from skerry.data.partition import Partition, check_supply, split
 from skerry.data.published import PUBLISHED
+from skerry.engine.awake import Awake
 from skerry.errors import DataError, SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.network.fleet import Fleet, build_fleet, fingerprint
 from skerry.network.topologies import read_graph
+from skerry.sections import Fleet as FleetSection
 from skerry.seeds import stream
 
 if TYPE_CHECKING:
@@ -59,7 +61,9 @@ class World:
     x_test: Tensor
     y_test: Tensor
     fingerprints: dict[str, str] = field(default_factory=dict)
-    _fleets: dict[Network, Fleet] = field(default_factory=dict)
+    _order: dict[int, Tensor] = field(default_factory=dict)
+    _awake: dict[FleetSection, Awake] = field(default_factory=dict)
+    _fleets: dict[tuple[Network, FleetSection], Fleet] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -102,18 +106,27 @@ class World:
 
     def fleet_of(self, experiment: Experiment) -> Fleet:
         """The fleet of a lane: same devices and components, its own links."""
-        network = experiment.network
-        if network == self.fleet.network:
+        network, awake = experiment.network, self.awake(experiment)
+        if network == self.fleet.network and awake is None:
             return self.fleet
-        if network not in self._fleets:
-            self._fleets[network] = build_fleet(network, self.seed, self.materials.graph)
-        fleet = self._fleets[network]
+        if (network, experiment.fleet) not in self._fleets:
+            fleet = build_fleet(network, self.seed, self.materials.graph)
+            fleet = fleet.sleeping(awake) if awake is not None else fleet
+            self._fleets[network, experiment.fleet] = fleet
+        fleet = self._fleets[network, experiment.fleet]
         if fleet.sizes != self.sizes:
             raise SkerryError(
                 f"lanes of one stack must have the same components (got sizes {fleet.sizes} "
                 f"and {self.sizes}). Run them separately."
             )
         return fleet
+
+    def awake(self, experiment: Experiment) -> Awake | None:
+        """Who is awake in a lane; None if everybody always is."""
+        fleet = experiment.fleet
+        if fleet not in self._awake:
+            self._awake[fleet] = Awake(fleet, self.seed, self.fleet.component_of, self.fleet.labels)
+        return None if self._awake[fleet].always else self._awake[fleet]
 
     @cached_property
     def batches(self) -> Any:
@@ -160,8 +173,10 @@ class World:
     def server_order(self, t: int) -> Tensor:
         """One permutation of the devices per round; the K sampled are its first K entries, so
         samples are nested across K and common to all lanes."""
-        order = stream(self.seed, "sampled", t).permutation(self.n)
-        return self._sent(order)
+        if t not in self._order:
+            self._order.clear()
+            self._order[t] = self._sent(stream(self.seed, "sampled", t).permutation(self.n))
+        return self._order[t]
 
     def _sent(self, drawn: Any) -> Tensor:
         """What the host drew, on the compute device; a GPU need not stop for it."""

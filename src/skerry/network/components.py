@@ -4,6 +4,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from skerry import registry
@@ -49,6 +50,11 @@ def _links_of_topology(name: str, graph: Any, size: int) -> Links:
 def surviving(links: Links, failure: float, rng: np.random.Generator) -> Links:
     """The links that are up when each is down with probability `failure`."""
     return links.only(rng.random(len(links.edges)) >= failure)
+
+
+def between_the_awake(links: Links, awake: NDArray[np.bool_]) -> Links:
+    """The links whose two ends are both awake."""
+    return links.only(np.asarray(awake[links.edges].all(axis=1)))
 
 
 def weigh(links: Links, network: Network) -> sparse.csr_array:

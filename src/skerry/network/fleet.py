@@ -1,6 +1,7 @@
 """The fleet: devices on their islands, and the mixing matrix W(t) of every round, in blocks."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import networkx as nx
@@ -12,6 +13,7 @@ from skerry.errors import NetworkError
 from skerry.experiment import Network
 from skerry.network import contraction
 from skerry.network.components import (
+    between_the_awake,
     draw_component,
     islands,
     numbered_by_component,
@@ -51,8 +53,10 @@ class Fleet:
         sizes: tuple[int, ...],
         components: tuple[Links, ...] | None,
         labels: tuple[str, ...] | None = None,
+        awake: Callable[[int], npt.NDArray[np.bool_]] | None = None,
     ):
-        """`components` are the links of each component; None draws fresh ones every round."""
+        """`components` are the links of each component; None draws fresh ones every round. `awake`
+        tells who is awake in a round: the links of all others are down. None: everybody."""
         self.network = network
         self.seed = seed
         self.sizes = sizes
@@ -60,7 +64,8 @@ class Fleet:
         self.starts = tuple(int(start) for start in np.cumsum((0, *sizes[:-1])))
         self.component_of: npt.NDArray[np.int64] = np.repeat(np.arange(len(sizes)), sizes)
         self.labels = labels or tuple(str(device) for device in range(self.devices))
-        self.fixed = components is not None and not network.link_failure
+        self.awake = awake
+        self.fixed = components is not None and not network.link_failure and awake is None
         self._components = components
         self._latest_links: tuple[int, tuple[Links, ...]] | None = None
         self._latest_blocks: tuple[int, tuple[Block, ...]] | None = None
@@ -123,10 +128,17 @@ class Fleet:
             draw_component(size, network, stream(self.seed, "graph", c, t))
             for c, size in enumerate(self.sizes)
         )
-        if not network.link_failure:
-            return components
-        rng = stream(self.seed, "links", t)
-        return tuple(surviving(links, network.link_failure, rng) for links in components)
+        if network.link_failure:
+            rng = stream(self.seed, "links", t)
+            components = tuple(surviving(one, network.link_failure, rng) for one in components)
+        if self.awake is not None:
+            parts = np.split(self.awake(t), self.starts[1:])
+            components = tuple(map(between_the_awake, components, parts))
+        return components
+
+    def sleeping(self, awake: Callable[[int], npt.NDArray[np.bool_]]) -> "Fleet":
+        """The same devices and links, where not everybody is always awake."""
+        return Fleet(self.network, self.seed, self.sizes, self._components, self.labels, awake)
 
     def _weighed(self, t: int) -> tuple[Block, ...]:
         shared: dict[tuple[int, bytes], Matrix] = {}
