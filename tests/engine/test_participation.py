@@ -121,7 +121,9 @@ def test_per_component_is_fair_for_every_K(sizes):
     every = [range(lefts[c]) for c in range(len(sizes))]
     for us in product(*every):
         phases = np.array([(u + 0.5) / lefts[c] for c, u in enumerate(us)])
-        for inner in product(*(permutations(range(s, s + m)) for s, m in zip(starts, sizes))):
+        for inner in product(
+            *(permutations(range(s, s + m)) for s, m in zip(starts, sizes, strict=True))
+        ):
             orders.append(place_islands([np.array(one) for one in inner], phases))
     orders = np.array(orders)
     assert (np.sort(orders, axis=1) == np.arange(n)).all()
@@ -257,7 +259,9 @@ def by_island(sizes):
 
 def with_counts(sizes, counts):
     starts = np.cumsum((0, *sizes[:-1]))
-    inside = (combinations(range(s, s + m), k) for s, m, k in zip(starts, sizes, counts))
+    inside = (
+        combinations(range(s, s + m), k) for s, m, k in zip(starts, sizes, counts, strict=True)
+    )
     return [sum(parts, ()) for parts in product(*map(list, inside))]
 
 
@@ -396,9 +400,12 @@ def test_a_bad_trace_is_told(tmp_path, text, message):
     ],
 )
 def test_bad_participation_is_told(small, settings, message):
-    with pytest.raises(SkerryError, match=message):
+    def run():
         base = small("network.components=[3,4,5]", *settings)
-        list(simulate(build_stack(build_world(base), [base])))
+        return list(simulate(build_stack(build_world(base), [base])))
+
+    with pytest.raises(SkerryError, match=message):
+        run()
 
 
 # A user's own rule
@@ -447,8 +454,7 @@ def test_a_wrong_rule_is_told(small, rule, message):
     base = small(*ISLANDS, f"server.selection={__name__}:{rule}", "fleet.awake=0.5")
     sampler = Sampler(build_world(base), base)
     with pytest.raises(SkerryError, match=message):
-        for t in range(10):
-            sampler.sample(t)
+        list(map(sampler.sample, range(10)))
 
 
 def test_reference_is_apart():

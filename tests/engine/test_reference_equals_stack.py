@@ -6,6 +6,9 @@ import pytest
 import torch
 
 from skerry import registry
+from skerry.engine.reference import reference
+from skerry.engine.simulate import simulate
+from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.experiment import Experiment, Model, Network, Server, Training
 from trajectories import assert_same_trajectories
