@@ -20,7 +20,7 @@ class Measure:
     """The same for the side of a small panel."""
     heading: str = ""
     """The same for a column of a table, in short lines, with its unit."""
-    unit: Literal["%", "messages", "bytes", ""] = ""
+    unit: Literal["%", "messages", "bytes", "devices", "islands", ""] = ""
     better: Literal["higher", "lower"] = "lower"
     scale: Literal["linear", "log"] = "linear"
     """log: it spans powers of ten."""
@@ -47,7 +47,7 @@ class Measure:
     @property
     def is_count(self) -> bool:
         """Whether it is a whole number."""
-        return self.unit in ("messages", "bytes")
+        return self.unit in ("messages", "bytes", "devices", "islands")
 
     @property
     def _name(self) -> str:
@@ -61,6 +61,7 @@ _loss = Measure
 _accuracy = partial(Measure, unit="%", better="higher", range=(0.0, 100.0))
 _distance = partial(Measure, group="consensus", scale="log")
 _messages = partial(Measure, group="communication", unit="messages")
+_participation = partial(Measure, group="participation", better="higher")
 _bytes = partial(Measure, group="communication", unit="bytes")
 
 MEASURES = {
@@ -120,6 +121,9 @@ MEASURES = {
         _bytes("uplink_bytes"),
         _bytes("downlink_bytes"),
         _bytes("d2d_bytes"),
+        _participation("awake_devices", unit="devices", words="devices awake"),
+        _participation("sampled_devices", unit="devices", words="devices sampled"),
+        _participation("sampled_islands", unit="islands", words="islands sampled"),
     )
 }
 
@@ -127,6 +131,10 @@ GROUPS = {
     group: tuple(row.name for row in MEASURES.values() if row.group == group)
     for group in dict.fromkeys(row.group for row in MEASURES.values())
 }
+
+
+USUAL = tuple(group for group in GROUPS if group != "participation")
+"""What is measured unless something else is asked for."""
 
 
 def traits(measure: str) -> Measure:

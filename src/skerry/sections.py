@@ -18,7 +18,7 @@ from pydantic_core import PydanticKnownError
 from skerry import labels, registry
 from skerry.errors import ExperimentError, did_you_mean, unknown
 from skerry.explain import explain
-from skerry.measures import GROUPS, MEASURES
+from skerry.measures import GROUPS, MEASURES, USUAL
 from skerry.tables import shown
 
 if TYPE_CHECKING:
@@ -347,7 +347,7 @@ class Evaluate(Section):
         tuple[Annotated[str, AfterValidator(_measure)], ...],
         BeforeValidator(_one_or_many),
         Field(min_length=1),
-    ] = tuple(GROUPS)
+    ] = USUAL
     """What is measured: single names such as own_accuracy, or whole groups."""
 
     @property

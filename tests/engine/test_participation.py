@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import skerry
 from skerry import registry
 from skerry.engine.awake import Awake
 from skerry.engine.primitives import deliver
@@ -460,3 +461,21 @@ def test_a_wrong_rule_is_told(small, rule, message):
 def test_reference_is_apart():
     """It shares draws with the fast engine, and none of the arithmetic."""
     assert "lerp" not in (reference.__code__.co_names)
+
+
+def test_who_took_part_is_measured(small):
+    base = small(
+        *ISLANDS,
+        "fleet.awake=0.5",
+        "server.selection=one_each",
+        'evaluate.measures=["participation"]',
+    )
+
+    (lane,) = skerry.run(base)
+    history = lane.history
+    world = build_world(base)
+    awake = [int(world.awake(base)(t).sum()) for t in range(7)]
+    assert history["awake_devices"][1:].tolist() == awake
+    met = ~np.isnan(history["sampled_devices"])
+    assert (np.flatnonzero(met) - 1).tolist() == [t for t in (0, 2, 4, 6) if awake[t]]
+    assert (history["sampled_islands"][met] <= 3).all()

@@ -37,6 +37,8 @@ class Meeting:
     lanes: slice
     uplink: int
     downlink: int
+    islands: int = 0
+    """How many islands were sampled."""
 
 
 def start(stack: Stack) -> State:
@@ -192,7 +194,7 @@ def _meet(group: ServerGroup, state: State, sample: Sample, lanes: slice) -> Mee
     if kept_nld is not None:
         X_nld[asleep] = kept_nld
         downlink = min(downlink, sample.awake)
-    return Meeting(lanes, uplink=len(sample), downlink=downlink)
+    return Meeting(lanes, len(sample), downlink, sample.islands)
 
 
 def _deliver(group: ServerGroup, memory: Memory, X_nld: Tensor, sample: Sample) -> int:

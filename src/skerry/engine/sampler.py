@@ -13,6 +13,7 @@ from skerry.engine.selection import Array, Context, Ints
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
+from skerry.seeds import stream
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Sample:
     """The devices that sleep in this round; None: nobody."""
     awake: int = 0
     """How many do not."""
+    islands: int = 0
+    """How many islands are sampled."""
 
     def __len__(self) -> int:
         return len(self.devices_k)
@@ -43,6 +46,7 @@ class Sampler:
             and self._awake is None
             and server.weights in ("equal", "data_step")
         )
+        self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
         self._rule: Callable[..., Any] = registry.resolve("selection", server.selection)
 
     @property
@@ -54,7 +58,8 @@ class Sampler:
         """In round t, which is a server round; None if there is nobody to sample."""
         world, server = self._world, self._server
         if self._is_plain:
-            return Sample(world.server_order(t)[: server.sampled], awake=world.n)
+            order = world.server_order(t)[: server.sampled]
+            return Sample(order, awake=world.n, islands=self._islands_of(t))
         who = self.context(t, distances_n)
         devices, weights = self._asked(who)
         if not len(devices):
@@ -67,7 +72,15 @@ class Sampler:
             if self._awake is None
             else torch.from_numpy(np.flatnonzero(~who.awake_n)).to(world.device),
             int(who.awake_n.sum()),
+            len(np.unique(who.islands_n[devices])),
         )
+
+    def _islands_of(self, t: int) -> int:
+        """Of the usual sample; counted only where it is measured."""
+        if not self._counts_islands:
+            return 0
+        order = stream(self._world.seed, "sampled", t).permutation(self._world.n)
+        return len(np.unique(self._world.fleet.component_of[order[: self._server.sampled]]))
 
     def context(self, t: int, distances_n: Array | None = None) -> Context:
         world, server = self._world, self._server

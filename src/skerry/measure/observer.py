@@ -45,7 +45,8 @@ class Observer:
             self.ledger.add_round(moment.stack, moment.meetings, moment.round - 1)
         evaluated = moment.phase == "start" or is_evaluated(moment.stack, moment.round)
         compared = self._before is not None and bool(moment.meetings)
-        if not (evaluated or compared):
+        counted = bool(moment.meetings) and self.wants("participation")
+        if not (evaluated or compared or counted):
             return None
         values: dict[str, Tensor] = {}
         now: Spread | None = None
@@ -54,6 +55,8 @@ class Observer:
             values |= _consensus(now)
         if evaluated:
             values |= self._evaluated(moment, now)
+        if moment.meetings and self.wants("participation"):
+            values |= _sampled(moment)
         if compared:
             assert self._before is not None
             assert now is not None
@@ -71,7 +74,17 @@ class Observer:
             values |= self._devices.measure(moment.state.X_nld, alike=moment.phase == "start")
         if moment.train_loss_l is not None:
             values["train_loss"] = moment.train_loss_l
+        if self.wants("participation") and moment.phase == "end":
+            values["awake_devices"] = self._awake(moment)
         return values
+
+    def _awake(self, moment: Moment) -> Tensor:
+        """How many devices were awake in this round, in every lane."""
+        awake_l = moment.state.X_nld.new_full((len(moment.stack),), self.world.n)
+        for group in moment.stack.mixing:
+            if group.awake is not None:
+                awake_l[group.lanes] = int(group.awake(moment.round - 1).sum())
+        return awake_l
 
     def _devices_due(self, moment: Moment) -> bool:
         every = self.world.experiment.evaluate.devices_every
@@ -95,6 +108,16 @@ class Observer:
 def _who_met(moment: Moment) -> set[int]:
     lanes = range(len(moment.stack))
     return {lane for meeting in moment.meetings for lane in lanes[meeting.lanes]}
+
+
+def _sampled(moment: Moment) -> dict[str, Tensor]:
+    """Whom the server met, in the lanes that it met."""
+    nobody = moment.state.X_nld.new_full((len(moment.stack),), torch.nan)
+    found = {"sampled_devices": nobody, "sampled_islands": nobody.clone()}
+    for meeting in moment.meetings:
+        found["sampled_devices"][meeting.lanes] = meeting.uplink
+        found["sampled_islands"][meeting.lanes] = meeting.islands
+    return found
 
 
 def _consensus(now: Spread) -> dict[str, Tensor]:

@@ -1,0 +1,134 @@
+"""One server round under any rule of selection: the specification's numbers, and enumeration."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from skerry.errors import SkerryError
+from skerry.theory import operators
+from skerry.theory.participation import Likely, exchange, expected, law
+
+X6 = np.array([1.0, 3, 0, 2, 5, 9])
+
+
+def split(x, sizes):
+    parts = np.split(x, np.cumsum(sizes)[:-1])
+    return [((part - part.mean()) ** 2).sum() for part in parts], [part.mean() for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rule", "K", "intra", "inter", "plain", "stratified"),
+    [
+        ((2, 4), "uniform", 3, 28.133333, 3.866667, 10.666667, None),
+        ((2, 4), "per_component", 3, 29.166667, 2.944444, 10.888889, 10.888889),
+        ((2, 4), "one_each", 2, 40.656250, 4.427083, 19.416667, 31.333333),
+        ((3, 3), "one_each", 2, 28.148148, 12.296296, 14.666667, 14.666667),
+        ((1, 2, 3), "one_each", 3, 24.320988, 10.790123, 10.111111, 13.833333),
+        ((1, 2, 3), "per_component", 2, 24.849074, 17.262037, 19.666667, None),
+    ],
+)
+def test_oracles(sizes, rule, K, intra, inter, plain, stratified):
+    counts = law(rule, sizes, K)
+    found = expected(sizes, counts, *split(X6, sizes))
+    assert found == pytest.approx((intra, inter, plain), abs=1e-5)
+    if stratified is not None:
+        weighed = expected(sizes, counts, *split(X6, sizes), stratified=True)
+        assert weighed.s2a_bias == pytest.approx(stratified, abs=1e-5)
+
+
+def test_bernoulli():
+    """O7: q = .5, x = (1, 2, 3, 6), D = 14: S2S leaves 9.041667, S2A's bias is 5.638889."""
+    x = np.array([1.0, 2, 3, 6])
+    found = expected((4,), law("bernoulli", (4,), 2, sample_prob=0.5), *split(x, (4,)))
+    assert found.s2s_intra + found.s2s_inter == pytest.approx(9.041667, abs=1e-5)
+    assert found.s2a_bias == pytest.approx(5.638889, abs=1e-5)
+
+
+def test_the_law_of_peeled_counts():
+    """O6: (1, 2, 3), K = 2."""
+    found = {counts: chance for chance, counts in law("per_component", (1, 2, 3), 2)}
+    wanted = {(0, 0, 2): 2 / 15, (0, 1, 1): 8 / 15, (1, 0, 1): 3 / 15, (1, 1, 0): 2 / 15}
+    assert found == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("rule", ["uniform", "per_component", "bernoulli"])
+@pytest.mark.parametrize("sizes", [(3, 3), (2, 3, 5), (1, 1, 4), (6,)])
+def test_laws_are_laws(rule, sizes):
+    for K in range(1, sum(sizes) + 1):
+        counts = law(rule, sizes, K)
+        assert sum(chance for chance, _ in counts) == pytest.approx(1)
+        mean = sum(chance * np.array(found) for chance, found in counts)
+        assert mean == pytest.approx(K * np.array(sizes) / sum(sizes))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rule", "K", "kappas", "M"),
+    [
+        ((2, 2), "per_component", 2, (0.5, 0), [[0.625, 0.25], [0.125, 0.25]]),
+        ((50, 50), "per_component", 20, (0.040816, 0), [[0.806531, 0.16], [0.001633, 0.64]]),
+        ((2, 2, 2), "per_component", 3, (0.333333, 0), [[0.5, 0.25], [0.166667, 0.25]]),
+        ((10,) * 10, "one_each", 10, (0.1, 0), [[0.901, 0.09], [0.009, 0.81]]),
+        (
+            (2, 3, 5),
+            "per_component",
+            4,
+            (0.25, 0.0625),
+            [[0.641521, 0.231387], [0.142083, 0.427609]],
+        ),
+    ],
+)
+def test_what_the_certified_recursion_needs(sizes, rule, K, kappas, M):
+    found = exchange(sizes, law(rule, sizes, K))
+    assert (found.kappa_intra, found.kappa_inter) == pytest.approx(kappas, abs=1e-6)
+    assert pytest.approx(np.array(M), abs=1e-6) == found.M
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (4, 4, 4), (5,)])
+def test_uniform_is_what_it_was(sizes):
+    """delta, kappa and the exchange matrix of uniform sampling, by another way."""
+    n = sum(sizes)
+    for K in range(1, n + 1):
+        found = exchange(sizes, law("uniform", sizes, K))
+        kappa = float(operators.kappa(n, K))
+        assert found.kappa_intra == pytest.approx(kappa, abs=1e-9)
+        assert pytest.approx(operators.exchange_matrix(sizes, K), abs=1e-9) == found.M
+        if len(sizes) > 1:
+            assert found.kappa_inter == pytest.approx(kappa, abs=1e-9)
+
+
+def test_every_sample_counted():
+    """The formulas given the counts, against all samples with those counts, in two dimensions."""
+    sizes, counts = (3, 4), (2, 1)
+    X = np.random.default_rng(0).standard_normal((7, 2))
+    parts = np.split(X, [3])
+    D_c = [((part - part.mean(axis=0)) ** 2).sum() for part in parts]
+    found = expected(sizes, [Likely(1.0, counts)], D_c, [part.mean(axis=0) for part in parts])
+    whole, between, bias = [], [], []
+    for first in combinations(range(3), 2):
+        for second in range(3, 7):
+            S = [*first, second]
+            after = X.copy()
+            after[S] = X[S].mean(axis=0)
+            means = np.array([after[:3].mean(axis=0), after[3:].mean(axis=0)])
+            centre = after.mean(axis=0)
+            whole.append(((after - centre) ** 2).sum())
+            between.append((np.array(sizes) @ ((means - centre) ** 2)).sum())
+            bias.append(7 * ((X[S].mean(axis=0) - X.mean(axis=0)) ** 2).sum())
+    assert found.s2s_intra + found.s2s_inter == pytest.approx(np.mean(whole))
+    assert found.s2s_inter == pytest.approx(np.mean(between))
+    assert found.s2a_bias == pytest.approx(np.mean(bias))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("one_each", (2, 4), 3), "multiple of the number of islands"),
+        (("round_robin", (2, 4), 3), "no law of counts"),
+        (("uniform", (2, 4), 7), "sampled must be between"),
+        (("uniform", (50,) * 10, 20), "too many possible counts"),
+    ],
+)
+def test_what_has_no_answer_is_told(arguments, message):
+    with pytest.raises(SkerryError, match=message):
+        law(*arguments)
