@@ -151,8 +151,8 @@ class Network(Section):
     """Draw a fresh graph every round."""
     link_failure: Annotated[float, Field(ge=0, lt=1), REAL] = 0.0
     """Probability that a link is down in a round; W is recomputed from the links that are up."""
-    gossip_steps: Count = 1
-    """Mixings in a round, one after the other."""
+    gossip_steps: Annotated[int, Field(ge=0), WHOLE] = 1
+    """Mixings in a round, one after the other; 0: links are not used."""
     mixing: Annotated[str, _named("mixing")] = "metropolis"
     """Weights of W: metropolis, max_degree, laplacian, lazy, or your own function."""
 
