@@ -20,6 +20,7 @@ import numpy as np
 
 import skerry
 from skerry.analysis.recorded import Recorded
+from skerry.measures import traits
 from skerry.records.store import versions
 
 WINDOW = 20
@@ -139,7 +140,10 @@ def tuned(folder: Path) -> list[dict[str, Any]]:
     chosen = recorded.cells("average_accuracy", last=WINDOW)
     best = chosen.choices(stepsize)
     rows = []
-    values = {name: recorded.cells(name, last=WINDOW) for name in MEASURES}
+    values = {
+        name: recorded.cells(name, last=None if traits(name).is_count else WINDOW)
+        for name in MEASURES
+    }
     for cell, by_label in best.items():
         fields = [field for field in chosen.fields if field != stepsize]
         for label, choice in by_label.items():

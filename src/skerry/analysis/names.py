@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from skerry.errors import SkerryError, argument, unknown
-from skerry.experiment import Experiment, Section
+from skerry.experiment import ADDED, Experiment, Section
 from skerry.records.store import Run
 
 Fields = dict[str, Any]
@@ -33,6 +33,10 @@ def fields_of(run: Run) -> Fields:
     """What tells cells apart; None where it plays no part, such as the degree of a ring."""
     deciding = run.experiment.deciding()
     deciding["network"]["devices"] = run.experiment.network.devices
+    for path in ADDED:  # at their default they are not in the key, but they play a part
+        section, _, field = path.partition(".")
+        if section != "server" or run.experiment.server.is_there:
+            deciding.setdefault(section, {})[field] = True
     fields = {
         name: value if _is_in(name, deciding) else None
         for name, value in flat(run.experiment).items()
