@@ -19,6 +19,16 @@ WORLDS = {
     "unequal": ["network.components=[7, 4, 1]", "training.local_steps=2"],
     "dynamic": ["network.dynamic=true", "network.topology=regular", "network.degree=3"],
     "failing links": ["network.link_failure=0.3"],
+    "one of each": [
+        "network.components=[4, 4, 4]",
+        "server.selection=one_each",
+        "server.sampled=3",
+    ],
+    "in proportion": ["server.selection=per_component"],
+    "important": ["server.selection=importance", "server.weights=data_step"],
+    "asleep": ["fleet.awake=0.5", "server.selection=bernoulli", "server.sample_prob=0.4"],
+    "islands asleep": ["fleet.on=2", "fleet.off=1", "fleet.together=islands"],
+    "mixed first": ["training.order=mix_then_adapt", "network.gossip_steps=2"],
 }
 
 
