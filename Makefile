@@ -32,6 +32,7 @@ bench: $(INSTALLED)
 docs: $(INSTALLED)
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/reproduce.py
+	$(BIN)/python docs/selection.py
 	$(BIN)/python benchmarks/render.py
 
 peers: $(INSTALLED)
