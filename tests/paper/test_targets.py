@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import SkerryError
-from skerry.paper.plans import FEW_LOOKS, PLANS
-from skerry.paper.reproduce import ALL, DATASETS, count_of, needs_of, runs_of, targets_named
-from skerry.paper.targets import TARGETS, Need
+from skerry.paper.plans import FEW_LOOKS, PLANS, Need, count_of, runs_of
+from skerry.paper.targets import ALL, TARGETS, Request
+
+
+def needs_of(names, datasets, profile):
+    return Request.named(names).about(datasets).needs(profile)
 
 
 def test_every_table_and_figure_of_the_paper_is_a_target():
@@ -51,26 +54,26 @@ def test_runs_of_overlapping_slices_are_counted_once(profile):
 
 
 def test_few_looks_see_every_phase_of_the_shortest_period_once():
-    """Looks at rounds 84, 88, ..., 100 fall on each round since the visit once when H = 5."""
+    """Looks at rounds 84, 88, ..., 100 see each round since the server round once when H = 5."""
     looks = [r for r in range(1, 101) if r > FEW_LOOKS["after"] and r % FEW_LOOKS["every"] == 0]
     assert sorted(r % 5 for r in looks) == [0, 1, 2, 3, 4]
 
 
 def test_all_is_every_table_and_figure_of_the_paper():
     """The two studies that it does not have are asked for by name."""
-    found = [target.name for target in targets_named([ALL], DATASETS)]
+    found = [target.name for target in Request.named([ALL]).targets]
     assert found == [name for name in TARGETS if name not in ("protocol", "blend")]
-    assert [t.name for t in targets_named([ALL, "blend"], DATASETS)] == [*found, "blend"]
+    assert [t.name for t in Request.named([ALL, "blend"]).targets] == [*found, "blend"]
 
 
 def test_an_unknown_target_names_its_neighbours():
     with pytest.raises(SkerryError, match="unknown target 'tabel3'; did you mean 'table3'"):
-        targets_named(["tabel3"], DATASETS)
+        Request.named(["tabel3"])
 
 
 def test_a_target_that_is_not_about_the_data_set_says_so():
     with pytest.raises(SkerryError, match="table4 is not about mnist"):
-        targets_named(["table4"], ["mnist"])
+        Request.named(["table4"]).about(["mnist"])
 
 
 def test_theory_needs_no_runs():
