@@ -19,7 +19,7 @@ from skerry.paper.dial import (
     theory_betas,
     undominated,
 )
-from skerry.paper.study import Study, at_best_stepsize, final, lately
+from skerry.paper.study import Study, final, lately
 from skerry.theory.operators import best_beta
 
 BETAS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -136,14 +136,6 @@ def test_every_beta_has_the_best_stepsize_of_its_goal() -> None:
     study = study_of(average, own, stepsizes=(0.01, 0.1))
     assert table(study)["stepsize"].tolist() == [0.01, 0.01, 0.01, 0.1, 0.1]
     assert table(study, OWN)["stepsize"].tolist() == [0.01] * 5
-
-
-def test_a_stepsize_that_diverges_is_not_the_best() -> None:
-    """A stepsize that fewer seeds finished with is not chosen, however good its mean."""
-    runs = pd.DataFrame(
-        {"stepsize": [0.1, 0.1, 1.0, 1.0], "seed": [0, 1, 0, 1], "score": [50, 50, 99, np.nan]}
-    )
-    assert at_best_stepsize(runs, "score")["stepsize"].tolist() == [0.1, 0.1]
 
 
 def test_the_front_holds_points_that_can_be_run() -> None:

@@ -1,5 +1,7 @@
 """Constants of the theory on the problems of a study."""
 
+import json
+
 import pytest
 
 from skerry.experiment import Experiment
@@ -68,6 +70,9 @@ def test_a_study_keeps_its_constants(found, runs, tmp_path):
     empty = distil("mnist-blend", {}, [(runs[0], {"round": [0]}, "finished")])
     study = Study(empty.name, {}, empty.runs, empty.curves, found)
     study.save(tmp_path / "s.json")
+    in_file = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))["constants"]
+    assert "gap" in in_file  # the initial error: files kept since the first version name it so
+    assert "initial_error" not in in_file
     back = Study.load(tmp_path / "s.json")
     assert back.constants is not None
     assert back.constants["key"].tolist() == found["key"].tolist()

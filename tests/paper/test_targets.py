@@ -38,6 +38,19 @@ def test_all_in_full_is_the_paper_grid():
     assert len(PLANS["mnist"].experiments("full", {})) == 9600
 
 
+def test_a_request_needs_nothing_of_other_data_sets():
+    """Table 1 has two data sets; what is asked of one needs no run of the other."""
+    assert {need.study for need in needs_of(["table1"], ["cifar10"], "full")} == {"cifar10"}
+    assert {need.study for need in needs_of([ALL], ["cifar100"], "full")} == {"cifar100"}
+
+
+def test_the_whole_grid_stands_for_its_slices():
+    """All in full asks for MNIST's grid once, quick for the slices that are shown."""
+    full, quick = (needs_of([ALL], ["mnist"], profile) for profile in ("full", "quick"))
+    assert [need for need in full if need.study == "mnist"] == [Need("mnist")]
+    assert len([need for need in quick if need.study == "mnist"]) > 1
+
+
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_runs_of_overlapping_slices_are_counted_once(profile):
     """Table 3 and table 5 share the cells with K/n = .2 and H = 5."""

@@ -15,7 +15,8 @@ from skerry.analysis.statistics import estimate
 from skerry.errors import SkerryError
 from skerry.paper.plans import BOTH
 from skerry.paper.printed import REGIMES
-from skerry.paper.study import Study, at_best_stepsize, lately
+from skerry.paper.study import Study, lately
+from skerry.paper.tuning import at_best_stepsize
 
 if TYPE_CHECKING:
     import pandas as pd

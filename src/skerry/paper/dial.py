@@ -17,7 +17,8 @@ from skerry.analysis.statistics import estimates
 from skerry.errors import RecordsError
 from skerry.experiment import Experiment, Network
 from skerry.paper.plans import DEVICES, SETTING
-from skerry.paper.study import FACTORS, Study, Timing, at_best_stepsize, factors_of, scored
+from skerry.paper.study import FACTORS, Study, Timing, factors_of, scored
+from skerry.paper.tuning import at_best_stepsize
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ REGIMES: dict[str, tuple[str, str]] = {
 }
 """The intra and inter split of each regime; the paper's third has two of them."""
 
-AXES: dict[str, Along] = {
+TABLE_AXES: dict[str, Along] = {
     "table1": "share",
     "table2": "period",
     "table3": "share",

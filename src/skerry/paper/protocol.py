@@ -4,17 +4,18 @@ how well it meets the printed tables.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.analysis.statistics import estimates, moments
+from skerry.analysis.statistics import Array, best_place, estimates, moments
 from skerry.errors import SkerryError, unknown
 from skerry.paper.plans import BOTH
 from skerry.paper.printed import CELL, printed_cells
-from skerry.paper.study import FACTORS, LAST, Study, Timing, at_best_stepsize, lately, scored
+from skerry.paper.study import FACTORS, LAST, Study, Timing, lately, scored
+from skerry.paper.tuning import NO_RUN, Rows, read_rows, rows_by
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,9 +36,12 @@ SCORED = {
     "component_accuracy": "devices, their island's labels",
 }
 """What may be called the accuracy of a fleet, in words."""
-SHOWN = ("own_accuracy", "average_accuracy")
+SHOWN_SCORINGS = ("own_accuracy", "average_accuracy")
 """Two scorings that lie far apart: what a device gets on labels like its own, and what the average
 of all models gets on all labels. Tables and maps show both."""
+
+FOUND = ["s2s", "s2a", "gap", "se", "low", "high", "seeds", "stepsize_s2s", "stepsize_s2a", "tried"]
+"""What `gaps` says of a cell."""
 
 _TIMED = {"final": "final round", "last 20": f"mean of the last {LAST} rounds"}
 _SCALED = {"standard": "standardised inputs", "unit": "inputs in [0, 1]"}
@@ -79,9 +83,9 @@ def as_shown(scoring: str) -> Protocol:
     return Protocol(scoring=scoring, timing="last 20", stepsize="tuned", scaling="standard")
 
 
-def shown_scorings(study: Study) -> list[str]:
+def measured_scorings(study: Study) -> list[str]:
     """Those that are shown, if the study measured them."""
-    return [scoring for scoring in SHOWN if _measured(study.runs, lately(scoring))]
+    return [scoring for scoring in SHOWN_SCORINGS if _measured(study.runs, lately(scoring))]
 
 
 def protocols(studies: Sequence[Study]) -> list[Protocol]:
@@ -111,76 +115,85 @@ def _measured(runs: "pd.DataFrame", column: str) -> bool:
 # Gaps
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """S2S and S2A in every cell of the tables, each at the stepsize that a protocol takes."""
-
-    s2s: "pd.DataFrame"
-    """A row per cell, a column per seed; NaN unless both primitives finished with it."""
-    s2a: "pd.DataFrame"
-    stepsizes: "pd.DataFrame"
-    """By cell, those of S2S and S2A."""
-    tried: "pd.Series[float]"
-    """By cell, how many stepsizes there were to choose from."""
-
-    @property
-    def gap(self) -> "pd.DataFrame":
-        return self.s2s - self.s2a
-
-
 def gaps(studies: Sequence[Study], protocol: Protocol) -> "pd.DataFrame":
     """A row per cell: accuracies and their gap (S2S minus S2A) in percentage points, over the
     seeds that both finished, with its paired standard error and 95 % interval; `tried` counts the
     stepsizes that were compared. Cells without a common seed are left out."""
-    return _gaps(pairs(table_runs(studies), protocol))
+    return TableGrid.of(table_runs(studies), protocol.scaling).gaps(protocol)
 
 
-def _gaps(found: Pairs) -> "pd.DataFrame":
-    gap_c = estimates(found.gap.to_numpy())
-    cells = found.gap.index.to_frame(index=False).assign(
-        s2s=moments(found.s2s)[0],
-        s2a=moments(found.s2a)[0],
-        gap=[one.mean for one in gap_c],
-        se=[one.standard_error for one in gap_c],
-        low=[one.low for one in gap_c],
-        high=[one.high for one in gap_c],
-        seeds=[one.count for one in gap_c],
-        stepsize_s2s=found.stepsizes["s2s"].to_numpy(),
-        stepsize_s2a=found.stepsizes["s2a"].to_numpy(),
-        tried=found.tried.to_numpy(),
-    )
-    return cells[cells["seeds"] > 0].reset_index(drop=True)
+@dataclass(frozen=True, eq=False)
+class TableGrid:
+    """Runs as an array over cell, primitive (S2S, S2A), stepsize and seed, so that any way of
+    scoring them is a few array operations."""
 
+    cells: "pd.DataFrame"
+    """A row per cell, in the order of the paper's tables."""
+    stepsizes: Array
+    runs: "pd.DataFrame"
+    row_cpvs: Rows
+    """The row in `runs`; NO_RUN where there is none."""
 
-def pairs(runs: "pd.DataFrame", protocol: Protocol) -> Pairs:
-    """From `table_runs`."""
-    import pandas as pd
+    @classmethod
+    def of(cls, runs: "pd.DataFrame", scaling: Scaling) -> "TableGrid":
+        """Of `table_runs`, those with inputs scaled in this way."""
+        runs = runs[runs["scaling"] == scaling].reset_index(drop=True)
+        stepsizes, stepsize = np.unique(runs["stepsize"].to_numpy(float), return_inverse=True)
+        row_cpvs = rows_by(
+            runs.groupby(CELL, sort=False).ngroup().to_numpy(),
+            (runs["primitive"] == BOTH[1]).to_numpy(int),
+            stepsize,
+            np.unique(runs["seed"].to_numpy(int), return_inverse=True)[1],
+        )
+        return cls(runs[CELL].drop_duplicates(ignore_index=True), stepsizes, runs, row_cpvs)
 
-    runs = runs[runs["scaling"] == protocol.scaling]
-    if protocol.stepsize != "tuned":
-        # Studies keep six decimals of a stepsize.
-        runs = runs[np.isclose(runs["stepsize"].astype(float), protocol.stepsize, rtol=1e-3)]
-    if protocol.column not in runs:
-        runs = runs[:0].assign(**{protocol.column: pd.Series(dtype=float)})
-    by_primitive = [*CELL, "primitive"]
-    best = at_best_stepsize(runs, protocol.column, by_primitive)
-    cells = pd.MultiIndex.from_frame(runs[CELL].drop_duplicates())
-    seeds = sorted(runs["seed"].unique())
-    s2s, s2a = (
-        best[best["primitive"] == primitive]
-        .pivot(index=CELL, columns="seed", values=protocol.column)
-        .reindex(index=cells, columns=seeds)
-        for primitive in BOTH
-    )
-    both = s2s.notna() & s2a.notna()
-    stepsizes = best.groupby(by_primitive)["stepsize"].first().unstack()
-    tried = runs.groupby(by_primitive)["stepsize"].nunique().unstack().min(axis=1)
-    return Pairs(
-        s2s.where(both),
-        s2a.where(both),
-        stepsizes.reindex(index=cells, columns=list(BOTH)),
-        tried.reindex(cells),
-    )
+    def at(self, stepsize: Stepsize) -> "TableGrid":
+        """Only the runs with this stepsize; tuned is a choice between all."""
+        if stepsize == "tuned":
+            return self
+        kept = np.isclose(self.stepsizes, stepsize, rtol=1e-3)  # studies keep six decimals
+        return replace(self, stepsizes=self.stepsizes[kept], row_cpvs=self.row_cpvs[:, :, kept])
+
+    def gaps(self, protocol: Protocol) -> "pd.DataFrame":
+        """As `skerry.paper.protocol.gaps`."""
+        import pandas as pd
+
+        grid = self.at(protocol.stepsize)
+        if not grid.row_cpvs.size:
+            return pd.DataFrame(columns=[*CELL, *FOUND])
+        choice_cp, (s2s_cs, s2a_cs) = grid._paired(protocol.column)
+        gap_c = estimates(s2s_cs - s2a_cs)
+        found = grid.cells.assign(
+            s2s=moments(s2s_cs)[0],
+            s2a=moments(s2a_cs)[0],
+            gap=[one.mean for one in gap_c],
+            se=[one.standard_error for one in gap_c],
+            low=[one.low for one in gap_c],
+            high=[one.high for one in gap_c],
+            seeds=[one.count for one in gap_c],
+            stepsize_s2s=grid.stepsizes[choice_cp[:, 0]],
+            stepsize_s2a=grid.stepsizes[choice_cp[:, 1]],
+            tried=(grid.row_cpvs != NO_RUN).any(axis=3).sum(axis=2).min(axis=1),
+        )
+        return found[found["seeds"] > 0].reset_index(drop=True)
+
+    def gaps_by_seed(self, protocol: Protocol) -> Array:
+        """[c, s]; NaN without a pair."""
+        grid = self.at(protocol.stepsize)
+        if not grid.row_cpvs.size:
+            return np.empty((len(grid.cells), 0))
+        s2s_cs, s2a_cs = grid._paired(protocol.column)[1]
+        gap_cs: Array = s2s_cs - s2a_cs
+        return gap_cs
+
+    def _paired(self, column: str) -> tuple[NDArray[np.int64], Array]:
+        """The stepsizes chosen, [c, p], and the scores with them, [p, c, s], of seeds that both
+        primitives finished."""
+        score_cpvs = read_rows(self.runs, column, self.row_cpvs)
+        choice_cp = best_place(score_cpvs, self.row_cpvs != NO_RUN)
+        score_cps = np.take_along_axis(score_cpvs, choice_cp[..., None, None], axis=2)[:, :, 0]
+        paired_c1s = np.isfinite(score_cps).all(axis=1, keepdims=True)
+        return choice_cp, np.where(paired_c1s, score_cps, np.nan).swapaxes(0, 1)
 
 
 def table_runs(studies: Sequence[Study]) -> "pd.DataFrame":
@@ -260,9 +273,10 @@ def agreements(studies: Sequence[Study], dataset: str) -> dict[Protocol, Agreeme
     printed = printed_cells()
     printed = printed[printed["dataset"] == dataset]
     runs = table_runs([study.of(dataset=dataset) for study in studies if len(study.runs)])
+    grids = {scaling: TableGrid.of(runs, scaling) for scaling in get_args(Scaling)}
     found = {}
     for protocol in _answerable(runs):
-        cells = _gaps(pairs(runs, protocol))
+        cells = grids[protocol.scaling].gaps(protocol)
         if protocol.stepsize == "tuned":
             cells = cells[cells["tried"] > 1]
         found[protocol] = agreement(cells, printed)

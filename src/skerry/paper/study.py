@@ -12,10 +12,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from skerry.analysis.recorded import value_of
-from skerry.analysis.statistics import best_place
 from skerry.errors import RecordsError
 from skerry.experiment import Experiment
 from skerry.files import replace_file
@@ -159,22 +156,6 @@ def distil(
             lines.append(line.dropna(how="all", subset=list(kept)))
     runs = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(FACTORS))
     return Study(name, about, runs, pd.concat(lines, ignore_index=True) if lines else _no_curves())
-
-
-def at_best_stepsize(runs: "pd.DataFrame", column: str, by: Sequence[str] = ()) -> "pd.DataFrame":
-    """Of each group of runs those at the stepsize that is best for this very column, as one would
-    choose it who tried several on the same seeds: the rule is `best_place`."""
-    if runs.empty:
-        return runs
-    group = runs.groupby([*by]).ngroup().to_numpy() if by else np.zeros(len(runs), dtype=int)
-    stepsizes, stepsize = np.unique(runs["stepsize"].to_numpy(dtype=float), return_inverse=True)
-    seeds, seed = np.unique(runs["seed"].to_numpy(dtype=int), return_inverse=True)
-    score_gvs = np.full((group.max() + 1, len(stepsizes), len(seeds)), np.nan)
-    score_gvs[group, stepsize, seed] = runs[column].to_numpy(dtype=float)
-    ran_gvs = np.zeros(score_gvs.shape, dtype=bool)
-    ran_gvs[group, stepsize, seed] = True
-    best: pd.DataFrame = runs[stepsize == best_place(score_gvs, ran_gvs)[group]]
-    return best
 
 
 def joined(parts: Sequence[Study]) -> Study:

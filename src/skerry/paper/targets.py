@@ -16,7 +16,7 @@ from skerry.paper.plans import (
     Need,
     Profile,
 )
-from skerry.paper.printed import AXES, Along
+from skerry.paper.printed import TABLE_AXES, Along
 
 Kind = Literal[
     "bounds",
@@ -112,7 +112,9 @@ def _regimes(*names: str) -> Axes:
 
 
 def _table(name: str, title: str, kind: Kind, *studies: str) -> Target:
-    return Target(name, title, kind, tuple(Need(study, SLICES[AXES[name]]) for study in studies))
+    return Target(
+        name, title, kind, tuple(Need(study, SLICES[TABLE_AXES[name]]) for study in studies)
+    )
 
 
 def _accuracies(study: str) -> tuple[Need, ...]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from skerry.analysis.statistics import estimates
 from skerry.paper.plans import BOTH, DEVICES
 from skerry.paper.printed import CELL, REGIMES, Along, along_axis, statements
-from skerry.paper.protocol import SCORED, shown_scorings
-from skerry.paper.study import Study, at_best_stepsize, lately
+from skerry.paper.protocol import SCORED, measured_scorings
+from skerry.paper.study import Study, lately
 from skerry.paper.targets import Target
+from skerry.paper.tuning import at_best_stepsize
 from skerry.paper.views.in_words import (
     NOTHING,
     dataset_words,
@@ -40,8 +41,8 @@ NOTE = (
 def accuracies(target: Target, studies: Mapping[str, Study]) -> View:
     """A picture for each way of scoring, and what the text says of them."""
     (study,) = studies.values()
-    means = {scoring: mean_accuracies(study, scoring) for scoring in shown_scorings(study)}
-    found = {scoring: text_numbers(one) for scoring, one in means.items()}
+    means = {scoring: _mean_accuracies(study, scoring) for scoring in measured_scorings(study)}
+    found = {scoring: _text_numbers(one) for scoring, one in means.items()}
     dataset = dataset_words(study.runs["dataset"].iloc[0])
     pictures = [_picture(target, dataset, scoring, one) for scoring, one in means.items()]
     told = "; ".join(
@@ -59,7 +60,7 @@ def accuracies(target: Target, studies: Mapping[str, Study]) -> View:
     return View(target, verdict, (*pictures, _text_sheet(target, found), *sheets, NOTE))
 
 
-def mean_accuracies(study: Study, scoring: str) -> "pd.DataFrame":
+def _mean_accuracies(study: Study, scoring: str) -> "pd.DataFrame":
     """A row per cell and primitive at its best stepsize: the mean over seeds, and one
     standard error above it."""
     import pandas as pd
@@ -99,7 +100,7 @@ def _figure(means: "pd.DataFrame", about: str) -> "Figure":
     return page_figure(panels, columns=len(FIELDS), height=1.75, title=about)
 
 
-def text_numbers(means: "pd.DataFrame") -> dict[str, float]:
+def _text_numbers(means: "pd.DataFrame") -> dict[str, float]:
     """The numbers of the text about these figures, by their keys."""
     along_share, along_period = (_changes(means, along) for along in FIELDS)
     by_primitive = along_period.unstack("primitive").dropna()

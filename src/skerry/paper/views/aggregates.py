@@ -6,20 +6,20 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from skerry.analysis.statistics import estimate, t_test
+from skerry.paper.plans import DATASETS
 from skerry.paper.printed import (
-    AXES,
     REGIME,
     REGIMES,
+    TABLE_AXES,
     Along,
     in_table,
     printed_aggregates,
     printed_cells,
 )
-from skerry.paper.protocol import SCORED, SHOWN, TELLING, as_shown, gaps
+from skerry.paper.protocol import SCORED, SHOWN_SCORINGS, TELLING, as_shown, gaps
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
 from skerry.paper.views.in_words import (
-    DATASETS,
     NOTHING,
     dataset_words,
     out_of,
@@ -64,13 +64,13 @@ class Percent(NamedTuple):
 
 def aggregates(target: Target, studies: Mapping[str, Study]) -> View:
     """For every regime the printed row, what its cells recompute to, and ours."""
-    along = AXES[target.name]
+    along = TABLE_AXES[target.name]
     printed = printed_aggregates()
     printed = printed[printed["table"] == target.name]
     theirs = list(_printed_sources(along, printed))
     ours = [
         Source(SCORED[scoring], aggregate(gaps(list(studies.values()), as_shown(scoring)), along))
-        for scoring in SHOWN
+        for scoring in SHOWN_SCORINGS
     ]
     told = "; ".join(f"{one.name} {_signs(one.rows, printed)}" for one in ours)
     sheets = [_sheet(dataset, [*theirs, *ours]) for dataset in DATASETS
@@ -105,7 +105,7 @@ def recomputed(
     zeros join them: the topologies at K/n = 1, where S2S and S2A are the same."""
     dash = printed_cells["gap"].isna()
     found = printed_cells.assign(gap=printed_cells["gap"].fillna(0.0), tied=dash)
-    tables = [name for name, axis in AXES.items() if axis == along]
+    tables = [name for name, axis in TABLE_AXES.items() if axis == along]
     return _rows(found[found["table"].isin(tables)], along, zeros=cells - 12)
 
 

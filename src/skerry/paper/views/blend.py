@@ -15,8 +15,9 @@ from skerry.paper.dial import (
 )
 from skerry.paper.printed import REGIMES
 from skerry.paper.protocol import SCORED
-from skerry.paper.study import Study, at_best_stepsize, lately
+from skerry.paper.study import Study, lately
 from skerry.paper.targets import Target
+from skerry.paper.tuning import at_best_stepsize
 from skerry.paper.views.in_words import (
     NOTHING,
     out_of,

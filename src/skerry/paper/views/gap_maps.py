@@ -8,7 +8,14 @@ import numpy as np
 
 from skerry.paper.plans import DEVICES, PERIODS, SAMPLED
 from skerry.paper.printed import REGIMES, printed_cells
-from skerry.paper.protocol import SCORED, SHOWN, agreement, as_shown, gaps, shown_scorings
+from skerry.paper.protocol import (
+    SCORED,
+    SHOWN_SCORINGS,
+    agreement,
+    as_shown,
+    gaps,
+    measured_scorings,
+)
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
 from skerry.paper.views.in_words import dataset_words, regime_words, signs
@@ -40,10 +47,10 @@ def gap_maps(target: Target, studies: Mapping[str, Study]) -> View:
     (study,) = studies.values()
     dataset = study.runs["dataset"].iloc[0]
     regimes = [REGIMES[name] for name in FEWER_REGIMES.get(target.name, REGIMES)]
-    found = {scoring: _ring_gaps(study, scoring) for scoring in shown_scorings(study)}
+    found = {scoring: _ring_gaps(study, scoring) for scoring in measured_scorings(study)}
     printed = _printed_ring(dataset, regimes)
     # Of which accuracy the paper prints gaps it does not say; of any of them higher is better.
-    maps = {PRINTED: _as_drawn(printed, SHOWN[0], certain=True)}
+    maps = {PRINTED: _as_drawn(printed, SHOWN_SCORINGS[0], certain=True)}
     maps |= {SCORED[scoring]: _as_drawn(one, scoring) for scoring, one in found.items()}
     about = f"{dataset_words(dataset)}, ring: S2S minus S2A over K/n and H, points of accuracy"
     told = "; ".join(f"{SCORED[scoring]} {signs(agreement(one, printed))}"

@@ -5,8 +5,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skerry.paper.plans import TOPOLOGIES
-from skerry.paper.printed import AXES, REGIMES, Along, in_table, printed_cells
-from skerry.paper.protocol import SCORED, TELLING, agreement, as_shown, gaps, shown_scorings
+from skerry.paper.printed import REGIMES, TABLE_AXES, Along, in_table, printed_cells
+from skerry.paper.protocol import SCORED, TELLING, agreement, as_shown, gaps, measured_scorings
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
 from skerry.paper.views.in_words import (
@@ -50,7 +50,7 @@ def gap_tables(target: Target, studies: Mapping[str, Study]) -> View:
     (study,) = studies.values()
     printed = printed_cells()
     printed = printed[printed["table"] == target.name]
-    found = {scoring: gaps([study], as_shown(scoring)) for scoring in shown_scorings(study)}
+    found = {scoring: gaps([study], as_shown(scoring)) for scoring in measured_scorings(study)}
     met = {scoring: agreement(frame, printed) for scoring, frame in found.items()}
     told = "; ".join(f"{SCORED[scoring]} {signs(one)}" for scoring, one in met.items())
     summary = Sheet(
@@ -59,7 +59,7 @@ def gap_tables(target: Target, studies: Mapping[str, Study]) -> View:
         tuple((SCORED[scoring], *agreement_cells(one)) for scoring, one in met.items()),
         f"l{AGREEMENT_SIDES}",
     )
-    sheets = _regime_sheets(printed, found, AXES[target.name])
+    sheets = _regime_sheets(printed, found, TABLE_AXES[target.name])
     verdict = f"Signs agree: {told or 'nothing was scored'}."
     return View(target, verdict, (summary, AGREEMENT_NOTE, *sheets, LEGEND))
 

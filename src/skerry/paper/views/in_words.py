@@ -4,12 +4,12 @@ import math
 
 from skerry.paper.protocol import TELLING, Agreement
 
-DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+DATASET_WORDS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NOTHING = "-"
 
 
 def dataset_words(name: str) -> str:
-    return DATASETS.get(name, name)
+    return DATASET_WORDS.get(name, name)
 
 
 def regime_words(intra: str, inter: str) -> str:

@@ -13,15 +13,15 @@ import numpy as np
 from skerry.analysis.statistics import estimate, moments
 from skerry.paper.protocol import (
     SCORED,
-    SHOWN,
+    SHOWN_SCORINGS,
     TELLING,
     Agreement,
     Protocol,
     Scaling,
+    TableGrid,
     agreements,
     as_shown,
     gaps,
-    pairs,
     table_runs,
 )
 from skerry.paper.study import Study
@@ -98,14 +98,13 @@ class Lead:
 
     @classmethod
     def of(cls, studies: Sequence[Study], dataset: str, inter: str, scoring: str) -> "Lead":
-        gap = pairs(table_runs(studies), as_shown(scoring)).gap
-        asked = (gap.index.get_level_values("inter") == inter) & (
-            gap.index.get_level_values("share") < 1
-        )
-        gap_cr = gap[asked].to_numpy()
-        gap_c, gap_r = moments(gap_cr)[0], moments(gap_cr.T)[0]
+        protocol = as_shown(scoring)
+        grid = TableGrid.of(table_runs(studies), protocol.scaling)
+        asked = (grid.cells["inter"] == inter) & (grid.cells["share"] < 1)
+        gap_cs = grid.gaps_by_seed(protocol)[asked.to_numpy(bool)]
+        gap_c, gap_s = moments(gap_cs)[0], moments(gap_cs.T)[0]
         gap_c = gap_c[np.isfinite(gap_c)]
-        over_seeds = estimate(gap_r)
+        over_seeds = estimate(gap_s)
         ahead = int((gap_c * over_seeds.mean > 0).sum())
         return cls(dataset, inter, over_seeds.mean, over_seeds.half_width, ahead, len(gap_c))
 
@@ -161,7 +160,7 @@ def conclusions(studies: Mapping[str, Study], found: Found) -> tuple[str | Sheet
         return ("No table of the paper has been run here.",)
     leads = [
         [Lead.of([one.of(dataset=dataset) for one in studies.values()], dataset, inter, scoring)
-         for scoring in SHOWN]
+         for scoring in SHOWN_SCORINGS]
         for dataset in found
         for inter in ISLANDS
     ]  # fmt: skip
@@ -175,7 +174,7 @@ def _leads(leads: Sequence[Sequence[Lead]]) -> Sheet:
         (dataset_words(row[0].dataset), ISLANDS[row[0].inter], *(one.words for one in row))
         for row in leads
     )
-    header = ("data set", "islands", *(SCORED[scoring] for scoring in SHOWN))
+    header = ("data set", "islands", *(SCORED[scoring] for scoring in SHOWN_SCORINGS))
     return Sheet("Who leads", header, rows, "llll")
 
 
@@ -183,7 +182,7 @@ def _best_stepsizes(studies: Mapping[str, Study], found: Found) -> tuple[str | S
     """How often each stepsize is the best, of the cells in which several were tried."""
     tried = sorted({size for study in studies.values() for size in study.runs["stepsize"]})
     rows = []
-    for dataset, scaling, scoring in product(found, get_args(Scaling), SHOWN):
+    for dataset, scaling, scoring in product(found, get_args(Scaling), SHOWN_SCORINGS):
         those = [study.of(dataset=dataset) for study in studies.values()]
         cells = gaps(those, Protocol(scoring, "last 20", "tuned", scaling))
         cells = cells[cells["tried"] > 1]
