@@ -2,23 +2,22 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from skerry.files import replace_file
-from skerry.paper.plans import PLANS
-from skerry.paper.reproduce import count_of
+from skerry.paper.compute import DATA
+from skerry.paper.plans import PLANS, Need, count_of
 from skerry.paper.study import Study
-from skerry.paper.targets import TARGETS, Need, Target
+from skerry.paper.targets import TARGETS, Target
+from skerry.paper.views import view_of
+from skerry.paper.views.in_words import regime_words
+from skerry.paper.views.protocols import conclusions, found_agreements
+from skerry.paper.views.view import View
 from skerry.report.figures.files import save
-from skerry.report.paper.cells import regime_words
-from skerry.report.paper.protocols import conclusions, found_agreements
-from skerry.report.paper.provenance import left_out, provenance
-from skerry.report.paper.show import show
-from skerry.report.paper.shown import Shown
 from skerry.report.sheets import Sheet
+from skerry.report.words import duration, plural
 
 PICTURES = "pictures"
-DATA = "data"
 DPI = 110
 """Sharp enough to read, small enough to keep."""
 
@@ -91,27 +90,27 @@ COMMAND = "skerry reproduce all protocol blend --profile full"
 def write_pages(folder: Path, studies: Mapping[str, Study], command: str = COMMAND) -> list[Path]:
     """Write the summary (README.md), a page for each part and all pictures; `command` makes the
     studies. Returns what was written."""
-    shown = {name: show(target, studies) for name, target in TARGETS.items()}
+    views = {name: view_of(target, studies) for name, target in TARGETS.items()}
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, text in texts(shown, studies, command).items():
+    for name, text in texts(views, studies, command).items():
         replace_file(folder / name, text.encode())
         written.append(folder / name)
-    for one in shown.values():
+    for one in views.values():
         for name, figure in one.figures.items():
             written.append(save(figure, folder / PICTURES / f"{name}.png", DPI))
     return written
 
 
 def texts(
-    shown: Mapping[str, Shown], studies: Mapping[str, Study], command: str = COMMAND
+    views: Mapping[str, View], studies: Mapping[str, Study], command: str = COMMAND
 ) -> dict[str, str]:
     """The pages by their file names."""
-    pages = {page.file: _page(page, shown, studies) for page in PAGES}
-    return {"README.md": _summary(shown, studies, command), **pages}
+    pages = {page.file: _page(page, views, studies) for page in PAGES}
+    return {"README.md": _summary(views, studies, command), **pages}
 
 
-def _summary(shown: Mapping[str, Shown], studies: Mapping[str, Study], command: str) -> str:
+def _summary(views: Mapping[str, View], studies: Mapping[str, Study], command: str) -> str:
     scored = {name: studies[name] for name in TARGETS["protocol"].studies if name in studies}
     found = found_agreements(scored)
     parts = [
@@ -119,9 +118,9 @@ def _summary(shown: Mapping[str, Shown], studies: Mapping[str, Study], command: 
         INTRODUCTION.rstrip(),
         "## In short",
         *(_in_markdown(part) for part in conclusions(scored, found)),
-        *(f"![{one.about}]({PICTURES}/{one.name}.png)" for one in shown["protocol"].pictures),
+        *(f"![{one.about}]({PICTURES}/{one.name}.png)" for one in views["protocol"].pictures),
         "## Every table and figure",
-        _targets_sheet(shown),
+        _targets_sheet(views),
         *_missing(studies),
         OWN_WORDS.rstrip(),
         "## How it was made",
@@ -161,12 +160,12 @@ def _in_markdown(part: str | Sheet) -> str:
     return part.to_markdown().rstrip() if isinstance(part, Sheet) else part
 
 
-def _targets_sheet(shown: Mapping[str, Shown]) -> str:
+def _targets_sheet(views: Mapping[str, View]) -> str:
     rows = tuple(
         (
             f"[`{name}`]({page.file}#{name})",
-            shown[name].target.title,
-            shown[name].verdict,
+            views[name].target.title,
+            views[name].verdict,
         )
         for page in PAGES
         for name in page.targets
@@ -175,11 +174,11 @@ def _targets_sheet(shown: Mapping[str, Shown]) -> str:
     return table.partition("\n\n")[2].rstrip()
 
 
-def _page(page: Page, shown: Mapping[str, Shown], studies: Mapping[str, Study]) -> str:
+def _page(page: Page, views: Mapping[str, View], studies: Mapping[str, Study]) -> str:
     parts = [f"# {page.title}", f"{page.about} [All verdicts](README.md)."]
     for name in page.targets:
         parts.append(f'<a id="{name}"></a>')
-        parts.append(shown[name].to_markdown(2, folder=f"{PICTURES}/").rstrip())
+        parts.append(views[name].to_markdown(2, folder=f"{PICTURES}/").rstrip())
     used = _used((TARGETS[name] for name in page.targets), studies)
     parts += ["## From these runs", _sources(used)] if used else []
     return "\n\n".join(parts) + "\n"
@@ -196,3 +195,52 @@ def _sources(studies: Iterable[Study]) -> str:
         for one in studies
     ]
     return "\n".join(lines) or "No study is there."
+
+
+# Where a study comes from
+
+PACKAGES = ("skerry", "torch")
+
+
+def provenance(study: Study) -> str:
+    """The command, profile, runs, seeds, device and versions; what is not known is left out."""
+    about = study.about
+    told = [
+        f"`{about['command']}`" if about.get("command") else "",
+        f"{about['profile']} profile" if about.get("profile") else "",
+        _settings(about.get("settings") or ()),
+        _runs(about.get("runs") or {"finished": len(study.runs)}),
+        plural(study.runs["seed"].nunique(), "seed"),
+        str(about.get("device") or ""),
+        _precision(about),
+        _versions(about.get("versions") or {}),
+        f"in {duration(about['seconds'])}" if about.get("seconds") else "",
+        str(about.get("note") or ""),
+    ]
+    return ", ".join(part for part in told if part)
+
+
+def left_out(study: Study) -> str:
+    """What its profile leaves out, in words."""
+    plan = PLANS.get(study.name)
+    return plan.left_out if plan and study.about.get("profile") == "quick" else ""
+
+
+def _precision(about: Mapping[str, Any]) -> str:
+    """It changes nothing on a CPU."""
+    on_gpu = about.get("precision") and about.get("device") not in ("", None, "cpu")
+    return f"{about['precision']} precision" if on_gpu else ""
+
+
+def _settings(settings: Any) -> str:
+    return "with " + " ".join(f"`{one}`" for one in settings) if settings else ""
+
+
+def _runs(statuses: Mapping[str, int]) -> str:
+    """`960 runs`, `958 runs and 2 diverged`."""
+    others = [f"{count:,} {status}" for status, count in statuses.items() if status != "finished"]
+    return " and ".join([plural(statuses.get("finished", 0), "run"), *others])
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    return " and ".join(f"{name} {versions[name]}" for name in PACKAGES if name in versions)

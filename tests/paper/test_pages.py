@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from skerry.paper.reproduce import kept_studies
-from skerry.paper.study import Study
+from skerry.paper.pages import PAGES, provenance, texts, write_pages
+from skerry.paper.study import Study, kept_studies
 from skerry.paper.targets import TARGETS
-from skerry.report.paper import show, write_pages
-from skerry.report.paper.pages import PAGES, texts
-from skerry.report.paper.provenance import provenance
+from skerry.paper.views import view_of
 
 
 @pytest.fixture(scope="module")
@@ -97,10 +95,10 @@ def test_pages_without_any_study(tmp_path: Path) -> None:
 
 def test_the_kept_pages_are_those_of_the_kept_studies() -> None:
     """docs/reproduction says what its studies say, and has every picture that it shows."""
-    kept = Path(__file__).parents[3] / "docs" / "reproduction"
+    kept = Path(__file__).parents[2] / "docs" / "reproduction"
     studies = kept_studies(kept / "data")
-    shown = {name: show(target, studies) for name, target in TARGETS.items()}
-    for name, text in texts(shown, studies).items():
+    views = {name: view_of(target, studies) for name, target in TARGETS.items()}
+    for name, text in texts(views, studies).items():
         assert (kept / name).read_text(encoding="utf-8") == text, f"{name} is old. Run: make docs"
-    pictures = {f"{name}.png" for one in shown.values() for name in one.figures}
+    pictures = {f"{name}.png" for one in views.values() for name in one.figures}
     assert {path.name for path in (kept / "pictures").iterdir()} == pictures

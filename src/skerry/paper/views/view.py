@@ -1,15 +1,18 @@
 """A table or figure of the paper as it is shown: a verdict, then words, tables and pictures."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from skerry.paper.targets import Target
+from skerry.report.figures.panels import Panel, arrange
 from skerry.report.sheets import Sheet
+from skerry.report.style import GREY, MISSING, WIDTHS
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import Console
-
-    from skerry.paper.targets import Target
 
 
 class Picture(NamedTuple):
@@ -22,18 +25,11 @@ class Picture(NamedTuple):
 Part: TypeAlias = str | Sheet | Picture
 
 
-class Content(NamedTuple):
-    """What a view makes of studies."""
-
+@dataclass(frozen=True)
+class View:
+    target: Target
     verdict: str
     """One line: how far it agrees with the paper."""
-    parts: tuple[Part, ...] = ()
-
-
-@dataclass(frozen=True)
-class Shown:
-    target: "Target"
-    verdict: str
     parts: tuple[Part, ...] = ()
 
     @property
@@ -88,3 +84,19 @@ def number_of(name: str) -> str:
 
 def _without_markdown(text: str) -> str:
     return text.replace("`", "").replace("**", "")
+
+
+# What pictures share
+
+
+def page_figure(panels: Sequence[Panel], columns: int, height: float, title: str) -> "Figure":
+    """At the width of a page."""
+    return arrange(panels, WIDTHS["full"], columns=columns, height=height, title=title)
+
+
+def not_run(axis: "Axes") -> None:
+    """A panel whose runs are not there."""
+    axis.text(0.5, 0.5, "not run", ha="center", va="center", transform=axis.transAxes, color=GREY)
+    axis.set_facecolor(MISSING)
+    axis.set_xticks([])
+    axis.set_yticks([])

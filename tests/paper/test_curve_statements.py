@@ -10,10 +10,9 @@ import pytest
 import skerry
 from skerry.errors import SkerryError
 from skerry.network.fleet import build_fleet
-from skerry.paper.contests import drops
-from skerry.paper.panels import PANELS
+from skerry.paper.contests import CURVES, drops
+from skerry.paper.curve_statements import Finding, findings
 from skerry.paper.printed import statements
-from skerry.paper.rounds import Row, rows_of
 from skerry.paper.study import FACTORS, Study, lately
 from skerry.paper.targets import TARGETS
 from skerry.sections import Network
@@ -42,7 +41,7 @@ def level(value: float) -> Curve:
 
 
 def dropping(top: float, drop: float, period: int = 20) -> Curve:
-    """Level, but lower by `drop` in the round after each visit."""
+    """Level, but lower by `drop` in each server round."""
     return lambda t: top - drop * ((t - 1) % period == 0)
 
 
@@ -68,8 +67,8 @@ def pair(s2s: Curve, s2a: Curve, **factors: Any) -> list[tuple[dict[str, Any], d
     ]
 
 
-def said(target: str, study: Study, scoring: str = "average_accuracy") -> dict[str, Row]:
-    return {row.key: row for row in rows_of(target, {study.name: study}, scoring)}
+def said(target: str, study: Study, scoring: str = "average_accuracy") -> dict[str, Finding]:
+    return {row.key: row for row in findings(target, {study.name: study}, scoring)}
 
 
 def test_a_level_gap_is_found_everywhere() -> None:
@@ -135,8 +134,8 @@ def test_a_seed_that_diverged_is_left_out_from_the_start() -> None:
     assert row.note == "2 seeds; without seed 1 of S2A, which diverged"
 
 
-def test_drops_are_what_is_lost_at_visits() -> None:
-    """A curve that falls by 5 right after each visit, and only then, has a mean drop of 5."""
+def test_drops_are_what_is_lost_in_server_rounds() -> None:
+    """A curve that falls by 5 in each server round, and only then, has a mean drop of 5."""
     found = said("fig9", study_of(*pair(level(60), dropping(60, 5))))
     assert found["fig9_r3_drop_s2a"].ours == pytest.approx(5)
     assert found["fig9_r3_drop_s2a"].note == "one seed, error over 49 server periods"
@@ -145,7 +144,7 @@ def test_drops_are_what_is_lost_at_visits() -> None:
 
 
 def test_drops_are_taken_from_one_round_to_the_next() -> None:
-    """What a curve gains between visits is no part of its drops: only the round before counts."""
+    """What a curve gains in other rounds is no part of its drops: only the round before counts."""
 
     def climbing(t: np.ndarray) -> np.ndarray:
         return dropping(0, 5)(t) + 0.1 * t
@@ -154,7 +153,7 @@ def test_drops_are_taken_from_one_round_to_the_next() -> None:
     assert found["fig9_r3_drop_s2a"].ours == pytest.approx(5 - 0.1)
 
 
-def test_each_period_has_its_own_visits() -> None:
+def test_each_period_has_its_own_server_rounds() -> None:
     """Figure 10 looks for drops every 15 rounds in one panel and every 20 in the other."""
     hardest = {"intra": "non-iid"}
     runs = [
@@ -241,38 +240,38 @@ def test_momentum_is_judged_by_the_last_drops() -> None:
     reduction = found["fig12_drop_reduction"]
     assert (reduction.ours, reduction.error) == pytest.approx((20, 0))
     assert reduction.unit == "%"
-    assert reduction.note == "one seed, error over 5 visits"
+    assert reduction.note == "one seed, error over 5 server rounds"
     assert found["fig12_change"].ours == pytest.approx(1 - 5 / 1000)
 
 
 def jittering(t: np.ndarray) -> np.ndarray:
-    """Falls by 5 at a visit as often as it rises by 4."""
+    """Falls by 5 in a server round as often as it rises by 4."""
     after = (t - 1) % 20 == 0
     return 60.0 - after * np.where((t - 1) // 20 % 2 == 0, 5, -4)
 
 
 @pytest.mark.parametrize("accuracy", [level(60), jittering])
 def test_without_drops_there_is_nothing_to_reduce(accuracy: Curve) -> None:
-    """A curve that does not fall at visits, beyond chance, has no reduction of its drops."""
+    """A curve that does not fall in server rounds, beyond chance, has no reduction of its drops."""
     runs = [*pair(level(60), accuracy), *pair(level(60), level(60), optimizer="fedavgm")]
     row = said("fig12", study_of(*runs))["fig12_drop_reduction"]
     assert np.isnan(row.ours)
     assert row.note == "there is no drop beyond its standard error to reduce"
 
 
-def test_visits_are_counted_as_runs_record_them() -> None:
+def test_server_rounds_are_counted_as_runs_record_them() -> None:
     """Drops are looked for in the very rounds in which a run records what the server did."""
     settings = ["network.devices=10", "server.sampled=4", "server.period=5", "rounds=12"]
     (lane,) = skerry.run(skerry.Experiment.parse({}, settings), compare=["s2a"])
     history = pd.DataFrame(lane.history).set_index("round")
-    visited = history.index[history["bias_ratio"].notna()]
-    assert drops(history[["average_accuracy"]], period=5).index.tolist() == visited.tolist()[1:]
+    met = history.index[history["bias_ratio"].notna()]
+    assert drops(history[["average_accuracy"]], period=5).index.tolist() == met.tolist()[1:]
 
 
 def test_ratios_stand_beside_their_expectation() -> None:
-    """Figure 14's ratios are means over visits, with (n-K)/(n-1) and (n-K)/(K(n-1)) beside."""
+    """Figure 14's ratios are means over server rounds, beside (n-K)/(n-1) and (n-K)/(K(n-1))."""
 
-    def at_visits(even: float, odd: float) -> Curve:
+    def in_server_rounds(even: float, odd: float) -> Curve:
         def curve(t: np.ndarray) -> np.ndarray:
             return np.where((t - 1) % 20 == 0, np.where((t - 1) // 20 % 2 == 0, even, odd), np.nan)
 
@@ -281,11 +280,17 @@ def test_ratios_stand_beside_their_expectation() -> None:
     study = study_of(
         (
             {"primitive": "s2s"},
-            {"disagreement_ratio": at_visits(0.7, 0.9), "bias_ratio": at_visits(0, 0)},
+            {
+                "disagreement_ratio": in_server_rounds(0.7, 0.9),
+                "bias_ratio": in_server_rounds(0, 0),
+            },
         ),
         (
             {"primitive": "s2a"},
-            {"disagreement_ratio": at_visits(0, 0), "bias_ratio": at_visits(0.03, 0.05)},
+            {
+                "disagreement_ratio": in_server_rounds(0, 0),
+                "bias_ratio": in_server_rounds(0.03, 0.05),
+            },
         ),
     )
     found = said("fig14", study)
@@ -293,7 +298,7 @@ def test_ratios_stand_beside_their_expectation() -> None:
     assert (disagreement.ours, disagreement.theory) == pytest.approx((0.8, 80 / 99))
     assert (bias.ours, bias.theory) == pytest.approx((0.04, 80 / 99 / 20))
     assert disagreement.error == pytest.approx(0.1 * np.sqrt(50 / 49) / np.sqrt(50))
-    assert disagreement.note == "50 visits of one seed"
+    assert disagreement.note == "50 server rounds of one seed"
     assert found["fig14_disagreement_ratio_s2a"].ours == found["fig14_bias_ratio_s2s"].ours == 0
 
 
@@ -309,12 +314,12 @@ def test_each_primitive_has_its_best_stepsize() -> None:
     assert row.note.endswith("best stepsizes: 0.1 for S2S, 0.01 for S2A")
 
 
-@pytest.mark.parametrize("target", PANELS)
+@pytest.mark.parametrize("target", CURVES)
 def test_what_is_missing_is_said(target: str) -> None:
     """Without studies every panel and every statement is there, unanswered, with the reason."""
-    rows = rows_of(target, {}, "average_accuracy")
+    rows = findings(target, {}, "average_accuracy")
     assert {said.key for said in statements(target)} <= {row.key for row in rows}
-    assert len(rows) >= len(PANELS[target])
+    assert len(rows) >= len(CURVES[target])
     assert all(np.isnan(row.ours) and "is not there" in row.note for row in rows)
 
 
@@ -349,23 +354,25 @@ def test_every_statement_about_curves_is_answered() -> None:
         for primitive in ("s2s", "s2a")
     ]  # fmt: skip
     studies = {name: study_of(*runs, name=name) for name in ("cifar10-long", "cifar100")}
-    for target in PANELS:
-        rows = rows_of(target, studies, "average_accuracy")
+    for target in CURVES:
+        rows = findings(target, studies, "average_accuracy")
         assert all(np.isfinite(row.ours) for row in rows if row.printed), target
 
 
 def test_panels_are_the_curves_among_the_targets() -> None:
     """Every figure that shows curves has panels, from studies that it needs."""
-    assert PANELS.keys() == {
-        name for name, target in TARGETS.items() if target.view in ("curves", "tracked")
+    assert CURVES.keys() == {
+        name
+        for name, target in TARGETS.items()
+        if target.kind in ("learning curves", "server rounds")
     }
-    for target, panels in PANELS.items():
+    for target, panels in CURVES.items():
         assert {panel.study for panel in panels} == set(TARGETS[target].studies)
 
 
 def test_unknown_names_are_refused() -> None:
     """A figure without curves, or a scoring that does not exist, is named in the error."""
     with pytest.raises(SkerryError, match="table3"):
-        rows_of("table3", {}, "average_accuracy")
+        findings("table3", {}, "average_accuracy")
     with pytest.raises(SkerryError, match="did you mean 'own_accuracy'"):
-        rows_of("fig9", {}, "own_acuracy")
+        findings("fig9", {}, "own_acuracy")

@@ -6,33 +6,30 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING
 
 from skerry.analysis.statistics import estimates
-from skerry.paper.printed import CELL, statements
-from skerry.paper.protocol import SCORED
+from skerry.paper.plans import BOTH, DEVICES
+from skerry.paper.printed import CELL, REGIMES, Along, along_axis, statements
+from skerry.paper.protocol import SCORED, measured_scorings
 from skerry.paper.study import Study, lately
-from skerry.paper.targets import Along, Target
-from skerry.paper.tuned import tuned
-from skerry.report.figures.panels import Panel
-from skerry.report.figures.sensitivities import sensitivity
-from skerry.report.paper.cells import (
-    DEVICES,
-    REGIMES,
+from skerry.paper.targets import Target
+from skerry.paper.tuning import at_best_stepsize
+from skerry.paper.views.in_words import (
+    NOTHING,
     dataset_words,
+    points,
     regime_short,
     regime_words,
-    shown_scorings,
 )
-from skerry.report.paper.drawing import not_run, page_figure
-from skerry.report.paper.numbers import NOTHING, points
-from skerry.report.paper.shown import Content, Picture
+from skerry.paper.views.view import Picture, View, not_run, page_figure
+from skerry.report.figures.panels import Panel
+from skerry.report.figures.sensitivities import sensitivity
 from skerry.report.sheets import Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-PRIMITIVES = ("s2s", "s2a")
-AXES: dict[Along, str] = {"share": "server.sampled", "period": "server.period"}
-"""As the figures of a store call them, so that axes have the same words."""
+FIELDS: dict[Along, str] = {"share": "server.sampled", "period": "server.period"}
+"""The axes as figures of a store call them, so that they have the same words."""
 ENDS: dict[Along, tuple[float, float]] = {"share": (0.2, 1.0), "period": (5, 20)}
 NOTE = (
     "Means over seeds of the last 20 rounds ± standard error, each primitive at its best stepsize "
@@ -41,11 +38,11 @@ NOTE = (
 )
 
 
-def accuracies(target: Target, studies: Mapping[str, Study]) -> Content:
+def accuracies(target: Target, studies: Mapping[str, Study]) -> View:
     """A picture for each way of scoring, and what the text says of them."""
     (study,) = studies.values()
-    means = {scoring: mean_accuracies(study, scoring) for scoring in shown_scorings(study)}
-    found = {scoring: text_numbers(one) for scoring, one in means.items()}
+    means = {scoring: _mean_accuracies(study, scoring) for scoring in measured_scorings(study)}
+    found = {scoring: _text_numbers(one) for scoring, one in means.items()}
     dataset = dataset_words(study.runs["dataset"].iloc[0])
     pictures = [_picture(target, dataset, scoring, one) for scoring, one in means.items()]
     told = "; ".join(
@@ -60,16 +57,16 @@ def accuracies(target: Target, studies: Mapping[str, Study]) -> Content:
         _changes_sheet(one, f"From end to end, {SCORED[scoring]}, points")
         for scoring, one in means.items()
     ]
-    return Content(verdict, (*pictures, _text_sheet(target, found), *sheets, NOTE))
+    return View(target, verdict, (*pictures, _text_sheet(target, found), *sheets, NOTE))
 
 
-def mean_accuracies(study: Study, scoring: str) -> "pd.DataFrame":
+def _mean_accuracies(study: Study, scoring: str) -> "pd.DataFrame":
     """A row per cell and primitive at its best stepsize: the mean over seeds, and one
     standard error above it."""
     import pandas as pd
 
-    runs = study.runs[study.runs["primitive"].isin(PRIMITIVES)]
-    runs = tuned(runs, lately(scoring), [*CELL, "primitive"])
+    runs = study.runs[study.runs["primitive"].isin(BOTH)]
+    runs = at_best_stepsize(runs, lately(scoring), [*CELL, "primitive"])
     table = runs.pivot_table(index=[*CELL, "primitive"], columns="seed", values=lately(scoring))
     found = estimates(table.to_numpy())
     return pd.DataFrame(
@@ -80,12 +77,6 @@ def mean_accuracies(study: Study, scoring: str) -> "pd.DataFrame":
         },
         index=table.index,
     ).reset_index()
-
-
-def _along(means: "pd.DataFrame", along: Along) -> "pd.DataFrame":
-    if along == "share":
-        return means[means["period"] == 5]
-    return means[means["share"].round(6) == 0.2]
 
 
 def _picture(target: Target, dataset: str, scoring: str, means: "pd.DataFrame") -> Picture:
@@ -102,22 +93,22 @@ def _figure(means: "pd.DataFrame", about: str) -> "Figure":
     panels = []
     for intra, inter in REGIMES.values():
         regime = drawn[(drawn["intra"] == intra) & (drawn["inter"] == inter)]
-        for along, field in AXES.items():
-            part = _along(regime, along)
+        for along, field in FIELDS.items():
+            part = along_axis(regime, along)
             draw = partial(sensitivity, part, field, lines="topology", devices=DEVICES)
             panels.append(Panel(regime_words(intra, inter), draw if len(part) else not_run))
-    return page_figure(panels, columns=len(AXES), height=1.75, title=about)
+    return page_figure(panels, columns=len(FIELDS), height=1.75, title=about)
 
 
-def text_numbers(means: "pd.DataFrame") -> dict[str, float]:
+def _text_numbers(means: "pd.DataFrame") -> dict[str, float]:
     """The numbers of the text about these figures, by their keys."""
-    along_share, along_period = (_changes(means, along) for along in AXES)
+    along_share, along_period = (_changes(means, along) for along in FIELDS)
     by_primitive = along_period.unstack("primitive").dropna()
     steeper = by_primitive.index[by_primitive["s2s"] < by_primitive["s2a"]]
-    cells = _along(means, "period").pivot_table(
+    cells = along_axis(means, "period").pivot_table(
         index=["intra", "inter", "topology"], columns=["period", "primitive"], values="mean"
     )
-    s2s, s2a = (cells.loc[steeper].xs(one, axis=1, level="primitive") for one in PRIMITIVES)
+    s2s, s2a = (cells.loc[steeper].xs(one, axis=1, level="primitive") for one in BOTH)
     return {
         "gain_share": float(along_share.mean()),
         "loss_period": float(along_period.mean()),
@@ -148,7 +139,7 @@ def _number(value: float, unit: str) -> str:
 def _changes(means: "pd.DataFrame", along: Along) -> "pd.Series[float]":
     """What the last value of an axis has more than the first, by regime, topology, primitive."""
     index = ["intra", "inter", "topology", "primitive"]
-    part = _along(means, along)
+    part = along_axis(means, along)
     first, last = (
         part[part[along].round(6) == end].set_index(index)["mean"] for end in ENDS[along]
     )
@@ -160,12 +151,12 @@ def _changes_sheet(means: "pd.DataFrame", title: str) -> Sheet:
     """Means over topologies."""
     tables = [
         _changes(means, along).groupby(["intra", "inter", "primitive"]).mean().to_dict()
-        for along in AXES
+        for along in FIELDS
     ]
     rows = tuple(
         (
             regime_short(*regime),
-            *(points(table.get((*regime, one), nan)) for table in tables for one in PRIMITIVES),
+            *(points(table.get((*regime, one), nan)) for table in tables for one in BOTH),
         )
         for regime in REGIMES.values()
     )

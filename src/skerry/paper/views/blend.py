@@ -4,19 +4,32 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from skerry.paper.dial import CELL, GOALS, best_betas, dial
-from skerry.paper.dial_theory import ASSUMES, NAMED, theory_betas
+from skerry.paper.dial import (
+    ASSUMES,
+    BY_THEORY,
+    DIAL_CELL,
+    GOALS,
+    best_betas,
+    dial,
+    theory_betas,
+)
+from skerry.paper.printed import REGIMES
 from skerry.paper.protocol import SCORED
 from skerry.paper.study import Study, lately
 from skerry.paper.targets import Target
-from skerry.paper.tuned import tuned
+from skerry.paper.tuning import at_best_stepsize
+from skerry.paper.views.in_words import (
+    NOTHING,
+    out_of,
+    plain_number,
+    regime_short,
+    regime_words,
+    with_error,
+)
+from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.fronts import front
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.series import labelled, with_known_labels
-from skerry.report.paper.cells import REGIMES, regime_short, regime_words
-from skerry.report.paper.drawing import not_run, page_figure
-from skerry.report.paper.numbers import NOTHING, of, plain_number, with_error
-from skerry.report.paper.shown import Content, Picture
 from skerry.report.sheets import Sheet
 
 if TYPE_CHECKING:
@@ -33,7 +46,7 @@ NOTE = (
 )
 
 
-def blends(target: Target, studies: Mapping[str, Study]) -> Content:
+def blend(target: Target, studies: Mapping[str, Study]) -> View:
     """A picture per topology, a table per goal."""
     (study,) = studies.values()
     table = dial(study)
@@ -43,11 +56,12 @@ def blends(target: Target, studies: Mapping[str, Study]) -> Content:
     pictures = [_picture(target, study, topology) for topology in study.runs["topology"].unique()]
     sheets = [_sheet(best[best["goal"] == goal], goal) for goal in GOALS]
     theory = [_theory_sheet(best[best["goal"] == X])]
-    theory += [] if study.constants is None else [_constants(study.constants)]
-    return Content(f"{verdict}{_theory(best)}", (*pictures, *sheets, NOTE, *theory, ASSUMES))
+    theory += [] if study.constants is None else [_constants_sheet(study.constants)]
+    verdict += _cost_of_theory(best)
+    return View(target, verdict, (*pictures, *sheets, NOTE, *theory, ASSUMES))
 
 
-def _theory(best: "pd.DataFrame") -> str:
+def _cost_of_theory(best: "pd.DataFrame") -> str:
     """What following the theory would cost, if its constants were measured."""
     followed = best[best["certified_cost"].notna()]
     if followed.empty:
@@ -62,13 +76,13 @@ def _theory(best: "pd.DataFrame") -> str:
     )
 
 
-def _constants(constants: "pd.DataFrame") -> Sheet:
+def _constants_sheet(constants: "pd.DataFrame") -> Sheet:
     """A row per problem."""
     rows = tuple(
         (
             regime_short(one["intra"], one["inter"]),
             one["topology"],
-            *(f"{one[name]:.3g}" for name in ("smoothness", "gap")),
+            *(f"{one[name]:.3g}" for name in ("smoothness", "initial_error")),
             *(f"{one[name] ** 0.5:.2f}" for name in ("zeta_intra2", "zeta_inter2")),
             *(f"{one[name]:.3g}" for name in ("sigma2", "p")),
         )
@@ -79,7 +93,7 @@ def _constants(constants: "pd.DataFrame") -> Sheet:
 
 
 def _wins(best: "pd.DataFrame") -> str:
-    return of(int(best["middle_wins"].sum()), len(best))
+    return out_of(int(best["middle_wins"].sum()), len(best))
 
 
 def _picture(target: Target, study: Study, topology: str) -> Picture:
@@ -87,15 +101,16 @@ def _picture(target: Target, study: Study, topology: str) -> Picture:
     return Picture(f"{target.name}-{topology}", _figure(study.of(topology=topology), about), about)
 
 
-def front_frame(study: Study) -> "pd.DataFrame":
+def _front_frame(study: Study) -> "pd.DataFrame":
     """Both goals of every run at the stepsize that is best for their mean."""
     runs = study.runs.rename(columns={lately(goal): goal for goal in GOALS})
-    runs = tuned(runs.assign(both=runs[list(GOALS)].mean(axis=1)), "both", [*CELL, "beta"])
+    both = runs.assign(both=runs[list(GOALS)].mean(axis=1))
+    runs = at_best_stepsize(both, "both", [*DIAL_CELL, "beta"])
     return with_known_labels(labelled(runs), "label")
 
 
 def _figure(study: Study, title: str) -> "Figure":
-    frame = front_frame(study)
+    frame = _front_frame(study)
     periods = sorted(frame["period"].unique())
     panels = []
     for intra, inter in REGIMES.values():
@@ -118,9 +133,10 @@ def _sheet(best: "pd.DataFrame", goal: str) -> Sheet:
 
 def _theory_sheet(best: "pd.DataFrame") -> Sheet:
     """Theory's betas beside the best one, each with what it costs."""
-    header = ("intra / inter", "topology", "H", "best β", "one visit", "certified", "constants 1")
+    named = ("one server round", "certified", "constants 1")
+    header = ("intra / inter", "topology", "H", "best β", *named)
     rows = tuple(
-        (*_setting(row), f"{row['beta']:g}", *(_with_cost(row, name) for name in NAMED))
+        (*_setting(row), f"{row['beta']:g}", *(_with_cost(row, name) for name in BY_THEORY))
         for row in _in_order(best)
     )
     return Sheet("β by theory, average model", header, rows, "llrrrrr")

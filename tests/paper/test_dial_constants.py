@@ -1,9 +1,11 @@
 """Constants of the theory on the problems of a study."""
 
+import json
+
 import pytest
 
 from skerry.experiment import Experiment
-from skerry.paper.problems import CONSTANTS, measured_problems
+from skerry.paper.dial import Constants, measured_constants
 from skerry.paper.study import Study, distil, joined
 from skerry.theory.constants import measure_constants
 
@@ -28,7 +30,7 @@ def runs():
 
 @pytest.fixture(scope="module")
 def found(runs):
-    return measured_problems(runs, device="cpu")
+    return measured_constants(runs, device="cpu")
 
 
 def test_a_problem_is_measured_once_along_its_boldest_run(runs, found):
@@ -44,7 +46,7 @@ def test_the_constants_are_those_of_the_theory(runs, found):
     expected = measure_constants(run, rounds=(0, 10, 50), draws=10)
     row = found.iloc[1]
     assert row["smoothness"] == expected.smoothness.value
-    assert row["gap"] == expected.f0.value
+    assert row["initial_error"] == expected.f0.value
     assert row["zeta_inter2"] == expected.zeta_inter2.value
     assert row["p"] == expected.mixing.minimum < found["p"][0]
     assert row["zeta_intra2"] > found["zeta_intra2"][0]  # a complete graph leaves none
@@ -53,13 +55,13 @@ def test_the_constants_are_those_of_the_theory(runs, found):
 def test_what_is_known_is_not_measured_again(runs, found):
     """By the key of the run: another experiment under the same factors is measured."""
     told = []
-    known = found.assign(gap=[7.0, 8.0])
-    again = measured_problems(runs, device="cpu", known=known, tell=told.append)
-    assert again["gap"].tolist() == [7.0, 8.0]
+    known = found.assign(initial_error=[7.0, 8.0])
+    again = measured_constants(runs, device="cpu", known=known, tell=told.append)
+    assert again["initial_error"].tolist() == [7.0, 8.0]
     assert told == []
     other = [run.with_settings("training.batch=4") for run in runs if run.seed == 0][:1]
-    fresh = measured_problems(other, device="cpu", known=known, tell=told.append)
-    assert fresh["gap"][0] != 7.0
+    fresh = measured_constants(other, device="cpu", known=known, tell=told.append)
+    assert fresh["initial_error"][0] != 7.0
     assert told == ["measuring the theory's constants on 1 problem"]
 
 
@@ -68,10 +70,13 @@ def test_a_study_keeps_its_constants(found, runs, tmp_path):
     empty = distil("mnist-blend", {}, [(runs[0], {"round": [0]}, "finished")])
     study = Study(empty.name, {}, empty.runs, empty.curves, found)
     study.save(tmp_path / "s.json")
+    in_file = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))["constants"]
+    assert "gap" in in_file  # the initial error: files kept since the first version name it so
+    assert "initial_error" not in in_file
     back = Study.load(tmp_path / "s.json")
     assert back.constants is not None
     assert back.constants["key"].tolist() == found["key"].tolist()
-    for name in CONSTANTS:
+    for name in Constants._fields:
         assert back.constants[name].to_numpy() == pytest.approx(found[name], rel=1e-4)
     assert study.of(seed=1).constants is found
     assert empty.constants is None

@@ -82,7 +82,7 @@ def make_curves(
     name: str, settings: Iterable[dict[str, Any]], rounds: int, seeds: Iterable[int] = (0,)
 ) -> Study:
     """S2S minus S2A is -4 points up to round 100 and +6 after, in every scoring; devices are scored
-    every 7th round, and what a visit does follows the theory exactly."""
+    every 7th round, and what a server round does follows the theory exactly."""
     rows, lines = [], []
     for setting in settings:
         for seed in seeds:

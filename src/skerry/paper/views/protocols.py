@@ -3,23 +3,47 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import isnan
-from typing import TypeAlias, get_args
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import numpy as np
 
 from skerry.analysis.statistics import estimate, moments
-from skerry.paper.grid import grid_of
-from skerry.paper.protocol import SCORED, TELLING, Agreement, Protocol, Scaling, agreements, gaps
+from skerry.paper.protocol import (
+    SCORED,
+    SHOWN_SCORINGS,
+    TELLING,
+    Agreement,
+    Protocol,
+    Scaling,
+    TableGrid,
+    agreements,
+    as_shown,
+    gaps,
+    table_runs,
+)
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
-from skerry.report.paper.agreements import HEADER, NOTE, SIDES, agreement_cells, signs
-from skerry.report.paper.cells import SHOWN, dataset_words, reading
-from skerry.report.paper.numbers import of, plain_number
-from skerry.report.paper.protocol_picture import protocol_picture
-from skerry.report.paper.shown import Content, Picture
+from skerry.paper.views.in_words import (
+    AGREEMENT_HEADER,
+    AGREEMENT_NOTE,
+    AGREEMENT_SIDES,
+    agreement_cells,
+    dataset_words,
+    out_of,
+    plain_number,
+    signs,
+)
+from skerry.paper.views.view import Picture, View, page_figure
+from skerry.report.figures.panels import ASIDE, Panel
 from skerry.report.sheets import Sheet
+from skerry.report.style import GREY, OTHERS, PRIMITIVES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ALL = (
     "The paper prints gaps of test accuracy and leaves open of which model, on which data, in "
@@ -54,7 +78,10 @@ CIFAR_TUNING = (
 )
 SCALED = {"standard": "standard", "unit": "[0, 1]"}
 ISLANDS = {"non-iid": "differ", "iid": "alike"}
-Found: TypeAlias = Mapping[str, Sequence[Agreement]]
+Ranked: TypeAlias = Mapping[Protocol, Agreement]
+"""The best first."""
+Found: TypeAlias = Mapping[str, Ranked]
+"""By data set."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +98,13 @@ class Lead:
 
     @classmethod
     def of(cls, studies: Sequence[Study], dataset: str, inter: str, scoring: str) -> "Lead":
-        asked = reading(scoring)
-        grid = grid_of(studies, asked.scaling)
-        wanted = (grid.cells["inter"] == inter) & (grid.cells["share"] < 1)
-        gap_cr = grid.gaps_by_seed(asked.column)[wanted.to_numpy(dtype=bool)]
-        gap_c, gap_r = moments(gap_cr)[0], moments(gap_cr.T)[0]
+        protocol = as_shown(scoring)
+        grid = TableGrid.of(table_runs(studies), protocol.scaling)
+        asked = (grid.cells["inter"] == inter) & (grid.cells["share"] < 1)
+        gap_cs = grid.gaps_by_seed(protocol)[asked.to_numpy(bool)]
+        gap_c, gap_s = moments(gap_cs)[0], moments(gap_cs.T)[0]
         gap_c = gap_c[np.isfinite(gap_c)]
-        over_seeds = estimate(gap_r)
+        over_seeds = estimate(gap_s)
         ahead = int((gap_c * over_seeds.mean > 0).sum())
         return cls(dataset, inter, over_seeds.mean, over_seeds.half_width, ahead, len(gap_c))
 
@@ -97,29 +124,34 @@ class Lead:
         size = f"{abs(self.mean):.2f}{half}"
         if self.leader == "neither":
             return f"neither ({size})"
-        return f"{self.leader} by {size} ({of(self.ahead, self.cells)})"
+        return f"{self.leader} by {size} ({out_of(self.ahead, self.cells)})"
 
 
-def protocol_table(target: Target, studies: Mapping[str, Study]) -> Content:
+def protocol_table(target: Target, studies: Mapping[str, Study]) -> View:
     """What follows in words; then every protocol that the studies can answer, per data set."""
     found = found_agreements(studies)
     if not found:
-        return Content("No run is of a cell that the paper prints.")
-    told = "; ".join(f"{dataset_words(name)}: {_told(rows[0])}" for name, rows in found.items())
-    sheets = [_sheet(name, rows) for name, rows in found.items()]
+        return View(target, "No run is of a cell that the paper prints.")
+    best = {name: next(iter(ranked.items())) for name, ranked in found.items()}
+    told = "; ".join(f"{dataset_words(name)}: {_told(*one)}" for name, one in best.items())
+    sheets = [_sheet(name, ranked) for name, ranked in found.items()]
     about = "Every protocol: signs of the paper's tables that it meets, and its distance from them"
-    picture = Picture(target.name, protocol_picture(found, about), about)
+    picture = Picture(target.name, _figure(found, about), about)
     tuning = _best_stepsizes(studies, found)
-    parts = (*conclusions(studies, found), picture, PICTURED, *tuning, *sheets, ALL, NOTE)
-    return Content(f"Best fit. {told}.", parts)
+    notes = (ALL, AGREEMENT_NOTE)
+    parts = (*conclusions(studies, found), picture, PICTURED, *tuning, *sheets, *notes)
+    return View(target, f"Best fit. {told}.", parts)
 
 
 def found_agreements(studies: Mapping[str, Study]) -> Found:
-    """By data set, every protocol that meets a printed cell, the best first."""
+    """Every protocol that meets a printed cell."""
     every = list(studies.values())
     datasets = dict.fromkeys(name for study in every for name in study.runs["dataset"])
-    found = {name: [one for one in agreements(every, name) if one.cells] for name in datasets}
-    return {name: rows for name, rows in found.items() if rows}
+    found = {
+        name: {protocol: one for protocol, one in agreements(every, name).items() if one.cells}
+        for name in datasets
+    }
+    return {name: ranked for name, ranked in found.items() if ranked}
 
 
 def conclusions(studies: Mapping[str, Study], found: Found) -> tuple[str | Sheet, ...]:
@@ -128,11 +160,11 @@ def conclusions(studies: Mapping[str, Study], found: Found) -> tuple[str | Sheet
         return ("No table of the paper has been run here.",)
     leads = [
         [Lead.of([one.of(dataset=dataset) for one in studies.values()], dataset, inter, scoring)
-         for scoring in SHOWN]
+         for scoring in SHOWN_SCORINGS]
         for dataset in found
         for inter in ISLANDS
     ]  # fmt: skip
-    fits = [line for dataset, rows in found.items() for line in _fits(dataset, rows)]
+    fits = [line for dataset, ranked in found.items() for line in _fits(dataset, ranked)]
     return f"**{DECIDES[_depends(leads)]}** {CHOOSE}", _leads(leads), LEADS, "\n".join(fits)
 
 
@@ -142,7 +174,7 @@ def _leads(leads: Sequence[Sequence[Lead]]) -> Sheet:
         (dataset_words(row[0].dataset), ISLANDS[row[0].inter], *(one.words for one in row))
         for row in leads
     )
-    header = ("data set", "islands", *(SCORED[scoring] for scoring in SHOWN))
+    header = ("data set", "islands", *(SCORED[scoring] for scoring in SHOWN_SCORINGS))
     return Sheet("Who leads", header, rows, "llll")
 
 
@@ -150,7 +182,7 @@ def _best_stepsizes(studies: Mapping[str, Study], found: Found) -> tuple[str | S
     """How often each stepsize is the best, of the cells in which several were tried."""
     tried = sorted({size for study in studies.values() for size in study.runs["stepsize"]})
     rows = []
-    for dataset, scaling, scoring in product(found, get_args(Scaling), SHOWN):
+    for dataset, scaling, scoring in product(found, get_args(Scaling), SHOWN_SCORINGS):
         those = [study.of(dataset=dataset) for study in studies.values()]
         cells = gaps(those, Protocol(scoring, "last 20", "tuned", scaling))
         cells = cells[cells["tried"] > 1]
@@ -165,28 +197,26 @@ def _best_stepsizes(studies: Mapping[str, Study], found: Found) -> tuple[str | S
     return sheet, f"{TUNING} {CIFAR_TUNING}" if "cifar10" in found else TUNING
 
 
-def _fits(dataset: str, rows: Sequence[Agreement]) -> list[str]:
-    best, *others = _best_by_scoring(rows)
+def _fits(dataset: str, ranked: Ranked) -> list[str]:
+    best, *others = _best_by_scoring(ranked)
     name = dataset_words(dataset)
-    lines = [f"- {name}: the printed gaps fit best if what counts is {_told(best)}."]
+    lines = [f"- {name}: the printed gaps fit best if what counts is {_told(best, ranked[best])}."]
     if others:
         lines.append(f"- {name}, other scorings at their best:")
-    return lines + [f"  - {_told(one)}" for one in others]
+    return lines + [f"  - {_told(one, ranked[one])}" for one in others]
 
 
-def _best_by_scoring(rows: Sequence[Agreement]) -> list[Agreement]:
-    """The first row of each scoring, in the order of the rows."""
-    first: dict[str, Agreement] = {}
-    for one in rows:
-        assert one.protocol is not None
-        first.setdefault(one.protocol.scoring, one)
+def _best_by_scoring(ranked: Ranked) -> list[Protocol]:
+    """The first protocol of each scoring."""
+    first: dict[str, Protocol] = {}
+    for protocol in ranked:
+        first.setdefault(protocol.scoring, protocol)
     return list(first.values())
 
 
-def _told(one: Agreement) -> str:
-    assert one.protocol is not None
-    distance = "" if isnan(one.rms) else f", {plain_number(one.rms)} points away"
-    return f"{one.protocol.words} (signs {signs(one)}{distance})"
+def _told(protocol: Protocol, found: Agreement) -> str:
+    distance = "" if isnan(found.rms) else f", {plain_number(found.rms)} points away"
+    return f"{protocol.words} (signs {signs(found)}{distance})"
 
 
 def _depends(leads: Sequence[Sequence[Lead]]) -> bool:
@@ -194,14 +224,15 @@ def _depends(leads: Sequence[Sequence[Lead]]) -> bool:
     return any({"S2S", "S2A"} <= {one.leader for one in row} for row in leads)
 
 
-def _sheet(dataset: str, rows: Sequence[Agreement]) -> Sheet:
-    cells = []
-    for one in rows:
-        assert one.protocol is not None
-        cells.append((*_protocol_cells(one.protocol), str(one.cells), *agreement_cells(one)))
-    header = ("scored", "when", "stepsize", "inputs", "cells", *HEADER)
-    title = f"{dataset_words(dataset)}: every protocol"
-    return Sheet(title, header, tuple(cells), f"llllr{SIDES}")
+def _sheet(dataset: str, ranked: Ranked) -> Sheet:
+    cells = tuple(
+        (*_protocol_cells(protocol), str(found.cells), *agreement_cells(found))
+        for protocol, found in ranked.items()
+    )
+    header = ("scored", "when", "stepsize", "inputs", "cells", *AGREEMENT_HEADER)
+    return Sheet(
+        f"{dataset_words(dataset)}: every protocol", header, cells, f"llllr{AGREEMENT_SIDES}"
+    )
 
 
 def _protocol_cells(protocol: Protocol) -> tuple[str, ...]:
@@ -212,3 +243,48 @@ def _protocol_cells(protocol: Protocol) -> tuple[str, ...]:
         stepsize if isinstance(stepsize, str) else f"{stepsize:.3g}",
         SCALED[protocol.scaling],
     )
+
+
+# Every protocol as a point: how many of the printed signs it has, and how far its gaps are off
+
+COLOURS = dict(zip(SCORED, (PRIMITIVES["blend"], *OTHERS), strict=True))
+"""Not those of S2S and S2A, which are not what differs here."""
+MARKERS = dict(zip(SCORED, ("s", "D", "o", "^", "v"), strict=True))
+
+
+def _figure(found: Found, title: str) -> "Figure":
+    """A panel per data set; the best fit is top left. Hollow: inputs in [0, 1]."""
+    panels = [
+        Panel(dataset_words(name), partial(_scatter, ranked=ranked))
+        for name, ranked in found.items()
+    ]
+    return page_figure(panels, columns=len(panels), height=2.8, title=title)
+
+
+def _scatter(axis: "Axes", ranked: Ranked) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    comparable = {protocol: one for protocol, one in ranked.items() if one.signs.of}
+    for protocol, one in comparable.items():
+        hollow = protocol.scaling == "unit"
+        axis.plot(
+            one.rms,
+            100 * one.signs.part,
+            MARKERS[protocol.scoring],
+            color=COLOURS[protocol.scoring],
+            fillstyle="none" if hollow else "full",
+            markersize=5,
+            alpha=0.85,
+            label=None if hollow else SCORED[protocol.scoring],
+        )
+    if any(protocol.scaling == "unit" for protocol in comparable):
+        axis.plot([], [], "o", color=GREY, fillstyle="none", label="inputs in [0, 1]", gid=ASIDE)
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_ylim(-4, 104)
+    axis.axhline(50, color=GREY, linewidth=0.6, linestyle=":")
+    axis.set_xlabel("distance from printed gaps (points, RMS)")
+    axis.set_ylabel("printed signs met (%)")
+    axis.grid(alpha=0.25, linewidth=0.5)

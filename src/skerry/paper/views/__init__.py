@@ -1,48 +1,49 @@
 """From a target and the studies at hand to what is shown; what is missing is said, not raised."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from skerry.paper.plans import PLANS
 from skerry.paper.study import Study
-from skerry.paper.targets import Target, View
-from skerry.report.paper.accuracies import accuracies
-from skerry.report.paper.aggregates import aggregates
-from skerry.report.paper.blends import blends
-from skerry.report.paper.cells import dataset_words
-from skerry.report.paper.gap_tables import gap_tables
-from skerry.report.paper.heat_maps import heat_maps
-from skerry.report.paper.learning_curves import learning_curves
-from skerry.report.paper.protocols import protocol_table
-from skerry.report.paper.shown import Content, Shown
-from skerry.report.paper.theory import theory
-from skerry.report.paper.tracked import tracked
+from skerry.paper.targets import Kind, Target
+from skerry.paper.views.accuracies import accuracies
+from skerry.paper.views.aggregates import aggregates
+from skerry.paper.views.blend import blend
+from skerry.paper.views.bound_claims import bound_claims
+from skerry.paper.views.gap_maps import gap_maps
+from skerry.paper.views.gap_tables import gap_tables
+from skerry.paper.views.in_words import dataset_words
+from skerry.paper.views.learning_curves import learning_curves
+from skerry.paper.views.protocols import protocol_table
+from skerry.paper.views.server_rounds import server_rounds
+from skerry.paper.views.view import View
 from skerry.report.style import paper
 
 Studies = Mapping[str, Study]
 
-VIEWS: dict[View, Callable[[Target, Studies], Content]] = {
-    "theory": theory,
+VIEWS: dict[Kind, Callable[[Target, Studies], View]] = {
+    "bounds": bound_claims,
     "accuracies": accuracies,
-    "gaps": gap_tables,
-    "aggregate": aggregates,
-    "heat maps": heat_maps,
-    "curves": learning_curves,
-    "tracked": tracked,
-    "protocol": protocol_table,
-    "blend": blends,
+    "gap tables": gap_tables,
+    "aggregates": aggregates,
+    "gap maps": gap_maps,
+    "learning curves": learning_curves,
+    "server rounds": server_rounds,
+    "protocols": protocol_table,
+    "blend": blend,
 }
 
 
-def show(target: Target, studies: Studies) -> Shown:
+def view_of(target: Target, studies: Studies) -> View:
     """Everything there is to show of a target; studies with runs are enough, no store is read."""
     there = {name: studies[name] for name in target.studies if _has_runs(studies.get(name))}
     absent = [name for name in target.studies if name not in there]
     if target.studies and not there:
-        return Shown(target, "Not run here.", (_how_to_get(absent, target),))
+        return View(target, "Not run here.", (_how_to_get(absent, target),))
     with paper():
-        content = VIEWS[target.view](target, there)
+        view = VIEWS[target.kind](target, there)
     missing = (_how_to_get(absent, target),) if absent else ()
-    return Shown(target, content.verdict, (*content.parts, *missing))
+    return replace(view, parts=(*view.parts, *missing))
 
 
 def _has_runs(study: Study | None) -> bool:

@@ -1,19 +1,18 @@
-"""Figure 14: loss, disagreement and bias over the rounds, and ratios that the theory foretells."""
+"""Figure 14: loss, disagreement and bias over the rounds, and what a server round leaves of them
+beside what the theory foretells."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from skerry.paper.contests import UnansweredError
-from skerry.paper.panels import PANELS, slice_of
-from skerry.paper.rounds import Row, rows_of
+from skerry.paper.contests import CURVES, UnansweredError, drawn_curves, slice_of
+from skerry.paper.curve_statements import Finding, findings
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
+from skerry.paper.views.in_words import plain_number
+from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.panels import ASIDE, Panel
 from skerry.report.figures.rounds import curves
-from skerry.report.paper.drawing import curve_frame, not_run, page_figure
-from skerry.report.paper.numbers import plain_number
-from skerry.report.paper.shown import Content, Picture
 from skerry.report.sheets import Sheet
 from skerry.report.style import GREY
 
@@ -26,39 +25,38 @@ SCORING = "average_accuracy"
 """Decides on the stepsize, where there was a choice."""
 NOTE = (
     "Disagreement is the mean squared distance of devices from their average, bias the squared "
-    "way that a server round moves it; the paper's errors are n times as large. D2S rounds are "
-    "those in which the server calls, D2D rounds all others. S2A leaves no disagreement and S2S "
-    "no bias, both up to rounding: their lines lie on zero."
+    "way that a server round moves it; the paper's errors are n times as large. S2A leaves no "
+    "disagreement and S2S no bias, both up to rounding: their lines lie on zero."
 )
 
 
-def tracked(target: Target, studies: Mapping[str, Study]) -> Content:
+def server_rounds(target: Target, studies: Mapping[str, Study]) -> View:
     """Six panels, and the mean ratios beside the theory's."""
-    (panel,) = PANELS[target.name]
+    (pair,) = CURVES[target.name]
     try:
-        frame = curve_frame(slice_of(panel, studies), SCORING)
+        frame = drawn_curves(slice_of(pair, studies), SCORING)
     except UnansweredError as reason:
-        return Content(f"Not shown: {reason}.")
-    rows = rows_of(target.name, studies, SCORING)
+        return View(target, f"Not shown: {reason}.")
+    rows = findings(target.name, studies, SCORING)
     expected = [row for row in rows if row.printed is not None]
     told = "; ".join(f"{_measured(row)} ({row.theory:.4f} by the theory)" for row in expected)
     theory = {row.key.removeprefix("fig14_"): row.theory for row in expected}
     figure = _figure(frame, theory, target.title)
     picture = Picture(target.name, figure, f"{target.title}: six panels over the rounds")
     verdict = f"Disagreement ratio of S2S, then bias ratio of S2A: {told}."
-    return Content(verdict, (picture, _sheet(rows), NOTE))
+    return View(target, verdict, (picture, _sheet(rows), NOTE))
 
 
 def _figure(frame: "pd.DataFrame", theory: Mapping[str, float], title: str) -> "Figure":
     met = frame["bias"].notna() if "bias" in frame else frame["round"] < 0
-    d2d, d2s = frame[~met], frame[met]
+    between, after = frame[~met], frame[met]
     panels = [
         _panel("test loss", frame, "average_loss"),
-        _panel("disagreement at D2D rounds", d2d, "disagreement", from_zero=True),
-        _panel("disagreement after D2S rounds", d2s, "disagreement", from_zero=True),
-        _panel("bias at D2S rounds", d2s, "bias", from_zero=True),
-        _panel("disagreement ratio at D2S rounds", d2s, "disagreement_ratio", theory),
-        _panel("bias ratio at D2S rounds", d2s, "bias_ratio", theory),
+        _panel("disagreement between server rounds", between, "disagreement", from_zero=True),
+        _panel("disagreement after server rounds", after, "disagreement", from_zero=True),
+        _panel("bias of server rounds", after, "bias", from_zero=True),
+        _panel("disagreement ratio of server rounds", after, "disagreement_ratio", theory),
+        _panel("bias ratio of server rounds", after, "bias_ratio", theory),
     ]
     return page_figure(panels, columns=2, height=1.8, title=title)
 
@@ -94,7 +92,7 @@ def _panel(
     return Panel(title, draw)
 
 
-def _sheet(rows: Sequence[Row]) -> Sheet:
+def _sheet(rows: Sequence[Finding]) -> Sheet:
     cells = tuple(
         (
             row.words,
@@ -106,8 +104,8 @@ def _sheet(rows: Sequence[Row]) -> Sheet:
         for row in rows
     )
     header = ("", "the text", "the theory", "measured", "note")
-    return Sheet("What a visit of the server leaves and moves", header, cells, "lrrrl")
+    return Sheet("What a server round leaves and moves", header, cells, "lrrrl")
 
 
-def _measured(row: Row) -> str:
+def _measured(row: Finding) -> str:
     return plain_number(row.ours, 4) + (f" ± {row.error:.4f}" if isfinite(row.error) else "")

@@ -9,20 +9,20 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from skerry.paper.contests import drawn_curves
 from skerry.paper.study import Study, lately
 from skerry.paper.targets import TARGETS
-from skerry.report.paper.drawing import curve_frame
-from skerry.report.paper.show import VIEWS, show
-from skerry.report.paper.shown import Shown
-from skerry.report.paper.theory import CLAIMS, holds, led_share
+from skerry.paper.views import VIEWS, view_of
+from skerry.paper.views.bound_claims import CLAIMS, holds, led_part
+from skerry.paper.views.view import View
 from skerry.report.sheets import Sheet
 from skerry.theory.regimes import regime_table
 
 Grid = Callable[..., Study]
 
 
-def sheets(shown: Shown) -> list[Sheet]:
-    return [part for part in shown.parts if isinstance(part, Sheet)]
+def sheets(view: View) -> list[Sheet]:
+    return [part for part in view.parts if isinstance(part, Sheet)]
 
 
 def check_markdown(text: str) -> None:
@@ -35,39 +35,39 @@ def check_markdown(text: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def shown(studies: dict[str, Study]) -> dict[str, Shown]:
-    return {name: show(target, studies) for name, target in TARGETS.items()}
+def views(studies: dict[str, Study]) -> dict[str, View]:
+    return {name: view_of(target, studies) for name, target in TARGETS.items()}
 
 
 def test_every_view_is_shown() -> None:
     """No target names a view that cannot be shown."""
-    assert {target.view for target in TARGETS.values()} <= VIEWS.keys()
+    assert {target.kind for target in TARGETS.values()} <= VIEWS.keys()
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_markdown_is_well_formed(shown: dict[str, Shown], name: str) -> None:
+def test_markdown_is_well_formed(views: dict[str, View], name: str) -> None:
     """Tables of every target have rows of equal width, and every picture is linked."""
-    text = shown[name].markdown
+    text = views[name].markdown
     check_markdown(text)
-    for picture in shown[name].figures:
+    for picture in views[name].figures:
         assert f"]({picture}.png)" in text
-    assert shown[name].verdict in text
+    assert views[name].verdict in text
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_terminal_shows_every_table(shown: dict[str, Shown], name: str) -> None:
+def test_the_terminal_shows_every_table(views: dict[str, View], name: str) -> None:
     """What is printed holds the verdict and the title of every table."""
     heard = StringIO()
-    shown[name].print_to(Console(file=heard, width=120))
-    assert shown[name].verdict in heard.getvalue()
-    for sheet in sheets(shown[name]):
+    views[name].print_to(Console(file=heard, width=120))
+    assert views[name].verdict in heard.getvalue()
+    for sheet in sheets(views[name]):
         assert sheet.title in heard.getvalue()
 
 
 @pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if target.studies])
 def test_a_study_that_is_absent_is_named(name: str) -> None:
     """Without studies a target says so, and with which command to make them."""
-    found = show(TARGETS[name], {})
+    found = view_of(TARGETS[name], {})
     assert found.verdict == "Not run here."
     assert f"skerry reproduce {name}" in found.markdown
     assert not found.figures
@@ -75,12 +75,12 @@ def test_a_study_that_is_absent_is_named(name: str) -> None:
 
 def test_cifar100_says_where_its_data_come_from() -> None:
     """CIFAR-100 must be fetched first; the page says how."""
-    assert "skerry data fetch cifar100" in show(TARGETS["fig13"], {}).markdown
+    assert "skerry data fetch cifar100" in view_of(TARGETS["fig13"], {}).markdown
 
 
 def test_what_is_missing_stands_beside_what_is_there(studies: dict[str, Study]) -> None:
     """With one data set of two, its rows are shown and the other is said to be missing."""
-    found = show(TARGETS["table1"], {"mnist": studies["mnist"]})
+    found = view_of(TARGETS["table1"], {"mnist": studies["mnist"]})
     titles = [sheet.title for sheet in sheets(found)]
     assert "MNIST" in titles
     assert "CIFAR-10" not in titles
@@ -98,7 +98,7 @@ def test_few_cells_are_enough(studies: dict[str, Study], name: str) -> None:
         )
         for key, study in studies.items()
     }
-    found = show(TARGETS[name], few)
+    found = view_of(TARGETS[name], few)
     check_markdown(found.markdown)
     assert all(len(figure.axes) for figure in found.figures.values())
 
@@ -112,7 +112,7 @@ def test_scores_that_diverged_are_left_out(studies: dict[str, Study], name: str)
         runs = study.runs.copy()
         runs.loc[runs["seed"] == 1, [column for column in runs if "accuracy" in column]] = np.nan
         hurt[key] = Study(key, study.about, runs, study.curves)
-    text = show(TARGETS[name], hurt).markdown
+    text = view_of(TARGETS[name], hurt).markdown
     check_markdown(text)
     assert "nan" not in re.findall(r"[a-z]+", text.lower())
 
@@ -123,9 +123,9 @@ def test_a_seed_that_diverged_is_drawn_for_neither(studies: dict[str, Study]) ->
     astray = (ring.runs["seed"] == 1) & (ring.runs["primitive"] == "s2a")
     runs = ring.runs.assign(status=np.where(astray, "diverged", "finished"))
     hurt = Study(ring.name, ring.about, runs, ring.curves)
-    assert set(curve_frame(ring, "average_accuracy")["seed"]) == {0, 1}
-    assert set(curve_frame(hurt, "average_accuracy")["seed"]) == {0}
-    assert set(curve_frame(hurt.of(seed=1), "average_accuracy")["primitive"]) == {"s2s"}
+    assert set(drawn_curves(ring, "average_accuracy")["seed"]) == {0, 1}
+    assert set(drawn_curves(hurt, "average_accuracy")["seed"]) == {0}
+    assert set(drawn_curves(hurt.of(seed=1), "average_accuracy")["primitive"]) == {"s2s"}
 
 
 # Tables
@@ -134,39 +134,39 @@ def test_a_seed_that_diverged_is_drawn_for_neither(studies: dict[str, Study]) ->
 @pytest.mark.parametrize(
     ("name", "telling"), [("table3", 26), ("table4", 45), ("table5", 31), ("table6", 45)]
 )
-def test_signs_are_counted(shown: dict[str, Shown], name: str, telling: int) -> None:
+def test_signs_are_counted(views: dict[str, View], name: str, telling: int) -> None:
     """The made-up devices have every printed sign, the made-up average model none."""
-    assert shown[name].verdict == (
+    assert views[name].verdict == (
         f"Signs agree: devices, own labels {telling} of {telling}; average model 0 of {telling}."
     )
 
 
-def test_a_gap_table_holds_the_printed_and_the_found_gap(shown: dict[str, Shown]) -> None:
+def test_a_gap_table_holds_the_printed_and_the_found_gap(views: dict[str, View]) -> None:
     """A cell of Table 3: printed, ours with its error, and whether the sign agrees."""
-    (sheet,) = [one for one in sheets(shown["table3"]) if one.title == "intra IID, inter non-IID"]
+    (sheet,) = [one for one in sheets(views["table3"]) if one.title == "intra IID, inter non-IID"]
     assert sheet.rows[0] == (
         "0.2", "complete", "+2.37", "S2S", "+2.37 ± 0.01", "✓", "-2.37 ± 0.01", "✗",
     )  # fmt: skip
     assert len(sheet.rows) == 12
 
 
-def test_one_seed_has_no_error(shown: dict[str, Shown]) -> None:
+def test_one_seed_has_no_error(views: dict[str, View]) -> None:
     """CIFAR-10 has one seed here: no ± beside its gaps."""
-    table = [sheet for sheet in sheets(shown["table4"]) if sheet.title.startswith("intra")]
+    table = [sheet for sheet in sheets(views["table4"]) if sheet.title.startswith("intra")]
     assert len(table) == 4
     assert not any("±" in cell for sheet in table for row in sheet.rows for cell in row)
 
 
-def test_small_printed_gaps_say_nothing(shown: dict[str, Shown]) -> None:
+def test_small_printed_gaps_say_nothing(views: dict[str, View]) -> None:
     """A printed gap within 0.1 points, or a dash, is neither agreed with nor contradicted."""
-    (sheet,) = [one for one in sheets(shown["table3"]) if one.title == "intra IID, inter IID"]
+    (sheet,) = [one for one in sheets(views["table3"]) if one.title == "intra IID, inter IID"]
     assert {row[5] for row in sheet.rows} == {row[7] for row in sheet.rows} == {"·"}
     assert ("0.4", "complete", "--", "--") in {row[:4] for row in sheet.rows}
 
 
-def test_an_aggregate_stands_beside_what_its_cells_give(shown: dict[str, Shown]) -> None:
+def test_an_aggregate_stands_beside_what_its_cells_give(views: dict[str, View]) -> None:
     """Printed, recomputed over 12 and 15 cells, and ours: a row each, for every regime."""
-    (sheet,) = [one for one in sheets(shown["table1"]) if one.title == "MNIST"]
+    (sheet,) = [one for one in sheets(views["table1"]) if one.title == "MNIST"]
     third = sheet.rows[10:15]
     assert [row[1] for row in third] == [
         "printed", "recomputed", "recomputed, 15 cells", "devices, own labels", "average model",
@@ -178,9 +178,9 @@ def test_an_aggregate_stands_beside_what_its_cells_give(shown: dict[str, Shown])
 # Figures
 
 
-def test_heat_maps_have_the_colour_of_the_winner(shown: dict[str, Shown]) -> None:
+def test_heat_maps_have_the_colour_of_the_winner(views: dict[str, View]) -> None:
     """Where S2S leads a cell is blue as S2S is everywhere, else orange; the text is the gap."""
-    axes = shown["fig8"].figures["fig8"].axes
+    axes = views["fig8"].figures["fig8"].axes
     printed, own, average = axes[9:12]
     for axis, sign in ((printed, 1), (own, 1), (average, -1)):
         gap = axis.collections[0].get_array()
@@ -192,48 +192,48 @@ def test_heat_maps_have_the_colour_of_the_winner(shown: dict[str, Shown]) -> Non
     assert not np.ma.getmaskarray(own.collections[0].get_array()).any()
 
 
-def test_accuracies_are_those_of_the_best_stepsize(shown: dict[str, Shown]) -> None:
+def test_accuracies_are_those_of_the_best_stepsize(views: dict[str, View]) -> None:
     """The first point of the first panel is the mean over seeds at K/n = 0.2."""
-    axis = shown["fig2"].figures["fig2-own"].axes[4]
+    axis = views["fig2"].figures["fig2-own"].axes[4]
     line = axis.get_lines()[0]
     assert line.get_xdata()[0] == pytest.approx(0.2)
     assert line.get_ydata()[0] == pytest.approx(80 + 1 - 0.5 + 2.37 / 2)
 
 
-def test_the_text_about_accuracies_is_recomputed(shown: dict[str, Shown]) -> None:
+def test_the_text_about_accuracies_is_recomputed(views: dict[str, View]) -> None:
     """The made-up accuracy gains 4 points along K/n and loses 1.5 along H."""
-    assert "devices, own labels +4.00 and -1.50" in shown["fig2"].verdict
-    (text,) = [one for one in sheets(shown["fig2"]) if one.title == "What the text says"]
+    assert "devices, own labels +4.00 and -1.50" in views["fig2"].verdict
+    (text,) = [one for one in sheets(views["fig2"]) if one.title == "What the text says"]
     assert text.rows[0][1:] == ("+2 p.p.", "+4.00 p.p.", "+4.00 p.p.")
 
 
-def test_curves_are_drawn_for_both_scorings(shown: dict[str, Shown]) -> None:
+def test_curves_are_drawn_for_both_scorings(views: dict[str, View]) -> None:
     """A panel for each setting and scoring; S2S is 4 points below, then 6 above S2A."""
-    axes = shown["fig9"].figures["fig9"].axes
+    axes = views["fig9"].figures["fig9"].axes
     assert len(axes) == 4
     s2s, s2a = (axes[0].get_lines()[i].get_ydata() for i in (0, 1))
     np.testing.assert_allclose((s2s - s2a)[[0, -1]], [-4, 6])
-    (sheet,) = sheets(shown["fig10"])
+    (sheet,) = sheets(views["fig10"])
     row = {row[0]: row for row in sheet.rows}["H = 15: gap after 100 rounds"]
     assert row[1:3] == ("-4.8 p.p.", "-4.00")
 
 
-def test_numbers_within_their_own_error_have_no_sign(shown: dict[str, Shown]) -> None:
+def test_numbers_within_their_own_error_have_no_sign(views: dict[str, View]) -> None:
     """The text's -0.03 ± 0.10 for FedAvgM says nothing about who gains."""
-    assert shown["fig12"].verdict.startswith("Signs that agree with the text: average model 2 of 2")
+    assert views["fig12"].verdict.startswith("Signs that agree with the text: average model 2 of 2")
 
 
-def test_tracked_panels(shown: dict[str, Shown]) -> None:
+def test_server_rounds_beside_their_theory(views: dict[str, View]) -> None:
     """Ratios are those of the made-up runs, the theory's line beside them; six panels."""
-    axes = shown["fig14"].figures["fig14"].axes
+    axes = views["fig14"].figures["fig14"].axes
     assert len(axes) == 6
     for axis, whose, value in ((axes[4], 0, 80 / 99), (axes[5], 1, 4 / 99)):
         np.testing.assert_allclose(axis.get_lines()[whose].get_ydata(), value)
         assert axis.get_lines()[-1].get_ydata()[0] == pytest.approx(value)
-    d2d, d2s = axes[1].get_lines()[0].get_xdata(), axes[2].get_lines()[0].get_xdata()
-    assert set(d2s) == set(range(1, 1000, 20))
-    assert not set(d2d) & set(d2s)
-    assert "0.8081" in shown["fig14"].verdict
+    between, after = axes[1].get_lines()[0].get_xdata(), axes[2].get_lines()[0].get_xdata()
+    assert set(after) == set(range(1, 1000, 20))
+    assert not set(between) & set(after)
+    assert "0.8081" in views["fig14"].verdict
 
 
 # Theory, protocol, blend
@@ -249,18 +249,18 @@ def test_statements_about_the_bounds() -> None:
     }
     assert [key for key, held in told.items() if not held] == [((1.0, 0.1), "S2S for K/n < 0.2")]
     (claim,) = [one for one in CLAIMS["rounds"] if one.words == "S2S for H < 5"]
-    assert led_share(claim, panels[1.0, 0.1, "period"]) == 1
+    assert led_part(claim, panels[1.0, 0.1, "period"]) == 1
 
 
-def test_the_best_protocol_is_said_first(shown: dict[str, Shown]) -> None:
+def test_the_best_protocol_is_said_first(views: dict[str, View]) -> None:
     """Own labels fit by construction; the average model is shown just as clearly, with its 0."""
-    text = shown["protocol"].markdown
-    assert shown["protocol"].verdict.startswith("Best fit. MNIST: devices, own labels")
+    text = views["protocol"].markdown
+    assert views["protocol"].verdict.startswith("Best fit. MNIST: devices, own labels")
     assert "What is scored decides who wins." in text
     assert (
         "- average model; final round; tuned stepsize; standardised inputs (signs 0 of 57" in text
     )
-    leads, best, mnist, *_ = sheets(shown["protocol"])
+    leads, best, mnist, *_ = sheets(views["protocol"])
     assert [row[:2] for row in leads.rows] == [
         (dataset, islands) for dataset in ("MNIST", "CIFAR-10") for islands in ("differ", "alike")
     ]
@@ -281,16 +281,16 @@ def test_a_lead_within_its_interval_is_none(studies: dict[str, Study]) -> None:
     for column in ("own_accuracy final", lately("own_accuracy")):
         runs[column] += shift
     split = Study("mnist", {}, runs, studies["mnist"].curves)
-    leads = sheets(show(TARGETS["protocol"], {"mnist": split}))[0]
+    leads = sheets(view_of(TARGETS["protocol"], {"mnist": split}))[0]
     assert all(row[2].startswith("neither (") for row in leads.rows)
     assert leads.rows[0][3].startswith("S2A by")
 
 
-def test_every_protocol_is_a_point(shown: dict[str, Shown]) -> None:
+def test_every_protocol_is_a_point(views: dict[str, View]) -> None:
     """MNIST's protocols lie where their signs and distances say: all signs met, or none."""
-    axis = shown["protocol"].figures["protocol"].axes[0]
+    axis = views["protocol"].figures["protocol"].axes[0]
     points = [line for line in axis.get_lines() if line.get_marker() not in ("None", "")]
-    assert len(points) == len(sheets(shown["protocol"])[2].rows)
+    assert len(points) == len(sheets(views["protocol"])[2].rows)
     assert {float(line.get_ydata()[0]) for line in points} == {0.0, 100.0}
 
 
@@ -300,21 +300,23 @@ def test_scorings_that_agree_are_not_said_to_decide(studies: dict[str, Study]) -
     for column in ("average_accuracy final", lately("average_accuracy")):
         runs[column] = runs[column.replace("average", "own")]
     same = Study("mnist", {}, runs, studies["mnist"].curves)
-    assert "Both scorings agree on who wins." in show(TARGETS["protocol"], {"mnist": same}).markdown
+    assert (
+        "Both scorings agree on who wins." in view_of(TARGETS["protocol"], {"mnist": same}).markdown
+    )
 
 
-def test_the_front_goes_from_s2s_to_s2a(shown: dict[str, Shown]) -> None:
+def test_the_front_goes_from_s2s_to_s2a(views: dict[str, View]) -> None:
     """Points by β, the average model across and own labels up; middles win where made to."""
-    axis = shown["blend"].figures["blend-complete"].axes[4]  # intra IID, inter non-IID, H = 5
+    axis = views["blend"].figures["blend-complete"].axes[4]  # intra IID, inter non-IID, H = 5
     path = axis.get_lines()[0]
     np.testing.assert_allclose(path.get_xdata()[[0, 3, -1]], [88.01, 91.015, 90.02], atol=0.01)
     np.testing.assert_allclose(path.get_ydata()[[0, -1]], [95.01, 91.02], atol=0.01)
-    assert "average model 4 of 8; devices, own labels 0 of 8" in shown["blend"].verdict
+    assert "average model 4 of 8; devices, own labels 0 of 8" in views["blend"].verdict
 
 
-def test_pictures_tell_what_they_show(shown: dict[str, Shown]) -> None:
+def test_pictures_tell_what_they_show(views: dict[str, View]) -> None:
     """Every picture has words for those who cannot see it."""
-    for one in shown.values():
+    for one in views.values():
         for picture in one.pictures:
             assert len(picture.about) > 20
             assert "]" not in picture.about
@@ -323,5 +325,5 @@ def test_pictures_tell_what_they_show(shown: dict[str, Shown]) -> None:
 def test_frames_are_not_changed(studies: dict[str, Study]) -> None:
     """Showing a study leaves it as it was."""
     before = studies["mnist"].runs.copy()
-    show(TARGETS["table3"], studies)
+    view_of(TARGETS["table3"], studies)
     pd.testing.assert_frame_equal(before, studies["mnist"].runs)
