@@ -7,6 +7,7 @@ that the comparisons that the answer rests on gain seeds in every stage.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from skerry.advice.contenders import Budget, Contender, Entry
 from skerry.advice.decision import Scores, decide
@@ -25,6 +26,9 @@ MARGIN = 0.85
 """Of the time left that a stage may plan with."""
 SMALLER, LARGER = 10**-0.5, 10**0.5
 WIDENINGS = 2
+
+Histories: TypeAlias = dict[tuple[Entry, int], History | None]
+"""By entry and seed; None where a run diverged."""
 
 
 class AdviceWatcher(Watcher):
@@ -55,7 +59,7 @@ class Pilot:
     seconds_per_seed: float = 0.0
     """Of the entries that were last in the race."""
     stopped: str = ""
-    """Why the race ended: clear, seeds, time."""
+    """Why the race ended: clear, alone, seeds, time."""
 
     @property
     def contenders(self) -> list[Contender]:
@@ -98,24 +102,24 @@ def race(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> 
 def run_entries(
     pilot: Pilot,
     entries: Sequence[Entry],
-    seed: int,
+    seeds: Sequence[int],
     driver: Driver,
     until: Callable[[], bool] | None = None,
-) -> list[History | None]:
-    """Run entries on one seed, side by side, and score them; gives their histories, None where one
-    diverged. StoppedError is raised when `until` is true before they are done."""
-    runs = [entry.run(pilot.base, seed) for entry in entries]
-    if waiting := driver.waiting(runs):
+) -> Histories:
+    """Run entries on these seeds, those of a seed side by side, and score them when all are done.
+    StoppedError is raised when `until` is true before that."""
+    runs = {(entry, seed): entry.run(pilot.base, seed) for seed in seeds for entry in entries}
+    if waiting := driver.waiting(list(runs.values())):
         driver.run(waiting, until)
         pilot.runs += len(waiting)
-    keys = [driver.key(run) for run in runs]
-    recorded = {run.key: (run, history) for run, history in driver.store.histories(keys)}
-    histories = []
-    for entry, key in zip(entries, keys, strict=True):
-        run, found = recorded[key]
-        history = found if run.status == "finished" else None
+    keys = {at: driver.key(run) for at, run in runs.items()}
+    recorded = {
+        run.key: history if run.status == "finished" else None
+        for run, history in driver.store.histories(keys.values())
+    }
+    histories = {at: recorded[key] for at, key in keys.items()}
+    for (entry, seed), history in histories.items():
         pilot.scores.add(entry, seed, history, pilot.budget.reach(entry.contender))
-        histories.append(history)
     return histories
 
 
@@ -158,7 +162,8 @@ def _stage(
         watcher.doing(f"seed {seed}: {len(pilot.entries)} runs of {pilot.base.rounds} rounds")
         began = timer.clock()
         try:
-            run_entries(pilot, pilot.entries, seed, driver, timer.is_up if pilot.seeds else None)
+            until = timer.is_up if pilot.seeds else None
+            run_entries(pilot, pilot.entries, [seed], driver, until)
         except StoppedError:
             pilot.stopped = "time"
             return
@@ -181,8 +186,7 @@ def _widen(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -
             return
         watcher.doing("trying further stepsizes")
         try:
-            for seed in pilot.seeds:
-                run_entries(pilot, wider, seed, driver, timer.is_up)
+            run_entries(pilot, wider, pilot.seeds, driver, timer.is_up)
         except StoppedError:
             pilot.stopped = "time"
             return

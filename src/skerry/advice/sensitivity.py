@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,9 +11,8 @@ from skerry.advice.decision import WINDOW, Decision, Scores, decide
 from skerry.advice.plan import stride
 from skerry.advice.prediction import Prediction
 from skerry.advice.question import Timer
-from skerry.advice.race import MARGIN, AdviceWatcher, Pilot, run_entries
+from skerry.advice.race import MARGIN, AdviceWatcher, Histories, Pilot, run_entries
 from skerry.experiment import Experiment
-from skerry.records.parts import History
 from skerry.runs.driver import Driver, StoppedError
 from skerry.theory.crossings import Stretch, stretches
 from skerry.theory.operators import Array
@@ -23,9 +22,6 @@ CURVE_LOOKS = 2
 """Evaluations of a curve in a fifth of the rounds."""
 DEARER = (1.5, 2, 3, 5, 10, 20)
 MORE_DIFFERENT = (2.0, 4.0, 10.0)
-
-Curves: TypeAlias = dict[tuple[Entry, int], History | None]
-"""By entry and seed; None where it diverged."""
 
 
 @dataclass(frozen=True)
@@ -60,27 +56,26 @@ def try_nearby(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatche
     watcher.doing("trying neighbouring K and H")
     try:
         for seed in seeds:
-            run_entries(pilot, entries, seed, driver, timer.is_up)
+            run_entries(pilot, entries, [seed], driver, timer.is_up)
     except StoppedError:
         return
 
 
-def trace(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> Curves:
+def trace(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> Histories:
     """Contenders evaluated from their first rounds on, where the pilot looks at the last ones only:
     what they would reach if they had to end early. Every contender that is left, at its best
     stepsize, on as many seeds as time allows."""
     entries = pilot.tuned(pilot.question.goal)
     tracing = replace(pilot, base=_throughout(pilot), scores=Scores(pilot.scores.measures))
-    curves = Curves()
+    curves = Histories()
     watcher.doing("tracing curves over all rounds")
     for seed in pilot.seeds[:MOST_SEEDS]:
         if pilot.seconds_per_seed > timer.left:
             break
         try:
-            found = run_entries(tracing, entries, seed, driver, timer.is_up)
+            curves |= run_entries(tracing, entries, [seed], driver, timer.is_up)
         except StoppedError:
             break
-        curves |= {(entry, seed): one for entry, one in zip(entries, found, strict=True)}
     return curves
 
 
@@ -92,7 +87,7 @@ def _throughout(pilot: Pilot) -> Experiment:
 
 
 def effects(
-    pilot: Pilot, curves: Curves, decision: Decision, prediction: Prediction | None
+    pilot: Pilot, curves: Histories, decision: Decision, prediction: Prediction | None
 ) -> Iterator[Effect]:
     yield from _other_servers(pilot, decision, prediction)
     yield from _own_weight(pilot)
@@ -182,7 +177,7 @@ def _span(stretch: Stretch) -> str:
     return f"to {stretch.last:.2f}" if stretch.last < 1 else "above it"
 
 
-def _dearer_downlink(pilot: Pilot, curves: Curves, decision: Decision) -> Effect:
+def _dearer_downlink(pilot: Pilot, curves: Histories, decision: Decision) -> Effect:
     """At what price of a downlink message another primitive does better for the same money."""
     budget, best = pilot.budget, decision.best.contender
     limit = budget.limit or budget.cost(best, budget.rounds)
@@ -198,7 +193,9 @@ def _dearer_downlink(pilot: Pilot, curves: Curves, decision: Decision) -> Effect
     return Effect(condition, f"still {best.label}, for the same money", False, "pilot")
 
 
-def _best_for(pilot: Pilot, curves: Curves, decision: Decision, budget: Budget) -> Contender | None:
+def _best_for(
+    pilot: Pilot, curves: Histories, decision: Decision, budget: Budget
+) -> Contender | None:
     """The winner when every contender runs as far as the money goes."""
     scores = Scores(pilot.scores.measures)
     for (entry, seed), curve in curves.items():
