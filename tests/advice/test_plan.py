@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import small
-from skerry.advice.contenders import Contender, Purse
-from skerry.advice.planning import LOOKS, Menu, for_pilot
-from skerry.advice.readings import WINDOW
-from skerry.advice.timing import PROBE_ROUNDS, Pace, Timer, probe
+from skerry.advice.contenders import Budget, Contender
+from skerry.advice.decision import WINDOW
+from skerry.advice.plan import LOOKS, PROBE_ROUNDS, Menu, Pace, for_pilot, probe
+from skerry.advice.question import Timer
 from skerry.engine.simulate import is_evaluated
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
@@ -27,8 +27,8 @@ def evaluated(experiment: Experiment) -> list[int]:
 @pytest.mark.parametrize("rounds", [1, 4, 40, 100])
 def test_only_what_is_read_is_evaluated(rounds: int) -> None:
     """Without a budget all are read in the last fifth: nothing is scored before it."""
-    purse = Purse(ONE_EACH, 10, 0, 0, rounds)
-    found = evaluated(for_pilot(small(), purse, MENU))
+    budget = Budget(ONE_EACH, 10, 0, 0, rounds)
+    found = evaluated(for_pilot(small(), budget, MENU))
     assert found
     assert min(found) > (1 - WINDOW) * rounds
 
@@ -43,9 +43,9 @@ def test_nobody_ends_before_the_first_look(
     rounds: int, limit: float, looks: int, offset: int
 ) -> None:
     """A contender that a budget stops early has been looked at before it stops."""
-    purse = Purse(ONE_EACH, 10, 0, offset, rounds, limit)
-    evaluate = for_pilot(Experiment(), purse, MENU, looks).evaluate
-    for end in filter(None, map(purse.reach, MENU.contenders)):
+    budget = Budget(ONE_EACH, 10, 0, offset, rounds, limit)
+    evaluate = for_pilot(Experiment(), budget, MENU, looks).evaluate
+    for end in filter(None, map(budget.reach, MENU.contenders)):
         last = end // evaluate.every * evaluate.every
         assert last > evaluate.after or end == rounds
 
@@ -53,7 +53,7 @@ def test_nobody_ends_before_the_first_look(
 @pytest.mark.parametrize("rounds", [7, 40])
 def test_the_time_of_a_run_counts_its_evaluations(rounds: int) -> None:
     """Rounds and evaluations are those of the run; the last round may be counted twice."""
-    base = for_pilot(small(), Purse(ONE_EACH, 12, 0, 0, rounds), MENU)
+    base = for_pilot(small(), Budget(ONE_EACH, 12, 0, 0, rounds), MENU)
     assert Pace(1, 0).seconds(3, base) == 3 * rounds
     looks = len(evaluated(base))
     assert looks <= Pace(0, 1).seconds(1, base) <= looks + 1
@@ -82,7 +82,7 @@ def test_evaluations_are_timed_where_devices_differ(monkeypatch) -> None:
         return measure(self, models, **given)
 
     monkeypatch.setattr(DeviceScores, "measure", seen)
-    base = for_pilot(small("rounds=40"), Purse(ONE_EACH, 12, 0, 0, 40), MENU)
+    base = for_pilot(small("rounds=40"), Budget(ONE_EACH, 12, 0, 0, 40), MENU)
     pace = probe(build_world(base), [base], Timer(600, Ticks()), 100)
     assert alike
     assert not any(alike)

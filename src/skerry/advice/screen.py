@@ -1,4 +1,5 @@
-"""Advice for the terminal: the answer, the table behind it, what would change it."""
+"""The answer on a terminal: its lines, the tables behind it, what would change it, and how far it
+is while it is worked out."""
 
 import shlex
 import sys
@@ -9,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skerry.advice.advice import Advice
-from skerry.advice.timing import Watch
-from skerry.advice.words import lines
-from skerry.analysis.statistics import Estimate
+from skerry.advice.race import AdviceWatcher
+from skerry.report.page.sections.advice import HEADINGS, score_text
 from skerry.report.progress import say
 from skerry.report.sheets import Sheet
 from skerry.report.theory_words import number
@@ -20,31 +20,35 @@ from skerry.report.words import duration, fleet_in_words, plural, problem_in_wor
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from skerry.runs.executors.messages import Task, Tick
+
 PLAIN_SECONDS = 5.0
 SHOWN = 10
-HEADS = {"global": "average\nmodel", "own": "own\nlabels", "both": "mean of\nboth"}
 
 
 def tell(advice: Advice, console: "Console", file: Path | None = None) -> None:
     """Print the whole answer; `file` is where the experiment came from."""
-    console.print(_about(advice), markup=False, soft_wrap=True)
+
+    def show(line: str, style: str | None = None) -> None:
+        console.print(line, style=style, markup=False, soft_wrap=True)
+
+    show(_about(advice))
     console.print()
-    first, *rest = lines(advice)
-    console.print(first, style="bold", markup=False, soft_wrap=True)
+    first, *rest = advice.lines()
+    show(first, "bold")
     for line in rest:
-        console.print(line, markup=False, soft_wrap=True)
+        show(line)
     console.print(standings(advice).to_rich())
     if advice.prediction is not None and not advice.equal:
         console.print(bounds(advice).to_rich())
     if advice.sensitivity:
-        console.print("What would change the answer:", style="bold")
+        show("What would change the answer:", "bold")
         for effect in advice.sensitivity:
             mark = "*" if effect.changes else "-"
-            told = f"{mark} {effect.condition}: {effect.answer} ({effect.basis})"
-            console.print(told, markup=False, soft_wrap=True)
+            show(f"{mark} {effect.condition}: {effect.answer} ({effect.basis})")
     for note in advice.notes:
-        console.print(f"Note: {note}.", markup=False, soft_wrap=True)
-    console.print(f"Use it: {command(advice, file)}", markup=False, soft_wrap=True)
+        show(f"Note: {note}.")
+    show(f"Use it: {command(advice, file)}")
 
 
 def _about(advice: Advice) -> str:
@@ -58,19 +62,18 @@ def _about(advice: Advice) -> str:
 
 def standings(advice: Advice) -> Sheet:
     """The best contenders, each at its best stepsize for the goal that decides."""
-    loss = advice.pilot.readings.loss
-    goals = advice.pilot.readings.goals[: 1 if loss else None]
-    heads = ["average loss"] if loss else [f"{HEADS[goal]} %" for goal in goals]
+    losses = advice.pilot.scores.are_losses
+    goals = advice.pilot.scores.goals[: 1 if losses else None]
+    headings = ["average loss"] if losses else [f"{HEADINGS[goal]} %" for goal in goals]
     found = advice.standings()[:SHOWN]
-    servers = {(lane.contender.sampled, lane.contender.period) for lane, _ in found}
-    chosen = len(servers) > 1
+    chosen = len({(entry.contender.sampled, entry.contender.period) for entry, _ in found}) > 1
     rows = []
-    for lane, scores in found:
-        c = lane.contender
+    for entry, scores in found:
+        c = entry.contender
         server = (str(c.sampled), str(c.period)) if chosen else ()
-        told = (score_text(scores[goal], loss) for goal in goals)
-        rows.append((c.label, *server, *told, f"{lane.stepsize:.3g}", f"{advice.cost(c):,.0f}"))
-    header = ("", *(("K", "H") if chosen else ()), *heads, "step-\nsize", "mes-\nsages")
+        told = (score_text(scores[goal], losses) for goal in goals)
+        rows.append((c.label, *server, *told, f"{entry.stepsize:.3g}", f"{advice.cost(c):,.0f}"))
+    header = ("", *(("K", "H") if chosen else ()), *headings, "step-\nsize", "mes-\nsages")
     return Sheet("Standings", header, tuple(rows), "l" + "r" * (len(header) - 1))
 
 
@@ -78,11 +81,10 @@ def bounds(advice: Advice) -> Sheet:
     """Rounds and messages that are enough by the theory, at the experiment's K and H."""
     assert advice.prediction is not None
     prediction = advice.prediction
-    rows = []
-    for mode, answers in (("order", prediction.order[:2]), ("certified", prediction.certified)):
-        for answer in answers:
-            told = number(answer.rounds), number(answer.messages)
-            rows.append((f"{answer.label}, {mode}", *told))
+    rows = [
+        (f"{answer.label}, {answer.mode}", number(answer.rounds), number(answer.messages))
+        for answer in (*prediction.order, *prediction.certified)
+    ]
     title = f"bounds for epsilon {prediction.epsilon:.3g}"
     return Sheet("Bounds", (title, "rounds", "messages"), tuple(rows), "lrr")
 
@@ -104,15 +106,7 @@ def command(advice: Advice, file: Path | None) -> str:
     return shlex.join(words)
 
 
-def score_text(score: Estimate, loss: bool) -> str:
-    """`94.81 ± 0.21`, or a loss with its sign as people write it."""
-    text = f"{-score.mean:.4g}" if loss else f"{score.mean:.2f}"
-    if score.count > 1:
-        text += f" ± {score.half_width:.2g}" if loss else f" ± {score.half_width:.2f}"
-    return text
-
-
-class _Bar(Watch):
+class _Bar(AdviceWatcher):
     """The time that is spent, of the time that there is."""
 
     def __init__(self, progress: Any, seconds: float) -> None:
@@ -121,13 +115,16 @@ class _Bar(Watch):
 
     def doing(self, words: str) -> None:
         self._progress.update(self._row, description=words)
-        self.tick()
+        self._move()
 
-    def tick(self) -> None:
+    def tick(self, task: "Task", tick: "Tick") -> None:
+        self._move()
+
+    def _move(self) -> None:
         self._progress.update(self._row, completed=time.monotonic() - self._since)
 
 
-class _Lines(Watch):
+class _Lines(AdviceWatcher):
     """For logs: what is being done, every few seconds."""
 
     def __init__(self) -> None:
@@ -140,7 +137,7 @@ class _Lines(Watch):
 
 
 @contextmanager
-def watch_advice(minutes: float) -> Iterator[Watch]:
+def watch_advice(minutes: float) -> Iterator[AdviceWatcher]:
     if not sys.stderr.isatty():
         yield _Lines()
         return
