@@ -12,7 +12,7 @@ from skerry.records.store import Run
 from skerry.report.figures import rebuilt
 
 if TYPE_CHECKING:
-    from skerry.data.dealing import Ints
+    from skerry.data.shares import Ints
     from skerry.network.fleet import Fleet
 
 MOST_DEVICES = 3_000
