@@ -20,12 +20,13 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     training, server = experiment.training, experiment.server
     fleet = world.fleet_of(experiment)
     schedule = registry.resolve("schedule", training.schedule)
+    told = training.options_for("schedule")
     x0 = world.initial()
     x = [x0.clone() for _ in range(world.n)]
     y, v = x0.clone(), torch.zeros_like(x0)  # the server's memory, for fedavgm
 
     for t in range(experiment.rounds):
-        eta = training.stepsize * schedule(t, experiment.rounds, training)
+        eta = training.stepsize * schedule(t, experiment.rounds, training, **told)
         for step in range(training.local_steps):
             indices, noise = world.batch_indices(t, step), world.noise_keys(t, step)
             for i in range(world.n):

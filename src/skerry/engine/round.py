@@ -39,7 +39,7 @@ def start(stack: Stack) -> State:
     X = world.initial().expand(world.n, lanes, -1).clone()
     memory: Memory = {}
     for group in stack.servers:
-        for name, start_ld in group.optimizer.start(X[0, group.lanes]).items():
+        for name, start_ld in group.start(X[0, group.lanes]).items():
             memory.setdefault(name, torch.zeros_like(X[0]))[group.lanes] = start_ld
     return State(0, X, memory, stack.chunk())
 
@@ -109,7 +109,7 @@ def _meet(group: ServerGroup, state: State, order: Tensor) -> Meeting:
     memory = {name: tensor[group.lanes] for name, tensor in state.memory.items()}
     sampled_k = order[: group.server.sampled]
     average_ld = X_nld[sampled_k].mean(dim=0)
-    delivered_ld = group.optimizer.deliver(memory, average_ld, group.server)
+    delivered_ld = group.deliver(memory, average_ld, group.server)
     downlink = group.primitive(X_nld, sampled_k, delivered_ld, group.server)
     return Meeting(group.lanes, uplink=len(sampled_k), downlink=downlink)
 

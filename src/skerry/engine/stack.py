@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,11 +23,6 @@ CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
 
 
-class Optimizer(Protocol):
-    def start(self, x0_ld: Tensor) -> Memory: ...
-    def deliver(self, memory: Memory, average_ld: Tensor, server: Server) -> Tensor: ...
-
-
 @dataclass(frozen=True)
 class MixingGroup:
     """Neighbouring lanes with the same network."""
@@ -38,12 +33,13 @@ class MixingGroup:
 
 @dataclass(frozen=True)
 class ServerGroup:
-    """Neighbouring lanes with the same server."""
+    """Neighbouring lanes with the same server; its functions have been told their options."""
 
     lanes: slice
     server: Server
     primitive: Callable[[Tensor, Tensor, Tensor, Server], int]
-    optimizer: Optimizer
+    start: Callable[[Tensor], Memory]
+    deliver: Callable[[Memory, Tensor, Server], Tensor]
 
     def meets(self, t: int) -> bool:
         return self.server.meets(t)
@@ -131,11 +127,14 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
 
 
 def _server_group(lanes: slice, server: Server) -> ServerGroup:
+    primitive = registry.resolve("primitive", server.primitive)
+    optimizer = registry.resolve("server optimizer", server.optimizer)
     return ServerGroup(
         lanes,
         server,
-        registry.resolve("primitive", server.primitive),
-        registry.resolve("server optimizer", server.optimizer),
+        partial(primitive, **server.options_for("primitive")),
+        optimizer.start,
+        partial(optimizer.deliver, **server.options_for("server optimizer")),
     )
 
 
@@ -147,7 +146,10 @@ def _stepsizes(trainings: Sequence[Training], rounds: int) -> NDArray[np.float64
 
 def _schedule(training: Training, rounds: int) -> NDArray[np.float64]:
     factor = registry.resolve("schedule", training.schedule)
-    return np.array([training.stepsize * factor(t, rounds, training) for t in range(rounds)])
+    told = training.options_for("schedule")
+    return np.array(
+        [training.stepsize * factor(t, rounds, training, **told) for t in range(rounds)]
+    )
 
 
 def _runs(labels: Iterable[Hashable]) -> list[slice]:

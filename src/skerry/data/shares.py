@@ -1,4 +1,4 @@
-"""Dealing samples out: in whole parts, with floors, or class by class with Dirichlet weights."""
+"""Shares of samples: in whole parts, with floors, or class by class with Dirichlet weights."""
 
 import heapq
 from collections.abc import Sequence
