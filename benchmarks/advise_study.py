@@ -15,7 +15,6 @@ Results: benchmarks/results/advise-DATASET.json, and the tables in docs/advise.m
 
 import argparse
 import json
-import os
 import shlex
 import signal
 import sys
@@ -26,20 +25,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from skerry.advice.contenders import Lane, Purse, contenders
-from skerry.advice.decision import Decision, decide
-from skerry.advice.ground import Ground
-from skerry.advice.pilot import Pilot, race
-from skerry.advice.planning import LOOKS, Menu, for_pilot
+from skerry.advice.contenders import Budget, Entry, contenders
+from skerry.advice.decision import ACCURACIES, Decision, Scores, decide
+from skerry.advice.plan import LOOKS, Menu, for_pilot
 from skerry.advice.prediction import predict
-from skerry.advice.question import Goal, Question, read_among
-from skerry.advice.readings import CLASSIFIERS, Readings
-from skerry.advice.timing import Timer, Watch
+from skerry.advice.question import Goal, Question, Timer, read_among
+from skerry.advice.race import AdviceWatcher, Pilot, race, run_entries
 from skerry.analysis.compare import compare_seeds
 from skerry.engine.world import build_world, pick_device
 from skerry.experiment import Experiment
+from skerry.files import replace_file
 from skerry.network.fleet import build_fleet
-from skerry.records.store import Store
+from skerry.runs.driver import Driver
+from skerry.runs.executors.here import Here
 from skerry.theory.communication import ONE_EACH
 from skerry.theory.constants import Constants, constants_of
 
@@ -97,14 +95,13 @@ class Study:
     among: str
     looks: int
     """Evaluations in the last fifth of the rounds, at least."""
-    store: Store
+    driver: Driver
     truth_seeds: int = 0
     """So many have been run; advice has seeds of its own."""
     pilot_seeds: int = 0
 
     def __post_init__(self) -> None:
         self.stepsizes = STEPSIZES[self.dataset]
-        self.ground = Ground(self.store, device=self.device)
         self._constants: dict[tuple[str, str], Constants] = {}
 
     def experiment(self, cell: Cell) -> Experiment:
@@ -114,13 +111,13 @@ class Study:
         server = (experiment.server.sampled, experiment.server.period)
         return Menu(tuple(contenders(read_among(self.among), [server])), self.stepsizes)
 
-    def purse(self, experiment: Experiment) -> Purse:
+    def budget(self, experiment: Experiment) -> Budget:
         """Without a limit: links are not counted."""
-        return Purse(ONE_EACH, self.devices, 0, 0, experiment.rounds)
+        return Budget(ONE_EACH, self.devices, 0, 0, experiment.rounds)
 
     def base(self, experiment: Experiment) -> Experiment:
         menu = self.menu(experiment)
-        return for_pilot(experiment, self.purse(experiment), menu, self.looks)
+        return for_pilot(experiment, self.budget(experiment), menu, self.looks)
 
     def run(self, truth_seeds: int, pilot_seeds: int, seconds: float) -> None:
         """Seed by seed for all regimes, so that it can end after any of them."""
@@ -142,8 +139,9 @@ class Study:
             for cell in cells_of(regime):
                 experiment = self.experiment(cell)
                 base = self.base(experiment)
-                runs += [lane.run(base, seed) for lane in self.menu(experiment).lanes]
-            self.ground.run(runs)
+                runs += [entry.run(base, seed) for entry in self.menu(experiment).entries]
+            if waiting := self.driver.waiting(runs):
+                self.driver.run(waiting)
             seconds = time.monotonic() - began
             print(
                 f"{'/'.join(regime)}, seed {seed}: {len(runs)} lanes, {seconds:.1f} s", flush=True
@@ -161,19 +159,31 @@ class Study:
             "goals": {goal: self._goal(experiment, truth, goal) for goal in GOALS},
         }
 
-    def _truth(self, experiment: Experiment) -> Readings:
-        base, readings = self.base(experiment), Readings(CLASSIFIERS)
-        for number in range(self.truth_seeds):
-            seed = FIRST_TRUTH_SEED + number
-            for lane in self.menu(experiment).lanes:
-                history = self.ground.history(lane.run(base, seed))
-                readings.add(lane, seed, history, experiment.rounds)
-        return readings
+    def pilot(self, experiment: Experiment, question: Question) -> Pilot:
+        """With what of the menu the question allows."""
+        return Pilot(
+            question=question,
+            base=self.base(experiment),
+            budget=self.budget(experiment),
+            scores=Scores(ACCURACIES),
+            entries=[
+                entry
+                for entry in self.menu(experiment).entries
+                if (entry.contender.primitive, entry.contender.beta) in question.among
+            ],
+        )
 
-    def _goal(self, experiment: Experiment, truth: Readings, goal: Goal) -> Row:
-        two = [lane for lane in truth.values if lane.contender.primitive != "blend"]
-        s2s, s2a = (truth.best_by_kind(two, goal)[kind] for kind in ("s2s", "s2a"))
-        gap = compare_seeds(truth.scores(s2a, goal), truth.scores(s2s, goal)).difference
+    def _truth(self, experiment: Experiment) -> Scores:
+        """Its runs are in the store already, as are those of the advice."""
+        truth = self.pilot(experiment, Question(among=read_among(self.among)))
+        seeds = [FIRST_TRUTH_SEED + number for number in range(self.truth_seeds)]
+        run_entries(truth, truth.entries, seeds, self.driver)
+        return truth.scores
+
+    def _goal(self, experiment: Experiment, truth: Scores, goal: Goal) -> Row:
+        best_of = truth.best_by_primitive(truth.values, goal)
+        s2s, s2a = best_of["s2s"], best_of["s2a"]
+        gap = compare_seeds(truth.by_seed(s2a, goal), truth.by_seed(s2s, goal)).difference
         winner = "s2a" if gap.mean > 0 else "s2s"
         named = self._advice(experiment, goal, TWO)
         row = {
@@ -186,8 +196,8 @@ class Study:
             "advice": {
                 "primitive": named.best.contender.primitive,
                 "stepsize": named.best.stepsize,
-                "gap": named.rivals[0].gap.mean,
-                "half_width": named.rivals[0].gap.half_width,
+                "gap": named.rivals[0].lead.mean,
+                "half_width": named.rivals[0].lead.half_width,
                 "verdict": named.verdict,
                 "seeds": named.score.count,
             },
@@ -197,10 +207,10 @@ class Study:
             row["free"] = self._free(experiment, truth, goal, best)
         return row
 
-    def _free(self, experiment: Experiment, truth: Readings, goal: Goal, best: Lane) -> Row:
+    def _free(self, experiment: Experiment, truth: Scores, goal: Goal, best: Entry) -> Row:
         """Advice among all, against the better of S2S and S2A."""
         free = self._advice(experiment, goal, self.among)
-        scores = truth.scores(free.best, goal), truth.scores(best, goal)
+        scores = truth.by_seed(free.best, goal), truth.by_seed(best, goal)
         lead = compare_seeds(*scores).difference
         return {
             "label": free.best.contender.label,
@@ -211,25 +221,13 @@ class Study:
         }
 
     def _advice(self, experiment: Experiment, goal: Goal, among: str) -> Decision:
-        """The race of `skerry.advise`; its runs are in the store already."""
-        kinds = read_among(among)
+        """The race of `skerry.advise`."""
         question = Question(
-            goal=goal, among=kinds, stepsizes=self.stepsizes, seeds=self.pilot_seeds
+            goal=goal, among=read_among(among), stepsizes=self.stepsizes, seeds=self.pilot_seeds
         )
-        lanes = [
-            lane
-            for lane in self.menu(experiment).lanes
-            if (lane.contender.primitive, lane.contender.beta) in kinds
-        ]
-        pilot = Pilot(
-            question=question,
-            base=self.base(experiment),
-            purse=self.purse(experiment),
-            readings=Readings(CLASSIFIERS),
-            lanes=lanes,
-        )
-        race(pilot, self.ground, Timer(600), Watch())
-        found = decide(pilot.readings, goal, pilot.lanes)
+        pilot = self.pilot(experiment, question)
+        race(pilot, self.driver, Timer(600), AdviceWatcher())
+        found = decide(pilot.scores, goal, pilot.entries)
         assert found is not None, "some stepsize is small enough"
         return found
 
@@ -337,18 +335,20 @@ def main() -> None:
     file = asked.results / f"advise-{asked.dataset}.json"
     if not asked.only_render:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
-        with Store.open(asked.store or ROOT / "runs" / f"advise-{asked.dataset}") as store:
-            study_to(file, asked, store)
+        folder = asked.store or ROOT / "runs" / f"advise-{asked.dataset}"
+        place = Here(device=asked.device)
+        with Driver(place, folder, keep_going=False, checkpoint_seconds=float("inf")) as driver:
+            study_to(file, asked, driver)
     result = json.loads(file.read_text())
     print("\n".join(summary(result["rows"])))
     render(result, asked.page)
 
 
-def study_to(file: Path, asked: argparse.Namespace, store: Store) -> None:
+def study_to(file: Path, asked: argparse.Namespace, driver: Driver) -> None:
     """Run, and write what was found as soon as it is: the rows, then what the theory says."""
     began = time.monotonic()
     study = Study(
-        asked.dataset, asked.devices, asked.device, asked.set, asked.among, asked.looks, store
+        asked.dataset, asked.devices, asked.device, asked.set, asked.among, asked.looks, driver
     )
     try:
         study.run(asked.truth_seeds, asked.pilot_seeds, 60 * asked.minutes)
@@ -369,11 +369,8 @@ def command(words: Sequence[str]) -> str:
 
 
 def write(file: Path, result: Row) -> None:
-    """As a whole: a reader never sees half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.partial")
-    partial.write_text(json.dumps(_rounded(result), allow_nan=False) + "\n")
-    os.replace(partial, file)
+    replace_file(file, f"{json.dumps(_rounded(result), allow_nan=False)}\n".encode())
 
 
 def arguments() -> argparse.Namespace:

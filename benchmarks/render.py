@@ -128,9 +128,9 @@ def speed_gpu() -> Iterator[str]:
 
 def reproduction() -> Iterator[str]:
     """Who leads by what is scored, and how many of the printed signs are met."""
-    from skerry.paper.reproduce import kept_studies
+    from skerry.paper.study import kept_studies
     from skerry.paper.targets import TARGETS
-    from skerry.report.paper.protocols import conclusions, found_agreements
+    from skerry.paper.views.protocols import conclusions, found_agreements
 
     kept_there = kept_studies(ROOT / "docs" / "reproduction" / "data")
     studies = {name: kept_there[name] for name in TARGETS["protocol"].studies if name in kept_there}

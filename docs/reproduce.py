@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from skerry.paper.reproduce import kept_studies
-from skerry.report.paper import write_pages
+from skerry.paper.pages import write_pages
+from skerry.paper.study import kept_studies
 
 FOLDER = Path(__file__).parent / "reproduction"
 

@@ -193,3 +193,18 @@ def frozen():
 
 def wide(*, width):
     return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.Linear(width, 10))
+
+
+# Options that cannot be set
+
+
+def lacks_an_option(X_nld, sampled_k, delivered_ld, server, *, strength):
+    raise AssertionError("never called without its option")
+
+
+def option_of_another_kind(graph, *, degree):
+    raise AssertionError("the degree is told to topologies")
+
+
+def default_of_its_own(size, network, rng, *, degree=7):
+    raise AssertionError("the field has a default")

@@ -1,4 +1,16 @@
-"""Plug-ins that take whatever they are given, named in tests as a user would name them."""
+"""Plug-ins named in tests as a user would name them: some take whatever they are given, the others
+have an option of their own and leave in `TOLD` what they were told."""
+
+from math import prod
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from torch import nn
+
+from skerry.network.mixing import metropolis
+
+TOLD: dict[str, Any] = {}
 
 
 def anything(*args, **options):
@@ -13,3 +25,89 @@ class AnyOptimizer:
     @staticmethod
     def deliver(memory, average_ld, server):
         return average_ld
+
+
+# One of every kind, with an option of its own
+
+
+def near(size, network, rng, *, reach=1):
+    """A ring on which devices talk to those up to `reach` places away."""
+    TOLD["topology"] = reach
+    return nx.circulant_graph(size, range(1, reach + 1))
+
+
+def keeping(graph, *, own):
+    TOLD["mixing"] = own
+    return own * np.eye(len(graph)) + (1 - own) * metropolis(graph).toarray()
+
+
+def points(data, seed, *, noise=0.0):
+    TOLD["dataset"] = noise
+    y = np.arange(120) % 3
+    x = np.eye(3)[y] + noise * np.random.default_rng(seed).normal(size=(120, 3))
+    return x, y, x, y
+
+
+def turned(labels, classes, sizes, data, rng, *, turn=0):
+    TOLD["inter partition"] = turn
+    return np.array_split(np.roll(np.arange(len(labels)), turn), len(sizes))
+
+
+def woven(labels, indices, size, data, rng, *, turn=0):
+    TOLD["intra partition"] = turn
+    return [np.roll(indices, turn)[i::size] for i in range(size)]
+
+
+def narrow(problem, *, width=3):
+    TOLD["model"] = width
+    layers = nn.Linear(prod(problem.input_shape), width), nn.Linear(width, problem.classes)
+    return nn.Sequential(nn.Flatten(), *layers)
+
+
+def falling(t, rounds, training, *, power):
+    TOLD["schedule"] = power
+    return (t + 1) ** -power
+
+
+class FromThe:
+    """Every batch is the `first` sample of a device, over and over."""
+
+    def __init__(self, partition, batch, seed, *, first=0):
+        TOLD["sampling"] = first
+        own = [partition.indices(i)[first] for i in range(len(partition.sizes))]
+        self.rows = np.repeat(own, batch).reshape(-1, batch)
+
+    def indices(self, t, step, steps):
+        return self.rows
+
+
+def pull(X_nld, sampled_k, delivered_ld, server, *, strength):
+    """All devices go the same part of the way to the average."""
+    TOLD["primitive"] = strength
+    X_nld.lerp_(delivered_ld, strength)
+    return len(X_nld)
+
+
+class Damped:
+    @staticmethod
+    def start(x0_ld):
+        return {"last": x0_ld.clone()}
+
+    @staticmethod
+    def deliver(memory, average_ld, server, *, damping=0.0):
+        TOLD["server optimizer"] = damping
+        return memory["last"].lerp_(average_ld, 1 - damping)
+
+
+# Options that the sections declare
+
+
+def by_field(size, network, rng, *, degree):
+    TOLD["topology"] = degree
+    return nx.circulant_graph(size, range(1, degree + 1))
+
+
+def half_a_blend(X_nld, sampled_k, delivered_ld, server, *, beta):
+    TOLD["primitive"] = beta
+    X_nld.lerp_(delivered_ld, beta / 2)
+    return len(X_nld)

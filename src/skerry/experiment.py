@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from skerry import registry
 from skerry.errors import ExperimentError
 from skerry.explain import any_inside, explain, faulty_paths
+from skerry.section import Section
 from skerry.sections import (
     WHOLE,
     Count,
@@ -20,7 +21,6 @@ from skerry.sections import (
     Fleet,
     Model,
     Network,
-    Section,
     Server,
     Training,
 )
@@ -69,10 +69,9 @@ class Experiment(Section):
     def _faults(self) -> Iterable[tuple[tuple[str, ...], str]]:
         """Every broken rule: the fields it is about, and the line that tells it."""
         network, server, data = self.network, self.server, self.data
-        for line in data.option_faults():
-            yield ("data.dataset",), line
-        for line in self.model.option_faults():
-            yield ("model.name",), line
+        for name, section in self._sections():
+            for line in section.option_faults(name, _fields()):
+                yield tuple(f"{name}.{field}" for field in section.naming.values()), line
         if data.dataset == "npz" and not data.path:
             yield (
                 ("data.dataset", "data.path"),
@@ -89,6 +88,12 @@ class Experiment(Section):
                 )
             return
         yield from network.size_faults()
+        if server.selection == "importance" and server.weights != "equal":
+            yield (
+                ("server.selection", "server.weights"),
+                'server.selection = "importance" weighs the sampled itself (got server.weights = '
+                f'"{server.weights}"). Leave server.weights out.',
+            )
         if (self.fleet.on is None) != (self.fleet.off is None):
             yield (
                 ("fleet.on", "fleet.off"),
@@ -107,7 +112,11 @@ class Experiment(Section):
     @classmethod
     def parse(cls, table: Mapping[str, Any], settings: Iterable[str] = ()) -> "Experiment":
         """An experiment from nested tables, with `section.field=value` settings on top."""
-        table, faults = apply_settings(table, settings)
+        return cls._read(*apply_settings(table, settings))
+
+    @classmethod
+    def _read(cls, table: dict[str, Any], faults: list[str]) -> "Experiment":
+        """From plain tables; beside the faults found already, all others are told."""
         try:
             experiment = cls.model_validate(table)
         except ExperimentError as error:
@@ -131,7 +140,36 @@ class Experiment(Section):
 
     def with_settings(self, *settings: str) -> "Experiment":
         """A copy with some fields changed: `experiment.with_settings("server.period=10")`."""
-        return type(self).parse(self.model_dump(exclude_unset=True), settings)
+        return self._changed(self.model_dump(exclude_unset=True), settings)
+
+    def replace(self, **changes: Any) -> "Experiment":
+        """The same from Python values: `experiment.replace(rounds=5, server={"period": 10})`.
+
+        A dict changes some fields of a section; a section, `server=Server(period=10)`, takes the
+        place of the whole.
+        """
+        table = self.model_dump(exclude_unset=True)
+        for name, value in changes.items():
+            before = table.get(name, {})
+            if isinstance(value, Section):
+                table[name] = value.model_dump(exclude_unset=True)
+            elif isinstance(value, Mapping) and isinstance(before, dict):
+                table[name] = {**before, **value}
+            else:
+                table[name] = value
+        return self._changed(table)
+
+    def _changed(self, table: Mapping[str, Any], settings: Iterable[str] = ()) -> "Experiment":
+        """A function that is named no longer takes its options with it."""
+        changed, faults = apply_settings(table, settings)
+        for name, section in self._sections():
+            there = changed.get(name)
+            if section.options and isinstance(there, dict):
+                before, _ = apply_settings(section.options, ())
+                for option in type(section).stray_options(there):
+                    if there[option] == before.get(option):
+                        del there[option]
+        return self._read(changed, faults)
 
     def to_toml(self, comments: bool = False) -> str:
         """The whole experiment as TOML; with comments, each field says what it is."""
@@ -141,75 +179,76 @@ class Experiment(Section):
         return "\n".join(lines) + "\n"
 
     def _sections(self) -> Iterable[tuple[str, Section]]:
-        return ((name, value) for name, value in self if isinstance(value, Section))
+        return [(name, getattr(self, name)) for name in _kinds()]
 
     # Identity
 
     def deciding(self) -> dict[str, Any]:
         """The fields that play a part in the result: not the label, not the degree of a ring."""
-        table = self.model_dump(exclude={"name"})
+        table = self.model_dump()
+        del table["name"]
         table["network"]["components"] = list(self.network.sizes)
-        for path, matters in _CONDITIONAL.items():
-            if not matters(self):
-                section, field = path.split(".")
-                del table[section][field]
-        for path in ADDED:
-            section, field = path.split(".")
-            mine = getattr(self, section)
-            if getattr(mine, field) == type(mine).model_fields[field].default:
-                table[section].pop(field, None)
-        if not table["fleet"]:
-            del table["fleet"]
+        for name, section in self._sections():
+            for field in {*section.idle_fields(), *section.unchanged_fields()}:
+                del table[name][field]
+            if not table[name]:
+                del table[name]
         return table
+
+    def idle_paths(self) -> set[str]:
+        """The paths of the fields that play no part in the result."""
+        return {f"{name}.{f}" for name, section in self._sections() for f in section.idle_fields()}
 
     def canonical(self) -> dict[str, Any]:
         """What decides the result: the fields that do, and the sources of a user's own parts."""
         table = self.deciding()
         sources = {path: registry.source(name) for path, name in self._users_own()}
-        return table | ({"sources": sources} if sources else {})
+        return {**table, "sources": sources} if sources else table
 
     def _users_own(self) -> Iterable[tuple[str, str]]:
         """The fields that name a user's own `package.module:name`."""
-        for section, field in _PLUG_INS:
-            name = getattr(getattr(self, section), field)
-            if ":" in name and not (field == "topology" and self.network.is_file):
-                yield f"{section}.{field}", name
+        for place, section in self._sections():
+            for kind, field in section.naming.items():
+                name = getattr(section, field)
+                if ":" in name and kind in section.functions:
+                    yield f"{place}.{field}", name
 
     def key(self, materials: Mapping[str, str] | None = None) -> str:
         """The content key that names the run; `materials` are fingerprints of what lies outside
         the file: a graph, a data set, a model given from Python or read from a path."""
-        return self._known("experiment", materials or {}, self.canonical)
+        return self._digests(materials or {})[0]
 
     def world_key(self, materials: Mapping[str, str] | None = None) -> str:
         """Runs with the same world key can be lanes of one stack: they share data, partition,
         model, initial point, minibatches and random streams."""
-        return self._known("world", materials or {}, self._shared)
+        return self._digests(materials or {})[1]
 
-    def _shared(self) -> dict[str, Any]:
-        """What decides the world."""
-        table = self.canonical()
-        del table["server"]
-        table.pop("fleet", None)
+    def _shared(self, canonical: dict[str, Any]) -> dict[str, Any]:
+        """What decides the world, of what decides the result."""
+        table = {n: part for n, part in canonical.items() if n not in ("server", "fleet")}
         # What components a graph file has is known only once it is read.
         table["network"] = table["network"]["topology" if self.network.is_file else "components"]
-        for field in ("stepsize", "schedule", "decay_every", "decay_factor", "order"):
-            table["training"].pop(field, None)
-        table["sources"] = {
-            path: source for path, source in table.get("sources", {}).items() if path in _SHARED
-        }
+        own = self.training.fields_of_a_lane()
+        table["training"] = {n: value for n, value in table["training"].items() if n not in own}
+        sources = canonical.get("sources", {})
+        table["sources"] = {path: sources[path] for path in _SHARED if path in sources}
         return table
 
     @cached_property
-    def known_digests(self) -> dict[Any, str]:
+    def known_digests(self) -> dict[Any, tuple[str, str]]:
         """Digests computed before: a sweep asks for the same ones many times."""
         return {}
 
-    def _known(
-        self, kind: str, materials: Mapping[str, str], content: Callable[[], dict[str, Any]]
-    ) -> str:
-        question = kind, frozenset(materials.items())
+    def _digests(self, materials: Mapping[str, str]) -> tuple[str, str]:
+        """Of the experiment and of its world: who asks for one asks for the other, too."""
+        outside = dict(materials)
+        question = frozenset(outside.items())
         if question not in self.known_digests:
-            self.known_digests[question] = _digest({kind: content(), "materials": dict(materials)})
+            content = self.canonical()
+            self.known_digests[question] = (
+                _digest({"experiment": content, "materials": outside}),
+                _digest({"world": self._shared(content), "materials": outside}),
+            )
         return self.known_digests[question]
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
@@ -223,92 +262,15 @@ class Experiment(Section):
         return copied
 
 
-_PLUG_INS = (
-    ("network", "topology"),
-    ("network", "mixing"),
-    ("data", "dataset"),
-    ("data", "inter"),
-    ("data", "intra"),
-    ("model", "name"),
-    ("training", "schedule"),
-    ("training", "sampling"),
-    ("server", "primitive"),
-    ("server", "optimizer"),
-    ("server", "selection"),
-)
 _SHARED = ("data.dataset", "data.inter", "data.intra", "model.name", "training.sampling")
 """The plug-ins that all lanes of a world have in common."""
 
-ADDED = (
-    "network.gossip_steps",
-    "training.order",
-    "server.selection",
-    "server.weights",
-    "fleet.awake",
-    "fleet.on",
-    "fleet.off",
-    "fleet.together",
-    "fleet.reach_asleep",
-)
-"""Fields that came later: at their default they are as if they were not there, so that runs from
-before keep their keys."""
 
-# A field that plays no part must not change the key. A user's own plug-in may read any of them.
-_CONDITIONAL: dict[str, Callable[[Experiment], bool]] = {
-    "network.devices": lambda e: False,  # the sizes say it
-    "network.components": lambda e: not e.network.is_file,  # the graph says it
-    "network.degree": lambda e: (
-        e.network.topology in ("regular", "watts_strogatz", "barabasi_albert")
-        or not registry.is_builtin("topology", e.network.topology)
-    ),
-    "network.edge_prob": lambda e: (
-        e.network.topology == "erdos_renyi"
-        or not registry.is_builtin("topology", e.network.topology)
-    ),
-    "network.rewire_prob": lambda e: (
-        e.network.topology == "watts_strogatz"
-        or not registry.is_builtin("topology", e.network.topology)
-    ),
-    "data.path": lambda e: e.data.dataset not in ("digits", "synthetic"),
-    "data.alpha": lambda e: (
-        e.data.intra == "dirichlet"
-        or (e.data.inter == "dirichlet" and e.data.inter_alpha is None)
-        or not registry.is_builtin("inter partition", e.data.inter)
-        or not registry.is_builtin("intra partition", e.data.intra)
-    ),
-    "data.inter_alpha": lambda e: (
-        e.data.inter == "dirichlet" or not registry.is_builtin("inter partition", e.data.inter)
-    ),
-    "data.shards": lambda e: (
-        e.data.intra == "shards" or not registry.is_builtin("intra partition", e.data.intra)
-    ),
-    "training.decay_every": lambda e: (
-        e.training.schedule not in ("constant", "cosine", "inverse_sqrt")
-    ),
-    "training.decay_factor": lambda e: (
-        e.training.schedule not in ("constant", "cosine", "inverse_sqrt")
-    ),
-    "server.beta": lambda e: e.server.primitive not in ("s2s", "s2a", "none"),
-    "server.sampled": lambda e: e.server.primitive != "none",
-    "server.period": lambda e: e.server.primitive != "none",
-    "server.offset": lambda e: e.server.primitive != "none",
-    "server.optimizer": lambda e: e.server.primitive != "none",
-    "server.selection": lambda e: e.server.is_there,
-    "server.weights": lambda e: e.server.is_there or e.server.weights.startswith("data"),
-    "server.sample_prob": lambda e: (
-        e.server.is_there
-        and (
-            e.server.selection == "bernoulli"
-            or not registry.is_builtin("selection", e.server.selection)
-        )
-    ),
-    "server.momentum": lambda e: e.server.primitive != "none" and e.server.optimizer != "fedavg",
-}
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def _digest(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(_JSON.encode(content).encode()).hexdigest()[:16]
 
 
 def _toml_lines(section: Section, comments: bool) -> list[str]:
@@ -342,10 +304,30 @@ def _further_faults(table: dict[str, Any], error: ValidationError) -> list[str]:
     return []
 
 
-def _fields() -> dict[str, list[str]]:
-    """The fields of every section, and under the empty name those of the experiment itself."""
-    return {"": list(Experiment.model_fields)} | {
-        name: list(kind.model_fields)
+def fit_options(tables: Sequence[dict[str, Any]]) -> None:
+    """Where tables of one study name different functions, an option of one plays no part in the
+    others, and is left out of them. One that no function takes stays, to be told."""
+    for name, kind in _kinds().items():
+        sections = [one for table in tables if isinstance(one := table.get(name, {}), dict)]
+        strays = [kind.stray_options(section) for section in sections]
+        nobodys = set[str]().union(*strays).intersection(*strays)
+        for section, stray in zip(sections, strays, strict=True):
+            for option in stray - nobodys:
+                del section[option]
+
+
+@cache
+def _kinds() -> dict[str, type[Section]]:
+    """The sections."""
+    return {
+        name: kind
         for name, field in Experiment.model_fields.items()
         if isinstance(kind := field.annotation, type) and issubclass(kind, Section)
     }
+
+
+@cache
+def _fields() -> dict[str, list[str]]:
+    """The fields of every section, and under the empty name those of the experiment itself."""
+    sections = {name: list(kind.model_fields) for name, kind in _kinds().items()}
+    return {"": list(Experiment.model_fields)} | sections

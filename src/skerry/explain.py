@@ -54,19 +54,23 @@ def _path(loc: tuple[int | str, ...]) -> str:
 def _line(fault: ErrorDetails, fields: Fields, owner: str) -> str:
     path, context = _path(fault["loc"]), fault.get("ctx", {})
     if fault["type"] == "extra_forbidden":
-        return _unknown_field(path, fields, owner)
+        return unknown_field(path, fields, owner)
     if fault["type"] == "value_error":
         return str(context["error"])
     rule = _RULES.get(fault["type"], fault["msg"]).format(**context)
     return f"{path} {rule} (got {shown(fault['input'])})."
 
 
-def _unknown_field(path: str, fields: Fields, owner: str) -> str:
+def unknown_field(
+    path: str, fields: Fields, owner: str, options: Iterable[str] = (), adds: Iterable[str] = ()
+) -> str:
+    """The line about a field that is none; `options` could have been meant too, and `adds` tells
+    whose they are."""
     if path == "sweep":
         return "[sweep] makes this a sweep of many runs. Run it with: skerry sweep FILE"
     section, _, field = path.rpartition(".")
     known = fields.get(section, [])
     homes = [f"{home}.{field}".strip(".") for home, names in fields.items() if field in names]
-    hint = f"; did you mean '{homes[0]}'?" if homes else did_you_mean(field, known)
+    hint = f"; did you mean '{homes[0]}'?" if homes else did_you_mean(field, [*options, *known])
     where = f"[{section}]" if section else owner
-    return f"unknown field '{path}'{hint} {where} takes: {', '.join(known)}."
+    return f"unknown field '{path}'{hint} {where} takes: {'; '.join([', '.join(known), *adds])}."

@@ -6,10 +6,8 @@ To add a built-in: write the function, add its line here; the contract tests cov
 
 import hashlib
 import importlib
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -198,32 +196,6 @@ def users_own(kind: str, name: str, told_as: type[SkerryError] = SkerryError) ->
             f"{kind} '{name}' failed ({one_line(error)}). Correct the function; skerry --debug "
             "shows where it fails."
         ) from error
-
-
-@dataclass(frozen=True)
-class Options:
-    """The keyword-only parameters of a plug-in, which an experiment sets beside its name."""
-
-    names: tuple[str, ...]
-    required: tuple[str, ...]
-    takes_any: bool
-
-
-def options_of(kind: str, name: str) -> Options:
-    if is_given(kind, name):
-        return Options((), (), takes_any=True)
-    with users_own(kind, name):
-        return _options(resolve(kind, name))
-
-
-def _options(function: Callable[..., Any]) -> Options:
-    parameters = inspect.signature(function).parameters.values()
-    options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
-    return Options(
-        names=tuple(p.name for p in options),
-        required=tuple(p.name for p in options if p.default is p.empty),
-        takes_any=any(p.kind is p.VAR_KEYWORD for p in parameters),
-    )
 
 
 def _load(kind: str, reference: str) -> Any:

@@ -1,13 +1,11 @@
 """The sections of an experiment: every field that a user can type, with its default and meaning."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     ValidatorFunctionWrapHandler,
@@ -16,15 +14,11 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from skerry import labels, registry
-from skerry.errors import ExperimentError, did_you_mean, unknown
-from skerry.explain import explain
+from skerry.errors import unknown
 from skerry.measures import GROUPS, MEASURES, USUAL
+from skerry.options import options_of
+from skerry.section import Later, Names, OptionOf, Section
 from skerry.tables import shown
-
-if TYPE_CHECKING:
-    from pydantic._internal._model_construction import ModelMetaclass
-else:
-    ModelMetaclass = type(BaseModel)
 
 
 def _no_truth(rule: Literal["int_type", "float_type"]) -> BeforeValidator:
@@ -40,6 +34,7 @@ def _no_truth(rule: Literal["int_type", "float_type"]) -> BeforeValidator:
 
 WHOLE, REAL = _no_truth("int_type"), _no_truth("float_type")
 Count = Annotated[int, Field(ge=1), WHOLE]
+Positive = Annotated[float, Field(gt=0), REAL]
 GRAPH_FILES = (".edgelist", ".edges", ".txt", ".csv", ".graphml")
 
 
@@ -47,22 +42,17 @@ def _one_or_many(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _named(kind: str) -> AfterValidator:
-    """A field that holds a built-in name of this kind or a user's `package.module:name`."""
+class _NamesTopology(Names):
+    """A graph file will do, too."""
 
-    def check(name: str) -> str:
-        if fault := registry.name_fault(kind, name):
-            raise ValueError(fault)
-        return name
-
-    return AfterValidator(check)
-
-
-def _topology(name: str) -> str:
-    if not name.lower().endswith(GRAPH_FILES) and (fault := registry.name_fault("topology", name)):
+    def fault(self, name: str) -> str | None:
+        fault = None if _is_graph_file(name) else super().fault(name)
         files = "" if ":" in name else f" A graph file ends in {', '.join(GRAPH_FILES)}."
-        raise ValueError(fault + files)
-    return name
+        return fault and fault + files
+
+
+def _is_graph_file(name: str) -> bool:
+    return name.lower().endswith(GRAPH_FILES)
 
 
 def _measure(name: str) -> str:
@@ -82,83 +72,44 @@ def _count_or_sizes(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
         ) from None
 
 
-class _Explained(ModelMetaclass):
-    """Building a section from Python explains its faults as a file's are explained."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().__call__(*args, **kwargs)
-        except ValidationError as error:
-            fields: dict[str, Any] = cls.model_fields  # type: ignore[attr-defined]
-            raise ExperimentError(*explain(error, {"": list(fields)}, owner=cls.__name__)) from None
-
-
-class Section(BaseModel, metaclass=_Explained):
-    """A frozen table of an experiment; unknown fields are faults."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
-
-
-class _WithOptions(Section):
-    """A section that names a function; fields beyond its own are that function's options."""
-
-    model_config = ConfigDict(extra="allow")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})
-
-    def _option_faults(self, section: str, kind: str, name: str) -> Iterable[str]:
-        """One line for every option that the named function does not take, or lacks."""
-        if registry.is_builtin(kind, name) and not self.options:
-            return  # a built-in is imported only where there is something to check
-        known = registry.options_of(kind, name)
-        for option in known.required:
-            if option not in self.options:
-                yield f"{kind} '{name}' needs the option '{option}'. Set {section}.{option}."
-        if known.takes_any:
-            return
-        fields = list(type(self).model_fields)
-        adds = f"adds: {', '.join(known.names)}" if known.names else "adds none"
-        for option in self.options:
-            if option not in known.names:
-                hint = did_you_mean(option, [*known.names, *fields])
-                yield (
-                    f"unknown field '{section}.{option}'{hint} [{section}] takes: "
-                    f"{', '.join(fields)}; {kind} '{name}' {adds}."
-                )
-
-
-class Network(Section):
+class Network(Section, extra="allow"):
     devices: Count = 100
     """How many devices there are (n)."""
     components: Annotated[
         Count | Annotated[tuple[Count, ...], Field(min_length=1)], WrapValidator(_count_or_sizes)
     ] = 2
     """How many islands (C), or the list of their sizes."""
-    topology: Annotated[str, AfterValidator(_topology)] = "ring"
+    topology: Annotated[str, _NamesTopology("topology")] = "ring"
     """How devices are linked inside a component: a name, a graph file (edge list or GraphML),
     or your own "package.module:function"."""
-    degree: Count = 4
+    degree: Annotated[Count, OptionOf("topology")] = 4
     """Links per device in regular and watts_strogatz; about as many in barabasi_albert."""
-    edge_prob: Annotated[float, Field(gt=0, le=1), REAL] = 0.2
+    edge_prob: Annotated[float, Field(gt=0, le=1), REAL, OptionOf("topology")] = 0.2
     """Probability of each link in erdos_renyi."""
-    rewire_prob: Annotated[float, Field(ge=0, le=1), REAL] = 0.1
+    rewire_prob: Annotated[float, Field(ge=0, le=1), REAL, OptionOf("topology")] = 0.1
     """Probability that watts_strogatz moves a link."""
     dynamic: bool = False
     """Draw a fresh graph every round."""
     link_failure: Annotated[float, Field(ge=0, lt=1), REAL] = 0.0
     """Probability that a link is down in a round; W is recomputed from the links that are up."""
-    gossip_steps: Annotated[int, Field(ge=0), WHOLE] = 1
+    gossip_steps: Annotated[int, Field(ge=0), WHOLE, Later()] = 1
     """Mixings in a round, one after the other; 0: links are not used."""
-    mixing: Annotated[str, _named("mixing")] = "metropolis"
+    mixing: Annotated[str, Names("mixing")] = "metropolis"
     """Weights of W: metropolis, max_degree, laplacian, lazy, or your own function."""
 
     @property
     def is_file(self) -> bool:
-        return self.topology.lower().endswith(GRAPH_FILES)
+        return _is_graph_file(self.topology)
+
+    @property
+    def functions(self) -> dict[str, str]:
+        """A graph file is none."""
+        return {"mixing": self.mixing} if self.is_file else super().functions
+
+    def idle_fields(self) -> frozenset[str]:
+        """`devices` too, which the sizes of the components say; with a graph file also those,
+        which the file says."""
+        return super().idle_fields() | ({"devices", "components"} if self.is_file else {"devices"})
 
     def takes_from_file(self, field: str) -> bool:
         """Whether the graph file, not the experiment, says what this field is."""
@@ -192,80 +143,97 @@ class Network(Section):
                 "network.devices.",
             )
         fields = (*fields, "network.topology", "network.degree")
-        smallest = min(self.sizes)
-        needs_degree = ("regular", "watts_strogatz", "barabasi_albert")
-        if self.topology in needs_degree and self.degree >= smallest:
+        yield from ((fields, line) for line in self.degree_faults(self.sizes))
+
+    def degree_faults(self, sizes: Sequence[int]) -> Iterator[str]:
+        """Degrees that the built-in topologies cannot draw in components of these sizes."""
+        name, degree = self.topology, self.degree
+        if not registry.is_builtin("topology", name):
+            return
+        smallest = min(sizes)
+        if options_of("topology", name).takes("degree") and degree >= smallest:
             yield (
-                fields,
-                f"network.degree must be below the size of every component (got {self.degree} "
-                f"with a component of {smallest}). Lower network.degree.",
+                f"network.degree must be below the size of every component (got {degree} "
+                f"with a component of {smallest}). Lower network.degree."
             )
-        odd = next((size for size in self.sizes if size * self.degree % 2), None)
-        if self.topology == "regular" and odd:
+        odd = next((size for size in sizes if size * degree % 2), None)
+        if name == "regular" and odd:
             yield (
-                fields,
                 "network.degree times a component's size must be even for a regular graph (got "
-                f"{self.degree} x {odd}). Change network.degree by one.",
+                f"{degree} x {odd}). Change network.degree by one."
             )
 
 
-class Data(_WithOptions):
-    dataset: Annotated[str, _named("dataset")] = "digits"
+class Data(Section, extra="allow"):
+    dataset: Annotated[str, Names("dataset")] = "digits"
     """digits, synthetic, mnist, fashion_mnist, cifar10, cifar100, npz, or your own function."""
-    path: str = ""
+    path: Annotated[str, OptionOf("dataset")] = ""
     """Where the data set lies, if you have it already (required for npz)."""
-    inter: Annotated[str, _named("inter partition")] = "non_iid"
+    inter: Annotated[str, Names("inter partition")] = "non_iid"
     """Split across components: iid, non_iid (disjoint sets of classes), dirichlet."""
-    intra: Annotated[str, _named("intra partition")] = "iid"
+    intra: Annotated[str, Names("intra partition")] = "iid"
     """Split inside a component: iid, dirichlet, shards."""
-    alpha: Annotated[float, Field(gt=0), REAL] = 0.1
+    alpha: Annotated[Positive, OptionOf("inter partition", "intra partition")] = 0.1
     """Concentration of dirichlet splits: small is very different, large is alike."""
-    inter_alpha: Annotated[float, Field(gt=0), REAL] | None = None
+    inter_alpha: Annotated[Positive | None, OptionOf("inter partition")] = None
     """Concentration of the inter split, where it differs from alpha."""
-    shards: Count = 2
+    shards: Annotated[Count, OptionOf("intra partition")] = 2
     """Shards of sorted labels per device for intra = "shards"."""
     min_samples: Count = 1
     """Fewest training samples a device may have."""
     scaling: Literal["standard", "unit"] = "standard"
     """standard: minus the training mean, over the standard deviation; unit: raw [0, 1]."""
 
-    def option_faults(self) -> Iterable[str]:
-        return self._option_faults("data", "dataset", self.dataset)
+    def idle_fields(self) -> frozenset[str]:
+        """`alpha` too, where inter_alpha takes its place and no device is dealt by it."""
+        idle = super().idle_fields()
+        if self.inter != "dirichlet" or self.inter_alpha is None:
+            return idle
+        inside = registry.is_builtin("intra partition", self.intra)
+        dealt_by_it = not inside or "alpha" in self.options_for("intra partition")
+        return idle if dealt_by_it else idle | {"alpha"}
 
 
-class Model(_WithOptions):
-    name: Annotated[str, _named("model")] = "linear"
+class Model(Section, extra="allow"):
+    name: Annotated[str, Names("model")] = "linear"
     """linear, mlp, cnn_cifar10, cnn_cifar100, quadratic, or your own "package.module:factory"."""
 
-    def option_faults(self) -> Iterable[str]:
-        return self._option_faults("model", "model", self.name)
 
-
-class Training(Section):
+class Training(Section, extra="allow"):
     batch: Count = 128
     """Samples in a minibatch."""
-    stepsize: Annotated[float, Field(gt=0), REAL] = 0.1
+    stepsize: Positive = 0.1
     """Stepsize of local SGD (eta)."""
-    schedule: Annotated[str, _named("schedule")] = "constant"
+    schedule: Annotated[str, Names("schedule")] = "constant"
     """How the stepsize changes over the rounds: constant, step, cosine, inverse_sqrt."""
-    decay_every: Count = 30
+    decay_every: Annotated[Count, OptionOf("schedule")] = 30
     """Rounds between the drops of the step schedule."""
-    decay_factor: Annotated[float, Field(gt=0, le=1), REAL] = 0.1
+    decay_factor: Annotated[float, Field(gt=0, le=1), REAL, OptionOf("schedule")] = 0.1
     """Factor of each drop of the step schedule."""
     local_steps: Count = 1
     """SGD steps on every device between two mixings."""
-    order: Literal["adapt_then_mix", "mix_then_adapt"] = "adapt_then_mix"
+    order: Annotated[Literal["adapt_then_mix", "mix_then_adapt"], Later()] = "adapt_then_mix"
     """adapt_then_mix: W (X - eta G(X)); mix_then_adapt: W X - eta G(X)."""
-    sampling: Annotated[str, _named("sampling")] = "replacement"
+    weights: Annotated[Literal["equal", "data"], Later()] = "equal"
+    """How devices count: equal, or by their data: the stepsize of each is multiplied by its share
+    of all samples times the number of devices, so that the data-weighted loss goes down."""
+    sampling: Annotated[str, Names("sampling")] = "replacement"
     """Minibatches: drawn with replacement, or shuffled epochs."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """Of the products in a step on a GPU: exact, or rounded for speed. Weights are float32."""
 
+    def fields_of_a_lane(self) -> set[str]:
+        """What lanes of one stack may differ in: the stepsize, its schedule and what that is told.
+        Only a user's own sampling, which lanes share, might be told the further options too."""
+        further = self.options if registry.is_builtin("sampling", self.sampling) else ()
+        own = ("stepsize", "schedule", "order", "weights")
+        return {*own, *self.options_declared("schedule"), *further}
 
-class Server(Section):
-    primitive: Annotated[str, _named("primitive")] = "s2s"
+
+class Server(Section, extra="allow"):
+    primitive: Annotated[str, Names("primitive")] = "s2s"
     """Who receives the average: s2s (the sampled), s2a (all), blend (all, in part), none."""
-    beta: Annotated[float, Field(ge=0, le=1), REAL] = 0.5
+    beta: Annotated[float, Field(ge=0, le=1), REAL, OptionOf("primitive")] = 0.5
     """blend: how far an unsampled device moves to the average (0 is s2s, 1 is s2a)."""
     sampled: Count = 20
     """Devices the server samples (K)."""
@@ -273,18 +241,24 @@ class Server(Section):
     """Rounds between two server rounds (H)."""
     offset: Annotated[int, Field(ge=0), WHOLE] = 0
     """The first server round; they are the rounds t >= offset with (t - offset) mod period = 0."""
-    selection: Annotated[str, _named("selection")] = "uniform"
+    selection: Annotated[str, Names("selection"), Later()] = "uniform"
     """Whom the server samples: uniform, per_component (every island in proportion), one_each (as
     many of every island), bernoulli, round_robin, weighted (by data), importance, or your own."""
-    sample_prob: Annotated[float, Field(gt=0, le=1), REAL] = 0.2
+    sample_prob: Annotated[float, Field(gt=0, le=1), REAL, OptionOf("selection")] = 0.2
     """Chance of each device with selection = "bernoulli"."""
-    weights: Literal["equal", "stratified", "data_step", "data_average", "data_sampled"] = "equal"
-    """How devices count: equal; stratified (islands by their size, in what S2A delivers); by their
-    data, in the local step, in all averages, or in the sampled average alone (as FedAvg does)."""
-    optimizer: Annotated[str, _named("server optimizer")] = "fedavg"
+    weights: Annotated[Literal["equal", "stratified", "data"], Later()] = "equal"
+    """How the sampled count in what S2A delivers: equal (as the selection wants it), stratified
+    (islands by their size), data (devices by their samples, as FedAvg has it)."""
+    optimizer: Annotated[str, Names("server optimizer")] = "fedavg"
     """What the server does with the average: fedavg delivers it, fedavgm adds momentum."""
-    momentum: Annotated[float, Field(ge=0, lt=1), REAL] = 0.9
+    momentum: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("server optimizer")] = 0.9
     """Momentum of fedavgm."""
+
+    def idle_fields(self) -> frozenset[str]:
+        """Without a server all but the primitive, which says so."""
+        if self.is_there:
+            return super().idle_fields()
+        return frozenset(name for name, _ in self if name != "primitive")
 
     @property
     def label(self) -> str:
@@ -300,11 +274,6 @@ class Server(Section):
     def is_there(self) -> bool:
         return self.primitive != labels.NO_SERVER
 
-    def options_of(self, kind: str) -> dict[str, Any]:
-        """What the named function of this kind takes of the fields beside its name."""
-        names = registry.options_of(kind, getattr(self, kind)).names
-        return {name: getattr(self, name) for name in names}
-
     def server_rounds(self, rounds: int) -> range:
         """The rounds t < `rounds` in which it meets devices: offset, offset + H, ..."""
         return range(self.offset, rounds, self.period) if self.is_there else range(0)
@@ -315,20 +284,21 @@ class Server(Section):
 
 
 class Fleet(Section):
-    awake: (
+    awake: Annotated[
         Annotated[float, Field(ge=0, le=1), REAL]
         | tuple[Annotated[float, Field(ge=0, le=1), REAL], ...]
-        | str
-    ) = 1.0
+        | str,
+        Later(),
+    ] = 1.0
     """How likely a device is awake in a round: one chance, a list with one for each device, or a
     trace file (CSV: device, from, to). An asleep device neither trains nor mixes nor is sampled."""
-    on: Count | None = None
+    on: Annotated[Count | None, Later()] = None
     """Rounds that devices stay awake before they sleep for `off` rounds, each at its own time."""
-    off: Count | None = None
+    off: Annotated[Count | None, Later()] = None
     """Rounds that they then sleep."""
-    together: Literal["devices", "islands"] = "devices"
+    together: Annotated[Literal["devices", "islands"], Later()] = "devices"
     """Who falls asleep at the same time: each device by itself, or whole islands."""
-    reach_asleep: bool = False
+    reach_asleep: Annotated[bool, Later()] = False
     """Whether asleep devices receive what S2A and blend deliver; they take it when they wake."""
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from skerry.errors import ExperimentError
 
+_JSON = json.JSONEncoder(default=str)
+
 
 def read_tables(path: str | Path) -> dict[str, Any]:
     """The nested tables of a TOML file."""
@@ -38,7 +40,7 @@ def apply_settings(
     table: Mapping[str, Any], settings: Iterable[str]
 ) -> tuple[dict[str, Any], list[str]]:
     """A copy with every `section.field=value` on top, and a line for each that cannot be read."""
-    result: dict[str, Any] = json.loads(json.dumps(table, default=str))
+    result: dict[str, Any] = json.loads(_JSON.encode(table))
     faults = []
     for setting in settings:
         path, equals, text = setting.partition("=")

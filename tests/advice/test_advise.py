@@ -1,6 +1,8 @@
 """The whole of `skerry.advise`, on small fleets."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import networkx as nx
 import numpy as np
@@ -8,14 +10,14 @@ import pytest
 from torch import nn
 
 from skerry.advice.advise import advise, advise_on
-from skerry.advice.ground import Ground
-from skerry.advice.keeping import FILE
-from skerry.advice.question import Question, read_among
-from skerry.advice.timing import Timer, Watch
+from skerry.advice.question import Question, Timer, read_among
+from skerry.advice.race import AdviceWatcher
 from skerry.analysis.recorded import read_cells
-from skerry.errors import RecordsError, SkerryError
+from skerry.errors import SkerryError
 from skerry.experiment import Experiment
 from skerry.records.store import Store
+from skerry.report.page.sections.advice import FILE
+from skerry.runs.executors.here import Here
 from skerry.theory.communication import Prices
 
 LONG = 60  # minutes: seeds, not time, end these races
@@ -49,7 +51,7 @@ def test_a_known_winner_wins() -> None:
     ("settings", "why"),
     [
         (["server.sampled=12"], "K = n"),
-        (["server.offset=9"], "first calls after 9 rounds"),
+        (["server.offset=9"], "first server round comes after 9 rounds"),
         (["network.devices=1", "network.components=1", "server.sampled=1"], "K = n"),
     ],
 )
@@ -84,14 +86,14 @@ def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> 
     ("settings", "asked", "said"),
     [
         (["training.stepsize=1e30"], {}, "every run diverged, down to"),
-        ([], {"goal": "own"}, "--goal global"),
-        ([], {"budget": 1}, "does not pay for a single visit"),
+        ([], {"goal": "own"}, "`goal` global"),
+        ([], {"budget": 1}, "does not pay for a single server round"),
         (["network.devices=900"], {}, "too few"),
     ],
 )
 def test_what_cannot_be_answered_is_one_line(settings: list[str], asked: dict, said: str) -> None:
-    """Divergence at all stepsizes, a goal that the model lacks, a budget below one visit, fewer
-    data than devices: each is one line that says what to do."""
+    """Divergence at all stepsizes, a goal that the model lacks, a budget below one server
+    round, fewer data than devices: each is one line that says what to do."""
     with pytest.raises(SkerryError, match=said) as error:
         advise(exact(*settings), minutes=LONG, seeds=2, **asked)
     assert len(error.value.faults) == 1
@@ -146,7 +148,7 @@ def test_a_dearer_downlink_is_weighed_over_all_rounds(small) -> None:
     assert advice.pilot.base.evaluate.after == 24
     (told,) = [one for one in advice.sensitivity if "downlink" in one.condition]
     assert told.basis == "pilot"
-    assert advice.pilot.runs == sum(map(len, advice.pilot.readings.values.values()))
+    assert advice.pilot.runs == sum(map(len, advice.pilot.scores.values.values()))
 
 
 def test_faults_leave_no_traces(tmp_path) -> None:
@@ -156,35 +158,43 @@ def test_faults_leave_no_traces(tmp_path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_one_advice_at_a_time_in_a_folder(small, tmp_path) -> None:
-    """Two that would record the same runs are kept apart."""
+def test_two_advices_share_a_folder(small, tmp_path) -> None:
+    """Asked at the same time in one folder, both come to the answer that either has alone: what one
+    of them is computing the other waits for."""
+    start = Barrier(2)
 
-    class Second(Watch):
-        said = ""
-
+    class Together(AdviceWatcher):
         def doing(self, words: str) -> None:
-            if not self.said:
-                with pytest.raises(RecordsError, match="another advice") as error:
-                    advise(small(), out=tmp_path)
-                Second.said = str(error.value)
+            if words.startswith("seed 0"):
+                start.wait(timeout=60)
 
-    advise(small(), minutes=LONG, seeds=2, out=tmp_path, watch=Second())
-    assert Second.said
+    def ask(out=None, watcher=None) -> dict:
+        advice = advise(small(), minutes=LONG, seeds=2, out=out, watcher=watcher).to_json()
+        del advice["pilot"]["seconds"]
+        del advice["pilot"]["runs"]
+        del advice["summary"]  # it tells how long more seeds would take
+        return advice
+
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(ask, tmp_path, Together()) for _ in range(2)]
+        found = [one.result(timeout=120) for one in asked]
+    assert found == [ask(), ask()]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, "skerry.sqlite"]
 
 
 def test_what_is_broken_off_is_forgotten(small, tmp_path) -> None:
     """After Ctrl-C the folder holds finished runs only, and the same question goes on."""
 
-    class Stop(Watch):
+    class Stop(AdviceWatcher):
         def doing(self, words: str) -> None:
             self.stop = words.startswith("seed 1")
 
-        def tick(self) -> None:
+        def tick(self, task, tick) -> None:
             if self.stop:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        advise(small(), minutes=LONG, seeds=2, out=tmp_path, watch=Stop())
+        advise(small(), minutes=LONG, seeds=2, out=tmp_path, watcher=Stop())
     with Store.read(tmp_path) as store:
         kept = store.runs()
     assert {run.status for run in kept} == {"finished"}
@@ -197,21 +207,21 @@ def test_money_buys_rounds(small) -> None:
     """With a budget, K and H are chosen, nobody spends more than it, and the dearer primitive
     stops earlier."""
     advice = advise(small("rounds=12"), budget=60, stepsizes=[0.1], minutes=LONG, seeds=2)
-    servers = {(c.sampled, c.period) for c in advice.pilot.contenders}
+    contenders = {entry.contender for entry in advice.pilot.scores.values}
+    servers = {(c.sampled, c.period) for c in contenders}
     assert len(servers) > 1
-    purse = advice.pilot.purse
-    for contender in advice.pilot.contenders:
+    for contender in contenders:
         assert 0 < advice.cost(contender) <= 60
-    alike = [c for c in advice.pilot.contenders if (c.sampled, c.period) == (5, 3)]
-    reach = {c.primitive: purse.reach(c) for c in alike}
+    alike = [c for c in contenders if (c.sampled, c.period) == (5, 3)]
+    reach = {c.primitive: advice.pilot.budget.reach(c) for c in alike}
     assert reach["s2a"] <= reach["s2s"]
 
 
 def test_prices_alone_mean_equal_money(small) -> None:
     """Without a budget, everyone gets what the experiment's own setting costs."""
     advice = advise(small(), prices=Prices(downlink=0.5), among="s2s", minutes=LONG, seeds=1)
-    own = 3 * 5 * 1.5  # three visits of the server, five devices each way
-    assert advice.pilot.purse.limit == own
+    own = 3 * 5 * 1.5  # three server rounds, five devices each way
+    assert advice.pilot.budget.limit == own
     assert any("no budget" in note for note in advice.notes)
 
 
@@ -220,7 +230,7 @@ def test_bytes_are_messages_of_the_models_size(small) -> None:
     by_bytes = advise(
         small(), budget_bytes=60 * 4 * (6 + 1) * 4, among="s2s", minutes=LONG, seeds=1
     )
-    assert by_bytes.pilot.purse.limit == 60
+    assert by_bytes.pilot.budget.limit == 60
 
 
 def test_own_graph_data_and_model() -> None:
@@ -257,9 +267,9 @@ class FakeClock:
 def spent(experiment: Experiment, seconds: float, tmp_path) -> tuple[float, int, int]:
     clock = FakeClock(0.05)
     question = Question(among=read_among(None), seeds=50)
-    with Store.open(tmp_path / f"{seconds}") as store:
-        timer = Timer(seconds, clock)
-        advice = advise_on(question, experiment, Ground(store, device="cpu"), timer, Watch())
+    timer, here = Timer(seconds, clock), Here(device="cpu")
+    folder = tmp_path / f"{seconds}"
+    advice = advise_on(question, experiment, here, folder, timer, AdviceWatcher())
     return clock.now, len(advice.pilot.seeds), advice.pilot.base.rounds
 
 

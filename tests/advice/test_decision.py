@@ -1,12 +1,11 @@
-"""From readings to a verdict."""
+"""From scores to a verdict."""
 
 import numpy as np
 import pytest
 
-from skerry.advice.contenders import Contender, Lane
-from skerry.advice.decision import HOPELESS, decide
-from skerry.advice.pilot import survivors
-from skerry.advice.readings import CLASSIFIERS, OTHERS, Readings, reading
+from skerry.advice.contenders import Contender, Entry
+from skerry.advice.decision import ACCURACIES, HOPELESS, LOSSES, Scores, decide, late_mean
+from skerry.advice.race import survivors
 
 S2S, S2A = Contender("s2s", None, 5, 5), Contender("s2a", None, 5, 5)
 HALF, MORE = Contender("blend", 0.5, 5, 5), Contender("blend", 0.75, 5, 5)
@@ -20,63 +19,63 @@ def history(common: float, own: float) -> dict:
     }
 
 
-def readings_of(scores: dict, spread: float = 0.1, seeds: int = 6) -> Readings:
-    """Lanes by (contender, stepsize), with (global, own) means and the same dice for all."""
-    readings, dice = Readings(CLASSIFIERS), np.random.default_rng(0)
+def scores_of(means: dict, spread: float = 0.1, seeds: int = 6) -> Scores:
+    """Entries by (contender, stepsize), with (global, own) means and the same dice for all."""
+    scores, dice = Scores(ACCURACIES), np.random.default_rng(0)
     for seed in range(seeds):
         common = dice.normal(0, 5)
-        for (contender, stepsize), (average, own) in scores.items():
+        for (contender, stepsize), (average, own) in means.items():
             noise = common + dice.normal(0, spread)
             found = history(average + noise, own + noise)
-            readings.add(Lane(contender, stepsize), seed, found, until=10)
-    return readings
+            scores.add(Entry(contender, stepsize), seed, found, until=10)
+    return scores
 
 
-def test_a_reading_is_the_mean_of_the_last_fifth() -> None:
+def test_a_score_is_the_mean_of_the_last_fifth() -> None:
     """Rounds before the last fifth, and after the budget's end, do not count."""
     rows = {"round": np.arange(11), "x": np.arange(11.0)}
-    assert reading(rows, "x", until=10) == 9.5
-    assert reading(rows, "x", until=5) == 5
-    assert np.isnan(reading(rows, "x", until=0))
+    assert late_mean(rows, "x", until=10) == 9.5
+    assert late_mean(rows, "x", until=5) == 5
+    assert np.isnan(late_mean(rows, "x", until=0))
     sparse = {"round": np.array([0, 3, 10]), "x": np.array([0.0, 3.0, 10.0])}
-    assert reading(sparse, "x", until=9) == 3
+    assert late_mean(sparse, "x", until=9) == 3
 
 
 def test_the_better_one_wins_clearly() -> None:
-    """Pairing removes what seeds have in common: a gap of 1 stands out of a spread of 5."""
-    readings = readings_of({(S2S, 0.1): (90, 95), (S2A, 0.1): (91, 94)})
-    lanes = list(readings.values)
+    """Pairing removes what seeds have in common: a lead of 1 stands out of a spread of 5."""
+    scores = scores_of({(S2S, 0.1): (90, 95), (S2A, 0.1): (91, 94)})
+    entries = list(scores.values)
     for goal, winner in (("global", S2A), ("own", S2S)):
-        found = decide(readings, goal, lanes)
+        found = decide(scores, goal, entries)
         assert found.best.contender == winner
         assert found.verdict == "clear"
         assert found.confidence > 0.99
-        assert found.runner_up.gap.mean == pytest.approx(1, abs=0.3)
+        assert found.runner_up.lead.mean == pytest.approx(1, abs=0.3)
 
 
 def test_each_contender_has_its_own_stepsize() -> None:
     """Primitives are compared at their own best stepsizes."""
-    readings = readings_of(
+    scores = scores_of(
         {(S2S, 0.1): (80, 80), (S2S, 1): (92, 92), (S2A, 0.1): (91, 91), (S2A, 1): (50, 50)}
     )
-    found = decide(readings, "global", list(readings.values))
-    assert found.best == Lane(S2S, 1)
-    assert found.runner_up.lane == Lane(S2A, 0.1)
+    found = decide(scores, "global", list(scores.values))
+    assert found.best == Entry(S2S, 1)
+    assert found.runner_up.entry == Entry(S2A, 0.1)
 
 
 def test_blends_are_one_kind() -> None:
     """Two blends that are level do not make the choice of blend unclear."""
-    readings = readings_of({(HALF, 1): (95, 95), (MORE, 1): (95, 95), (S2A, 1): (90, 90)})
-    found = decide(readings, "both", list(readings.values))
+    scores = scores_of({(HALF, 1): (95, 95), (MORE, 1): (95, 95), (S2A, 1): (90, 90)})
+    found = decide(scores, "both", list(scores.values))
     assert found.best.contender.primitive == "blend"
-    assert [rival.lane.contender for rival in found.rivals] == [S2A]
+    assert [rival.entry.contender for rival in found.rivals] == [S2A]
     assert found.verdict == "clear"
 
 
 def test_chance_is_called_chance() -> None:
     """Without a difference there is no clear winner, and more seeds are not promised to help."""
-    readings = readings_of({(S2S, 1): (90, 90), (S2A, 1): (90, 90)}, spread=3)
-    found = decide(readings, "both", list(readings.values))
+    scores = scores_of({(S2S, 1): (90, 90), (S2A, 1): (90, 90)}, spread=3)
+    found = decide(scores, "both", list(scores.values))
     assert found.verdict == "unclear"
     assert found.confidence < 0.975
     needed = found.seeds_to_settle()
@@ -84,58 +83,69 @@ def test_chance_is_called_chance() -> None:
 
 
 def test_one_seed_has_no_confidence() -> None:
-    """A single seed names a best lane, but says nothing about chance."""
-    readings = readings_of({(S2S, 1): (90, 90), (S2A, 1): (80, 80)}, seeds=1)
-    found = decide(readings, "both", list(readings.values))
+    """A single seed names a best entry, but says nothing about chance."""
+    scores = scores_of({(S2S, 1): (90, 90), (S2A, 1): (80, 80)}, seeds=1)
+    found = decide(scores, "both", list(scores.values))
     assert (found.best.contender, found.verdict, found.confidence) == (S2S, "unclear", None)
 
 
-def test_a_lane_that_diverges_on_some_seeds_is_not_chosen() -> None:
+def test_an_entry_that_diverges_on_some_seeds_is_not_chosen() -> None:
     """A stepsize must hold on all seeds, however good it is on the others."""
-    readings = readings_of({(S2S, 1): (90, 90), (S2S, 10): (99, 99), (S2A, 1): (80, 80)})
-    del readings.values[Lane(S2S, 10)][0]
-    assert decide(readings, "global", list(readings.values)).best == Lane(S2S, 1)
+    scores = scores_of({(S2S, 1): (90, 90), (S2S, 10): (99, 99), (S2A, 1): (80, 80)})
+    scores.add(Entry(S2S, 10), 0, None, until=10)
+    assert decide(scores, "global", list(scores.values)).best == Entry(S2S, 1)
+
+
+def test_those_that_left_the_race_are_judged_on_common_seeds() -> None:
+    """Who was lucky on a few seeds is not best for that: others are read on the same few."""
+    scores = Scores(ACCURACIES)
+    for seed, points in enumerate((95, 95, 80, 80)):
+        scores.add(Entry(S2S, 1), seed, history(points, points), until=10)
+    for seed, points in enumerate((94, 94)):
+        scores.add(Entry(S2S, 10), seed, history(points, points), until=10)
+    assert scores.mean(Entry(S2S, 10), "both") > scores.mean(Entry(S2S, 1), "both")
+    assert scores.best(scores.values, "both") == Entry(S2S, 1)
 
 
 def test_all_diverged_has_no_decision() -> None:
     """Where nothing finished there is nothing to decide."""
-    readings = Readings(CLASSIFIERS)
-    readings.add(Lane(S2S, 1), 0, None, until=10)
-    assert decide(readings, "both", list(readings.values)) is None
-    assert readings.diverged == {(Lane(S2S, 1), 0)}
+    scores = Scores(ACCURACIES)
+    scores.add(Entry(S2S, 1), 0, None, until=10)
+    assert decide(scores, "both", list(scores.values)) is None
+    assert scores.diverged == [(Entry(S2S, 1), 0)]
 
 
 def test_losses_are_better_low() -> None:
     """For models without accuracies the lower loss wins, and there is no own goal."""
-    readings = Readings(OTHERS)
+    scores = Scores(LOSSES)
     for seed in range(3):
         for contender, loss in ((S2S, 0.1), (S2A, 0.2)):
             rows = {"round": np.array([0, 10]), "average_loss": np.array([1.0, loss])}
-            readings.add(Lane(contender, 1), seed, rows, until=10)
-    assert readings.goals == ["global", "both"]
-    found = decide(readings, "both", list(readings.values))
+            scores.add(Entry(contender, 1), seed, rows, until=10)
+    assert scores.goals == ["global", "both"]
+    found = decide(scores, "both", list(scores.values))
     assert found.best.contender == S2S
     assert found.verdict == "clear"  # every seed says the very same
 
 
 def test_survivors_hold_every_finalist() -> None:
-    """Halving drops lanes, but never the best of a primitive for any goal."""
+    """Halving drops entries, but never the best of a primitive for any goal."""
     scores = {
         (contender, stepsize): (60 + 10 * stepsize + at, 90 - 10 * stepsize - at)
         for at, contender in enumerate((S2S, S2A, HALF, MORE))
         for stepsize in (0.1, 0.3, 1, 3)
     }
-    readings = readings_of(scores)
-    lanes = list(readings.values)
+    scores = scores_of(scores)
+    entries = list(scores.values)
     while True:
-        left = survivors(readings, lanes)
-        for goal in CLASSIFIERS:
-            assert set(readings.best_by_kind(lanes, goal).values()) <= set(left)
-        if len(left) == len(lanes):
+        left = survivors(scores, entries)
+        for goal in ACCURACIES:
+            assert set(scores.best_by_primitive(entries, goal).values()) <= set(left)
+        if len(left) == len(entries):
             break
-        assert len(left) < len(lanes)
-        lanes = left
+        assert len(left) < len(entries)
+        entries = left
     finalists = {
-        lane for goal in CLASSIFIERS for lane in readings.best_by_kind(lanes, goal).values()
+        entry for goal in ACCURACIES for entry in scores.best_by_primitive(entries, goal).values()
     }
-    assert len(lanes) <= 2 * len(finalists)
+    assert len(entries) <= 2 * len(finalists)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.advice.contenders import Contender, Purse, nearby, stride
+from skerry.advice.contenders import Budget, Contender, nearby
+from skerry.advice.plan import stride
 from skerry.advice.question import BETAS, Question, read_among, read_prices
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
@@ -14,15 +15,21 @@ from skerry.measure.ledger import Ledger
 from skerry.theory.communication import ONE_EACH, Prices
 
 
-def test_blend_stands_for_several_shares() -> None:
-    """`blend` without a share means the usual ones; with one, that one; doubles count once."""
+def test_blend_stands_for_several_betas() -> None:
+    """`blend` without a beta means the usual ones; with one, that one; doubles count once."""
     assert read_among("s2s, blend") == (("s2s", None), *(("blend", beta) for beta in BETAS))
     assert read_among("blend:0.3,s2a,s2a") == (("blend", 0.3), ("s2a", None))
 
 
 @pytest.mark.parametrize(
     ("names", "said"),
-    [("s3s", "did you mean"), ("s2s:0.5", "unknown"), ("blend:2", "between 0 and 1"), ("", "unkn")],
+    [
+        ("s3s", "did you mean"),
+        ("s2s:0.5", "only blend"),
+        ("blend:2", "from 0"),
+        ("blend:1", "which is s2a"),
+        ("", "unkn"),
+    ],
 )
 def test_bad_names(names: str, said: str) -> None:
     """What is no primitive is told in one line."""
@@ -66,11 +73,11 @@ def test_a_budget_reaches_as_far_as_it_pays(
     period: int, offset: int, limit: float, primitive: str
 ) -> None:
     """The rounds of a budget can be paid for, and one round more cannot."""
-    purse = Purse(Prices(d2d=0.1), 10, links=7, offset=offset, rounds=60, limit=limit)
+    budget = Budget(Prices(d2d=0.1), 10, links=7, offset=offset, rounds=60, limit=limit)
     contender = Contender(primitive, None, 4, period)
-    reach = purse.reach(contender)
-    assert reach == 0 or purse.cost(contender, reach) <= limit
-    assert reach == 60 or purse.cost(contender, reach + 1) > limit
+    reach = budget.reach(contender)
+    assert reach == 0 or budget.cost(contender, reach) <= limit
+    assert reach == 60 or budget.cost(contender, reach + 1) > limit
 
 
 @pytest.mark.parametrize("primitive", ["s2s", "s2a", "blend"])
@@ -84,18 +91,18 @@ def test_costs_are_those_of_a_run(small, primitive: str) -> None:
             ledger.add_round(moment.stack, moment.meetings, moment.round - 1)
     sent = sum(ledger.totals[stack.keys[0]])
     links = stack.world.fleet.links(0)
-    purse = Purse(Prices(d2d=1), 12, links, offset=1, rounds=experiment.rounds)
+    budget = Budget(Prices(d2d=1), 12, links, offset=1, rounds=experiment.rounds)
     beta = 0.5 if primitive == "blend" else None
     server = experiment.server
     contender = Contender(primitive, beta, server.sampled, server.period)
-    assert purse.cost(contender, experiment.rounds) == sent
+    assert budget.cost(contender, experiment.rounds) == sent
 
 
-def test_a_shorter_run_has_its_share_of_the_money() -> None:
+def test_a_shorter_run_has_its_part_of_the_money() -> None:
     """Half of the rounds have half of the budget; without one, there is nothing to share."""
-    purse = Purse(ONE_EACH, 10, 0, 0, rounds=60, limit=100)
-    assert purse.within(30).limit == 50
-    assert Purse(ONE_EACH, 10, 0, 0, rounds=60).within(30).limit is None
+    budget = Budget(ONE_EACH, 10, 0, 0, rounds=60, limit=100)
+    assert budget.for_rounds(30).limit == 50
+    assert Budget(ONE_EACH, 10, 0, 0, rounds=60).for_rounds(30).limit is None
 
 
 @given(

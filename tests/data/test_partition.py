@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skerry.data.dealing import apportion, dirichlet, level
 from skerry.data.partition import split
+from skerry.data.shares import apportion, dirichlet, level
 from skerry.errors import DataError
 from skerry.experiment import Data
 from skerry.registry import INTER_PARTITIONS, INTRA_PARTITIONS

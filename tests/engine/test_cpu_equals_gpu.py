@@ -25,7 +25,7 @@ WORLDS = {
         "server.sampled=3",
     ],
     "in proportion": ["server.selection=per_component"],
-    "important": ["server.selection=importance", "server.weights=data_step"],
+    "important": ["server.selection=importance", "training.weights=data"],
     "asleep": ["fleet.awake=0.5", "server.selection=bernoulli", "server.sample_prob=0.4"],
     "islands asleep": ["fleet.on=2", "fleet.off=1", "fleet.together=islands"],
     "mixed first": ["training.order=mix_then_adapt", "network.gossip_steps=2"],

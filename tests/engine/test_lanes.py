@@ -46,8 +46,9 @@ def test_every_lane_has_the_stepsizes_of_its_own_schedule(small):
     ]
     stack = build_stack(build_world(lanes[0], dtype=torch.float64), lanes)
     for lane, run in enumerate(stack.experiments):
-        factor = registry.resolve("schedule", run.training.schedule)
-        etas = [run.training.stepsize * factor(t, run.rounds, run.training) for t in range(7)]
+        training, factor = run.training, registry.resolve("schedule", run.training.schedule)
+        told = training.options_for("schedule")
+        etas = [training.stepsize * factor(t, run.rounds, training, **told) for t in range(7)]
         assert stack.etas_tl[:, lane].tolist() == etas
 
 

@@ -46,11 +46,16 @@ def test_every_rule_beside_all_others(small, sleep, dtype, tolerance):
     base = small(*ISLANDS, *sleep, "data.intra=dirichlet", "data.alpha=1.0")
     world = build_world(base, dtype=dtype)
     lanes = [
-        (f"server.selection={rule}", f"server.primitive={primitive}", f"server.weights={weights}")
-        for rule, primitive, weights in product(
-            RULES, ("s2s", "s2a", "blend"), ("equal", "stratified", "data_step", "data_sampled")
+        (
+            f"server.selection={rule}",
+            f"server.primitive={primitive}",
+            f"server.weights={weights}",
+            f"training.weights={counted}",
         )
-        if not (rule == "importance" and weights in ("stratified", "data_sampled"))
+        for rule, primitive, weights, counted in product(
+            RULES, ("s2s", "s2a", "blend"), ("equal", "stratified", "data"), ("equal", "data")
+        )
+        if not (rule == "importance" and weights != "equal")
     ]
     assert_same_trajectories(world, lanes_of(base, lanes), tolerance)
 
@@ -72,7 +77,7 @@ def test_orders_and_gossip_steps(small, optimizer):
 
 def test_several_local_steps_count_by_data(small):
     base = small(*ISLANDS, "training.local_steps=3", "data.intra=dirichlet", "data.alpha=1.0")
-    lanes = [("server.weights=data_step", more) for more in ("fleet.awake=1.0", "fleet.awake=0.5")]
+    lanes = [("training.weights=data", more) for more in ("fleet.awake=1.0", "fleet.awake=0.5")]
     assert_same_trajectories(build_world(base), lanes_of(base, lanes), 1e-5)
 
 

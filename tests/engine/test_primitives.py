@@ -25,8 +25,9 @@ def fleets(draw):
 
 
 def after(primitive, X, sampled, beta=0.5):
-    X = X.clone()
-    receivers = primitive(X, sampled, X[sampled].mean(dim=0), Server(beta=beta))
+    X, server = X.clone(), Server(primitive=primitive.__name__, beta=beta)
+    told = server.options_for("primitive")
+    receivers = primitive(X, sampled, X[sampled].mean(dim=0), server, **told)
     return X, receivers
 
 
@@ -121,9 +122,9 @@ def test_fedavg_delivers_the_average():
 
 def test_fedavgm_follows_its_recursion():
     """v <- m v + (y - xhat), y <- y - v, by hand for two meetings."""
-    server = Server(optimizer="fedavgm", momentum=0.5)
+    server = Server(optimizer="fedavgm")
     memory = FedAvgM.start(torch.tensor([[1.0]]))
-    first = FedAvgM.deliver(memory, torch.tensor([[3.0]]), server).clone()
+    first = FedAvgM.deliver(memory, torch.tensor([[3.0]]), server, momentum=0.5).clone()
     assert first.item() == 3.0  # v = 1 - 3 = -2, y = 1 + 2
-    second = FedAvgM.deliver(memory, torch.tensor([[4.0]]), server)
+    second = FedAvgM.deliver(memory, torch.tensor([[4.0]]), server, momentum=0.5)
     assert second.item() == 5.0  # v = -1 + (3 - 4) = -2, y = 3 + 2

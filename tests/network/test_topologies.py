@@ -10,6 +10,7 @@ from skerry import registry
 from skerry.errors import NetworkError
 from skerry.experiment import Network
 from skerry.network import topologies
+from skerry.network.components import draw_component
 from skerry.network.topologies import most_square
 
 SMALLEST = {"regular": 5, "watts_strogatz": 5, "barabasi_albert": 5}
@@ -18,7 +19,8 @@ SHAPES = [name for name in registry.TOPOLOGIES if name not in {*SMALLEST, "erdos
 
 def draw(name: str, size: int, seed: int = 0, **fields: object) -> nx.Graph:
     network = Network(topology=name, **fields)
-    return registry.resolve("topology", name)(size, network, np.random.default_rng(seed))
+    topology, told = registry.resolve("topology", name), network.options_for("topology")
+    return topology(size, network, np.random.default_rng(seed), **told)
 
 
 @pytest.mark.parametrize("name", registry.TOPOLOGIES)
@@ -100,7 +102,7 @@ def test_dynamic_graphs_need_not_be_connected() -> None:
 def test_impossible_graphs(name: str, size: int, fields: dict[str, float], message: str) -> None:
     """A graph that cannot be drawn is refused in one line that says how to mend it."""
     with pytest.raises(NetworkError, match=message) as caught:
-        draw(name, size, **fields)
+        draw_component(size, Network(topology=name, **fields), np.random.default_rng(0))
     assert "\n" not in str(caught.value)
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from skerry.paper.aggregate import recomputed, shares
 from skerry.paper.printed import CELL, printed_aggregates, printed_cells, statements
 from skerry.paper.targets import TARGETS
+from skerry.paper.views.aggregates import recomputed, wins
 
 SHARE_TABLES = ["table3", "table4"]
 
@@ -113,12 +113,12 @@ def test_audit_one_configuration_two_values():
     assert worst["gap_y"].tolist() == [0.46, 7.28, 8.52]
 
 
-def test_audit_shares():
+def test_audit_wins():
     """The cells give 66.7 / 29.2 / 4.2 % along K/n where the text says about 60 / 30 / 10, and
     58.3 / 35.4 / 6.2 % along H where it says 60 and 40."""
     cells = printed_cells()
-    assert shares(recomputed(cells, "share")) == pytest.approx((66.7, 29.2, 4.2), abs=0.05)
-    assert shares(recomputed(cells, "period")) == pytest.approx((58.3, 35.4, 6.25), abs=0.05)
+    assert wins(recomputed(cells, "share")) == pytest.approx((66.7, 29.2, 4.2), abs=0.05)
+    assert wins(recomputed(cells, "period")) == pytest.approx((58.3, 35.4, 6.25), abs=0.05)
     assert [stated(f"table1_{who}").value for who in ("s2s", "s2a", "tie")] == [60, 30, 10]
     assert [stated(f"table2_{who}").value for who in ("s2s", "s2a")] == [60, 40]
 
@@ -136,6 +136,6 @@ def test_audit_regimes_below_the_text(along, key, intra, inter, who, percent):
     """In four regimes the cells show the named winner less often than the text says."""
     rows = recomputed(printed_cells(), along)
     rows = rows[(rows["inter"] == inter) & (rows["intra"].eq(intra) if intra else True)]
-    found = getattr(shares(rows), who)
+    found = getattr(wins(rows), who)
     assert found == pytest.approx(percent, abs=0.05)
     assert found < stated(key).value

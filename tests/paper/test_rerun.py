@@ -11,7 +11,7 @@ from scipy import stats
 
 from skerry import run
 from skerry.data.fetch import cached
-from skerry.paper.plans import BOTH, PLANS, REGIMES
+from skerry.paper.plans import BOTH, PLANS, SPLITS
 from skerry.paper.study import Study, factors_of, final
 
 KEPT = Path(__file__).parents[2] / "docs" / "reproduction" / "data" / "mnist.json"
@@ -35,7 +35,7 @@ def kept() -> Study:
 def rerun(seed: int, regime: str):
     """S2S and S2A of one cell, looked at in the last round only."""
     cell = {
-        "data.intra, data.inter": [REGIMES[regime]],
+        "data.intra, data.inter": [SPLITS[regime]],
         "network.topology": ["complete"],
         "server.sampled": [20],
         "server.period": [5],
@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_numbers(kept):
             assert lane.final[measure] == pytest.approx(row[final(measure)], abs=0.3), measure
 
 
-@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("regime", SPLITS)
 def test_another_seed_falls_where_the_kept_ones_say(kept, regime):
     """Within the interval in which the kept seeds expect one more of their kind."""
     for lane in rerun(FRESH, regime):

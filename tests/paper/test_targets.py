@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import SkerryError
-from skerry.paper.plans import FEW_LOOKS, PLANS
-from skerry.paper.reproduce import ALL, DATASETS, count_of, needs_of, runs_of, targets_named
-from skerry.paper.targets import TARGETS, Need
+from skerry.paper.plans import FEW_LOOKS, PLANS, Need, count_of, runs_of
+from skerry.paper.targets import ALL, TARGETS, Request
+
+
+def needs_of(names, datasets, profile):
+    return Request.named(names).about(datasets).needs(profile)
 
 
 def test_every_table_and_figure_of_the_paper_is_a_target():
@@ -35,6 +38,19 @@ def test_all_in_full_is_the_paper_grid():
     assert len(PLANS["mnist"].experiments("full", {})) == 9600
 
 
+def test_a_request_needs_nothing_of_other_data_sets():
+    """Table 1 has two data sets; what is asked of one needs no run of the other."""
+    assert {need.study for need in needs_of(["table1"], ["cifar10"], "full")} == {"cifar10"}
+    assert {need.study for need in needs_of([ALL], ["cifar100"], "full")} == {"cifar100"}
+
+
+def test_the_whole_grid_stands_for_its_slices():
+    """All in full asks for MNIST's grid once, quick for the slices that are shown."""
+    full, quick = (needs_of([ALL], ["mnist"], profile) for profile in ("full", "quick"))
+    assert [need for need in full if need.study == "mnist"] == [Need("mnist")]
+    assert len([need for need in quick if need.study == "mnist"]) > 1
+
+
 @pytest.mark.parametrize("profile", ["quick", "full"])
 def test_runs_of_overlapping_slices_are_counted_once(profile):
     """Table 3 and table 5 share the cells with K/n = .2 and H = 5."""
@@ -51,26 +67,26 @@ def test_runs_of_overlapping_slices_are_counted_once(profile):
 
 
 def test_few_looks_see_every_phase_of_the_shortest_period_once():
-    """Looks at rounds 84, 88, ..., 100 fall on each round since the visit once when H = 5."""
+    """Looks at rounds 84, 88, ..., 100 see each round since the server round once when H = 5."""
     looks = [r for r in range(1, 101) if r > FEW_LOOKS["after"] and r % FEW_LOOKS["every"] == 0]
     assert sorted(r % 5 for r in looks) == [0, 1, 2, 3, 4]
 
 
 def test_all_is_every_table_and_figure_of_the_paper():
     """The two studies that it does not have are asked for by name."""
-    found = [target.name for target in targets_named([ALL], DATASETS)]
+    found = [target.name for target in Request.named([ALL]).targets]
     assert found == [name for name in TARGETS if name not in ("protocol", "blend")]
-    assert [t.name for t in targets_named([ALL, "blend"], DATASETS)] == [*found, "blend"]
+    assert [t.name for t in Request.named([ALL, "blend"]).targets] == [*found, "blend"]
 
 
 def test_an_unknown_target_names_its_neighbours():
     with pytest.raises(SkerryError, match="unknown target 'tabel3'; did you mean 'table3'"):
-        targets_named(["tabel3"], DATASETS)
+        Request.named(["tabel3"])
 
 
 def test_a_target_that_is_not_about_the_data_set_says_so():
     with pytest.raises(SkerryError, match="table4 is not about mnist"):
-        targets_named(["table4"], ["mnist"])
+        Request.named(["table4"]).about(["mnist"])
 
 
 def test_theory_needs_no_runs():

@@ -7,8 +7,8 @@ import pytest
 from browser import opened
 from conftest import small
 from skerry.advice.advise import advise
-from skerry.advice.keeping import FILE
 from skerry.report.page.build import write_report
+from skerry.report.page.sections.advice import FILE
 
 LONG = 60  # minutes: seeds, not time, end the race
 

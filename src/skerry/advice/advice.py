@@ -1,19 +1,26 @@
-"""The answer as data; it prints as a few lines."""
+"""The answer: as data, as strict JSON, and in a few lines."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from skerry.advice.contenders import Contender, Lane
-from skerry.advice.decision import Decision, Verdict
-from skerry.advice.pilot import Pilot
+from skerry.advice.contenders import Contender, Entry
+from skerry.advice.decision import Decision, Rival, Verdict
 from skerry.advice.prediction import Prediction, regime
 from skerry.advice.question import Goal
+from skerry.advice.race import Pilot
 from skerry.advice.sensitivity import Effect
-from skerry.analysis.statistics import Estimate, estimate
+from skerry.analysis.statistics import Estimate
 from skerry.experiment import Experiment
 from skerry.measure.ledger import BYTES_PER_PARAMETER
 from skerry.theory.constants import Constants
+
+GOALS_IN_WORDS: dict[Goal, str] = {
+    "global": "accuracy of the average model",
+    "own": "accuracy of devices on their own labels",
+    "both": "mean of global and own accuracy",
+}
 
 
 @dataclass(frozen=True)
@@ -35,22 +42,24 @@ class Advice:
     """Why all primitives do the same, where they do."""
 
     def __str__(self) -> str:
-        from skerry.advice.words import lines
+        return "\n".join(self.lines())
 
-        return "\n".join(lines(self))
+    def lines(self) -> list[str]:
+        """The recommendation, what it gains, the runner-up, the other goals, and the theory."""
+        return [*_headline(self), *_other_goals(self), *_theory(self)]
 
     @property
     def decision(self) -> Decision:
         return self.decisions[self.goal]
 
     @property
-    def best(self) -> Lane:
+    def best(self) -> Entry:
         return self.decision.best
 
     @property
     def recommendation(self) -> dict[str, Any]:
         """As fields of an experiment's server and training."""
-        return _lane(self.best)
+        return _fields(self.best)
 
     @property
     def verdict(self) -> Verdict:
@@ -64,49 +73,50 @@ class Advice:
     def expected_gain(self) -> float | None:
         """Over the best of the other primitives, in the goal's own unit."""
         runner_up = self.decision.runner_up
-        return runner_up.gap.mean if runner_up else None
+        return runner_up.lead.mean if runner_up else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Of the gain, 95 %; None with a single seed."""
         runner_up = self.decision.runner_up
-        if runner_up is None or runner_up.gap.count < 2:
+        if runner_up is None or runner_up.lead.count < 2:
             return None
-        return runner_up.gap.low, runner_up.gap.high
+        return runner_up.lead.low, runner_up.lead.high
 
     @property
     def agreement(self) -> bool | None:
         """Whether bounds and pilot prefer the same of S2S and S2A for the average model; None
         where either has no preference."""
         favoured = self.prediction.favours() if self.prediction else None
-        scores = {
-            kind: self.pilot.readings.mean(lane, "global")
-            for kind, lane in self.pilot.readings.best_by_kind(self.pilot.lanes, "global").items()
-        }
-        if favoured is None or self.equal or not {"s2s", "s2a"} <= scores.keys():
+        scores, entries = self.pilot.scores, self.pilot.entries
+        best = scores.best_by_primitive(entries, "global")
+        if favoured is None or self.equal or not {"s2s", "s2a"} <= best.keys():
             return None
-        return favoured == max(("s2s", "s2a"), key=lambda kind: scores[kind])
+        leading = scores.best((best["s2s"], best["s2a"]), "global")
+        return leading is not None and favoured == leading.contender.primitive
 
-    def standings(self) -> list[tuple[Lane, dict[Goal, Estimate]]]:
+    def standings(self) -> list[tuple[Entry, dict[Goal, Estimate]]]:
         """Every contender still in the race, at its best stepsize for the goal that decides, and
         its score for every goal there; best first."""
-        readings, lanes = self.pilot.readings, self.pilot.lanes
-        found = []
-        for contender in dict.fromkeys(lane.contender for lane in lanes):
-            mine = [lane for lane in lanes if lane.contender == contender]
-            if lane := readings.best(mine, self.goal):
-                scores = {goal: readings.scores(lane, goal) for goal in readings.goals}
-                found.append((lane, {goal: estimate(s.values()) for goal, s in scores.items()}))
+        scores = self.pilot.scores
+        found = [
+            (entry, {goal: scores.estimate(entry, goal) for goal in scores.goals})
+            for entry in self.pilot.tuned(self.goal)
+        ]
         return sorted(found, key=lambda row: -row[1][self.goal].mean)
 
     def cost(self, contender: Contender) -> float:
         """Messages at their prices, over the pilot's rounds or as far as the budget goes."""
-        purse = self.pilot.purse
-        return purse.cost(contender, purse.reach(contender))
+        budget = self.pilot.budget
+        return budget.cost(contender, budget.reach(contender))
 
     def bytes(self, contender: Contender) -> float:
         """The same in bytes, a message being one model."""
         return self.cost(contender) * BYTES_PER_PARAMETER * self.parameters
+
+    def label(self, contender: Contender) -> str:
+        """With K and H where contenders that are left differ in them."""
+        return contender.label_among(self.pilot.contenders)
 
     def to_json(self) -> dict[str, Any]:
         """Strict JSON: what is not a finite number is null."""
@@ -121,7 +131,7 @@ class Advice:
             "cost": {
                 "messages": self.cost(self.best.contender),
                 "bytes": self.bytes(self.best.contender),
-                "rounds": self.pilot.purse.reach(self.best.contender),
+                "rounds": self.pilot.budget.reach(self.best.contender),
             },
             "equal": self.equal,
             "goals": {goal: self._goal(one) for goal, one in self.decisions.items()},
@@ -132,19 +142,19 @@ class Advice:
             "pilot": self._pilot(),
             "sensitivity": [effect.to_json() for effect in self.sensitivity],
             "notes": list(self.notes),
-            "summary": str(self).splitlines(),
+            "summary": self.lines(),
         }
         found: dict[str, Any] = _finite(table)
         return found
 
     def _goal(self, decision: Decision) -> dict[str, Any]:
         return {
-            "best": _lane(decision.best),
+            "best": _fields(decision.best),
             "score": asdict(decision.score),
             "verdict": "equal" if self.equal else decision.verdict,
             "confidence": None if self.equal else decision.confidence,
             "rivals": [
-                {"lane": _lane(rival.lane), "gap": asdict(rival.gap), "p": rival.p}
+                {"lane": _fields(rival.entry), "gap": asdict(rival.lead), "p": rival.p}
                 for rival in decision.rivals
             ],
             "seeds_to_settle": decision.seeds_to_settle(),
@@ -159,21 +169,21 @@ class Advice:
             "runs": pilot.runs,
             "stopped": pilot.stopped,
             "seconds": self.seconds,
-            "measures": {goal: list(names) for goal, names in pilot.readings.measures.items()},
-            "diverged": len(pilot.readings.diverged),
+            "measures": {goal: list(names) for goal, names in pilot.scores.measures.items()},
+            "diverged": len(pilot.scores.diverged),
             "standings": [
                 {
-                    **_lane(lane),
-                    "cost": self.cost(lane.contender),
+                    **_fields(entry),
+                    "cost": self.cost(entry.contender),
                     "scores": {goal: asdict(score) for goal, score in scores.items()},
                 }
-                for lane, scores in self.standings()
+                for entry, scores in self.standings()
             ],
         }
 
 
-def _lane(lane: Lane) -> dict[str, Any]:
-    return asdict(lane.contender) | {"stepsize": lane.stepsize}
+def _fields(entry: Entry) -> dict[str, Any]:
+    return asdict(entry.contender) | {"stepsize": entry.stepsize}
 
 
 def _finite(value: Any) -> Any:
@@ -184,3 +194,140 @@ def _finite(value: Any) -> Any:
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# In words
+
+
+def _headline(advice: Advice) -> Iterator[str]:
+    best, decision = advice.best, advice.decision
+    contender = best.contender
+    setting = (
+        f"{contender.label}, K = {contender.sampled}, H = {contender.period}, "
+        f"stepsize {best.stepsize:.3g}"
+    )
+    if advice.equal:
+        yield f"All primitives do the same: {advice.equal}. Take {setting}."
+        return
+    if decision.verdict == "unclear":
+        yield f"No clear winner. Best so far: {setting}."
+    else:
+        yield f"Recommendation: {setting}."
+    yield _gain(advice, decision)
+    if decision.verdict == "unclear":
+        yield from _doubt(advice, decision)
+    yield _cost(advice)
+
+
+def _gain(advice: Advice, decision: Decision) -> str:
+    """`Mean of global and own accuracy 94.8 %: 0.52 ± 0.21 points above s2a, the runner-up (seeds:
+    20, confidence 98 %).`"""
+    words, score = _goal_in_words(advice, decision.goal), decision.score
+    told = f"{-score.mean:.4g}" if advice.pilot.scores.are_losses else f"{score.mean:.2f} %"
+    text = f"{words[0].upper()}{words[1:]} {told}"
+    rival = decision.runner_up
+    if rival is None:
+        return f"{text}; nothing else was compared."
+    lead = _lead_in_words(advice, rival)
+    return f"{text}: {lead}, the runner-up (seeds: {score.count}{_sure(decision)})."
+
+
+def _sure(decision: Decision) -> str:
+    """Never 100 %: a test leaves some doubt."""
+    sure = decision.confidence
+    if sure is None:
+        return ""
+    return ", confidence above 99 %" if sure > 0.99 else f", confidence {100 * sure:.0f} %"
+
+
+def _goal_in_words(advice: Advice, goal: Goal) -> str:
+    losses = advice.pilot.scores.are_losses
+    return "loss of the average model" if losses else GOALS_IN_WORDS[goal]
+
+
+def _lead_in_words(advice: Advice, rival: Rival) -> str:
+    """`0.52 ± 0.21 points above s2a`, or for losses `0.012 ± 0.004 below s2a`."""
+    losses, lead = advice.pilot.scores.are_losses, rival.lead
+    number = "{:.3g}" if losses else "{:.2f}"
+    text = number.format(lead.mean)
+    if lead.count > 1:
+        text += f" ± {number.format(lead.half_width)}"
+    return f"{text} {'below' if losses else 'points above'} {advice.label(rival.entry.contender)}"
+
+
+def _doubt(advice: Advice, decision: Decision) -> Iterator[str]:
+    """What would settle it, and what is cheaper meanwhile."""
+    needed, lead = decision.seeds_to_settle(), decision.rivals[0].lead
+    if lead.count < 2:
+        yield "One seed says nothing about chance: give more seeds or minutes."
+        return
+    unit = "" if advice.pilot.scores.are_losses else " points"
+    most = f"The two differ by at most {max(-lead.low, lead.high):.2g}{unit} (95 %)"
+    if needed is None:
+        yield f"{most}; no reasonable number of seeds would tell them apart."
+    else:
+        minutes = (needed - decision.score.count) * advice.pilot.seconds_per_seed / 60
+        yield (
+            f"{most}. To settle it, give {needed} seeds: about {max(0.1, minutes):.1f} minutes "
+            "more here."
+        )
+    level = [rival.entry.contender for rival in decision.rivals if not rival.is_clear]
+    cheaper = min(level, key=advice.cost, default=None)
+    if cheaper and advice.cost(cheaper) < advice.cost(advice.best.contender):
+        told = f"{advice.label(cheaper)}, {_spent(advice.cost(cheaper))}"
+        yield f"Level with it and cheaper: {told}."
+
+
+def _cost(advice: Advice) -> str:
+    contender, budget = advice.best.contender, advice.pilot.budget
+    rounds = budget.reach(contender)
+    text = f"Cost over {rounds} rounds: {_spent(advice.cost(contender))}"
+    text += f", {advice.bytes(contender) / 1e6:,.3g} MB"
+    rival = advice.decision.runner_up
+    if rival is not None:
+        other = rival.entry.contender
+        text += f"; {advice.label(other)} {_spent(advice.cost(other))}"
+        if budget.reach(other) != rounds:
+            text += f" over {budget.reach(other)} rounds"
+    return f"{text}."
+
+
+def _spent(cost: float) -> str:
+    return f"{cost:,.0f} messages" if cost == int(cost) else f"{cost:,.1f} messages' worth"
+
+
+def _other_goals(advice: Advice) -> Iterator[str]:
+    """The goals that did not decide."""
+    if advice.equal or advice.pilot.scores.are_losses:
+        return
+    for goal, decision in advice.decisions.items():
+        rival = decision.runner_up
+        if goal == advice.goal or rival is None:
+            continue
+        clear = "" if decision.verdict == "clear" else " (not a clear lead)"
+        yield (
+            f"For the {_goal_in_words(advice, goal)} alone: "
+            f"{advice.label(decision.best.contender)}, {_lead_in_words(advice, rival)}{clear}."
+        )
+
+
+def _theory(advice: Advice) -> Iterator[str]:
+    if advice.constants is not None:
+        yield f"Your problem: {regime(advice.constants)}."
+    if advice.prediction is None or advice.equal:
+        return
+    if advice.prediction.favours() is None:
+        yield "Theory: the bounds of S2S and S2A are too close to prefer either."
+        return
+    fewer, more = sorted(advice.prediction.order, key=lambda answer: answer.rounds)
+    times = f"{more.rounds / fewer.rounds:.3g} times as many"
+    many = "infinitely many" if math.isinf(more.rounds) else times
+    agree = {
+        True: "; the pilot agrees",
+        False: "; the pilot disagrees, and it ran your problem: trust it",
+        None: "",
+    }[advice.agreement]
+    yield (
+        f"Theory: for the average model the bounds favour {fewer.primitive} ({more.primitive} "
+        f"needs {many} rounds){agree}."
+    )

@@ -1,25 +1,39 @@
 """`skerry.advise`: S2S, S2A or a blend, on a fleet of one's own. The whole in a page."""
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from skerry.advice.advice import Advice
-from skerry.advice.curves import trace
+from skerry.advice.contenders import budget_of, why_equal
 from skerry.advice.decision import Decision, decide
-from skerry.advice.ground import Ground
-from skerry.advice.keeping import FILE, open_store, write
-from skerry.advice.pilot import Pilot, race
-from skerry.advice.planning import plan
-from skerry.advice.prediction import measure, predict
-from skerry.advice.question import MINUTES, SEEDS, Goal, Question, read_among, read_goal
-from skerry.advice.sensitivity import Effect, effects, look_around
-from skerry.advice.setting import purse_of, remarks, why_equal
-from skerry.advice.timing import Timer, Watch
-from skerry.errors import SkerryError
+from skerry.advice.plan import plan
+from skerry.advice.prediction import measure_constants, predict
+from skerry.advice.question import (
+    MINUTES,
+    SEEDS,
+    Goal,
+    Question,
+    Timer,
+    read_among,
+    read_goal,
+    remarks,
+)
+from skerry.advice.race import AdviceWatcher, Pilot, race
+from skerry.advice.sensitivity import Effect, effects, trace, try_nearby
+from skerry.engine.world import Materials
+from skerry.errors import RecordsError, SkerryError
 from skerry.experiment import Experiment
-from skerry.runs.executors.worker import LastWorld
+from skerry.files import replace_file
+from skerry.report.page.sections.advice import FILE
+from skerry.runs.driver import Driver
+from skerry.runs.executors.here import Here
 from skerry.runs.given import given_experiments, given_materials
 from skerry.theory.communication import ONE_EACH, Prices
 
@@ -30,7 +44,7 @@ if TYPE_CHECKING:
 
 RACE = 0.85
 """Of the time after the theory that the race may take; the rest tells what would change it."""
-NEIGHBOURS = 0.6
+NEARBY = 0.6
 """Of that rest, for neighbouring K and H; then come prices."""
 
 
@@ -51,7 +65,7 @@ def advise(
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
     model: Callable[..., Any] | None = None,
     out: str | Path | None = None,
-    watch: Watch | None = None,
+    watcher: AdviceWatcher | None = None,
 ) -> Advice:
     """Measure an experiment's own fleet, data and model, and say which primitive to use.
 
@@ -80,40 +94,59 @@ def advise(
     (asked,) = given_experiments([experiment or Experiment()], materials)
     if rounds is not None:
         asked = asked.with_settings(f"rounds={rounds}")
-    worlds = LastWorld(materials)
-    worlds.of(asked, device)  # before anything is written: faults leave no traces
-    with open_store(out) as store:
-        ground = Ground(store, materials, device, worlds)
-        advice = advise_on(question, asked, ground, timer, watch or Watch())
+    records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
+    with Here(device=device, materials=materials) as here, records as folder:
+        advice = advise_on(
+            question, asked, here, Path(folder), timer, watcher or AdviceWatcher(), materials
+        )
     if out is not None:
-        write(Path(out) / FILE, advice)
+        _write(advice, Path(out) / FILE)
     return advice
 
 
 def advise_on(
-    question: Question, experiment: Experiment, ground: Ground, timer: Timer, watch: Watch
+    question: Question,
+    experiment: Experiment,
+    here: Here,
+    folder: Path,
+    timer: Timer,
+    watcher: AdviceWatcher,
+    materials: Materials | None = None,
 ) -> Advice:
-    """The same where there is a ground to run on."""
-    watch.doing("building the fleet")
-    world = ground.world(experiment)
+    """The same, with the time running and a place to compute and to record."""
+    recording_in = partial(
+        Driver,
+        here,
+        watcher=watcher,
+        materials=materials,
+        keep_going=False,
+        checkpoint_seconds=math.inf,
+    )
+    watcher.doing("building the fleet")
+    world = here.world(experiment)  # before anything is written: faults leave no traces
     notes = list(remarks(question, experiment, world))
-    watch.doing("measuring the theory's constants")
-    constants = measure(world, timer, notes)
+    watcher.doing("measuring the theory's constants")
+    constants = measure_constants(world, timer, notes)
     prediction = predict(constants, experiment.rounds, question.prices) if constants else None
     equal = why_equal(question, experiment, world)
     if equal:
         question = replace(question, among=question.among[:1])
-    watch.doing("timing a few rounds")
-    pilot = plan(question, experiment, ground, purse_of(question, experiment, world), timer, notes)
-    race(pilot, ground, timer.part(RACE), watch)
-    decisions = _decisions(pilot)
-    if pilot.readings.diverged:
-        notes.append(f"{len(pilot.readings.diverged)} of the pilot's runs diverged")
-    sensitivity: Iterable[Effect] = ()
+    watcher.doing("timing a few rounds")
+    budget = budget_of(question, experiment, world)
+    with recording_in(folder) as driver:
+        pilot = plan(question, experiment, budget, here, driver, timer, notes)
+        race(pilot, driver, timer.part(RACE), watcher)
+        decisions = _decisions(pilot)
+        if diverged := pilot.scores.diverged:
+            notes.append(f"{len(diverged)} of the pilot's runs diverged")
+        if not equal:
+            try_nearby(pilot, driver, timer.part(NEARBY), watcher)
+    sensitivity: tuple[Effect, ...] = ()
     if not equal:
-        look_around(pilot, ground, timer.part(NEIGHBOURS), watch)
-        curves = trace(pilot, ground, question.goal, timer, watch)
-        sensitivity = effects(pilot, curves, decisions[question.goal], constants, prediction)
+        # These runs are not kept: beside the pilot's they would look like another study.
+        with TemporaryDirectory(prefix="skerry-") as aside, recording_in(Path(aside)) as driver:
+            curves = trace(pilot, driver, timer, watcher)
+        sensitivity = tuple(effects(pilot, curves, decisions[question.goal], prediction))
     return Advice(
         experiment=experiment,
         sizes=world.sizes,
@@ -123,7 +156,7 @@ def advise_on(
         pilot=pilot,
         constants=constants,
         prediction=prediction,
-        sensitivity=tuple(sensitivity),
+        sensitivity=sensitivity,
         notes=tuple(notes),
         seconds=timer.spent,
         equal=equal,
@@ -132,13 +165,23 @@ def advise_on(
 
 def _decisions(pilot: Pilot) -> dict[Goal, Decision]:
     """For every goal."""
-    readings = pilot.readings
-    found = {goal: decide(readings, goal, pilot.lanes) for goal in readings.goals}
+    scores = pilot.scores
+    found = {goal: decide(scores, goal, pilot.entries) for goal in scores.goals}
     decisions = {goal: decision for goal, decision in found.items() if decision is not None}
     if not decisions:
-        smallest = min(lane.stepsize for lane in readings.values)
+        smallest = min(entry.stepsize for entry in scores.values)
         raise SkerryError(
             f"every run diverged, down to a stepsize of {smallest:.2g}. Lower training.stepsize "
             f"(got {pilot.base.training.stepsize:g}), or check that the data are scaled."
         )
     return decisions
+
+
+def _write(advice: Advice, file: Path) -> None:
+    text = json.dumps(advice.to_json(), indent=1, allow_nan=False)
+    try:
+        replace_file(file, f"{text}\n".encode())
+    except OSError as error:
+        raise RecordsError(
+            f"cannot write {file} ({error.strerror}). Choose a folder that can be written."
+        ) from None

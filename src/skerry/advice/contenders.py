@@ -1,23 +1,30 @@
-"""What may be recommended, and what each of it costs."""
+"""What may be recommended, what each of it costs, and how far a budget reaches."""
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skerry import labels
+from skerry.advice.question import PRIMITIVES, Question
 from skerry.experiment import Experiment
+from skerry.measure.ledger import BYTES_PER_PARAMETER
 from skerry.theory.communication import Prices, server_round_cost, server_rounds
+
+if TYPE_CHECKING:
+    from skerry.engine.world import World
+
+LINK_ROUNDS = 20
+"""Rounds over which changing links are counted."""
 
 
 @dataclass(frozen=True)
 class Contender:
     primitive: str
     beta: float | None
-    """The share that a blend moves."""
+    """Of a blend."""
     sampled: int
     period: int
 
@@ -25,18 +32,18 @@ class Contender:
     def label(self) -> str:
         return labels.write(self.primitive, self.beta)
 
-    def told(self, among: "Sequence[Contender]") -> str:
+    def label_among(self, others: "Sequence[Contender]") -> str:
         """The label, with K and H where they differ among the others."""
         parts = [self.label]
-        if len({other.sampled for other in among}) > 1:
+        if len({other.sampled for other in others}) > 1:
             parts.append(f"K={self.sampled}")
-        if len({other.period for other in among}) > 1:
+        if len({other.period for other in others}) > 1:
             parts.append(f"H={self.period}")
         return " ".join(parts)
 
 
-class Lane(NamedTuple):
-    """A contender at one stepsize."""
+class Entry(NamedTuple):
+    """A contender at one stepsize: what takes part in the race."""
 
     contender: Contender
     stepsize: float
@@ -57,10 +64,10 @@ class Lane(NamedTuple):
 
 
 def contenders(
-    kinds: Sequence[tuple[str, float | None]], servers: Sequence[tuple[int, int]]
+    primitives: Sequence[tuple[str, float | None]], servers: Sequence[tuple[int, int]]
 ) -> list[Contender]:
-    """Every primitive with every K and H."""
-    return [Contender(*kind, *server) for server in servers for kind in kinds]
+    """Every primitive, with its beta, at every K and H."""
+    return [Contender(*primitive, *server) for server in servers for primitive in primitives]
 
 
 def nearby(n: int, K: int, H: int) -> Iterator[tuple[str, int, int]]:
@@ -75,9 +82,22 @@ def nearby(n: int, K: int, H: int) -> Iterator[tuple[str, int, int]]:
             yield f"{words} to {sampled if words[0] == 'K' else period}", sampled, period
 
 
+def why_equal(question: Question, experiment: Experiment, world: "World") -> str:
+    """Why all primitives are the same run, where they are."""
+    server = experiment.server
+    if server.offset >= experiment.rounds:
+        return (
+            f"the first server round comes after {server.offset} rounds, and there are "
+            f"{experiment.rounds}"
+        )
+    if server.sampled == world.n and not question.chooses_server:
+        return "the server samples every device (K = n), so the sampled are all there are"
+    return ""
+
+
 @dataclass(frozen=True)
-class Purse:
-    """What a run costs and how far a budget reaches."""
+class Budget:
+    """What runs cost, and what may be spent."""
 
     prices: Prices
     devices: int
@@ -86,7 +106,7 @@ class Purse:
     offset: int
     rounds: int
     limit: float | None = None
-    """The most that may be spent; None: as much as the rounds take."""
+    """The most that may be spent, in messages at their prices; None: what the rounds take."""
 
     def cost(self, contender: Contender, rounds: int) -> float:
         """All messages of so many rounds at their prices."""
@@ -99,22 +119,34 @@ class Purse:
         affordable = self._costs(contender, np.arange(1, self.rounds + 1)) <= self.limit
         return int(affordable.sum())
 
-    def within(self, rounds: int) -> "Purse":
-        """For a shorter run, with its share of the money."""
+    def for_rounds(self, rounds: int) -> "Budget":
+        """For a shorter run, with its part of the money."""
         if rounds == self.rounds:
             return self
         limit = None if self.limit is None else self.limit * rounds / self.rounds
         return replace(self, rounds=rounds, limit=limit)
 
     def _costs(self, contender: Contender, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
-        visits = server_rounds(np.maximum(0, rounds - self.offset), contender.period)
+        met = server_rounds(np.maximum(0, rounds - self.offset), contender.period)
         each = server_round_cost(contender.primitive, self.devices, contender.sampled, self.prices)
-        return np.asarray(each * visits + self.prices.d2d * 2 * self.links * rounds)
+        return np.asarray(each * met + self.prices.d2d * 2 * self.links * rounds)
 
 
-def stride(window: int, looks: int, periods: Iterable[int]) -> int:
-    """Rounds between evaluations: at least so many looks in the window, and never in step with the
-    server, whose visits show in some rounds of a period and not in others. Common to 2 and 5 it
-    has nothing either, so that runs with the usual periods can be lanes of one stack."""
-    apart = math.lcm(10, *periods)
-    return next(s for s in range(max(1, window // looks), 0, -1) if math.gcd(s, apart) == 1)
+def budget_of(question: Question, experiment: Experiment, world: "World") -> Budget:
+    """Prices, and how much may be spent. Prices alone mean: as much as the experiment's own
+    setting costs at these prices."""
+    server, fleet = experiment.server, world.fleet
+    drawn = 1 if fleet.fixed else min(LINK_ROUNDS, experiment.rounds)
+    links = sum(fleet.links(t) for t in range(drawn)) / drawn
+    budget = Budget(question.prices, world.n, links, server.offset, experiment.rounds)
+    if question.messages is not None:
+        limit = question.messages
+    elif question.bytes is not None:
+        limit = question.bytes / (BYTES_PER_PARAMETER * world.learner.parameters)
+    elif question.priced:
+        primitive = server.primitive if server.primitive in PRIMITIVES else "s2a"
+        own = Contender(primitive, None, server.sampled, server.period)
+        limit = budget.cost(own, experiment.rounds)
+    else:
+        return budget
+    return replace(budget, limit=limit)

@@ -1,31 +1,134 @@
 """Who is best for a goal, by how much and how surely, seed by seed: runs of a seed are paired."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from skerry.advice.contenders import Lane
-from skerry.advice.question import Goal
-from skerry.advice.readings import Readings
-from skerry.analysis.compare import Comparison, compare
-from skerry.analysis.statistics import CONFIDENCE, Estimate, estimate
+from skerry.advice.contenders import Entry
+from skerry.advice.question import GOALS, Goal
+from skerry.analysis.compare import LEVEL, compare
+from skerry.analysis.statistics import CONFIDENCE, Array, Estimate, best_place, estimate
+from skerry.measures import traits
+from skerry.records.parts import History
 
-LEVEL = 0.05
+WINDOW = 0.2
+"""A run is scored over this last part of its rounds: at single rounds S2A's drops and rises would
+decide."""
 HOPELESS = 1000
 """More seeds than this are not worth asking for."""
 
 Verdict: TypeAlias = Literal["clear", "unclear", "equal", "alone"]
+Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]
+"""The measures whose mean is a goal's score."""
+
+ACCURACIES: Measures = {
+    "global": ("average_accuracy",),
+    "own": ("own_accuracy",),
+    "both": ("average_accuracy", "own_accuracy"),
+}
+LOSSES: Measures = {"global": ("average_loss",), "both": ("average_loss",)}
+"""For models without accuracies."""
+
+
+def late_mean(history: History, measure: str, until: int) -> float:
+    """The mean over the evaluations in the last fifth of the rounds up to `until`, or else the
+    last evaluation before them."""
+    rounds, values = history["round"], history[measure]
+    there = (rounds <= until) & (rounds > 0) & np.isfinite(values)
+    if not there.any():
+        return float("nan")
+    late = there & (rounds > (1 - WINDOW) * until)
+    chosen = late if late.any() else there & (rounds == rounds[there].max())
+    return float(values[chosen].mean())
+
+
+@dataclass
+class Scores:
+    """What runs came to: a score for every entry, goal and seed. Higher is better."""
+
+    measures: Measures
+    values: dict[Entry, dict[int, dict[str, float]]] = field(default_factory=dict)
+    """By entry, seed and measure; NaN where a run diverged."""
+
+    @property
+    def goals(self) -> list[Goal]:
+        return [goal for goal in GOALS if goal in self.measures]
+
+    @property
+    def are_losses(self) -> bool:
+        """With their sign turned."""
+        return traits(self._names[0]).lower_is_better
+
+    @property
+    def diverged(self) -> list[tuple[Entry, int]]:
+        return [
+            (entry, seed)
+            for entry, by_seed in self.values.items()
+            for seed, found in by_seed.items()
+            if not all(map(math.isfinite, found.values()))
+        ]
+
+    @property
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(name for names in self.measures.values() for name in names))
+
+    def add(self, entry: Entry, seed: int, history: History | None, until: int) -> None:
+        """Score a run over the rounds up to `until`; one without a history has diverged."""
+        self.values.setdefault(entry, {})[seed] = {
+            name: late_mean(history, name, until) if history else math.nan for name in self._names
+        }
+
+    def by_seed(self, entry: Entry, goal: Goal) -> dict[int, float]:
+        """NaN where it diverged."""
+        names, sign = self.measures[goal], -1 if self.are_losses else 1
+        return {
+            seed: sign * sum(found[name] for name in names) / len(names)
+            for seed, found in self.values.get(entry, {}).items()
+        }
+
+    def estimate(self, entry: Entry, goal: Goal) -> Estimate:
+        return estimate(self.by_seed(entry, goal).values())
+
+    def mean(self, entry: Entry, goal: Goal) -> float:
+        """Over the seeds that it ended on; minus infinity where there is none."""
+        found = self.estimate(entry, goal)
+        return found.mean if found.count else -math.inf
+
+    def matrix(self, entries: Sequence[Entry], goal: Goal) -> Array:
+        """A row per entry, a column per seed; NaN where it diverged or was not run."""
+        rows = [self.by_seed(entry, goal) for entry in entries]
+        return np.array([[row.get(s, math.nan) for s in self._seeds(entries)] for row in rows])
+
+    def best(self, entries: Iterable[Entry], goal: Goal) -> Entry | None:
+        """The best by the rule for all that is tuned; None where all diverged."""
+        tried = list(entries)
+        score_es = self.matrix(tried, goal)
+        if not np.isfinite(score_es).any():
+            return None
+        ran_es = [[s in self.values.get(one, {}) for s in self._seeds(tried)] for one in tried]
+        return tried[int(best_place(score_es, ran_es))]
+
+    def best_by_primitive(self, entries: Iterable[Entry], goal: Goal) -> dict[str, Entry]:
+        """Each primitive's best entry."""
+        groups: dict[str, list[Entry]] = {}
+        for entry in entries:
+            groups.setdefault(entry.contender.primitive, []).append(entry)
+        best = {primitive: self.best(members, goal) for primitive, members in groups.items()}
+        return {primitive: entry for primitive, entry in best.items() if entry is not None}
+
+    def _seeds(self, entries: Iterable[Entry]) -> list[int]:
+        return sorted({seed for entry in entries for seed in self.values.get(entry, {})})
 
 
 @dataclass(frozen=True)
 class Rival:
-    """The best lane of another primitive, and what it is behind by."""
+    """The best entry of another primitive, and how far the winner is ahead of it."""
 
-    lane: Lane
-    gap: Estimate
+    entry: Entry
+    lead: Estimate
     """The winner's score minus the rival's, over common seeds."""
     p: float
     """Of the paired t test, corrected for the number of rivals."""
@@ -35,18 +138,18 @@ class Rival:
         return self.beaten(LEVEL)
 
     def beaten(self, level: float) -> bool:
-        if self.gap.count > 1 and math.isnan(self.p):  # no spread: every seed says the same
-            return self.gap.mean > 0
+        if self.lead.count > 1 and math.isnan(self.p):  # no spread: every seed says the same
+            return self.lead.mean > 0
         return self.p <= level
 
 
 @dataclass(frozen=True)
 class Decision:
     goal: Goal
-    best: Lane
+    best: Entry
     score: Estimate
     rivals: tuple[Rival, ...]
-    """The other primitives: those that are not clearly beaten first, then by their gap."""
+    """The other primitives: those that are not clearly beaten first, then the closest."""
 
     @property
     def runner_up(self) -> Rival | None:
@@ -62,61 +165,51 @@ class Decision:
     def confidence(self) -> float | None:
         """How probable it is that the best is ahead of the closest rival: the one-sided t test's
         complement, for the rival that it is least sure of. None with a single seed."""
-        from scipy import stats
+        from scipy.special import stdtr  # scipy.stats takes a second to import
 
         found = []
         for rival in self.rivals:
-            gap = rival.gap
-            if gap.count < 2:
+            lead = rival.lead
+            if lead.count < 2:
                 return None
-            if gap.standard_error == 0:
-                found.append(0.5 if gap.mean == 0 else 1.0)
+            if lead.standard_error == 0:
+                found.append(0.5 if lead.mean == 0 else 1.0)
             else:
-                found.append(float(stats.t.cdf(gap.mean / gap.standard_error, gap.count - 1)))
+                found.append(float(stdtr(lead.count - 1, lead.mean / lead.standard_error)))
         return min(found) if found else None
 
     def seeds_to_settle(self) -> int | None:
-        """Seeds in all after which a gap like this one would stand clear of chance; None where
+        """Seeds in all after which a lead like this one would stand clear of chance; None where
         no reasonable number would do."""
-        needed = [_enough(rival.gap) for rival in self.rivals if not rival.is_clear]
+        needed = [_enough(rival.lead) for rival in self.rivals if not rival.is_clear]
         return max(needed) if needed and all(needed) else None
 
 
-def decide(readings: Readings, goal: Goal, lanes: Sequence[Lane]) -> Decision | None:
-    """None where every lane diverged."""
-    by_kind = readings.best_by_kind(lanes, goal)
-    best = readings.best(by_kind.values(), goal)
+def decide(scores: Scores, goal: Goal, entries: Sequence[Entry]) -> Decision | None:
+    """None where every entry diverged."""
+    by_primitive = scores.best_by_primitive(entries, goal)
+    best = scores.best(by_primitive.values(), goal)
     if best is None:
         return None
-    ours = readings.scores(best, goal)
-    others = [lane for lane in by_kind.values() if lane != best]
+    others = [entry for entry in by_primitive.values() if entry != best]
+    ours, *theirs = scores.matrix([best, *others], goal)
+    compared = compare([ours] * len(others), theirs) if others else []
     rivals = [
-        Rival(lane, found.difference, found.t_holm)
-        for lane, found in zip(others, _compared(readings, goal, best, others), strict=True)
+        Rival(entry, found.difference, found.t_holm)
+        for entry, found in zip(others, compared, strict=True)
     ]
-    rivals.sort(key=lambda rival: (rival.is_clear, rival.gap.mean))
-    return Decision(goal, best, estimate(ours.values()), tuple(rivals))
+    rivals.sort(key=lambda rival: (rival.is_clear, rival.lead.mean))
+    return Decision(goal, best, scores.estimate(best, goal), tuple(rivals))
 
 
-def _compared(
-    readings: Readings, goal: Goal, best: Lane, others: Sequence[Lane]
-) -> list[Comparison]:
-    if not others:
-        return []
-    scores = {lane: readings.scores(lane, goal) for lane in (best, *others)}
-    seeds = sorted({seed for found in scores.values() for seed in found})
-    rows = {lane: [found.get(seed, math.nan) for seed in seeds] for lane, found in scores.items()}
-    return compare([rows[best]] * len(others), [rows[lane] for lane in others])
-
-
-def _enough(gap: Estimate) -> int:
+def _enough(lead: Estimate) -> int:
     """The fewest seeds whose 95 % interval would leave out 0 if mean and spread stayed as they
     are; 0 where that is out of reach."""
-    from scipy import stats
+    from scipy.special import stdtrit
 
-    if gap.count < 2 or gap.mean <= 0:
+    if lead.count < 2 or lead.mean <= 0:
         return 0
-    count = np.arange(gap.count + 1, HOPELESS + 1)
-    deviation = gap.standard_error * math.sqrt(gap.count)
-    half_width = stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1) * deviation / np.sqrt(count)
-    return int(next(iter(count[half_width < gap.mean]), 0))
+    count = np.arange(lead.count + 1, HOPELESS + 1)
+    deviation = lead.standard_error * math.sqrt(lead.count)
+    half_width = stdtrit(count - 1, 0.5 + CONFIDENCE / 2) * deviation / np.sqrt(count)
+    return int(next(iter(count[half_width < lead.mean]), 0))

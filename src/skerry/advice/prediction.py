@@ -1,24 +1,24 @@
 """What the theory predicts for the measured problem: rounds and cost of each primitive."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from skerry.advice.contenders import nearby
-from skerry.advice.ground import synchronised
-from skerry.advice.timing import Timer
+from skerry.advice.question import PRIMITIVES, Timer
 from skerry.engine.stack import build_stack
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.theory.communication import Prices
+from skerry.theory.communication import ONE_EACH, Prices
 from skerry.theory.constants import Constants, constants_of
 from skerry.theory.constants_at import Heterogeneity
 from skerry.theory.gradients import gradients_and_losses, minibatch, redrawn
+from skerry.theory.parameters import Parameters
 from skerry.theory.rounds_and_messages import Answer, ask
 from skerry.theory.smoothness import known_smoothness
 
-SHARE = 0.2
+MEASURING = 0.2
 """Of the time that measuring the constants may take."""
 EFFORTS = (((0, 10, 50), 20), ((0, 10, 50), 8), ((0, 10), 4), ((0,), 3))
 """Rounds at which to measure and draws at each: the most that time allows."""
@@ -27,61 +27,63 @@ CURVATURE = 60
 CLOSE = 1.25
 """Bounds whose ratio is below this name no winner: their constants are no more exact."""
 
+Pair = tuple[Answer, Answer]
+"""Of S2S and S2A."""
+
 
 @dataclass(frozen=True)
 class Prediction:
     """For epsilon = L f0/T: what T rounds of descent without any disturbance reach."""
 
     epsilon: float
-    order: tuple[Answer, ...]
-    """S2S and S2A with all constants one, at the experiment's K and H and around them."""
+    order_by_server: Mapping[tuple[int, int], Pair]
+    """With all constants one, by K and H: the experiment's own first, then those around them."""
     certified: tuple[Answer, ...]
     """S2S, S2A and the best blend by the full recursion, at the experiment's K and H."""
 
-    def rounds(self, mode: Literal["order", "certified"]) -> dict[str, float]:
-        """By label, at the experiment's K and H."""
-        answers = self.certified if mode == "certified" else self.order[:2]
-        return {answer.label: answer.rounds for answer in answers}
+    @property
+    def order(self) -> Pair:
+        """With all constants one, at the experiment's K and H."""
+        return next(iter(self.order_by_server.values()))
 
     def favours(self, mode: Literal["order", "certified"] = "order") -> str | None:
         """s2s or s2a, where one of them needs clearly fewer rounds for the average model."""
-        rounds = self.rounds(mode)
-        return _clearly_fewer(rounds["s2s"], rounds["s2a"])
-
-    @property
-    def servers(self) -> list[tuple[int, int]]:
-        """The K and H that the bounds with all constants one were asked for."""
-        return [(int(a.parameters.sampled), int(a.parameters.period)) for a in self.order[::2]]
+        return _favoured(*(self.order if mode == "order" else self.certified[:2]))
 
     def favours_at(self, K: int, H: int) -> str | None:
         """The same at another K and H, with all constants one."""
-        where = 2 * self.servers.index((K, H))
-        s2s, s2a = self.order[where : where + 2]
-        return _clearly_fewer(s2s.rounds, s2a.rounds)
+        return _favoured(*self.order_by_server[K, H])
+
+    def favours_if_islands_differed(self, factor: float) -> str | None:
+        """The same with zeta_inter larger by a factor."""
+        setting = self.order[0].parameters
+        return _favoured(*_order(replace(setting, zeta_inter=factor * float(setting.zeta_inter))))
 
     def to_json(self) -> dict[str, Any]:
+        order = (answer for pair in self.order_by_server.values() for answer in pair)
         return {
             "epsilon": self.epsilon,
             "favours": {"order": self.favours("order"), "certified": self.favours("certified")},
-            "order": [_brief(answer) for answer in self.order],
+            "order": [_brief(answer) for answer in order],
             "certified": [_brief(answer) for answer in self.certified],
         }
 
 
-def _clearly_fewer(s2s: float, s2a: float) -> str | None:
-    if max(s2s, s2a) < CLOSE * min(s2s, s2a):
+def _favoured(s2s: Answer, s2a: Answer) -> str | None:
+    fewer, more = sorted((s2s, s2a), key=lambda answer: answer.rounds)
+    if math.isinf(fewer.rounds) or more.rounds < CLOSE * fewer.rounds:
         return None
-    return "s2s" if s2s < s2a else "s2a"
+    return fewer.primitive
 
 
-def measure(world: World, timer: Timer, notes: list[str]) -> Constants | None:
-    """The constants, as well as time allows; None, with a note, where they cannot be had."""
+def measure_constants(world: World, timer: Timer, notes: list[str]) -> Constants | None:
+    """As well as time allows; None, with a note, where they cannot be had."""
     try:
         seconds = _seconds_per_gradient(world, timer)
-        steep = 0 if known_smoothness(world) else CURVATURE
+        curvature = 0 if known_smoothness(world) else CURVATURE
         for rounds, draws in EFFORTS:
-            gradients = 2 * draws * len(rounds) + steep * len(rounds) + rounds[-1]
-            if gradients * seconds <= SHARE * timer.seconds:
+            gradients = (2 * draws + curvature) * len(rounds) + rounds[-1]
+            if gradients * seconds <= MEASURING * timer.seconds:
                 return _constants(world, rounds, draws, notes)
         notes.append("theory left out: measuring its constants would take most of the time given")
     except SkerryError as error:
@@ -105,56 +107,64 @@ def _constants(
 def _seconds_per_gradient(world: World, timer: Timer) -> float:
     chunk, batch = build_stack(world, [world.experiment]).chunk(), minibatch(redrawn(world, -1))
     for _ in range(2):  # the first pays for what is done only once
-        began = timer.clock()
+        began = timer.now(world)
         gradients_and_losses(world, world.initial(), batch, chunk)
-        synchronised(world)
-    return timer.clock() - began
+    return timer.now(world) - began
 
 
 def predict(constants: Constants, rounds: int, prices: Prices) -> Prediction | None:
     """None where there is nothing to bound: no error at the start."""
-    L, gap = constants.smoothness.value, constants.f0.value
-    epsilon = L * gap / rounds
+    epsilon = constants.smoothness.value * constants.f0.value / rounds
     if not 0 < epsilon < math.inf:
         return None
-    setting = constants.parameters(epsilon=epsilon, convex=False, initial_error=gap)
-    servers = [(int(setting.sampled), int(setting.period))]
-    servers += [(K, H) for _, K, H in nearby(int(setting.devices), *servers[0])]
+    setting = constants.parameters(epsilon=epsilon)
+    own = int(setting.sampled), int(setting.period)
+    servers = [own, *((K, H) for _, K, H in nearby(int(setting.devices), *own))]
     return Prediction(
         epsilon,
-        order=tuple(
-            ask(replace(setting, sampled=K, period=H), name, "order", False, prices=prices)
-            for K, H in servers
-            for name in ("s2s", "s2a")
-        ),
+        order_by_server={
+            (K, H): _order(replace(setting, sampled=K, period=H), prices) for K, H in servers
+        },
         certified=tuple(
             ask(setting, name, "certified", False, beta="best", prices=prices)
-            for name in ("s2s", "s2a", "blend")
+            for name in PRIMITIVES
         ),
     )
 
 
-def favours_with_different_islands(
-    constants: Constants, prediction: Prediction, factor: float
-) -> str | None:
-    """Whom the bounds favour with zeta_inter larger by a factor, all constants one."""
-    setting = constants.parameters(epsilon=prediction.epsilon, initial_error=constants.f0.value)
-    other = replace(setting, zeta_inter=factor * float(setting.zeta_inter))
-    return _clearly_fewer(*(ask(other, name, "order", False).rounds for name in ("s2s", "s2a")))
+def _order(setting: Parameters, prices: Prices = ONE_EACH) -> Pair:
+    s2s, s2a = (ask(setting, name, "order", False, prices=prices) for name in ("s2s", "s2a"))
+    return s2s, s2a
+
+
+def _brief(answer: Answer) -> dict[str, Any]:
+    row = answer.to_json()
+    names = ("primitive", "rounds", "messages", "stepsize", "sampled", "period")
+    brief = {name: row[name] for name in names} | {"terms": row["terms"]}
+    return brief | {name: row[name] for name in ("beta", "reason") if name in row}
 
 
 def regime(constants: Constants) -> str:
-    """The problem in words: how much islands differ, and devices inside them."""
-    start = constants.points[0]
-    within = _degree(start.intra)
-    many = len(constants.sizes) > 1
+    """The problem in words: how much islands differ, and devices on one, and how well these mix."""
+    start, many = constants.points[0], len(constants.sizes) > 1
     across = f"islands {_degree(start.inter)}" if many else "there is one island"
     if max(constants.sizes) == 1:
         return f"{across}; every device is an island of its own" if many else "a single device"
     p = constants.mixing.minimum
-    mixing = "at once" if p > 0.9 else "quickly" if p > 0.3 else "slowly" if p > 0.03 else "hardly"
-    within = "devices inside mix at once" if p > 1 - 1e-9 else f"devices inside one {within}"
-    return f"{across}; {within}; an island agrees {mixing} (p = {p:.3g})"
+    mixing = next(words for least, words in _MIXING.items() if p > least)
+    if p > 1 - 1e-9:  # whatever devices on an island have apart is gone after every round
+        return f"{across}; {mixing.format('devices on an island')} (p = {p:.3g})"
+    within = f"devices on an island {_degree(start.intra)}"
+    return f"{across}; {within}; {mixing.format('them')} (p = {p:.3g})"
+
+
+_MIXING = {
+    0.9: "mixing brings {} together at once",
+    0.3: "mixing brings {} together quickly",
+    0.03: "mixing brings {} together slowly",
+    -math.inf: "mixing hardly brings {} together",
+}
+"""By the p that it takes more than."""
 
 
 def _degree(of: Heterogeneity) -> str:
@@ -163,10 +173,3 @@ def _degree(of: Heterogeneity) -> str:
     if pure.value <= 2 * pure.error or pure.value <= 0.1 * noise.value:
         return "are alike"
     return "differ somewhat" if pure.value <= noise.value else "differ strongly"
-
-
-def _brief(answer: Answer) -> dict[str, Any]:
-    row = answer.to_json()
-    names = ("primitive", "rounds", "messages", "stepsize", "sampled", "period")
-    brief = {name: row[name] for name in names} | {"terms": row["terms"]}
-    return brief | {name: row[name] for name in ("beta", "reason") if name in row}

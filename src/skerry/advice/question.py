@@ -1,15 +1,21 @@
 """What is asked: for which goal, among which primitives, at what price, in how much time."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from skerry.errors import SkerryError, unknown
+from skerry import labels
+from skerry.errors import SkerryError, argument, unknown
 from skerry.theory.communication import ONE_EACH, Prices
+
+if TYPE_CHECKING:
+    from skerry.engine.world import World
+    from skerry.experiment import Experiment
 
 Goal: TypeAlias = Literal["global", "own", "both"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
-KINDS = ("s2s", "s2a", "blend")
+PRIMITIVES = ("s2s", "s2a", labels.BLEND)
 BETAS = (0.25, 0.5, 0.75)
 SEEDS = 20
 MINUTES = 5.0
@@ -21,7 +27,7 @@ _LINKS = {"up": "uplink", "down": "downlink", "broadcast": "broadcast", "d2d": "
 class Question:
     goal: Goal = "both"
     among: tuple[tuple[str, float | None], ...] = ()
-    """Primitives that may be recommended, with the share that a blend moves."""
+    """Primitives that may be recommended, a blend with its beta."""
     prices: Prices = ONE_EACH
     priced: bool = False
     """Whether prices were given: then K and H are a choice, at equal money."""
@@ -36,16 +42,19 @@ class Question:
     minutes: float = MINUTES
 
     def __post_init__(self) -> None:
-        if self.goal not in GOALS:
-            raise SkerryError(unknown("goal", self.goal, GOALS))
+        read_goal(self.goal)
         if self.messages is not None and self.bytes is not None:
-            raise SkerryError("give a budget in messages or in bytes, not in both.")
+            raise SkerryError("a budget is in messages or in bytes (got both). Leave out one.")
         for name in ("messages", "bytes", "minutes", "seeds"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise SkerryError(f"{_WORDS[name]} must be above 0 (got {value:g}). Raise it.")
-        if self.stepsizes is not None and not all(0 < eta < float("inf") for eta in self.stepsizes):
-            raise SkerryError("stepsizes must be above 0. Give numbers such as 0.01,0.1.")
+        for stepsize in self.stepsizes or ():
+            if not 0 < stepsize < float("inf"):
+                raise SkerryError(
+                    f"{argument('stepsizes')} must be above 0 (got {stepsize:g}). Give numbers "
+                    "such as 0.01 and 0.1."
+                )
 
     @property
     def has_budget(self) -> bool:
@@ -60,32 +69,33 @@ class Question:
 _WORDS = {
     "messages": "a budget of messages",
     "bytes": "a budget of bytes",
-    "minutes": "minutes",
-    "seeds": "the number of seeds",
+    "minutes": argument("minutes"),
+    "seeds": argument("seeds"),
 }
-
-
-def read_among(names: str | Sequence[str] | None) -> tuple[tuple[str, float | None], ...]:
-    """`s2s,s2a,blend:0.3`; blend without a share stands for several of them."""
-    given = names.split(",") if isinstance(names, str) else list(names or KINDS)
-    found: dict[tuple[str, float | None], None] = {}
-    for name in (part.strip() for part in given):
-        kind, colon, share = name.partition(":")
-        if kind not in KINDS or (colon and kind != "blend"):
-            raise SkerryError(unknown("primitive", name, (*KINDS, "blend:0.5")))
-        if kind != "blend":
-            found[kind, None] = None
-        elif not colon:
-            found |= dict.fromkeys((kind, beta) for beta in BETAS)
-        else:
-            found[kind, _share(share)] = None
-    return tuple(found)
 
 
 def read_goal(goal: str) -> Goal:
     if goal not in GOALS:
         raise SkerryError(unknown("goal", goal, GOALS))
     return goal
+
+
+def read_among(names: str | Sequence[str] | None) -> tuple[tuple[str, float | None], ...]:
+    """`s2s,s2a,blend:0.3`; blend without a beta stands for several of them."""
+    given = names.split(",") if isinstance(names, str) else list(names or PRIMITIVES)
+    found: dict[tuple[str, float | None], None] = {}
+    for name in given:
+        primitive, beta = labels.read(name)
+        if primitive not in PRIMITIVES:
+            raise SkerryError(unknown("primitive", primitive, (*PRIMITIVES, "blend:0.5")))
+        if beta in (0, 1):
+            raise SkerryError(
+                f"a blend's beta lies between 0, which is s2s, and 1, which is s2a (got "
+                f"'{name.strip()}'). Name those, or give a beta such as blend:0.25"
+            )
+        many = primitive == labels.BLEND and beta is None
+        found |= dict.fromkeys((primitive, one) for one in (BETAS if many else (beta,)))
+    return tuple(found)
 
 
 def read_prices(text: str | None) -> Prices:
@@ -101,22 +111,60 @@ def read_prices(text: str | None) -> Prices:
             given[_LINKS[link]] = float(price)
         except ValueError:
             raise SkerryError(
-                f"the price of {link} must be a number (got '{price}'). Example: --price "
-                "up=1,down=0.2"
+                f"the price of {link} must be a number (got '{price}'). Example: up=1,down=0.2"
             ) from None
         if not 0 <= given[_LINKS[link]] < float("inf"):
             raise SkerryError(f"the price of {link} must be at least 0 (got {price}). Raise it.")
     return Prices(**given)
 
 
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 < share < 1:
-        raise SkerryError(
-            f"a blend's share must lie between 0 and 1 (got '{text}'); 0 is s2s and 1 is s2a. "
-            "Example: blend:0.25"
-        )
-    return share
+def remarks(question: Question, experiment: "Experiment", world: "World") -> Iterator[str]:
+    """What is special about this question on this fleet."""
+    server = experiment.server
+    if len(world.sizes) == 1:
+        yield "there is one island: mixing alone would bring all devices together in time"
+    if max(world.sizes) == 1 and world.n > 1:
+        yield "no device has a neighbour: only the server brings them together"
+    if server.sampled == 1 and world.n > 1:
+        yield "with K = 1, s2s changes nothing: the one sampled device averages with itself"
+    if server.primitive not in (*PRIMITIVES, labels.NO_SERVER):
+        yield f"'{server.primitive}' is a primitive of your own, which advice does not cover"
+    if not world.learner.classifies:
+        yield "the model has no accuracies: contenders are compared by the average model's loss"
+    if question.priced and not question.has_budget:
+        yield "no budget was given: it is what the experiment's own setting costs at these prices"
+
+
+@dataclass(frozen=True)
+class Timer:
+    """The time that a question gives, running out."""
+
+    seconds: float
+    clock: Callable[[], float] = time.monotonic
+    start: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", self.clock())
+
+    @property
+    def spent(self) -> float:
+        return self.clock() - self.start
+
+    @property
+    def left(self) -> float:
+        return self.seconds - self.spent
+
+    def is_up(self) -> bool:
+        return self.left < 0
+
+    def part(self, share: float) -> "Timer":
+        """A timer for a share of what is left."""
+        return Timer(share * self.left, self.clock)
+
+    def now(self, world: "World") -> float:
+        """The clock, when a GPU has done what it was asked: else it would not tell the truth."""
+        if world.device.type == "cuda":
+            import torch
+
+            torch.cuda.synchronize(world.device)
+        return self.clock()

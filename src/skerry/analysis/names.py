@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from skerry.errors import SkerryError, argument, unknown
-from skerry.experiment import ADDED, Experiment, Section
+from skerry.experiment import Experiment, Section
 from skerry.records.store import Run
 
 Fields = dict[str, Any]
@@ -31,16 +31,8 @@ def flat(experiment: Experiment) -> Fields:
 
 def fields_of(run: Run) -> Fields:
     """What tells cells apart; None where it plays no part, such as the degree of a ring."""
-    deciding = run.experiment.deciding()
-    deciding["network"]["devices"] = run.experiment.network.devices
-    for path in ADDED:  # at their default they are not in the key, but they play a part
-        section, _, field = path.partition(".")
-        if section != "server" or run.experiment.server.is_there:
-            deciding.setdefault(section, {})[field] = True
-    fields = {
-        name: value if _is_in(name, deciding) else None
-        for name, value in flat(run.experiment).items()
-    }
+    idle = run.experiment.idle_paths() - {"network.devices"}
+    fields = {n: None if n in idle else value for n, value in flat(run.experiment).items()}
     for name in ("name", "seed", "server.primitive"):
         del fields[name]
     # Two graphs given from Python, or in files of one name, are two networks.
@@ -128,11 +120,6 @@ def _is(value: Any, text: str) -> bool:
         except ValueError:
             return False
     return str(value) == text
-
-
-def _is_in(path: str, table: Mapping[str, Any]) -> bool:
-    section, dot, field = path.partition(".")
-    return section in table and (not dot or field in table[section])
 
 
 def _plain(value: Any) -> Any:

@@ -65,13 +65,13 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Which primitive, K and H for your fleet: measured, predicted, tried out, with reasons."""
+    from skerry.advice.screen import tell, watch_advice
     from skerry.commands.ranges import numbers
-    from skerry.report.advice import tell, watch_advice
 
     experiment = read_experiment(file, settings)
     try:
         # What plug-ins print must not come between the results.
-        with redirect_stdout(sys.stderr), watch_advice(minutes) as watch:
+        with redirect_stdout(sys.stderr), watch_advice(minutes) as watcher:
             from skerry.advice.advise import advise as ask
             from skerry.advice.question import read_prices
 
@@ -88,7 +88,7 @@ def advise(
                 seeds=seeds,
                 device=device,
                 out=out,
-                watch=watch,
+                watcher=watcher,
             )
     except KeyboardInterrupt:
         kept = f" What was run is kept: the same command reuses it from {out}." if out else ""

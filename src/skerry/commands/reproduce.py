@@ -20,9 +20,9 @@ from skerry.commands.options import (
 from skerry.errors import RecordsError
 
 if TYPE_CHECKING:
-    from skerry.paper.plans import Profile
+    from skerry.paper.plans import Need, Profile
     from skerry.paper.study import Study
-    from skerry.paper.targets import Need, Target
+    from skerry.paper.targets import Target
 
 LIST = "list"
 IN_FULL = 3
@@ -74,37 +74,39 @@ def reproduce(
     ] = None,
 ) -> None:
     """Make a table or figure of the paper anew, and put the printed numbers beside it."""
-    from skerry.paper.reproduce import DATASETS, kept_studies, needs_of, targets_named
+    from skerry.paper.study import kept_studies
+    from skerry.paper.targets import Request
 
     if LIST in names:
         _list()
         return
-    asked: Sequence[str] = [dataset] if dataset else DATASETS
-    targets = targets_named(names, asked)
+    request = Request.named(names)
+    if dataset:
+        request = request.about([dataset])
     if kept:
-        _show(targets, kept_studies(*kept), out)
+        _show(request.targets, kept_studies(*kept), out)
         return
-    datasets = asked if dataset else _within_reach(targets, device)
-    targets = targets_named(names, datasets)
+    if not dataset:
+        request = request.about(_within_reach(request.targets, device))
     try:
         studies = _computed(
-            needs_of(names, datasets, profile), profile, settings or [], device, out, again,
+            request.needs(profile), profile, settings or [], device, out, again,
             (executor, workers, ray_address),
         )  # fmt: skip
     except KeyboardInterrupt:
         typer.echo(f"\nStopped. Finished runs are in {out}. The same command goes on.", err=True)
         raise typer.Exit(130) from None
-    _show(targets, studies, out)
+    _show(request.targets, studies, out)
     for name in studies:
-        _left_out(name, profile)
+        _say_what_is_left_out(name, profile)
 
 
 def _within_reach(targets: Sequence["Target"], device: str) -> Sequence[str]:
     """The data sets of these targets. Where a target is about several, those that this machine
     can do; what is left out is said."""
-    from skerry.paper.reproduce import DATASETS, datasets_of
+    from skerry.paper.plans import DATASETS
 
-    if all(len(datasets_of(target)) < 2 for target in targets):
+    if all(len(target.datasets) < 2 for target in targets):
         return DATASETS
     from skerry.data.fetch import cached
     from skerry.engine.world import pick_device
@@ -115,7 +117,7 @@ def _within_reach(targets: Sequence["Target"], device: str) -> Sequence[str]:
         "cifar10": "" if gpu else "no GPU here",
         "cifar100": "" if gpu and cached("cifar100") else "needs a GPU and its archive",
     }
-    about = dict.fromkeys(name for target in targets for name in datasets_of(target))
+    about = dict.fromkeys(name for target in targets for name in target.datasets)
     if left := [f"{name} ({reasons[name]})" for name in about if reasons[name]]:
         typer.echo(f"Left out: {', '.join(left)}. --dataset asks for it all the same.", err=True)
     return [name for name in about if not reasons[name]]
@@ -131,8 +133,8 @@ def _computed(
     place: tuple[str | None, int | None, str | None],
 ) -> dict[str, "Study"]:
     from skerry.engine.world import pick_device
-    from skerry.paper.plans import PLANS
-    from skerry.paper.reproduce import compute, count_of
+    from skerry.paper.compute import compute
+    from skerry.paper.plans import PLANS, count_of
     from skerry.report.progress import watch_sweep
     from skerry.runs.executors.executor import open_executor
 
@@ -155,11 +157,11 @@ def _computed(
         )
 
 
-def _show(targets: list["Target"], studies: dict[str, "Study"], out: Path) -> None:
+def _show(targets: Sequence["Target"], studies: dict[str, "Study"], out: Path) -> None:
     from rich.console import Console
 
     from skerry.files import replace_file
-    from skerry.report.paper import show
+    from skerry.paper.views import view_of
 
     console = Console()
     try:
@@ -169,21 +171,21 @@ def _show(targets: list["Target"], studies: dict[str, "Study"], out: Path) -> No
             f"cannot write to {out} ({error.strerror}). Choose another folder."
         ) from None
     for target in targets:
-        shown = show(target, studies)
+        view = view_of(target, studies)
         if len(targets) > IN_FULL:
-            console.print(shown.title, style="bold", markup=False, soft_wrap=True)
-            console.print(shown.verdict, markup=False, soft_wrap=True)
+            console.print(view.title, style="bold", markup=False, soft_wrap=True)
+            console.print(view.verdict, markup=False, soft_wrap=True)
         else:
-            shown.print_to(console)
-        for name, figure in shown.figures.items():
+            view.print_to(console)
+        for name, figure in view.figures.items():
             save_picture(figure, out / f"{name}.png")
         page = out / f"{target.name}.md"
-        replace_file(page, shown.markdown.encode())
-        written = ", ".join(map(str, [page, *(out / f"{name}.png" for name in shown.figures)]))
+        replace_file(page, view.markdown.encode())
+        written = ", ".join(map(str, [page, *(out / f"{name}.png" for name in view.figures)]))
         console.print(f"Written: {written}", style="dim", markup=False, soft_wrap=True)
 
 
-def _left_out(name: str, profile: "Profile") -> None:
+def _say_what_is_left_out(name: str, profile: "Profile") -> None:
     from skerry.paper.plans import PLANS
 
     if profile == "quick" and PLANS[name].left_out:
@@ -195,7 +197,7 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from skerry.paper.reproduce import count_of, datasets_of
+    from skerry.paper.plans import count_of
     from skerry.paper.targets import TARGETS
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -204,8 +206,9 @@ def _list() -> None:
     table.add_column("runs\nquick", justify="right")
     table.add_column("runs\nfull", justify="right")
     for target in TARGETS.values():
-        data = datasets_of(target)
         quick, full = (f"{count_of(target.needs, p):,}" for p in ("quick", "full"))
-        table.add_row(target.name, target.title, ", ".join(data) or "(theory)", quick, full)
+        table.add_row(
+            target.name, target.title, ", ".join(target.datasets) or "(theory)", quick, full
+        )
     Console().print(table)
     typer.echo("all: every table and figure. Runs that several need are computed once.")

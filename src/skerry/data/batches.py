@@ -6,8 +6,8 @@ A sampling is built as `(partition, batch, seed)` and asked for `indices(t, step
 
 import numpy as np
 
-from skerry.data.dealing import Ints
 from skerry.data.partition import Partition
+from skerry.data.shares import Ints
 from skerry.seeds import stream
 
 

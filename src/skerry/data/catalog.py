@@ -36,12 +36,12 @@ DIGITS_MEAN, DIGITS_STD = 0.3058, 0.3762
 
 def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
     """The data set that an experiment names, fetched first if need be."""
-    if faults := list(data.option_faults()):
-        raise DataError(" ".join(faults))
     if data.dataset in PUBLISHED and not data.path and not cached(data.dataset):
         fetch(data.dataset, progress=progress)  # here, where progress can be shown
     with registry.users_own("dataset", data.dataset, DataError):
-        result = registry.resolve("dataset", data.dataset)(data, seed, **data.options)
+        result = registry.resolve("dataset", data.dataset)(
+            data, seed, **data.options_for("dataset")
+        )
     if isinstance(result, Dataset):
         return result
     if isinstance(result, tuple) and len(result) == 4:
@@ -100,47 +100,46 @@ def synthetic(
     return Dataset("synthetic", x[:samples], y[:samples], x[samples:], y[samples:], classes)
 
 
-def mnist(data: Data, seed: int) -> Dataset:
+def mnist(data: Data, seed: int, *, path: str) -> Dataset:
     """70,000 handwritten digits, 28x28 (LeCun, Cortes and Burges)."""
-    return _published("mnist", data)
+    return _published("mnist", path)
 
 
-def fashion_mnist(data: Data, seed: int) -> Dataset:
+def fashion_mnist(data: Data, seed: int, *, path: str) -> Dataset:
     """70,000 pieces of clothing, 28x28 (Xiao, Rasul and Vollgraf, 2017)."""
-    return _published("fashion_mnist", data)
+    return _published("fashion_mnist", path)
 
 
-def cifar10(data: Data, seed: int) -> Dataset:
+def cifar10(data: Data, seed: int, *, path: str) -> Dataset:
     """60,000 photographs, 32x32, 10 classes (Krizhevsky, 2009)."""
-    return _published("cifar10", data)
+    return _published("cifar10", path)
 
 
-def cifar100(data: Data, seed: int) -> Dataset:
+def cifar100(data: Data, seed: int, *, path: str) -> Dataset:
     """60,000 photographs, 32x32, 100 classes, the fine labels (Krizhevsky, 2009)."""
-    return _published("cifar100", data)
+    return _published("cifar100", path)
 
 
-def npz(data: Data, seed: int) -> Dataset:
-    """The arrays of the file `data.path`: x_train, y_train, x_test, y_test; or x and y, of which
+def npz(data: Data, seed: int, *, path: str) -> Dataset:
+    """The arrays of the file `path`: x_train, y_train, x_test, y_test; or x and y, of which
     every fifth sample of each class is held out for testing."""
-    arrays = _npz_arrays(Path(data.path).expanduser())
-    name = Path(data.path).stem
+    arrays = _npz_arrays(Path(path).expanduser())
+    name = Path(path).stem
     parts = ("x_train", "y_train", "x_test", "y_test")
     if arrays.keys() >= set(parts):
         x_train, y_train, x_test, y_test = (arrays[part] for part in parts)
-        with _named(data.path):
+        with _named(path):
             return from_arrays(x_train, y_train, x_test, y_test, name=name)
     if arrays.keys() >= {"x", "y"}:
         x, y = arrays["x"], arrays["y"]
         if y.ndim != 1 or x.ndim == 0 or len(x) != len(y):
             raise DataError(
-                f"x and y in {data.path} must have the same length "
-                f"(got shapes {x.shape} and {y.shape})."
+                f"x and y in {path} must have the same length (got shapes {x.shape} and {y.shape})."
             )
-        with _named(data.path):
+        with _named(path):
             return from_arrays(*_hold_out_fifth(x, y), name=name)
     raise DataError(
-        f"{data.path} must hold x_train, y_train, x_test, y_test, or x and y "
+        f"{path} must hold x_train, y_train, x_test, y_test, or x and y "
         f"(got {', '.join(sorted(arrays)) or 'nothing'})."
     )
 
@@ -152,9 +151,9 @@ def _require_whole(option: str, value: object, least: int) -> None:
         )
 
 
-def _published(name: str, data: Data) -> Dataset:
+def _published(name: str, path: str) -> Dataset:
     entry = PUBLISHED[name]
-    arrays = fetch(name, data.path, progress=False)
+    arrays = fetch(name, path, progress=False)
     return Dataset(
         name,
         arrays["x_train"],

@@ -3,9 +3,9 @@
 Every sample goes to exactly one device. A partition depends on the seed, the labels and the
 settings alone.
 
-An inter function is `(labels, classes, sizes, data, rng)`, with `sizes` the devices of each
-component; it gives the sample indices of each component. An intra function is
-`(labels, indices, size, data, rng)`; it gives the share of each of a component's devices.
+An inter function is `(labels, classes, sizes, data, rng, *, options)`, with `sizes` the devices of
+each component; it gives the sample indices of each component. An intra function is
+`(labels, indices, size, data, rng, *, options)`; it gives the share of each device of a component.
 A user's own functions have the same signatures, and their results pass the same checks.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skerry import registry
-from skerry.data.dealing import Ints, Shares, apportion, cut, deal_by_class, level
+from skerry.data.shares import Ints, Shares, apportion, cut, deal_by_class, level
 from skerry.errors import DataError
 from skerry.experiment import Data
 from skerry.seeds import stream
@@ -54,7 +54,8 @@ def split(
     inter = registry.resolve("inter partition", data.inter)
     intra = registry.resolve("intra partition", data.intra)
     with registry.users_own("inter partition", data.inter, DataError):
-        dealt = inter(labels, classes, sizes, data, stream(seed, "inter"))
+        told = data.options_for("inter partition")
+        dealt = inter(labels, classes, sizes, data, stream(seed, "inter"), **told)
     everything = np.arange(len(labels))
     components = _checked(f"inter partition '{data.inter}'", dealt, len(sizes), everything)
     shares: Shares = []
@@ -65,7 +66,8 @@ def split(
                 f"least {data.min_samples} each. Lower data.min_samples, or use another data.inter."
             )
         with registry.users_own("intra partition", data.intra, DataError):
-            dealt = intra(labels, indices, size, data, stream(seed, "intra", c))
+            told = data.options_for("intra partition")
+            dealt = intra(labels, indices, size, data, stream(seed, "intra", c), **told)
         dealt = _checked(f"intra partition '{data.intra}'", dealt, size, indices)
         shares += level(dealt, [data.min_samples] * size)
     return Partition(
@@ -116,11 +118,18 @@ def inter_non_iid(
 
 
 def inter_dirichlet(
-    labels: Ints, classes: int, sizes: tuple[int, ...], data: Data, rng: np.random.Generator
+    labels: Ints,
+    classes: int,
+    sizes: tuple[int, ...],
+    data: Data,
+    rng: np.random.Generator,
+    *,
+    alpha: float,
+    inter_alpha: float | None,
 ) -> Shares:
     """Each class is spread by Dirichlet weights that average to the components' sizes; with equal
     components they are Dirichlet(inter_alpha, or alpha where that is not given)."""
-    alpha = data.alpha if data.inter_alpha is None else data.inter_alpha
+    alpha = alpha if inter_alpha is None else inter_alpha
     concentration = alpha * np.array(sizes) * len(sizes) / sum(sizes)
     shares = deal_by_class(labels, np.arange(len(labels)), concentration, rng)
     return level(shares, [size * data.min_samples for size in sizes])
@@ -137,22 +146,22 @@ def intra_iid(
 
 
 def intra_dirichlet(
-    labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator
+    labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator, *, alpha: float
 ) -> Shares:
     """Each class is spread over the devices by Dirichlet(alpha) weights."""
-    return deal_by_class(labels, indices, np.full(size, data.alpha), rng)
+    return deal_by_class(labels, indices, np.full(size, alpha), rng)
 
 
 def intra_shards(
-    labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator
+    labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator, *, shards: int
 ) -> Shares:
-    """The samples sorted by label are cut into equal shards; each device gets `data.shards` of
-    them at random (McMahan et al., 2017)."""
+    """The samples sorted by label are cut into equal shards; each device gets so many of them at
+    random (McMahan et al., 2017)."""
     shuffled = rng.permutation(indices)
     by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    shards = cut(by_label, apportion(len(indices), [1] * (size * data.shards)))
-    hands = rng.permutation(len(shards)).reshape(size, data.shards)
-    return [np.concatenate([shards[shard] for shard in hand]) for hand in hands]
+    cards = cut(by_label, apportion(len(indices), [1] * (size * shards)))
+    hands = rng.permutation(len(cards)).reshape(size, shards)
+    return [np.concatenate([cards[card] for card in hand]) for hand in hands]
 
 
 def _checked(who: str, dealt: Sequence[ArrayLike], parts: int, indices: Ints) -> Shares:

@@ -22,11 +22,13 @@ def s2a(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) 
     return len(X_nld)
 
 
-def blend(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) -> int:
+def blend(
+    X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server, *, beta: float
+) -> int:
     """The dial between them: an unsampled device takes (1 - beta) x_i + beta xhat."""
-    if server.beta == 0:
+    if beta == 0:
         return s2s(X_nld, sampled_k, delivered_ld, server)
-    X_nld.lerp_(delivered_ld, server.beta)
+    X_nld.lerp_(delivered_ld, beta)
     X_nld[sampled_k] = delivered_ld
     return len(X_nld)
 

@@ -23,18 +23,19 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     training, server = experiment.training, experiment.server
     fleet = world.fleet_of(experiment)
     schedule = registry.resolve("schedule", training.schedule)
+    told = training.options_for("schedule")
     x0 = world.initial()
     x = [x0.clone() for _ in range(world.n)]
     sleep = world.awake(experiment)
     sizes = world.partition.sizes.tolist()
-    by_data = server.weights == "data_step"
+    by_data = training.weights == "data"
     scale = [world.n * m / sum(sizes) if by_data else 1.0 for m in sizes]
     last = x0.clone()  # what the server delivered last
     y, v = x0.clone(), torch.zeros_like(x0)  # the server's memory, for fedavgm
 
     for t in range(experiment.rounds):
         awake = [True] * world.n if sleep is None else sleep(t).tolist()
-        eta = training.stepsize * schedule(t, experiment.rounds, training)
+        eta = training.stepsize * schedule(t, experiment.rounds, training, **told)
         stepped = x
         for step in range(training.local_steps):
             indices, noise = world.batch_indices(t, step), world.noise_keys(t, step)

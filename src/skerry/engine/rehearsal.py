@@ -39,10 +39,10 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
 
 def _schedule(experiment: Experiment) -> None:
     name, rounds = experiment.training.schedule, experiment.rounds
-    factor = registry.resolve("schedule", name)
+    factor, told = registry.resolve("schedule", name), experiment.training.options_for("schedule")
     for t in range(rounds):
         with registry.users_own("schedule", name):
-            found = factor(t, rounds, experiment.training)
+            found = factor(t, rounds, experiment.training, **told)
         if not isinstance(found, int | float | np.number) or not 0 <= found < inf:
             raise SkerryError(
                 f"schedule '{name}' must give the factor on the stepsize, a number of at least 0 "
@@ -70,14 +70,14 @@ def _meeting(group: ServerGroup, world: World) -> None:
 def _delivered(group: ServerGroup, X_nld: Tensor) -> Tensor:
     name, average_ld = group.server.optimizer, X_nld.mean(dim=0)
     with registry.users_own("server optimizer", name):
-        memory: Memory = group.optimizer.start(X_nld[0])
+        memory: Memory = group.start(X_nld[0])
     if not isinstance(memory, dict) or not all(_is_like(average_ld, m) for m in memory.values()):
         raise SkerryError(
             f"server optimizer '{name}': start must give a dict of tensors of the shape it gets, "
             f"[lanes, parameters], or an empty one (got {_told(memory)})."
         )
     with registry.users_own("server optimizer", name):
-        delivered_ld = group.optimizer.deliver(memory, average_ld, group.server)
+        delivered_ld = group.deliver(memory, average_ld, group.server)
     if not _is_like(average_ld, delivered_ld):
         raise SkerryError(
             f"server optimizer '{name}': deliver must give a tensor of the average's shape, "

@@ -47,7 +47,7 @@ def start(stack: Stack) -> State:
     X = world.initial().expand(world.n, lanes, -1).clone()
     memory: Memory = {}
     for group in stack.servers:
-        for name, start_ld in group.optimizer.start(X[0, group.lanes]).items():
+        for name, start_ld in group.start(X[0, group.lanes]).items():
             memory.setdefault(name, torch.zeros_like(X[0]))[group.lanes] = start_ld
         if group.sampler.asks_distances:
             memory.setdefault(REFERENCE, torch.zeros_like(X[0]))[group.lanes] = X[0, group.lanes]
@@ -202,19 +202,17 @@ def _deliver(group: ServerGroup, memory: Memory, X_nld: Tensor, sample: Sample) 
     server, sampled_k = group.server, sample.devices_k
     plain_ld = X_nld[sampled_k].mean(dim=0)
     if sample.weights_k is None:
-        delivered_ld = group.optimizer.deliver(memory, plain_ld, server)
+        delivered_ld = group.deliver(memory, plain_ld, server)
         return group.primitive(X_nld, sampled_k, delivered_ld, server)
     estimate_ld = torch.einsum("k,kld->ld", sample.weights_k, X_nld[sampled_k])
     if group.sampler.asks_distances:
         estimate_ld += (1 - sample.weights_k.sum()) * memory[REFERENCE]
     if server.dial is None:  # a user's own primitive
-        return group.primitive(
-            X_nld, sampled_k, group.optimizer.deliver(memory, estimate_ld, server), server
-        )
+        return group.primitive(X_nld, sampled_k, group.deliver(memory, estimate_ld, server), server)
     if server.dial == 0:
-        plain_ld = group.optimizer.deliver(memory, plain_ld, server)
+        plain_ld = group.deliver(memory, plain_ld, server)
     else:
-        estimate_ld = group.optimizer.deliver(memory, estimate_ld, server)
+        estimate_ld = group.deliver(memory, estimate_ld, server)
     if group.sampler.asks_distances:
         memory[REFERENCE].copy_(plain_ld if server.dial == 0 else estimate_ld)
     return deliver(X_nld, sampled_k, plain_ld, estimate_ld, server.dial)

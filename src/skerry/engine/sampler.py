@@ -42,9 +42,7 @@ class Sampler:
         self._world, self._server = world, server
         self._awake = world.awake(experiment)
         self._is_plain = (
-            server.selection == "uniform"
-            and self._awake is None
-            and server.weights in ("equal", "data_step")
+            server.selection == "uniform" and self._awake is None and server.weights == "equal"
         )
         self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
         self._rule: Callable[..., Any] = registry.resolve("selection", server.selection)
@@ -101,7 +99,7 @@ class Sampler:
         """What the rule gives, held against its contract."""
         name = self._server.selection
         with registry.users_own("selection", name):
-            found = self._rule(who, **self._server.options_of("selection"))
+            found = self._rule(who, **self._server.options_for("selection"))
         devices, weights = found if isinstance(found, tuple) else (found, None)
         if registry.is_builtin("selection", name):
             return devices, weights
@@ -109,7 +107,7 @@ class Sampler:
 
     def _weighed(self, who: Context, devices: Ints, weights: Array | None) -> Array | None:
         kind = self._server.weights
-        if kind == "data_sampled":
+        if kind == "data":
             counted = who.samples_n[devices].astype(float)
             return np.asarray(counted / counted.sum())
         if kind != "stratified":

@@ -9,9 +9,11 @@ def constant(t: int, rounds: int, training: Training) -> float:
     return 1.0
 
 
-def step(t: int, rounds: int, training: Training) -> float:
+def step(
+    t: int, rounds: int, training: Training, *, decay_every: int, decay_factor: float
+) -> float:
     """Drop by `decay_factor` every `decay_every` rounds."""
-    return float(training.decay_factor ** (t // training.decay_every))
+    return float(decay_factor ** (t // decay_every))
 
 
 def cosine(t: int, rounds: int, training: Training) -> float:

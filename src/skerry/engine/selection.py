@@ -10,11 +10,9 @@ paired.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field
 
 from skerry.errors import SkerryError
 from skerry.seeds import stream
@@ -121,7 +119,7 @@ def one_each(who: Context) -> Sampled:
     return _joined(found), np.concatenate([np.empty(0), *weights])
 
 
-def bernoulli(who: Context, *, sample_prob: Annotated[float, Field(gt=0, le=1)] = 0.2) -> Sampled:
+def bernoulli(who: Context, *, sample_prob: float) -> Sampled:
     """Every device by its own coin; K is what comes of it, and may be none."""
     from scipy.special import bdtr
 

@@ -1,7 +1,7 @@
 """Server optimizers: what the server makes of the sampled devices' average before delivering it.
 
 What an optimizer remembers are named tensors `[L, d]`, changed in place: `start` gives them for
-the lanes it serves, `deliver` sees the same lanes again.
+the lanes it serves, `deliver` sees the same lanes again. Its options are those of `deliver`.
 """
 
 from torch import Tensor
@@ -34,7 +34,7 @@ class FedAvgM:
         return {"y": x0_ld.clone(), "v": x0_ld.new_zeros(x0_ld.shape)}
 
     @staticmethod
-    def deliver(memory: Memory, average_ld: Tensor, server: Server) -> Tensor:
+    def deliver(memory: Memory, average_ld: Tensor, server: Server, *, momentum: float) -> Tensor:
         y, v = memory["y"], memory["v"]
-        v.mul_(server.momentum).add_(y - average_ld)
+        v.mul_(momentum).add_(y - average_ld)
         return y.sub_(v)

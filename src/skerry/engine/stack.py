@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -24,11 +23,6 @@ from skerry.kernels.precision import arithmetic
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
-
-
-class Optimizer(Protocol):
-    def start(self, x0_ld: Tensor) -> Memory: ...
-    def deliver(self, memory: Memory, average_ld: Tensor, server: Server) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -54,12 +48,13 @@ class MixingGroup:
 
 @dataclass(frozen=True)
 class ServerGroup:
-    """Neighbouring lanes with the same server."""
+    """Neighbouring lanes with the same server; its functions have been told their options."""
 
     lanes: slice
     server: Server
     primitive: Callable[[Tensor, Tensor, Tensor, Server], int]
-    optimizer: Optimizer
+    start: Callable[[Tensor], Memory]
+    deliver: Callable[[Memory, Tensor, Server], Tensor]
     sampler: Sampler
     reaches_asleep: bool = False
 
@@ -147,12 +142,9 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
 def company(experiment: Experiment) -> tuple[str, str]:
     """Lanes with the same network and the same sleep mix together; with the same server too, they
     meet it together."""
-    data = experiment.server.weights if experiment.server.weights.startswith("data") else ""
-    mixing = (experiment.network.model_dump_json(), experiment.fleet.model_dump_json())
-    return (
-        "\n".join([*mixing, experiment.training.order, data]),
-        experiment.server.model_dump_json(),
-    )
+    network, fleet, training = experiment.network, experiment.fleet, experiment.training
+    mixing = (network.model_dump_json(), fleet.model_dump_json(), training.order, training.weights)
+    return "\n".join(mixing), experiment.server.model_dump_json()
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
@@ -162,12 +154,12 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
         steps=first.network.gossip_steps,
         adapts_first=first.training.order == "adapt_then_mix",
         awake=world.awake(first),
-        scale_n=data_scale(world) if first.server.weights == "data_step" else None,
+        scale_n=data_scale(world) if first.training.weights == "data" else None,
     )
 
 
 def data_scale(world: World) -> Tensor:
-    """n p_i: what a device's stepsize is multiplied by, p_i its share of all samples."""
+    """n p_i: what a device's stepsize is multiplied by, p_i its part of all samples."""
     sizes = world.partition.sizes
     scale_n = torch.from_numpy(len(sizes) * sizes / sizes.sum())
     return scale_n.to(world.device, world.dtype)
@@ -175,13 +167,16 @@ def data_scale(world: World) -> Tensor:
 
 def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
+    primitive = registry.resolve("primitive", server.primitive)
+    optimizer = registry.resolve("server optimizer", server.optimizer)
     return ServerGroup(
         lanes,
         server,
-        registry.resolve("primitive", server.primitive),
-        registry.resolve("server optimizer", server.optimizer),
-        sampler=Sampler(world, first),
-        reaches_asleep=first.fleet.reach_asleep,
+        partial(primitive, **server.options_for("primitive")),
+        optimizer.start,
+        partial(optimizer.deliver, **server.options_for("server optimizer")),
+        Sampler(world, first),
+        first.fleet.reach_asleep,
     )
 
 
@@ -193,7 +188,10 @@ def _stepsizes(trainings: Sequence[Training], rounds: int) -> NDArray[np.float64
 
 def _schedule(training: Training, rounds: int) -> NDArray[np.float64]:
     factor = registry.resolve("schedule", training.schedule)
-    return np.array([training.stepsize * factor(t, rounds, training) for t in range(rounds)])
+    told = training.options_for("schedule")
+    return np.array(
+        [training.stepsize * factor(t, rounds, training, **told) for t in range(rounds)]
+    )
 
 
 def _runs(labels: Iterable[Hashable]) -> list[slice]:

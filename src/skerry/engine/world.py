@@ -133,7 +133,8 @@ class World:
         training = self.experiment.training
         with registry.users_own("sampling", training.sampling, DataError):
             sampling = registry.resolve("sampling", training.sampling)
-            return sampling(self.partition, training.batch, self.seed)
+            told = training.options_for("sampling")
+            return sampling(self.partition, training.batch, self.seed, **told)
 
     def initial(self) -> Tensor:
         return self.learner.initial().to(self.device, self.dtype)

@@ -21,8 +21,11 @@ def draw_component(size: int, network: Network, rng: np.random.Generator) -> Lin
     fresh ring is a different ring and a fresh hub a different device.
     """
     name = network.topology
+    if faults := list(network.degree_faults([size])):
+        raise NetworkError(*faults)
     with registry.users_own("topology", name, NetworkError):
-        graph = registry.resolve("topology", name)(size, network, rng)
+        topology, told = registry.resolve("topology", name), network.options_for("topology")
+        graph = topology(size, network, rng, **told)
     links = _links_of_topology(name, graph, size)
     if network.dynamic:
         return links.shuffled(rng)
@@ -65,7 +68,8 @@ def weigh(links: Links, network: Network) -> sparse.csr_array:
         W: sparse.csr_array = registry.resolve("mixing", name)(links)
         return W
     with registry.users_own("mixing", name, NetworkError):
-        W_user = registry.resolve("mixing", name)(links.to_graph())
+        weights, told = registry.resolve("mixing", name), network.options_for("mixing")
+        W_user = weights(links.to_graph(), **told)
     try:
         return mixing.verified(W_user, links)
     except NetworkError as error:

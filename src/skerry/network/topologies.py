@@ -1,7 +1,8 @@
 """Graphs of one component: thin functions over networkx, all of them on the nodes 0..size-1.
 
-A topology is `(size, network, rng) -> networkx.Graph`. A component is connected by definition, so
-a fixed random graph is drawn again until it is; a fresh graph of one round need not be.
+A topology is `(size, network, rng, *, options) -> networkx.Graph`; its options are fields of the
+network. A component is connected by definition, so a fixed random graph is drawn again until it is;
+a fresh graph of one round need not be.
 """
 
 from collections.abc import Callable, Iterator
@@ -55,15 +56,9 @@ def most_square(size: int) -> tuple[int, int]:
     return r, size // r
 
 
-def regular(size: int, network: Network, rng: np.random.Generator) -> Graph:
-    """A random graph in which every device has network.degree links."""
-    _check_degree(size, network)
-    if size * network.degree % 2:
-        raise NetworkError(
-            "network.degree times a component's size must be even for a regular graph (got "
-            f"{network.degree} x {size}). Change network.degree by one."
-        )
-    return _drawn(network, "degree", lambda: _regular(network.degree, size, rng))
+def regular(size: int, network: Network, rng: np.random.Generator, *, degree: int) -> Graph:
+    """A random graph in which every device has `degree` links."""
+    return _drawn(network, "degree", lambda: _regular(degree, size, rng))
 
 
 def _regular(degree: int, size: int, rng: np.random.Generator) -> Graph:
@@ -72,43 +67,35 @@ def _regular(degree: int, size: int, rng: np.random.Generator) -> Graph:
     return nx.convert_node_labels_to_integers(drawn, ordering="sorted")
 
 
-def erdos_renyi(size: int, network: Network, rng: np.random.Generator) -> Graph:
-    """Each pair of devices is linked with probability network.edge_prob."""
+def erdos_renyi(
+    size: int, network: Network, rng: np.random.Generator, *, edge_prob: float
+) -> Graph:
+    """Each pair of devices is linked with probability `edge_prob`."""
     return _drawn(
-        network,
-        "edge_prob",
-        lambda: nx.fast_gnp_random_graph(size, network.edge_prob, seed=_seed(rng)),
+        network, "edge_prob", lambda: nx.fast_gnp_random_graph(size, edge_prob, seed=_seed(rng))
     )
 
 
-def watts_strogatz(size: int, network: Network, rng: np.random.Generator) -> Graph:
-    """A small world: a ring with network.degree neighbours, each link moved with
-    probability network.rewire_prob; an odd degree counts as the even one below."""
-    _check_degree(size, network)
+def watts_strogatz(
+    size: int, network: Network, rng: np.random.Generator, *, degree: int, rewire_prob: float
+) -> Graph:
+    """A small world: a ring with `degree` neighbours, each link moved with probability
+    `rewire_prob`; an odd degree counts as the even one below."""
     return _drawn(
         network,
         "degree",
-        lambda: nx.watts_strogatz_graph(size, network.degree, network.rewire_prob, seed=_seed(rng)),
+        lambda: nx.watts_strogatz_graph(size, degree, rewire_prob, seed=_seed(rng)),
     )
 
 
-def barabasi_albert(size: int, network: Network, rng: np.random.Generator) -> Graph:
+def barabasi_albert(size: int, network: Network, rng: np.random.Generator, *, degree: int) -> Graph:
     """A few hubs: every device joins with degree // 2 links (at least one) to the popular ones."""
-    _check_degree(size, network)
-    return nx.barabasi_albert_graph(size, max(1, network.degree // 2), seed=_seed(rng))
+    return nx.barabasi_albert_graph(size, max(1, degree // 2), seed=_seed(rng))
 
 
 def _seed(rng: np.random.Generator) -> int:
     """A seed for networkx, which draws ten times faster from its own generator than from ours."""
     return int(rng.integers(2**63))
-
-
-def _check_degree(size: int, network: Network) -> None:
-    if network.degree >= size:
-        raise NetworkError(
-            f"network.degree must be below the size of every component (got {network.degree} "
-            f"with a component of {size}). Lower network.degree."
-        )
 
 
 def _drawn(network: Network, field: str, draw: Callable[[], Graph]) -> Graph:

@@ -1,1 +1,1 @@
-"""The paper: what it prints, the runs behind it, and how both compare."""
+"""The paper: what it prints, the runs behind it, and every table and figure beside both."""

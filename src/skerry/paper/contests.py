@@ -1,23 +1,30 @@
-"""S2S against S2A round by round, in one setting.
+"""S2S against S2A round by round: which runs the curves of the paper's figures are, and what two
+curves say of each other.
 
 Tables of values have a row per round done and a column per seed. Round 0 is the start. The server
-calls in rounds t = 0, H, 2H, ..., so the row right after a visit is t + 1.
+rounds are t = 0, H, 2H, ...; what they leave is recorded in row t + 1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skerry.analysis.statistics import estimate
 from skerry.errors import SkerryError
+from skerry.paper.plans import BOTH
+from skerry.paper.printed import REGIMES
 from skerry.paper.study import Study, lately
-from skerry.paper.tuned import tuned
+from skerry.paper.tuning import at_best_stepsize
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Studies = Mapping[str, Study]
+
 NAN = float("nan")
+BEFORE_AND_AFTER = "not recorded both just before and just after server rounds"
 
 
 class UnansweredError(SkerryError):
@@ -25,12 +32,71 @@ class UnansweredError(SkerryError):
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A mean, and its standard error where there is something to tell it from."""
+class CurvePair:
+    """A panel of a figure: the curves of S2S and S2A in one setting."""
 
-    value: float
-    error: float = NAN
-    note: str = ""
+    name: str
+    words: str
+    study: str
+    factors: Mapping[str, Any]
+    early: int = 100
+    """Where the early rounds end, in which the paper sees S2A ahead."""
+    moments: tuple[int, ...] = (100, 1000)
+    """Rounds whose gap the paper speaks of."""
+
+
+def _regime(name: str) -> dict[str, Any]:
+    return dict(zip(("intra", "inter"), REGIMES[name], strict=True))
+
+
+R2, R3, HARDEST = (_regime(name) for name in ("R2", "R3", "R3, intra non-IID"))
+RING: dict[str, Any] = {"topology": "ring", "dynamic": False, "period": 20, "optimizer": "fedavg"}
+REGULAR = RING | {"topology": "regular"}
+COMPLETE = RING | {"topology": "complete"}
+MNIST = {**R3, "topology": "ring", "period": 5}
+LONG = "cifar10-long"
+
+CURVES = {
+    "fig5": (
+        CurvePair("mnist", "MNIST, H = 5", "mnist-curves", MNIST, early=20, moments=(100,)),
+        CurvePair("cifar10", "CIFAR-10, H = 20", LONG, RING | R3),
+    ),
+    "fig9": (
+        CurvePair("r2", "intra non-IID, inter IID", LONG, RING | R2),
+        CurvePair("r3", "intra IID, inter non-IID", LONG, RING | R3),
+    ),
+    "fig10": (
+        CurvePair("h15", "H = 15", LONG, RING | HARDEST | {"period": 15}),
+        CurvePair("h20", "H = 20", LONG, RING | HARDEST),
+    ),
+    "fig11": (
+        CurvePair("fixed", "fixed graph", LONG, REGULAR | R3),
+        CurvePair("random", "changing graph", LONG, REGULAR | R3 | {"dynamic": True}),
+    ),
+    "fig12": (
+        CurvePair("fedavg", "FedAvg", LONG, RING | R3),
+        CurvePair("fedavgm", "FedAvgM", LONG, RING | R3 | {"optimizer": "fedavgm"}),
+    ),
+    "fig13": (
+        CurvePair("r2", "intra non-IID, inter IID", "cifar100", COMPLETE | R2),
+        CurvePair("r3", "intra IID, inter non-IID", "cifar100", COMPLETE | R3),
+    ),
+    "fig14": (CurvePair("r3", "intra IID, inter non-IID", LONG, RING | R3),),
+}
+"""The panels of every figure with curves."""
+
+
+def slice_of(pair: CurvePair, studies: Studies) -> Study:
+    """The runs of a pair."""
+    if pair.study not in studies:
+        raise UnansweredError(f"the study {pair.study} is not there")
+    found = studies[pair.study].of(**pair.factors)
+    if found.runs.empty:
+        raise UnansweredError(f"{pair.study} has no run with {pair.words}")
+    return found
+
+
+# The values of a slice in which only primitive, stepsize and seed vary
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +111,12 @@ class Contest:
     @property
     def gap(self) -> "pd.DataFrame":
         """S2S minus S2A in the rounds and seeds that both have."""
-        return shared(self.s2s - self.s2a)
+        return recorded_part(self.s2s - self.s2a)
 
 
 def contest_of(study: Study, scoring: str) -> Contest:
-    """The two curves of a slice in which only primitive, stepsize and seed vary."""
-    s2s, s2a = (curves_of(study, primitive, scoring) for primitive in ("s2s", "s2a"))
+    """The two curves of a slice."""
+    s2s, s2a = (curves_of(study, primitive, scoring) for primitive in BOTH)
     (period,), (rounds,) = study.runs["period"].unique(), study.runs["rounds"].unique()
     return Contest(s2s, s2a, int(period), int(rounds), _note(study, scoring))
 
@@ -70,16 +136,29 @@ def curves_of(study: Study, primitive: str, measure: str) -> "pd.DataFrame":
     values = lines.assign(seed=lines["run"].map(kept["seed"])).pivot(
         index="round", columns="seed", values=measure
     )
-    if shared(values).empty:
+    if recorded_part(values).empty:
         raise UnansweredError(f"{study.name} did not record {measure} round by round")
-    return shared(values)
+    return recorded_part(values)
 
 
 def best_runs(study: Study, measure: str) -> "pd.DataFrame":
     """Each primitive's runs at its best stepsize, those that diverged there among them."""
     runs, column = study.runs, lately(measure)
     choice = runs["stepsize"].nunique() > 1 and column in runs
-    return tuned(runs, column, ["primitive"]) if choice else runs
+    return at_best_stepsize(runs, column, ["primitive"]) if choice else runs
+
+
+def drawn_curves(study: Study, scoring: str) -> "pd.DataFrame":
+    """A row per run and round, as curves are drawn, each primitive at its best stepsize. A seed in
+    which one diverged is left out for both, if others are left: where a run ends, a mean jumps."""
+    best = best_runs(study, scoring)
+    ended = best.drop(study.diverged.index, errors="ignore")
+    lost = best.loc[best.index.difference(ended.index), "seed"]
+    paired = ended[~ended["seed"].isin(lost)]
+    runs = ended if paired.empty else paired
+    lines = study.curves[study.curves["run"].isin(runs.index)]
+    told = runs[["primitive", "beta", "seed"]]
+    return lines.join(told, on="run").assign(key=lines["run"])
 
 
 def _note(study: Study, scoring: str) -> str:
@@ -88,7 +167,7 @@ def _note(study: Study, scoring: str) -> str:
     parts = []
     if study.runs["stepsize"].nunique() > 1:
         taken = runs.groupby("primitive")["stepsize"].first()
-        told = [f"{taken[name]:.3g} for {name.upper()}" for name in ("s2s", "s2a")]
+        told = [f"{taken[name]:.3g} for {name.upper()}" for name in BOTH]
         parts.append(f"best stepsizes: {', '.join(told)}")
     lost = runs[runs.index.isin(study.diverged.index)]
     if len(lost):
@@ -100,36 +179,21 @@ def _note(study: Study, scoring: str) -> str:
     return "; ".join(parts)
 
 
-def shared(values: "pd.DataFrame") -> "pd.DataFrame":
+# What is read off tables of values
+
+
+@dataclass(frozen=True)
+class NotedMean:
+    """A mean, and its standard error where there is something to tell it from."""
+
+    value: float
+    error: float = NAN
+    note: str = ""
+
+
+def recorded_part(values: "pd.DataFrame") -> "pd.DataFrame":
     """Without rounds and seeds that have no value."""
     return values.dropna(how="all").dropna(how="all", axis=1)
-
-
-def mean_of(values: "pd.DataFrame", period: int) -> Measured:
-    """The mean, with its standard error over seeds. A single seed has none: its error is that
-    over server periods, which are taken for independent of each other."""
-    if values.empty:
-        return Measured(NAN, NAN, "not recorded in these rounds")
-    by_seed = values.mean()
-    seeds = estimate(by_seed)
-    if seeds.count > 1:
-        return Measured(seeds.mean, seeds.standard_error, f"{seeds.count} seeds")
-    periods = estimate(values.groupby((values.index - 1) // period).mean().iloc[:, 0])
-    note = f"one seed, error over {periods.count} server periods"
-    return Measured(
-        float(by_seed.iloc[0]), periods.standard_error, note if periods.count > 1 else "one seed"
-    )
-
-
-def at_round(values: "pd.DataFrame", at: int, period: int) -> Measured:
-    """The values in one round; where it was not recorded, in the closest one before it."""
-    earlier = values.index[(values.index > 0) & (values.index <= at)]
-    if earlier.empty:
-        return Measured(NAN, NAN, f"nothing is recorded by round {at}")
-    found = mean_of(shared(values.loc[[earlier[-1]]]), period)
-    if earlier[-1] == at:
-        return found
-    return Measured(found.value, found.error, f"{found.note}; at round {earlier[-1]}")
 
 
 def between(values: "pd.DataFrame", after: int, until: int) -> "pd.DataFrame":
@@ -137,16 +201,48 @@ def between(values: "pd.DataFrame", after: int, until: int) -> "pd.DataFrame":
     return values[(values.index > max(after, 0)) & (values.index <= until)]
 
 
-def drops(accuracy: "pd.DataFrame", period: int) -> "pd.DataFrame":
-    """What is lost at each visit: in row t + 1, the accuracy in round t minus that in t + 1.
+def mean_of(values: "pd.DataFrame", period: int) -> NotedMean:
+    """The mean, with its standard error over seeds. A single seed has none: its error is that
+    over server periods, which are taken for independent of each other."""
+    if values.empty:
+        return NotedMean(NAN, NAN, "not recorded in these rounds")
+    by_seed = values.mean()
+    seeds = estimate(by_seed)
+    if seeds.count > 1:
+        return NotedMean(seeds.mean, seeds.standard_error, f"{seeds.count} seeds")
+    periods = estimate(values.groupby((values.index - 1) // period).mean().iloc[:, 0])
+    note = f"one seed, error over {periods.count} server periods"
+    return NotedMean(
+        float(by_seed.iloc[0]), periods.standard_error, note if periods.count > 1 else "one seed"
+    )
 
-    The visit at t = 0, before anything is learnt, does not count.
+
+def at_round(values: "pd.DataFrame", at: int, period: int) -> NotedMean:
+    """The values in one round; where it was not recorded, in the closest one before it."""
+    earlier = values.index[(values.index > 0) & (values.index <= at)]
+    if earlier.empty:
+        return NotedMean(NAN, NAN, f"nothing is recorded by round {at}")
+    found = mean_of(recorded_part(values.loc[[earlier[-1]]]), period)
+    if earlier[-1] == at:
+        return found
+    return NotedMean(found.value, found.error, f"{found.note}; at round {earlier[-1]}")
+
+
+def drops(accuracy: "pd.DataFrame", period: int) -> "pd.DataFrame":
+    """What is lost in each server round: in row t + 1, the accuracy in row t minus that in t + 1.
+
+    The server round at t = 0, before anything is learnt, does not count.
     """
     after = accuracy[(accuracy.index > 1) & ((accuracy.index - 1) % period == 0)]
-    return shared(accuracy.reindex(after.index - 1).set_axis(after.index) - after)
+    return recorded_part(accuracy.reindex(after.index - 1).set_axis(after.index) - after)
 
 
-def reduction(usual: "pd.DataFrame", other: "pd.DataFrame") -> Measured:
+def mean_drop(accuracy: "pd.DataFrame", period: int) -> NotedMean:
+    lost = drops(accuracy, period)
+    return NotedMean(NAN, NAN, BEFORE_AND_AFTER) if lost.empty else mean_of(lost, period)
+
+
+def reduction(usual: "pd.DataFrame", other: "pd.DataFrame") -> NotedMean:
     """By how many percent the other mean is smaller, from values of the same rounds and seeds.
 
     The standard error is that of a ratio of means r = b / a: of (b_i - r a_i) / a over seeds, or
@@ -154,14 +250,14 @@ def reduction(usual: "pd.DataFrame", other: "pd.DataFrame") -> Measured:
     """
     usual, other = usual.align(other, join="inner")
     both = usual.notna() & other.notna()
-    usual, other = shared(usual[both]), shared(other[both])
+    usual, other = recorded_part(usual[both]), recorded_part(other[both])
     if usual.empty:
-        return Measured(NAN, NAN, "not recorded both just before and just after visits")
+        return NotedMean(NAN, NAN, BEFORE_AND_AFTER)
     several = usual.shape[1] > 1
     a, b = (np.asarray(v.mean() if several else v.iloc[:, 0], float) for v in (usual, other))
     if a.mean() <= 0 or a.mean() < estimate(a).standard_error:
-        return Measured(NAN, NAN, "there is no drop beyond its standard error to reduce")
+        return NotedMean(NAN, NAN, "there is no drop beyond its standard error to reduce")
     ratio = b.mean() / a.mean()
     error = estimate((b - ratio * a) / a.mean()).standard_error
-    note = f"{len(a)} seeds" if several else f"one seed, error over {len(a)} visits"
-    return Measured(100 * (1 - ratio), 100 * error, note)
+    note = f"{len(a)} seeds" if several else f"one seed, error over {len(a)} server rounds"
+    return NotedMean(100 * (1 - ratio), 100 * error, note)

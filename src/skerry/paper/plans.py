@@ -4,47 +4,40 @@ A plan is the full grid of a study; a table or figure needs a slice of it. Runs 
 their content, so slices that overlap are computed once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
 
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
+from skerry.paper.printed import REGIMES
 from skerry.runs.sweep import Sweep
 
 Profile = Literal["quick", "full"]
 Axes = Mapping[str, Sequence[Any]]
 
+DEVICES = 100
 STEPSIZES = (10**-2.5, 0.01, 10**-1.5, 0.1)
-SHARES = (20, 40, 60, 80)
+SAMPLED = (20, 40, 60, 80)
 """Sampled devices of the tables; the figures add all 100, where S2S and S2A are the same."""
-ALL_SHARES = (*SHARES, 100)
+SAMPLED_OR_ALL = (*SAMPLED, DEVICES)
 PERIODS = (5, 10, 15, 20)
 TOPOLOGIES = ("complete", "grid", "ring")
 BOTH = ("s2s", "s2a")
 BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
-REGIMES: dict[str, tuple[str, str]] = {
-    "R1": ("iid", "iid"),
-    "R2": ("dirichlet", "iid"),
-    "R3": ("iid", "non_iid"),
-    "R3, intra non-IID": ("dirichlet", "non_iid"),
-}
-"""Intra and inter split by the paper's name; its third regime has two of them."""
+INTRA = {"iid": "iid", "non-iid": "dirichlet"}
+INTER = {"iid": "iid", "non-iid": "non_iid"}
+SPLITS = {name: (INTRA[intra], INTER[inter]) for name, (intra, inter) in REGIMES.items()}
+"""Of each regime, data.intra and data.inter."""
 
 SETTING: dict[str, Any] = {
     "rounds": 100,
-    "network": {"devices": 100, "components": 2},
+    "network": {"devices": DEVICES, "components": 2},
     "data": {"alpha": 0.1},
     "training": {"batch": 128},
 }
-REGIME_AXES: Axes = {"data.intra, data.inter": tuple(REGIMES.values())}
-
-# A look in every fourth round of the last twenty sees each round since the server's visit equally
-# often when H = 5, and does not fall on visits alone for any other H.
-FEW_LOOKS = {"every": 4, "after": 80}
-SCORED = ["average", "devices"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +63,7 @@ class Plan:
     left_out: str = ""
     """What quick leaves out, in words."""
 
-    def grid(self, profile: Profile, only: Axes) -> dict[str, list[Any]]:
+    def slice_axes(self, profile: Profile, only: Axes) -> dict[str, list[Any]]:
         """The axes of a slice: `only` shortens them."""
         axes = {**self.axes, **(self.quick_axes if profile == "quick" else {})}
         for name, values in only.items():
@@ -79,19 +72,19 @@ class Plan:
             axes[name] = [value for value in values if value in axes[name]]
         return {name: list(values) for name, values in axes.items()}
 
-    def cells(self, profile: Profile, only: Axes) -> set[tuple[Any, ...]]:
-        """Every run of a slice, by its place in the grid and its seed."""
-        return {*product(*self.grid(profile, only).values(), range(self.count(profile)))}
-
-    def count(self, profile: Profile) -> int:
+    def seeds_in(self, profile: Profile) -> int:
         """How many seeds there are."""
         return self.quick_seeds if profile == "quick" else self.seeds
+
+    def places(self, profile: Profile, only: Axes) -> set[tuple[Any, ...]]:
+        """Every run of a slice, by its place in the grid and its seed."""
+        return {*product(*self.slice_axes(profile, only).values(), range(self.seeds_in(profile)))}
 
     def experiments(
         self, profile: Profile, only: Axes, settings: Sequence[str] = ()
     ) -> list[Experiment]:
         """The runs of a slice."""
-        axes = self.grid(profile, only)
+        axes = self.slice_axes(profile, only)
         if not all(axes.values()):
             return []
         table = _merged(
@@ -99,9 +92,38 @@ class Plan:
             {"name": f"Reproduction: {self.about}"},
             self.base,
             self.quick_base if profile == "quick" else {},
-            {"sweep": {"axes": axes, "seeds": self.count(profile)}},
+            {"sweep": {"axes": axes, "seeds": self.seeds_in(profile)}},
         )
         return Sweep.parse(table, settings).runs()
+
+
+@dataclass(frozen=True)
+class Need:
+    """A slice of a study."""
+
+    study: str
+    only: Axes = field(default_factory=dict)
+
+
+def runs_of(
+    needs: Iterable[Need], profile: Profile, settings: Sequence[str] = ()
+) -> list[Experiment]:
+    """All runs of these slices, each once."""
+    found = (
+        run for need in needs for run in PLANS[need.study].experiments(profile, need.only, settings)
+    )
+    return list({run.key(): run for run in found}.values())
+
+
+def count_of(needs: Iterable[Need], profile: Profile) -> int:
+    """How many runs these slices are, each counted once."""
+    return len(
+        {
+            (need.study, place)
+            for need in needs
+            for place in PLANS[need.study].places(profile, need.only)
+        }
+    )
 
 
 def _merged(*tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,38 +135,47 @@ def _merged(*tables: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+# What the plans are made of
+
+ALL_REGIMES: Axes = {"data.intra, data.inter": tuple(SPLITS.values())}
 GRID: Axes = {
-    **REGIME_AXES,
+    **ALL_REGIMES,
     "network.topology": TOPOLOGIES,
-    "server.sampled": ALL_SHARES,
+    "server.sampled": SAMPLED_OR_ALL,
     "server.period": PERIODS,
     "server.primitive": BOTH,
     "training.stepsize": STEPSIZES,
 }
-QUICK = "Quick runs two seeds instead of five, the largest stepsize instead of all four, and looks "
-QUICK += "at every fourth of the last 20 rounds, where it scores devices on 2,000 test samples."
+
+# A look in every fourth round of the last twenty sees each round since the last server round
+# equally often when H = 5, and does not fall on server rounds alone for any other H.
+FEW_LOOKS = {"every": 4, "after": 80}
+ACCURACIES = ["average", "devices"]
+LAST_ROUNDS = {"after": 80, "measures": ACCURACIES}
 
 MNIST = {
     "data": {"dataset": "mnist"},
     "model": {"name": "linear"},
     "training": {"precision": "tf32"},
 }
+MNIST_QUICK_LOOKS = {**FEW_LOOKS, "device_samples": 2000}
 CIFAR10 = {
     "data": {"dataset": "cifar10"},
     "model": {"name": "cnn_cifar10"},
     "training": {"precision": "bf16"},
 }
-CIFAR_LOOKS = {**FEW_LOOKS, "device_samples": 1000, "measures": SCORED}
+CIFAR10_LOOKS = {**FEW_LOOKS, "device_samples": 1000, "measures": ACCURACIES}
 LONG = {
     "rounds": 1000,
     "server": {"sampled": 20},
     "evaluate": {
-        "devices_every": 7,  # no divisor of a period: every round since a visit is seen as often
+        # No divisor of a period: every round since the last server round is seen as often.
+        "devices_every": 7,
         "device_samples": 1000,
-        "measures": [*SCORED, "consensus"],
+        "measures": [*ACCURACIES, "consensus"],
     },
 }
-CURVES = (
+LONG_CURVES = (
     "average_accuracy",
     "average_loss",
     "own_accuracy",
@@ -164,25 +195,24 @@ PLANS = {
             name="mnist",
             dataset="mnist",
             about="the linear model on MNIST",
-            base=_merged(MNIST, {"evaluate": {"after": 80, "measures": SCORED}}),
+            base=_merged(MNIST, {"evaluate": LAST_ROUNDS}),
             axes=GRID,
             seeds=5,
             quick_axes={"training.stepsize": (0.1,)},
-            quick_base={"evaluate": {**FEW_LOOKS, "device_samples": 2000}},
-            left_out=QUICK,
+            quick_base={"evaluate": MNIST_QUICK_LOOKS},
+            left_out="Quick runs two seeds instead of five, the largest stepsize instead of all "
+            "four, and looks at every fourth of the last 20 rounds, where it scores devices on "
+            "2,000 test samples.",
         ),
         Plan(
             name="mnist-raw",
             dataset="mnist",
             about="the linear model on MNIST, inputs in [0, 1]",
-            base=_merged(
-                MNIST,
-                {"data": {"scaling": "unit"}, "evaluate": {"after": 80, "measures": SCORED}},
-            ),
+            base=_merged(MNIST, {"data": {"scaling": "unit"}, "evaluate": LAST_ROUNDS}),
             axes=GRID,
             seeds=5,
             quick_axes={"training.stepsize": (0.01, 0.1)},
-            quick_base={"evaluate": {**FEW_LOOKS, "device_samples": 2000}},
+            quick_base={"evaluate": MNIST_QUICK_LOOKS},
             quick_seeds=1,
             left_out="Quick runs one seed instead of five and two stepsizes instead of four.",
         ),
@@ -190,9 +220,9 @@ PLANS = {
             name="mnist-curves",
             dataset="mnist",
             about="MNIST round by round",
-            base=_merged(MNIST, {"evaluate": {"devices_every": 4, "measures": SCORED}}),
+            base=_merged(MNIST, {"evaluate": {"devices_every": 4, "measures": ACCURACIES}}),
             axes={
-                "data.intra, data.inter": (REGIMES["R3"],),
+                "data.intra, data.inter": (SPLITS["R3"],),
                 "network.topology": ("ring",),
                 "server.sampled": (20,),
                 "server.period": (5,),
@@ -209,9 +239,11 @@ PLANS = {
             name="mnist-blend",
             dataset="mnist",
             about="the dial between S2S and S2A on MNIST",
-            base=_merged(MNIST, {"evaluate": {"after": 80, "measures": [*SCORED, "consensus"]}}),
+            base=_merged(
+                MNIST, {"evaluate": {"after": 80, "measures": [*ACCURACIES, "consensus"]}}
+            ),
             axes={
-                **REGIME_AXES,
+                **ALL_REGIMES,
                 "network.topology": ("complete", "ring"),
                 "server.sampled": (20,),
                 "server.period": (5, 20),
@@ -222,7 +254,7 @@ PLANS = {
             },
             seeds=5,
             quick_axes={"training.stepsize": (0.1,), "network.topology": ("complete",)},
-            quick_base={"evaluate": {**FEW_LOOKS, "device_samples": 2000}},
+            quick_base={"evaluate": MNIST_QUICK_LOOKS},
             constants=True,
             left_out="Quick runs two seeds instead of five, the largest stepsize and the complete "
             "graph alone.",
@@ -231,7 +263,7 @@ PLANS = {
             name="cifar10",
             dataset="cifar10",
             about="the CNN on CIFAR-10",
-            base=_merged(CIFAR10, {"evaluate": CIFAR_LOOKS}),
+            base=_merged(CIFAR10, {"evaluate": CIFAR10_LOOKS}),
             axes={**GRID, "training.stepsize": (0.1,)},
             seeds=3,
             quick_seeds=1,
@@ -241,9 +273,9 @@ PLANS = {
             name="cifar10-stepsizes",
             dataset="cifar10",
             about="stepsizes for the CNN on CIFAR-10",
-            base=_merged(CIFAR10, {"evaluate": CIFAR_LOOKS}),
+            base=_merged(CIFAR10, {"evaluate": CIFAR10_LOOKS}),
             axes={
-                **REGIME_AXES,
+                **ALL_REGIMES,
                 "network.topology": ("ring",),
                 "server.sampled": (20,),
                 "server.period": (5, 20),
@@ -259,7 +291,7 @@ PLANS = {
             about="the CNN on CIFAR-10 over 1,000 rounds",
             base=_merged(CIFAR10, {"training": {"stepsize": 0.1}}, LONG),
             axes={
-                **REGIME_AXES,
+                **ALL_REGIMES,
                 "network.topology, network.dynamic": (
                     ("ring", False),
                     ("regular", False),
@@ -272,7 +304,7 @@ PLANS = {
             seeds=3,
             quick_base={"rounds": 200},
             quick_seeds=1,
-            curves=CURVES,
+            curves=LONG_CURVES,
             left_out="Quick runs one seed instead of three, for 200 rounds instead of 1,000.",
         ),
         Plan(
@@ -288,7 +320,7 @@ PLANS = {
                 },
             ),
             axes={
-                "data.intra, data.inter": (REGIMES["R2"], REGIMES["R3"]),
+                "data.intra, data.inter": (SPLITS["R2"], SPLITS["R3"]),
                 "network.topology": ("complete",),
                 "server.period": (20,),
                 "server.primitive": BOTH,
@@ -296,8 +328,9 @@ PLANS = {
             seeds=1,
             quick_base={"rounds": 200},
             quick_seeds=1,
-            curves=CURVES,
+            curves=LONG_CURVES,
             left_out="Quick ends after 200 rounds instead of 1,000.",
         ),
     )
 }
+DATASETS = tuple(dict.fromkeys(plan.dataset for plan in PLANS.values()))

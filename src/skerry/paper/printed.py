@@ -9,10 +9,32 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import pandas as pd
 
-CELL = ["dataset", "intra", "inter", "topology", "share", "period"]
-"""What names a cell of the tables."""
-
 Unit = Literal["p.p.", "%", ""]
+Along = Literal["share", "period"]
+"""The axis of a table: the sampled share K/n at H = 5, or the period H at K/n = 0.2."""
+
+CELL = ["dataset", "intra", "inter", "topology", "share", "period"]
+"""What names a cell of the tables; its share is the sampled share K/n."""
+REGIME = ["dataset", "intra", "inter"]
+
+REGIMES: dict[str, tuple[str, str]] = {
+    "R1": ("iid", "iid"),
+    "R2": ("non-iid", "iid"),
+    "R3": ("iid", "non-iid"),
+    "R3, intra non-IID": ("non-iid", "non-iid"),
+}
+"""The intra and inter split of each regime; the paper's third has two of them."""
+
+TABLE_AXES: dict[str, Along] = {
+    "table1": "share",
+    "table2": "period",
+    "table3": "share",
+    "table4": "share",
+    "table5": "period",
+    "table6": "period",
+}
+FIXED_PERIOD = 5
+FIXED_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,19 @@ def printed_cells() -> "pd.DataFrame":
 
     tables = [_cells(name, table) for name, table in _paper()["gaps"].items()]
     return pd.concat(tables, ignore_index=True)
+
+
+def along_axis(cells: "pd.DataFrame", along: Along) -> "pd.DataFrame":
+    """Of any cells, those along K/n at H = 5, or those along H at K/n = 0.2."""
+    if along == "share":
+        return cells[cells["period"] == FIXED_PERIOD]
+    return cells[cells["share"].round(6) == FIXED_SHARE]
+
+
+def in_table(cells: "pd.DataFrame", along: Along) -> "pd.DataFrame":
+    """The same as tables have them: without K = n, where S2S is S2A."""
+    found = along_axis(cells, along)
+    return found[found["share"] < 1]
 
 
 def printed_aggregates() -> "pd.DataFrame":

@@ -8,9 +8,9 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from skerry.analysis.recorded import value_of
 from skerry.errors import RecordsError
@@ -21,17 +21,9 @@ from skerry.records.parts import History
 if TYPE_CHECKING:
     import pandas as pd
 
-SCORINGS = (
-    "average_accuracy",
-    "device_accuracy",
-    "own_accuracy",
-    "own_accuracy_weighted",
-    "component_accuracy",
-)
-"""What may be called the accuracy of a fleet; the paper does not say which it took."""
-
 LAST = 20
-"""Rounds of the later timing: besides the final value, the mean over so many rounds."""
+Timing = Literal["final", "last 20"]
+"""When a run is scored: in its last round, or on average over the last LAST rounds."""
 
 FACTORS = (
     "dataset",
@@ -49,20 +41,28 @@ FACTORS = (
     "rounds",
     "seed",
 )
-"""What tells the runs of the reproduction apart, in the paper's words: share is K/n."""
+"""What tells the runs of the reproduction apart, in the paper's words; share is the sampled share
+K/n."""
 
 STATUS, DIVERGED = "status", "diverged"
 DIGITS = 5
+NAMES_IN_FILES = {"initial_error": "gap"}
+"""Constants whose names in kept files are older than their names here."""
+
+
+def scored(measure: str, timing: Timing) -> str:
+    """The column of a measure's value at this time."""
+    return f"{measure} {timing}"
 
 
 def final(measure: str) -> str:
     """The column of a measure's last value."""
-    return f"{measure} final"
+    return scored(measure, "final")
 
 
 def lately(measure: str) -> str:
     """The column of a measure's mean over the last rounds."""
-    return f"{measure} last {LAST}"
+    return scored(measure, "last 20")
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Study:
             "curves": _columns(self.curves),
         }
         if self.constants is not None:
-            table["constants"] = _columns(self.constants)
+            table["constants"] = _columns(self.constants.rename(columns=NAMES_IN_FILES))
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(table, separators=(",", ":"), allow_nan=False)
         replace_file(path, f"{text}\n".encode())
@@ -114,12 +114,14 @@ class Study:
     def load(cls, path: Path) -> "Study":
         try:
             table = json.loads(path.read_text(encoding="utf-8"))
+            kept = _frame(table["constants"]) if "constants" in table else None
+            names = {there: here for here, there in NAMES_IN_FILES.items()}
             return cls(
                 table["name"],
                 table["about"],
                 _frame(table["runs"]),
                 _frame(table["curves"]),
-                _frame(table["constants"]) if "constants" in table else None,
+                None if kept is None else kept.rename(columns=names),
             )
         except FileNotFoundError:
             raise RecordsError(
@@ -169,28 +171,27 @@ def joined(parts: Sequence[Study]) -> Study:
             f"the parts of {first.name} are of different profiles, which look at runs differently. "
             "Show them one by one."
         )
-    starts = pd.Series([0, *(len(part.runs) for part in parts)]).cumsum()
-    runs = pd.concat([part.runs.set_axis(range(start, start + len(part.runs)))
-                      for part, start in zip(parts, starts, strict=False)])  # fmt: skip
+    starts = accumulate((len(part.runs) for part in parts[:-1]), initial=0)
+    counted_on = [_numbered_from(start, part) for start, part in zip(starts, parts, strict=True)]
+    runs = pd.concat([part.runs for part in counted_on])
     runs = runs[~runs.duplicated([name for name in FACTORS if name in runs])]
-    curves = pd.concat(
-        [part.curves.assign(run=part.curves["run"].map(_places(part, start)))
-         for part, start in zip(parts, starts, strict=False)]
-    )  # fmt: skip
-    curves = curves[curves["run"].isin(runs.index)]
+    curves = pd.concat([part.curves for part in counted_on])
     constants = [part.constants for part in parts if part.constants is not None]
     return Study(
         first.name,
         _joined_about(parts, runs),
         runs,
-        curves.reset_index(drop=True),
+        curves[curves["run"].isin(runs.index)].reset_index(drop=True),
         pd.concat(constants).drop_duplicates("key").reset_index(drop=True) if constants else None,
     )
 
 
-def _places(part: Study, start: int) -> dict[Any, int]:
-    """Where the rows of a part are in the whole."""
-    return {index: start + number for number, index in enumerate(part.runs.index)}
+def _numbered_from(start: int, part: Study) -> Study:
+    """The same runs, with other numbers."""
+    numbers = range(start, start + len(part.runs))
+    renamed = dict(zip(part.runs.index, numbers, strict=True))
+    curves = part.curves.assign(run=part.curves["run"].map(renamed))
+    return replace(part, runs=part.runs.set_axis(numbers), curves=curves)
 
 
 def _joined_about(parts: Sequence[Study], runs: "pd.DataFrame") -> dict[str, Any]:
@@ -212,6 +213,21 @@ def _joined_about(parts: Sequence[Study], runs: "pd.DataFrame") -> dict[str, Any
     }
 
 
+def kept_studies(*folders: Path) -> dict[str, Study]:
+    """The studies that folders keep, joined where several files are of one study."""
+    found: dict[str, list[Study]] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*.json")):
+            study = Study.load(path)
+            found.setdefault(study.name, []).append(study)
+    if not found:
+        raise RecordsError(
+            f"there are no studies in {', '.join(map(str, folders))}. Make some: skerry reproduce "
+            "table3 --out DIR; they are then in DIR/data."
+        )
+    return {name: joined(parts) for name, parts in found.items()}
+
+
 def factors_of(experiment: Experiment) -> dict[str, Any]:
     """The factors in the paper's words."""
     network, server, data = experiment.network, experiment.server, experiment.data
@@ -225,7 +241,7 @@ def factors_of(experiment: Experiment) -> dict[str, Any]:
         "share": server.sampled / network.devices,
         "period": server.period,
         "primitive": server.primitive,
-        "beta": {"s2s": 0.0, "s2a": 1.0}.get(server.primitive, server.beta),
+        "beta": server.dial,
         "optimizer": server.optimizer,
         "stepsize": round(experiment.training.stepsize, 6),
         "rounds": experiment.rounds,

@@ -1,49 +1,45 @@
-"""Every table and figure of the paper, by its own number: what it needs, and how it is shown."""
+"""Every table and figure of the paper, by its own number: what it needs, and which kind it is."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from skerry.errors import SkerryError, argument, unknown
 from skerry.paper.plans import (
-    ALL_SHARES,
+    DATASETS,
     PERIODS,
-    REGIMES,
-    SHARES,
+    PLANS,
+    SAMPLED,
+    SAMPLED_OR_ALL,
+    SPLITS,
     Axes,
+    Need,
+    Profile,
 )
+from skerry.paper.printed import TABLE_AXES, Along
 
-View = Literal[
-    "theory",
+Kind = Literal[
+    "bounds",
     "accuracies",
-    "gaps",
-    "aggregate",
-    "heat maps",
-    "curves",
-    "tracked",
-    "protocol",
+    "gap tables",
+    "aggregates",
+    "gap maps",
+    "learning curves",
+    "server rounds",
+    "protocols",
     "blend",
 ]
-Along = Literal["share", "period"]
+"""What is to be seen; `skerry.paper.views` has one for each."""
 
-
-@dataclass(frozen=True)
-class Need:
-    """A slice of a study."""
-
-    study: str
-    only: Axes = field(default_factory=dict)
+ALL = "all"
 
 
 @dataclass(frozen=True)
 class Target:
     name: str
     title: str
-    view: View
+    kind: Kind
     needs: tuple[Need, ...] = ()
-    along: Along | None = None
-    """The axis of a table: K/n at H = 5, or H at K/n = .2."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """What its view must know besides."""
 
     @property
     def of_paper(self) -> bool:
@@ -54,84 +50,113 @@ class Target:
     def studies(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(need.study for need in self.needs))
 
-
-def _of(*regimes: str) -> Axes:
-    return {"data.intra, data.inter": [REGIMES[name] for name in regimes]}
-
-
-ALONG_SHARE: Axes = {"server.period": (5,), "server.sampled": SHARES}
-ALONG_PERIOD: Axes = {"server.period": PERIODS, "server.sampled": (20,)}
-RING: Axes = {"network.topology": ("ring",), "server.sampled": SHARES}
-FULL_SHARE: Axes = {"server.period": (5,), "server.sampled": ALL_SHARES}
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets that it is about; none for theory."""
+        return tuple(dict.fromkeys(PLANS[study].dataset for study in self.studies))
 
 
-def _along(study: str, along: Along) -> Need:
-    return Need(study, ALONG_SHARE if along == "share" else ALONG_PERIOD)
+@dataclass(frozen=True)
+class Request:
+    """The targets that are asked for, and of which data sets."""
+
+    targets: tuple[Target, ...]
+    datasets: tuple[str, ...] = DATASETS
+    everything: bool = False
+    """Whether all of the paper is asked for."""
+
+    @classmethod
+    def named(cls, names: Sequence[str]) -> "Request":
+        """`all` is every table and figure of the paper."""
+        for name in names:
+            if name != ALL and name not in TARGETS:
+                raise SkerryError(unknown("target", name, [*TARGETS, ALL]))
+        everything = ALL in names
+        chosen = (t for t in TARGETS.values() if t.name in names or (everything and t.of_paper))
+        return cls(tuple(chosen), everything=everything)
+
+    def about(self, datasets: Sequence[str]) -> "Request":
+        """Without targets that these data sets have no part in; theory is about none."""
+        there = {*datasets}
+        kept = tuple(t for t in self.targets if not t.datasets or there & {*t.datasets})
+        if not kept:
+            raise SkerryError(
+                f"{', '.join(t.name for t in self.targets)} is not about {', '.join(datasets)}. "
+                f"Leave {argument('dataset')} out, or see which data set a target is about: skerry "
+                "reproduce list"
+            )
+        return replace(self, targets=kept, datasets=tuple(datasets))
+
+    def needs(self, profile: Profile) -> list[Need]:
+        """The slices that are to be run. All in full is the paper's whole grid on MNIST: 9,600
+        runs, some of which no table or figure shows."""
+        whole = [Need("mnist")] if self.everything and profile == "full" else []
+        covered = {need.study for need in whole}
+        slices = [need for target in self.targets for need in target.needs]
+        every = [*whole, *(need for need in slices if need.study not in covered)]
+        return [need for need in every if PLANS[need.study].dataset in self.datasets]
+
+
+# What the targets are made of
+
+HARDEST = "R3, intra non-IID"
+ON_THE_RING: Axes = {"network.topology": ("ring",), "server.sampled": SAMPLED}
+SLICES: dict[Along, Axes] = {
+    "share": {"server.period": (5,), "server.sampled": SAMPLED},
+    "period": {"server.period": PERIODS, "server.sampled": (20,)},
+}
+
+
+def _regimes(*names: str) -> Axes:
+    return {"data.intra, data.inter": [SPLITS[name] for name in names]}
+
+
+def _table(name: str, title: str, kind: Kind, *studies: str) -> Target:
+    return Target(
+        name, title, kind, tuple(Need(study, SLICES[TABLE_AXES[name]]) for study in studies)
+    )
 
 
 def _accuracies(study: str) -> tuple[Need, ...]:
-    return Need(study, FULL_SHARE), _along(study, "period")
+    with_all = {"server.period": (5,), "server.sampled": SAMPLED_OR_ALL}
+    return Need(study, with_all), Need(study, SLICES["period"])
 
 
 def _long(
-    regimes: tuple[str, ...],
+    *regimes: str,
     periods: tuple[int, ...] = (20,),
     networks: tuple[tuple[str, bool], ...] = (("ring", False),),
     optimizers: tuple[str, ...] = ("fedavg",),
-) -> tuple[Need, ...]:
-    only = {
-        **_of(*regimes),
-        "network.topology, network.dynamic": networks,
-        "server.period": periods,
-        "server.optimizer": optimizers,
-    }
-    return (Need("cifar10-long", only),)
+) -> Need:
+    return Need(
+        "cifar10-long",
+        {
+            **_regimes(*regimes),
+            "network.topology, network.dynamic": networks,
+            "server.period": periods,
+            "server.optimizer": optimizers,
+        },
+    )
 
-
-HARDEST = "R3, intra non-IID"
 
 TARGETS = {
     target.name: target
     for target in (
-        Target(
+        _table(
             "table1",
             "Gaps along K/n, aggregated over topologies",
-            "aggregate",
-            (_along("mnist", "share"), _along("cifar10", "share")),
-            "share",
+            "aggregates",
+            "mnist",
+            "cifar10",
         ),
-        Target(
-            "table2",
-            "Gaps along H, aggregated over topologies",
-            "aggregate",
-            (_along("mnist", "period"), _along("cifar10", "period")),
-            "period",
+        _table(
+            "table2", "Gaps along H, aggregated over topologies", "aggregates", "mnist", "cifar10"
         ),
-        Target(
-            "table3", "Gaps on MNIST along K/n, H = 5", "gaps", (_along("mnist", "share"),), "share"
-        ),
-        Target(
-            "table4",
-            "Gaps on CIFAR-10 along K/n, H = 5",
-            "gaps",
-            (_along("cifar10", "share"),),
-            "share",
-        ),
-        Target(
-            "table5",
-            "Gaps on MNIST along H, K/n = 0.2",
-            "gaps",
-            (_along("mnist", "period"),),
-            "period",
-        ),
-        Target(
-            "table6",
-            "Gaps on CIFAR-10 along H, K/n = 0.2",
-            "gaps",
-            (_along("cifar10", "period"),),
-            "period",
-        ),
-        Target("fig1", "Rounds until ε by the bounds", "theory", options={"measure": "rounds"}),
+        _table("table3", "Gaps on MNIST along K/n, H = 5", "gap tables", "mnist"),
+        _table("table4", "Gaps on CIFAR-10 along K/n, H = 5", "gap tables", "cifar10"),
+        _table("table5", "Gaps on MNIST along H, K/n = 0.2", "gap tables", "mnist"),
+        _table("table6", "Gaps on CIFAR-10 along H, K/n = 0.2", "gap tables", "cifar10"),
+        Target("fig1", "Rounds until ε by the bounds", "bounds"),
         Target("fig2", "Accuracy on MNIST along K/n and H", "accuracies", _accuracies("mnist")),
         Target(
             "fig3", "Accuracy on CIFAR-10 along K/n and H", "accuracies", _accuracies("cifar10")
@@ -139,76 +164,73 @@ TARGETS = {
         Target(
             "fig4",
             "Gap on CIFAR-10 over K/n and H, ring",
-            "heat maps",
-            (Need("cifar10", {**RING, **_of("R2", "R3")}),),
-            options={"regimes": ("R2", "R3")},
+            "gap maps",
+            (Need("cifar10", {**ON_THE_RING, **_regimes("R2", "R3")}),),
         ),
         Target(
             "fig5",
             "Accuracy round by round, R3, K/n = 0.2, ring",
-            "curves",
-            (Need("mnist-curves"), *_long(("R3",))),
+            "learning curves",
+            (Need("mnist-curves"), _long("R3")),
         ),
-        Target("fig6", "Messages until ε by the bounds", "theory", options={"measure": "messages"}),
+        Target("fig6", "Messages until ε by the bounds", "bounds"),
         Target(
             "fig7",
             "Gap on MNIST over K/n and H, ring",
-            "heat maps",
-            (Need("mnist", RING),),
-            options={"regimes": tuple(REGIMES)},
+            "gap maps",
+            (Need("mnist", ON_THE_RING),),
         ),
         Target(
             "fig8",
             "Gap on CIFAR-10 over K/n and H, ring",
-            "heat maps",
-            (Need("cifar10", RING),),
-            options={"regimes": tuple(REGIMES)},
+            "gap maps",
+            (Need("cifar10", ON_THE_RING),),
         ),
         Target(
             "fig9",
             "CIFAR-10 over 1,000 rounds, R2 and R3, H = 20, ring",
-            "curves",
-            _long(("R2", "R3")),
+            "learning curves",
+            (_long("R2", "R3"),),
         ),
         Target(
             "fig10",
             "CIFAR-10 over 1,000 rounds, intra and inter non-IID, H = 15 and 20, ring",
-            "curves",
-            _long((HARDEST,), (15, 20)),
+            "learning curves",
+            (_long(HARDEST, periods=(15, 20)),),
         ),
         Target(
             "fig11",
             "Fixed against changing 4-regular graphs, CIFAR-10, R3, H = 20",
-            "curves",
-            _long(("R3",), networks=(("regular", False), ("regular", True))),
+            "learning curves",
+            (_long("R3", networks=(("regular", False), ("regular", True))),),
         ),
         Target(
             "fig12",
             "FedAvg against FedAvgM, CIFAR-10, R3, H = 20, ring",
-            "curves",
-            _long(("R3",), optimizers=("fedavg", "fedavgm")),
+            "learning curves",
+            (_long("R3", optimizers=("fedavg", "fedavgm")),),
         ),
         Target(
             "fig13",
             "CIFAR-100 over 1,000 rounds, R2 and R3, H = 20, complete",
-            "curves",
+            "learning curves",
             (Need("cifar100"),),
         ),
         Target(
             "fig14",
             "Bias and disagreement, CIFAR-10, R3, H = 20, ring",
-            "tracked",
-            _long(("R3",)),
+            "server rounds",
+            (_long("R3"),),
         ),
         Target(
             "protocol",
             "What the paper may have scored: every scoring, timing, stepsize and scaling",
-            "protocol",
+            "protocols",
             (
                 *(
-                    _along(study, along)
+                    Need(study, axes)
                     for study in ("mnist", "mnist-raw", "cifar10")
-                    for along in ("share", "period")
+                    for axes in SLICES.values()
                 ),
                 Need("cifar10-stepsizes"),
             ),

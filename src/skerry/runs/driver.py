@@ -5,10 +5,11 @@ those that are not finished yet; and a world has one driver at a time, by a lock
 takes back from a process that dies. Two sweeps on one store share the worlds between them.
 """
 
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -32,6 +33,7 @@ from skerry.runs.executors.messages import (
     Task,
     Tick,
     TooBig,
+    is_out_of_memory,
 )
 from skerry.runs.given import with_sizes_of_files
 from skerry.runs.grouping import cut, shape, stacks
@@ -73,7 +75,8 @@ class Driver:
         checkpoint_seconds: float | None = None,
     ):
         """`again` computes finished runs anew; `keep_going` records what fails as failed and goes
-        on, where it would be raised otherwise."""
+        on, where it would be raised otherwise. With infinite `checkpoint_seconds` there is nothing
+        to go on from: what is broken off is forgotten."""
         self._executor, self._folder, self._trackers = executor, folder, trackers
         self._watcher, self._materials = watcher or Watcher(), materials or Materials()
         self._again, self._keep_going = again, keep_going
@@ -108,19 +111,22 @@ class Driver:
         self, experiments: Sequence[Experiment], until: Callable[[], bool] | None = None
     ) -> list[str]:
         """Run what is not recorded yet; gives every experiment's key, in their order. `until` is
-        asked after every piece of news: when it is true, what is under way is forgotten, and
-        StoppedError is raised."""
+        asked after every piece of news, as long as anything is left to do: when it is true, what is
+        under way is forgotten, and StoppedError is raised."""
         experiments = with_sizes_of_files(experiments)
         groups = stacks(experiments)
-        found = self._check(groups)
-        self._watcher.planned(experiments)
-        if found.world is not None:
-            self._watcher.world_ready(found.world)
-        self._queue.clear()
-        self._under_way = 0
-        self._sites.clear()
-        with announced(self.store.path.parent, experiments):
-            self._go(groups, until)
+        with _memory_in_words():
+            found = self._check(groups)
+            self._watcher.planned(experiments)
+            if found.world is not None:
+                self._watcher.world_ready(found.world)
+            self._queue.clear()
+            self._under_way = 0
+            self._sites.clear()
+            with announced(self.store.path.parent, experiments):
+                came_to_its_end = self._go(groups, until)
+        if not came_to_its_end:
+            raise StoppedError
         return [self._keys[experiment.key()] for experiment in experiments]
 
     def waiting(self, experiments: Sequence[Experiment]) -> list[Experiment]:
@@ -157,11 +163,15 @@ class Driver:
                 return found
         raise errors[0]
 
-    def _go(self, groups: Sequence[Sequence[Experiment]], until: Callable[[], bool] | None) -> None:
+    def _go(self, groups: Sequence[Sequence[Experiment]], until: Callable[[], bool] | None) -> bool:
+        """Whether it came to its end, before the caller's stop rule ended it."""
         ahead = deque(groups)
         self._worlds = len(groups)
         try:
             while ahead or self._queue or self._under_way:
+                if until is not None and until():
+                    self._drop(groups)
+                    return False
                 while self._under_way < self._executor.slots and (task := self._next(ahead)):
                     self._executor.submit(task)
                     self._under_way += 1
@@ -172,9 +182,11 @@ class Driver:
                 for task, news in self._executor.news():
                     self._take(task, news)
                 self._place.check()
-                if until is not None and until():
-                    self._drop(groups)
-                    raise StoppedError
+            return True
+        except BaseException:
+            if math.isinf(self._checkpoint_seconds):
+                self._drop(groups)
+            raise
         finally:
             for site in self._sites.values():
                 self._unlock(site)
@@ -185,10 +197,11 @@ class Driver:
         """Forget what has begun and will not come to its end."""
         self._executor.drop()
         begun = {
-            self.key(experiment)
+            self._keys[experiment.key()]
             for group in groups
             if group[0].world_key() in self._sites
             for experiment in group
+            if experiment.key() in self._keys  # else its world could not be built
         }
         self.store.forget(begun - self.store.finished(begun))
 
@@ -385,6 +398,20 @@ def stack_size(waiting: int, worlds: int, survey: Survey, executor: Executor) ->
     fits = survey.footprint.lanes(executor.sharers(survey.footprint))
     pieces = -(-executor.slots // worlds)
     return max(1, min(fits, -(-waiting // pieces)))
+
+
+@contextmanager
+def _memory_in_words() -> Iterator[None]:
+    """Where not even a single lane fits."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise SkerryError(
+            f"out of memory ({one_line(error)}). Lower network.devices or training.batch, take "
+            "less data or a smaller model, or compare fewer primitives at once."
+        ) from error
 
 
 def _said(error: Exception) -> str:

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from skerry.errors import ExperimentError, did_you_mean, unknown
-from skerry.experiment import Count, Experiment, Section
+from skerry.experiment import Count, Experiment, Section, fit_options
 from skerry.explain import explain, faulty_paths
 from skerry.measures import MEASURES
 from skerry.tables import apply_settings, read_tables, shown
@@ -222,7 +222,7 @@ class Sweep(Section):
             for field in fields:
                 if field == SEEDS:
                     yield "seeds are no axis. Set sweep.seeds, to a count or to a list of seeds."
-                elif field not in known and field.partition(".")[0] not in ("data", "model"):
+                elif field not in known and not self._has_options(field.partition(".")[0]):
                     yield (
                         f"unknown axis '{field}'{did_you_mean(field, known)} An axis is a field of "
                         "an experiment, such as server.period; skerry new lists them."
@@ -231,6 +231,15 @@ class Sweep(Section):
                     yield f"{field} is in two axes. Keep one of them."
                 seen.add(field)
             yield from _value_faults(name, fields, values)
+
+    def _has_options(self, section: str) -> bool:
+        """Whether functions of this section may have options of their own; the experiment tells
+        which. Built-in ones have them as fields, but for data sets and models."""
+        named = [
+            *(value for path, value in _flat(self.experiment).items() if path.startswith(section)),
+            *(values for name, values in self.axes.items() if f"{section}." in name),
+        ]
+        return section in ("data", "model") or ":" in str(named)
 
     def _tune_faults(self) -> Iterator[str]:
         if self.tune and (self.tune,) not in [axis.fields for axis in self._axes()]:
@@ -267,12 +276,16 @@ class Sweep(Section):
         """Build every cell's experiment; returns what is wrong with any of them."""
         points: list[Point] = []
         faults: dict[str, None] = {}
-        for parts in product(*(axis.cells() for axis in self._axes())):
-            cell: Cell = tuple(chain.from_iterable(parts))
-            if any(_matches(dict(cell), each) for each in self.exclude):
-                continue
+        every: Iterator[Cell] = (
+            tuple(chain.from_iterable(parts))
+            for parts in product(*(axis.cells() for axis in self._axes()))
+        )
+        cells = [c for c in every if not any(_matches(dict(c), each) for each in self.exclude)]
+        tables = [_placed(self.experiment, cell) for cell in cells]
+        fit_options(tables)
+        for cell, table in zip(cells, tables, strict=True):
             try:
-                points.append(Point(cell, Experiment.parse(_placed(self.experiment, cell))))
+                points.append(Point(cell, Experiment.parse(table)))
             except ExperimentError as error:
                 faults |= dict.fromkeys(error.faults)
         if not points and not faults:

@@ -1,15 +1,18 @@
-"""What `skerry advise --out` answered in this folder."""
+"""What `skerry advise --out` answered in this folder, read as plain data."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from skerry import labels
-from skerry.advice.keeping import FILE
 from skerry.analysis.statistics import Estimate
 from skerry.errors import RecordsError
 from skerry.report.page.blocks import Block, Section, bullets, note, table, text
 from skerry.report.page.study import Study
+
+FILE = "advice.json"
+HEADINGS = {"global": "average\nmodel", "own": "own\nlabels", "both": "mean of\nboth"}
+"""Of the columns with the scores for each goal."""
 
 
 def advice(study: Study) -> Section | None:
@@ -49,29 +52,27 @@ def _answer(answer: dict[str, Any]) -> list[Block]:
 
 def _standings(answer: dict[str, Any]) -> Block:
     """Every contender that was left, at its best stepsize for the goal that decides."""
-    from skerry.report.advice import HEADS, score_text  # with all that advice computes with
-
     rows, goals = answer["pilot"]["standings"], list(answer["pilot"]["measures"])
-    loss = answer["pilot"]["measures"]["global"] == ["average_loss"]
-    if loss:
-        goals, heads = goals[:1], ["average loss"]
+    losses = answer["pilot"]["measures"]["global"] == ["average_loss"]
+    if losses:
+        goals, headings = goals[:1], ["average loss"]
     else:
-        heads = [f"{HEADS[goal]} %".replace("\n", " ") for goal in goals]
+        headings = [f"{HEADINGS[goal]} %".replace("\n", " ") for goal in goals]
     return table(
         "Standings",
-        ("primitive", "K", "H", *heads, "stepsize", "messages"),
+        ("primitive", "K", "H", *headings, "stepsize", "messages"),
         [
             (
                 labels.write(str(row["primitive"]), row["beta"]),
                 str(row["sampled"]),
                 str(row["period"]),
-                *(score_text(_estimate(row["scores"][goal]), loss) for goal in goals),
+                *(score_text(_estimate(row["scores"][goal]), losses) for goal in goals),
                 f"{row['stepsize']:.3g}",
                 f"{row['cost']:,.0f}",
             )
             for row in rows
         ],
-        "l" + "r" * (len(heads) + 4),
+        "l" + "r" * (len(headings) + 4),
     )
 
 
@@ -82,6 +83,14 @@ def _estimate(score: dict[str, Any]) -> Estimate:
         for name in ("mean", "standard_error", "half_width")
     )
     return Estimate(mean, error, half, int(score["count"]))
+
+
+def score_text(score: Estimate, is_loss: bool) -> str:
+    """`94.81 ± 0.21`, or a loss, whose score has its sign turned, as people write it."""
+    text = f"{-score.mean:.4g}" if is_loss else f"{score.mean:.2f}"
+    if score.count > 1:
+        text += f" ± {score.half_width:.2g}" if is_loss else f" ± {score.half_width:.2f}"
+    return text
 
 
 def _sensitivity(answer: dict[str, Any]) -> list[Block]:

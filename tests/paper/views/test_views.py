@@ -1,0 +1,329 @@
+"""The reproduction as it is shown: what it says is what the studies hold, and nothing is hidden."""
+
+import re
+from collections.abc import Callable
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from skerry.paper.contests import drawn_curves
+from skerry.paper.study import Study, lately
+from skerry.paper.targets import TARGETS
+from skerry.paper.views import VIEWS, view_of
+from skerry.paper.views.bound_claims import CLAIMS, holds, led_part
+from skerry.paper.views.view import View
+from skerry.report.sheets import Sheet
+from skerry.theory.regimes import regime_table
+
+Grid = Callable[..., Study]
+
+
+def sheets(view: View) -> list[Sheet]:
+    return [part for part in view.parts if isinstance(part, Sheet)]
+
+
+def check_markdown(text: str) -> None:
+    """Every table has as many cells in each row as in its head."""
+    for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().splitlines()}
+        assert len(widths) == 1, table
+    assert not re.search(r"\bnan\b", text, re.IGNORECASE)
+    assert text.startswith("# ")
+
+
+@pytest.fixture(scope="module")
+def views(studies: dict[str, Study]) -> dict[str, View]:
+    return {name: view_of(target, studies) for name, target in TARGETS.items()}
+
+
+def test_every_view_is_shown() -> None:
+    """No target names a view that cannot be shown."""
+    assert {target.kind for target in TARGETS.values()} <= VIEWS.keys()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_markdown_is_well_formed(views: dict[str, View], name: str) -> None:
+    """Tables of every target have rows of equal width, and every picture is linked."""
+    text = views[name].markdown
+    check_markdown(text)
+    for picture in views[name].figures:
+        assert f"]({picture}.png)" in text
+    assert views[name].verdict in text
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_terminal_shows_every_table(views: dict[str, View], name: str) -> None:
+    """What is printed holds the verdict and the title of every table."""
+    heard = StringIO()
+    views[name].print_to(Console(file=heard, width=120))
+    assert views[name].verdict in heard.getvalue()
+    for sheet in sheets(views[name]):
+        assert sheet.title in heard.getvalue()
+
+
+@pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if target.studies])
+def test_a_study_that_is_absent_is_named(name: str) -> None:
+    """Without studies a target says so, and with which command to make them."""
+    found = view_of(TARGETS[name], {})
+    assert found.verdict == "Not run here."
+    assert f"skerry reproduce {name}" in found.markdown
+    assert not found.figures
+
+
+def test_cifar100_says_where_its_data_come_from() -> None:
+    """CIFAR-100 must be fetched first; the page says how."""
+    assert "skerry data fetch cifar100" in view_of(TARGETS["fig13"], {}).markdown
+
+
+def test_what_is_missing_stands_beside_what_is_there(studies: dict[str, Study]) -> None:
+    """With one data set of two, its rows are shown and the other is said to be missing."""
+    found = view_of(TARGETS["table1"], {"mnist": studies["mnist"]})
+    titles = [sheet.title for sheet in sheets(found)]
+    assert "MNIST" in titles
+    assert "CIFAR-10" not in titles
+    assert "Missing: the CNN on CIFAR-10" in found.markdown
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, t in TARGETS.items() if set(t.studies) & {"mnist", "cifar10"}]
+)
+def test_few_cells_are_enough(studies: dict[str, Study], name: str) -> None:
+    """A study of one regime, topology and seed is shown as far as it goes."""
+    few = {
+        key: study.of(
+            intra="non-iid", inter="iid", topology="ring", seed=0, share=[0.2], period=[5, 20]
+        )
+        for key, study in studies.items()
+    }
+    found = view_of(TARGETS[name], few)
+    check_markdown(found.markdown)
+    assert all(len(figure.axes) for figure in found.figures.values())
+
+
+# Without blend, whose theory takes long: its front and table are tested below.
+@pytest.mark.parametrize("name", [name for name in TARGETS if name != "blend"])
+def test_scores_that_diverged_are_left_out(studies: dict[str, Study], name: str) -> None:
+    """NaN scores of a seed do not spoil a view, nor come up in it."""
+    hurt = {}
+    for key, study in studies.items():
+        runs = study.runs.copy()
+        runs.loc[runs["seed"] == 1, [column for column in runs if "accuracy" in column]] = np.nan
+        hurt[key] = Study(key, study.about, runs, study.curves)
+    text = view_of(TARGETS[name], hurt).markdown
+    check_markdown(text)
+    assert "nan" not in re.findall(r"[a-z]+", text.lower())
+
+
+def test_a_seed_that_diverged_is_drawn_for_neither(studies: dict[str, Study]) -> None:
+    """Unless it is the only one: then the primitive that reached its end is drawn."""
+    ring = studies["mnist-curves"].of(stepsize=0.1)
+    astray = (ring.runs["seed"] == 1) & (ring.runs["primitive"] == "s2a")
+    runs = ring.runs.assign(status=np.where(astray, "diverged", "finished"))
+    hurt = Study(ring.name, ring.about, runs, ring.curves)
+    assert set(drawn_curves(ring, "average_accuracy")["seed"]) == {0, 1}
+    assert set(drawn_curves(hurt, "average_accuracy")["seed"]) == {0}
+    assert set(drawn_curves(hurt.of(seed=1), "average_accuracy")["primitive"]) == {"s2s"}
+
+
+# Tables
+
+
+@pytest.mark.parametrize(
+    ("name", "telling"), [("table3", 26), ("table4", 45), ("table5", 31), ("table6", 45)]
+)
+def test_signs_are_counted(views: dict[str, View], name: str, telling: int) -> None:
+    """The made-up devices have every printed sign, the made-up average model none."""
+    assert views[name].verdict == (
+        f"Signs agree: devices, own labels {telling} of {telling}; average model 0 of {telling}."
+    )
+
+
+def test_a_gap_table_holds_the_printed_and_the_found_gap(views: dict[str, View]) -> None:
+    """A cell of Table 3: printed, ours with its error, and whether the sign agrees."""
+    (sheet,) = [one for one in sheets(views["table3"]) if one.title == "intra IID, inter non-IID"]
+    assert sheet.rows[0] == (
+        "0.2", "complete", "+2.37", "S2S", "+2.37 ± 0.01", "✓", "-2.37 ± 0.01", "✗",
+    )  # fmt: skip
+    assert len(sheet.rows) == 12
+
+
+def test_one_seed_has_no_error(views: dict[str, View]) -> None:
+    """CIFAR-10 has one seed here: no ± beside its gaps."""
+    table = [sheet for sheet in sheets(views["table4"]) if sheet.title.startswith("intra")]
+    assert len(table) == 4
+    assert not any("±" in cell for sheet in table for row in sheet.rows for cell in row)
+
+
+def test_small_printed_gaps_say_nothing(views: dict[str, View]) -> None:
+    """A printed gap within 0.1 points, or a dash, is neither agreed with nor contradicted."""
+    (sheet,) = [one for one in sheets(views["table3"]) if one.title == "intra IID, inter IID"]
+    assert {row[5] for row in sheet.rows} == {row[7] for row in sheet.rows} == {"·"}
+    assert ("0.4", "complete", "--", "--") in {row[:4] for row in sheet.rows}
+
+
+def test_an_aggregate_stands_beside_what_its_cells_give(views: dict[str, View]) -> None:
+    """Printed, recomputed over 12 and 15 cells, and ours: a row each, for every regime."""
+    (sheet,) = [one for one in sheets(views["table1"]) if one.title == "MNIST"]
+    third = sheet.rows[10:15]
+    assert [row[1] for row in third] == [
+        "printed", "recomputed", "recomputed, 15 cells", "devices, own labels", "average model",
+    ]  # fmt: skip
+    assert [row[3] for row in third[:3]] == ["+0.91 ± 0.22", "+1.14 ± 0.23", "+0.91 ± 0.22"]
+    assert [row[2] for row in third[3:]] == ["12/0/0", "0/12/0"]
+
+
+# Figures
+
+
+def test_heat_maps_have_the_colour_of_the_winner(views: dict[str, View]) -> None:
+    """Where S2S leads a cell is blue as S2S is everywhere, else orange; the text is the gap."""
+    axes = views["fig8"].figures["fig8"].axes
+    printed, own, average = axes[9:12]
+    for axis, sign in ((printed, 1), (own, 1), (average, -1)):
+        gap = axis.collections[0].get_array()
+        assert gap[0, 0] == pytest.approx(3.6 * sign)  # H = 5, K/n = 0.2
+        assert gap[3, 0] == pytest.approx(-6.9 * sign)
+        red, _, blue, _ = axis.collections[0].to_rgba(np.asarray(gap[0, 0]))
+        assert (blue > red) == (sign > 0)
+    assert np.ma.getmaskarray(printed.collections[0].get_array()).sum() == 9
+    assert not np.ma.getmaskarray(own.collections[0].get_array()).any()
+
+
+def test_accuracies_are_those_of_the_best_stepsize(views: dict[str, View]) -> None:
+    """The first point of the first panel is the mean over seeds at K/n = 0.2."""
+    axis = views["fig2"].figures["fig2-own"].axes[4]
+    line = axis.get_lines()[0]
+    assert line.get_xdata()[0] == pytest.approx(0.2)
+    assert line.get_ydata()[0] == pytest.approx(80 + 1 - 0.5 + 2.37 / 2)
+
+
+def test_the_text_about_accuracies_is_recomputed(views: dict[str, View]) -> None:
+    """The made-up accuracy gains 4 points along K/n and loses 1.5 along H."""
+    assert "devices, own labels +4.00 and -1.50" in views["fig2"].verdict
+    (text,) = [one for one in sheets(views["fig2"]) if one.title == "What the text says"]
+    assert text.rows[0][1:] == ("+2 p.p.", "+4.00 p.p.", "+4.00 p.p.")
+
+
+def test_curves_are_drawn_for_both_scorings(views: dict[str, View]) -> None:
+    """A panel for each setting and scoring; S2S is 4 points below, then 6 above S2A."""
+    axes = views["fig9"].figures["fig9"].axes
+    assert len(axes) == 4
+    s2s, s2a = (axes[0].get_lines()[i].get_ydata() for i in (0, 1))
+    np.testing.assert_allclose((s2s - s2a)[[0, -1]], [-4, 6])
+    (sheet,) = sheets(views["fig10"])
+    row = {row[0]: row for row in sheet.rows}["H = 15: gap after 100 rounds"]
+    assert row[1:3] == ("-4.8 p.p.", "-4.00")
+
+
+def test_numbers_within_their_own_error_have_no_sign(views: dict[str, View]) -> None:
+    """The text's -0.03 ± 0.10 for FedAvgM says nothing about who gains."""
+    assert views["fig12"].verdict.startswith("Signs that agree with the text: average model 2 of 2")
+
+
+def test_server_rounds_beside_their_theory(views: dict[str, View]) -> None:
+    """Ratios are those of the made-up runs, the theory's line beside them; six panels."""
+    axes = views["fig14"].figures["fig14"].axes
+    assert len(axes) == 6
+    for axis, whose, value in ((axes[4], 0, 80 / 99), (axes[5], 1, 4 / 99)):
+        np.testing.assert_allclose(axis.get_lines()[whose].get_ydata(), value)
+        assert axis.get_lines()[-1].get_ydata()[0] == pytest.approx(value)
+    between, after = axes[1].get_lines()[0].get_xdata(), axes[2].get_lines()[0].get_xdata()
+    assert set(after) == set(range(1, 1000, 20))
+    assert not set(between) & set(after)
+    assert "0.8081" in views["fig14"].verdict
+
+
+# Theory, protocol, blend
+
+
+def test_statements_about_the_bounds() -> None:
+    """The text's lead of S2S below K/n = 0.2 does not hold; every lead at high ζ inter does."""
+    panels = {
+        (r.zeta_intra, r.zeta_inter, r.axis): r for r in regime_table() if r.measure == "rounds"
+    }
+    told = {
+        (one.zetas, one.words): holds(one, panels[*one.zetas, one.axis]) for one in CLAIMS["rounds"]
+    }
+    assert [key for key, held in told.items() if not held] == [((1.0, 0.1), "S2S for K/n < 0.2")]
+    (claim,) = [one for one in CLAIMS["rounds"] if one.words == "S2S for H < 5"]
+    assert led_part(claim, panels[1.0, 0.1, "period"]) == 1
+
+
+def test_the_best_protocol_is_said_first(views: dict[str, View]) -> None:
+    """Own labels fit by construction; the average model is shown just as clearly, with its 0."""
+    text = views["protocol"].markdown
+    assert views["protocol"].verdict.startswith("Best fit. MNIST: devices, own labels")
+    assert "What is scored decides who wins." in text
+    assert (
+        "- average model; final round; tuned stepsize; standardised inputs (signs 0 of 57" in text
+    )
+    leads, best, mnist, *_ = sheets(views["protocol"])
+    assert [row[:2] for row in leads.rows] == [
+        (dataset, islands) for dataset in ("MNIST", "CIFAR-10") for islands in ("differ", "alike")
+    ]
+    assert leads.rows[0][2].startswith("S2S by")
+    assert leads.rows[0][3].startswith("S2A by")
+    # 240 cells of S2S and of S2A; the made-up runs are the better the larger the stepsize.
+    assert best.rows[0] == ("MNIST", "standard", "devices, own labels", "0", "480")
+    assert mnist.rows[0][0] == "devices, own labels"
+    assert mnist.rows[-1][0] == "average model"
+    assert len(mnist.rows) == 2 * 2 * 3  # scorings, timings, and tuned or one of two stepsizes
+
+
+def test_a_lead_within_its_interval_is_none(studies: dict[str, Study]) -> None:
+    """Seeds that disagree on who leads, by much more than they do on average, name no leader."""
+    runs = studies["mnist"].runs.copy()
+    s2s = runs["primitive"] == "s2s"
+    shift = np.where(runs["seed"] % 2 == 0, 9.0, -9.0) * s2s
+    for column in ("own_accuracy final", lately("own_accuracy")):
+        runs[column] += shift
+    split = Study("mnist", {}, runs, studies["mnist"].curves)
+    leads = sheets(view_of(TARGETS["protocol"], {"mnist": split}))[0]
+    assert all(row[2].startswith("neither (") for row in leads.rows)
+    assert leads.rows[0][3].startswith("S2A by")
+
+
+def test_every_protocol_is_a_point(views: dict[str, View]) -> None:
+    """MNIST's protocols lie where their signs and distances say: all signs met, or none."""
+    axis = views["protocol"].figures["protocol"].axes[0]
+    points = [line for line in axis.get_lines() if line.get_marker() not in ("None", "")]
+    assert len(points) == len(sheets(views["protocol"])[2].rows)
+    assert {float(line.get_ydata()[0]) for line in points} == {0.0, 100.0}
+
+
+def test_scorings_that_agree_are_not_said_to_decide(studies: dict[str, Study]) -> None:
+    """Where both scorings have the same gaps, the page says so."""
+    runs = studies["mnist"].runs.copy()
+    for column in ("average_accuracy final", lately("average_accuracy")):
+        runs[column] = runs[column.replace("average", "own")]
+    same = Study("mnist", {}, runs, studies["mnist"].curves)
+    assert (
+        "Both scorings agree on who wins." in view_of(TARGETS["protocol"], {"mnist": same}).markdown
+    )
+
+
+def test_the_front_goes_from_s2s_to_s2a(views: dict[str, View]) -> None:
+    """Points by β, the average model across and own labels up; middles win where made to."""
+    axis = views["blend"].figures["blend-complete"].axes[4]  # intra IID, inter non-IID, H = 5
+    path = axis.get_lines()[0]
+    np.testing.assert_allclose(path.get_xdata()[[0, 3, -1]], [88.01, 91.015, 90.02], atol=0.01)
+    np.testing.assert_allclose(path.get_ydata()[[0, -1]], [95.01, 91.02], atol=0.01)
+    assert "average model 4 of 8; devices, own labels 0 of 8" in views["blend"].verdict
+
+
+def test_pictures_tell_what_they_show(views: dict[str, View]) -> None:
+    """Every picture has words for those who cannot see it."""
+    for one in views.values():
+        for picture in one.pictures:
+            assert len(picture.about) > 20
+            assert "]" not in picture.about
+
+
+def test_frames_are_not_changed(studies: dict[str, Study]) -> None:
+    """Showing a study leaves it as it was."""
+    before = studies["mnist"].runs.copy()
+    view_of(TARGETS["table3"], studies)
+    pd.testing.assert_frame_equal(before, studies["mnist"].runs)
