@@ -7,7 +7,7 @@ from rich.console import Console
 
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.statistics import estimate
-from skerry.report.best import best_cells
+from skerry.report.screens.sweep import best_cells
 from skerry.runs.sweep import Sweep
 
 AXES = {"server.period": [5, 10, 20, 40], "server.primitive": ["s2s", "s2a"]}

@@ -20,10 +20,10 @@ from command_line import SCRIPT, environment, skerry
 from skerry.analysis.answers import results
 from skerry.experiment import Experiment
 from skerry.records.store import Store
-from skerry.report import watch
-from skerry.report.pace import covered, pace
-from skerry.report.snapshot import Watched
-from skerry.report.watch import follow, render
+from skerry.report.screens import watch
+from skerry.report.screens.watch import follow, render
+from skerry.report.snapshot import covered, pace
+from skerry.report.watched import Watched
 from skerry.runs import presence
 from skerry.runs.executors import here, processes
 from skerry.runs.presence import announced, device_steps, is_held, read_plan
@@ -236,14 +236,14 @@ def test_the_pace_counts_the_time_in_which_something_was_computed(swept):
         finished = (end + timedelta(minutes=minutes)).isoformat(timespec="seconds")
         return replace(run, finished=finished, wall_seconds=100.0, world=world)
 
-    alone = pace([ended(0)], device_steps)
+    alone = pace([ended(0)])
     assert alone.steps == pytest.approx(device_steps(run.experiment) / 100)
     assert alone.rounds == pytest.approx(run.experiment.rounds / 100)
-    together = pace([ended(0), ended(0, "b")], device_steps)
+    together = pace([ended(0), ended(0, "b")])
     assert together.steps == pytest.approx(2 * alone.steps)
-    later = pace([ended(0), ended(24 * 60)], device_steps)
+    later = pace([ended(0), ended(24 * 60)])
     assert later.steps == pytest.approx(alone.steps)
-    assert pace([replace(run, finished=None, wall_seconds=None)], device_steps) is None
+    assert pace([replace(run, finished=None, wall_seconds=None)]) is None
     assert covered([(0, 2), (1, 3), (5, 6)]) == 4
 
 

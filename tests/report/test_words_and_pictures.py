@@ -5,8 +5,8 @@ from rich.console import Console
 
 import skerry
 from skerry.experiment import Experiment
+from skerry.report.screens.run import summary, verdicts
 from skerry.report.style import colours, looks
-from skerry.report.table import summary, verdicts
 from skerry.report.words import fleet_in_words, study_in_words
 
 

@@ -22,7 +22,7 @@ from skerry.paper.views.in_words import (
 from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.sensitivities import sensitivity
-from skerry.report.sheets import Sheet
+from skerry.report.text import Sheet
 
 if TYPE_CHECKING:
     import pandas as pd

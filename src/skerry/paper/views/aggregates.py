@@ -29,7 +29,7 @@ from skerry.paper.views.in_words import (
     with_error,
 )
 from skerry.paper.views.view import View
-from skerry.report.sheets import Sheet
+from skerry.report.text import Sheet
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,7 @@ from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.fronts import front
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.series import labelled, with_known_labels
-from skerry.report.sheets import Sheet
+from skerry.report.text import Sheet
 
 if TYPE_CHECKING:
     import pandas as pd

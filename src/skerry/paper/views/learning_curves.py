@@ -14,7 +14,7 @@ from skerry.paper.views.in_words import NOTHING, out_of, plain_number, points
 from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.rounds import curves
-from skerry.report.sheets import Sheet
+from skerry.report.text import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -38,8 +38,8 @@ from skerry.paper.views.in_words import (
 )
 from skerry.paper.views.view import Picture, View, page_figure
 from skerry.report.figures.panels import ASIDE, Panel
-from skerry.report.sheets import Sheet
 from skerry.report.style import GREY, OTHERS, PRIMITIVES
+from skerry.report.text import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

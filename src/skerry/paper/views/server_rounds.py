@@ -13,8 +13,8 @@ from skerry.paper.views.in_words import plain_number
 from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.panels import ASIDE, Panel
 from skerry.report.figures.rounds import curves
-from skerry.report.sheets import Sheet
 from skerry.report.style import GREY
+from skerry.report.text import Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
