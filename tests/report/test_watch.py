@@ -107,6 +107,39 @@ def test_one_seed_has_no_interval(tmp_path):
     assert "±" not in as_text(snapshot)
 
 
+def record(folder, *runs):
+    """Finished runs: each with its settings, its final accuracy, and what was given from Python."""
+    with Store.open(folder) as store:
+        for settings, accuracy, materials in runs:
+            experiment = Experiment.parse({}, [*TINY, *settings])
+            key = experiment.key(materials)
+            facts = {"materials": materials, "world": "w", "device": "cpu", "versions": {}}
+            store.begin(key, experiment, **facts)
+            store.append({key: {"round": [0], "average_accuracy": [accuracy]}})
+            store.finish(key, "finished", wall_seconds=1.0)
+
+
+def test_fields_that_play_no_part_tell_no_cells_apart(tmp_path):
+    """A run without a server has no period, a ring no degree, and s2a no beta."""
+    record(
+        tmp_path,
+        (["server.period=2"], 70.0, {}),
+        (["server.period=3"], 80.0, {}),
+        (["server.period=3", "server.primitive=s2a", "server.beta=0.1"], 60.0, {}),
+        (["server.period=3", "server.primitive=none", "network.degree=2"], 50.0, {}),
+    )
+    found = {best.primitive: best.cell for best in Watched(tmp_path).look().best}
+    assert found == {"s2s": {"server.period": 3}, "s2a": {"server.period": 3}, "none": {}}
+    assert re.search(r"^none +- +50 +1", as_text(Watched(tmp_path).look()), re.MULTILINE)
+
+
+def test_runs_that_no_field_tells_apart_are_studies_of_their_own(tmp_path):
+    """As those on two data sets given from Python."""
+    record(tmp_path, ([], 70.0, {"dataset": "a"}), (["name=other"], 80.0, {"dataset": "b"}))
+    (best,) = Watched(tmp_path).look().best
+    assert (best.mean, best.seeds, best.cell) == (80.0, 1, {"study": "2"})
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_sweep_that_another_process_computes(children, tmp_path, workers):
     """While it runs, runs only move on: from to do to running to finished, and none is lost."""

@@ -23,8 +23,9 @@ MOST_PANELS = 24
 
 @dataclass(frozen=True)
 class Asked:
+    """Every field is what the option of its name says; a kind has a use for some of them."""
+
     folder: Path
-    """With records."""
     measures: tuple[str, ...] = ()
     compare: tuple[str, ...] = ()
     by: tuple[str, ...] | None = None
@@ -49,13 +50,13 @@ class Asked:
         """What was asked for; else all that varies."""
         return tuple(varying) if self.by is None else tuple(names.field(one) for one in self.by)
 
-    def one_measure(self, default: str | None = None) -> str | None:
+    def one_measure(self) -> str | None:
         if len(self.measures) > 1:
             raise SkerryError(
                 f"this figure shows one measure (got {', '.join(self.measures)}). Give one "
                 f"{argument('measure')}, or draw curves."
             )
-        return self.measures[0] if self.measures else default
+        return self.measures[0] if self.measures else None
 
 
 @dataclass(frozen=True)
