@@ -36,9 +36,7 @@ STILL_TO_COME = (
     "src/skerry/commands/advise.py",
     "src/skerry/commands/reproduce.py",
     "src/skerry/paper/",
-    "src/skerry/report/advice.py",
     "src/skerry/report/page/",
-    "src/skerry/report/paper/",
     "docs/advise.md",
     "docs/reproduction/",
 )

@@ -109,7 +109,7 @@ def test_a_lead_has_its_interval_over_common_seeds():
     half = estimate([1.0, 3.0]).half_width
     assert told.endswith(f"s2s, 2.00 ± {half:.2f} points above s2a (not a clear lead).")
     (level,) = verdicts(Results((*theirs, *(lane("s2s", s, own_accuracy=4.0) for s in range(2)))))
-    assert level.endswith("s2a and s2s, level (0.00 points).")
+    assert level.endswith("s2a and s2s, level (0.00 ± 0.00 points).")
 
 
 def test_the_headings_are_those_of_the_measures():

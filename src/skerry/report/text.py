@@ -32,19 +32,22 @@ def of_measure(measure: str, value: float, sign: Literal["+", "-"] = "-") -> str
 
 
 def estimate(measure: str, found: "Estimate", sign: Literal["+", "-"] = "-") -> str:
-    """`91.24 ± 0.31`: a measure's mean over seeds and half of its 95 % interval."""
+    """`91.24 ± 0.31`: a measure's mean over seeds and half of its 95 % interval; the mean alone
+    where all seeds agree."""
     if found.count == 0:
         return NOTHING
     style, error_style = _styles(measure)
-    return plus_minus(found.mean, found.half_width, sign + style, error_style)
+    return plus_minus(found.mean, found.half_width or None, sign + style, error_style)
 
 
 def plus_minus(
     value: float, error: float | None, style: str = ".4g", error_style: str = ".2g"
 ) -> str:
-    """`0.8712 ± 0.021`; without the error where there is none, as with one seed."""
+    """`0.8712 ± 0.021`; without the error where nobody knows it, as with one seed."""
     told = format(value, style)
-    return f"{told} ± {error:{error_style}}" if error and math.isfinite(error) else told
+    if error is None or not math.isfinite(error):
+        return told
+    return f"{told} ± {error:{error_style}}"
 
 
 def number(value: Any) -> str:

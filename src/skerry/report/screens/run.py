@@ -113,7 +113,7 @@ def _verdict(results: Results, measure: str, about: str) -> str:
         return f"Best for {about}: {f'only {ranked[0]}' if ranked else 'no run'} finished."
     best, second = ranked[:2]
     gap = compare_seeds(by_label[best], by_label[second]).difference
-    points = f"{text.estimate(measure, gap)} points"
+    points = f"{text.plus_minus(gap.mean, gap.half_width, 'z.2f', '.2f')} points"
     if gap.count == 0:
         return f"Best for {about}: {best}, but {second} has other seeds."
     if gap.count == 1:
@@ -130,5 +130,5 @@ def _cell(found: Estimate, column: Column) -> str:
         return text.NOTHING
     if column.digits is None:
         return text.estimate(column.measure, found)
-    style = f".{column.digits}f"
-    return text.plus_minus(found.mean, found.half_width if column.spread else None, style, style)
+    style, half = f".{column.digits}f", found.half_width if column.spread else None
+    return text.plus_minus(found.mean, half or None, style, style)

@@ -39,7 +39,7 @@ def tell_mixing(experiment: "Experiment", mixing: "MixingParameters", sizes: Seq
     out = console(fold_at=PAGE)
     out.print(f"{fleet_in_words(experiment, sizes)}; {experiment.network.mixing} weights")
     out.print(mixing_table(mixing, sizes))
-    p_min = plus_minus(mixing.minimum, mixing.standard_error, ".6f")
+    p_min = plus_minus(mixing.minimum, mixing.standard_error or None, ".6f")
     out.print(f"p_min {p_min} ({mixing.method}): use it in bounds.")
     out.print(f"p_avg {mixing.average:.6f}, the mean over components: equal if all are alike.")
     out.print(f"A round of D2D leaves at most {1 - mixing.minimum:.2%} of intra disagreement.")
@@ -138,7 +138,7 @@ def bounds_command(constants: Constants) -> str:
 
 def _summary(constants: Constants) -> list[str]:
     mixing, R0 = constants.mixing, constants.R0_squared
-    p_min = plus_minus(mixing.minimum, mixing.standard_error, ".6f", ".1g")
+    p_min = plus_minus(mixing.minimum, mixing.standard_error or None, ".6f", ".1g")
     return [
         f"p_min {p_min} ({mixing.method}); f0 {_measured(constants.f0)}; R0^2 "
         + ("not known for this model" if R0 is None else f"{R0:.4g}"),
@@ -148,4 +148,4 @@ def _summary(constants: Constants) -> list[str]:
 
 
 def _measured(value: Measured) -> str:
-    return plus_minus(value.value, value.error, ".4g", ".1g")
+    return plus_minus(value.value, value.error or None, ".4g", ".1g")
