@@ -17,7 +17,7 @@ from skerry.cli import _one_line_warnings
 from skerry.errors import SkerryWarning
 from skerry.experiment import Experiment
 from skerry.records.store import Store
-from skerry.report.progress import Lines
+from skerry.report.screens.progress import RunLines
 from skerry.runs import stack_run
 
 SMALL = ["--set", "rounds=3", "--set", "network.devices=10", "--set", "server.sampled=3"]
@@ -276,7 +276,7 @@ def test_nothing_is_missing_after_an_interruption(monkeypatch, then):
     undisturbed = lanes_of(skerry("run", *QUICK, "--out", "whole", "--json"))
     monkeypatch.setattr(stack_run, "CHECKPOINT_SECONDS", 0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(Lines, "moment", _stop_in_the_third_round)
+        patch.setattr(RunLines, "moment", _stop_in_the_third_round)
         stopped = skerry("run", *QUICK)
     assert stopped.code == 130
     assert stopped.err.endswith("from the last checkpoint.\n")

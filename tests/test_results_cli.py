@@ -129,6 +129,8 @@ def test_best_takes_each_primitive_at_its_own_best_value(tmp_path):
         record(tmp_path, grid(values, values, f"training.stepsize={stepsize}"))
     # A value that not all seeds finished cannot be the best.
     record(tmp_path, grid({"s2s"}, {"s2s": [99.0]}, "training.stepsize=0.9"))
+    other_seed = ["seed=1", "server.primitive=s2s", "training.stepsize=0.9"]
+    record(tmp_path, [(other_seed, "diverged", [0.0, 1e9, 1e9])])
     rows = rows_of(tmp_path, "--best", "stepsize").set_index("primitive")
     assert rows["mean"].to_dict() == {"s2s": 5.5, "s2a": 7.5}
     assert "training.stepsize" not in rows

@@ -22,7 +22,7 @@ from skerry.analysis.statistics import estimate
 from skerry.commands.figure import KINDS, figure
 from skerry.data.partition import split
 from skerry.engine.world import build_world
-from skerry.errors import RecordsError, SkerryError
+from skerry.errors import RecordsError, SkerryError, as_options
 from skerry.experiment import Data, Network
 from skerry.network.fleet import build_fleet
 from skerry.records.store import Store
@@ -39,9 +39,9 @@ from skerry.report.figures import (
     save,
     sensitivity,
 )
+from skerry.report.figures.from_store import Asked
 from skerry.report.figures.gaps import diverging
 from skerry.report.figures.panels import Panel, arrange
-from skerry.report.figures.request import Request
 from skerry.report.figures.series import over_seeds
 from skerry.report.style import PRIMITIVES, WIDTHS, paper, plain
 from skerry.theory.operators import delta, kappa
@@ -64,10 +64,10 @@ def draw(*arguments: object) -> str:
 
 def composed(kind: str, folder: Path, **asked) -> Figure:
     """The figure that the command would write."""
-    module, _, name = KINDS[kind].composer.partition(":")
+    module, _, name = KINDS[kind].drawn_by.partition(":")
     compose = getattr(__import__(module, fromlist=[name]), name)
     with paper():
-        return compose(Request(folder=folder, **asked)).figure
+        return compose(Asked(folder=folder, **asked)).figure
 
 
 @pytest.fixture(scope="module")
@@ -606,9 +606,11 @@ def test_a_frame_with_lanes_that_diverged_can_be_drawn(one_cell):
 def test_mistakes_are_told_in_one_line(store, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kind, *options = arguments
-    with pytest.raises(SkerryError, match=message) as error:
+    with pytest.raises(SkerryError) as error:
         draw(kind, store, *options)
-    assert "\n" not in str(error.value)
+    told = as_options(str(error.value))
+    assert re.search(message, told)
+    assert "\n" not in told
     assert not list(tmp_path.iterdir())
 
 

@@ -31,7 +31,7 @@ from skerry.report.page.curves import kept
 from skerry.report.page.sections.provenance import to_repeat
 from skerry.report.page.shades import NIGHT, PAPER, contrast_of
 from skerry.report.page.study import read_study
-from skerry.report.results import cells_sheet
+from skerry.report.screens.results import cells_sheet
 from skerry.runs.sweep import Sweep
 
 HOSTILE = (

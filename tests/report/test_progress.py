@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from skerry.experiment import Experiment
-from skerry.report import progress
-from skerry.report.progress import SweepWatcher
+from skerry.report.screens import progress
+from skerry.report.screens.progress import SweepWatcher
 from skerry.runs.executors.messages import Tick
 
 

@@ -20,10 +20,10 @@ from command_line import SCRIPT, environment, skerry
 from skerry.analysis.answers import results
 from skerry.experiment import Experiment
 from skerry.records.store import Store
-from skerry.report import watch
-from skerry.report.pace import covered, pace
-from skerry.report.snapshot import Watched
-from skerry.report.watch import follow, render
+from skerry.report.screens import watch
+from skerry.report.screens.watch import follow, render
+from skerry.report.snapshot import covered, pace
+from skerry.report.watched import Watched
 from skerry.runs import presence
 from skerry.runs.executors import here, processes
 from skerry.runs.presence import announced, device_steps, is_held, read_plan
@@ -105,6 +105,39 @@ def test_one_seed_has_no_interval(tmp_path):
     snapshot = Watched(tmp_path / "out").look()
     assert {best.half_width for best in snapshot.best} == {None}
     assert "±" not in as_text(snapshot)
+
+
+def record(folder, *runs):
+    """Finished runs: each with its settings, its final accuracy, and what was given from Python."""
+    with Store.open(folder) as store:
+        for settings, accuracy, materials in runs:
+            experiment = Experiment.parse({}, [*TINY, *settings])
+            key = experiment.key(materials)
+            facts = {"materials": materials, "world": "w", "device": "cpu", "versions": {}}
+            store.begin(key, experiment, **facts)
+            store.append({key: {"round": [0], "average_accuracy": [accuracy]}})
+            store.finish(key, "finished", wall_seconds=1.0)
+
+
+def test_fields_that_play_no_part_tell_no_cells_apart(tmp_path):
+    """A run without a server has no period, a ring no degree, and s2a no beta."""
+    record(
+        tmp_path,
+        (["server.period=2"], 70.0, {}),
+        (["server.period=3"], 80.0, {}),
+        (["server.period=3", "server.primitive=s2a", "server.beta=0.1"], 60.0, {}),
+        (["server.period=3", "server.primitive=none", "network.degree=2"], 50.0, {}),
+    )
+    found = {best.primitive: best.cell for best in Watched(tmp_path).look().best}
+    assert found == {"s2s": {"server.period": 3}, "s2a": {"server.period": 3}, "none": {}}
+    assert re.search(r"^none +- +50 +1", as_text(Watched(tmp_path).look()), re.MULTILINE)
+
+
+def test_runs_that_no_field_tells_apart_are_studies_of_their_own(tmp_path):
+    """As those on two data sets given from Python."""
+    record(tmp_path, ([], 70.0, {"dataset": "a"}), (["name=other"], 80.0, {"dataset": "b"}))
+    (best,) = Watched(tmp_path).look().best
+    assert (best.mean, best.seeds, best.cell) == (80.0, 1, {"study": "2"})
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -236,14 +269,14 @@ def test_the_pace_counts_the_time_in_which_something_was_computed(swept):
         finished = (end + timedelta(minutes=minutes)).isoformat(timespec="seconds")
         return replace(run, finished=finished, wall_seconds=100.0, world=world)
 
-    alone = pace([ended(0)], device_steps)
+    alone = pace([ended(0)])
     assert alone.steps == pytest.approx(device_steps(run.experiment) / 100)
     assert alone.rounds == pytest.approx(run.experiment.rounds / 100)
-    together = pace([ended(0), ended(0, "b")], device_steps)
+    together = pace([ended(0), ended(0, "b")])
     assert together.steps == pytest.approx(2 * alone.steps)
-    later = pace([ended(0), ended(24 * 60)], device_steps)
+    later = pace([ended(0), ended(24 * 60)])
     assert later.steps == pytest.approx(alone.steps)
-    assert pace([replace(run, finished=None, wall_seconds=None)], device_steps) is None
+    assert pace([replace(run, finished=None, wall_seconds=None)]) is None
     assert covered([(0, 2), (1, 3), (5, 6)]) == 4
 
 

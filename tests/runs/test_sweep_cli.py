@@ -12,8 +12,8 @@ import pytest
 from command_line import SCRIPT, environment, skerry
 from conftest import small
 from skerry.experiment import Experiment
-from skerry.report import progress
-from skerry.report.progress import watch_sweep
+from skerry.report.screens import progress
+from skerry.report.screens.progress import watch_sweep
 from skerry.runs.run import run
 from skerry.runs.sweep import Sweep
 

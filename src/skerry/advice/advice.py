@@ -14,6 +14,7 @@ from skerry.advice.sensitivity import Effect
 from skerry.analysis.statistics import Estimate
 from skerry.experiment import Experiment
 from skerry.measure.ledger import BYTES_PER_PARAMETER
+from skerry.report.text import plus_minus
 from skerry.theory.constants import Constants
 
 GOALS_IN_WORDS: dict[Goal, str] = {
@@ -248,11 +249,9 @@ def _goal_in_words(advice: Advice, goal: Goal) -> str:
 def _lead_in_words(advice: Advice, rival: Rival) -> str:
     """`0.52 ± 0.21 points above s2a`, or for losses `0.012 ± 0.004 below s2a`."""
     losses, lead = advice.pilot.scores.are_losses, rival.lead
-    number = "{:.3g}" if losses else "{:.2f}"
-    text = number.format(lead.mean)
-    if lead.count > 1:
-        text += f" ± {number.format(lead.half_width)}"
-    return f"{text} {'below' if losses else 'points above'} {advice.label(rival.entry.contender)}"
+    style = ".3g" if losses else ".2f"
+    told = plus_minus(lead.mean, lead.half_width, style, style)
+    return f"{told} {'below' if losses else 'points above'} {advice.label(rival.entry.contender)}"
 
 
 def _doubt(advice: Advice, decision: Decision) -> Iterator[str]:

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from skerry.advice.advice import Advice
 from skerry.advice.race import AdviceWatcher
 from skerry.report.page.sections.advice import HEADINGS, score_text
-from skerry.report.progress import say
-from skerry.report.sheets import Sheet
-from skerry.report.theory_words import number
-from skerry.report.words import duration, fleet_in_words, plural, problem_in_words
+from skerry.report.text import Sheet, duration, number, plural, say
+from skerry.report.words import fleet_in_words, problem_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,6 +13,7 @@ from skerry.advice.prediction import Prediction
 from skerry.advice.question import Timer
 from skerry.advice.race import MARGIN, AdviceWatcher, Histories, Pilot, run_entries
 from skerry.experiment import Experiment
+from skerry.report.text import plus_minus
 from skerry.runs.driver import Driver, StoppedError
 from skerry.theory.crossings import Stretch, stretches
 from skerry.theory.operators import Array
@@ -121,7 +122,7 @@ def _measured(condition: str, found: Decision, decision: Decision) -> Effect:
         return Effect(condition, "all primitives do the same", False, "pilot")
     other, rival = found.best.contender, found.rivals[0]
     clear = "" if found.verdict == "clear" else ", not clearly"
-    lead = f"{rival.lead.mean:.2g} ± {rival.lead.half_width:.2g}"
+    lead = plus_minus(rival.lead.mean, rival.lead.half_width, ".2g")
     answer = f"{other.label}, {lead} ahead of {rival.entry.contender.label}{clear}"
     changes = other.primitive != decision.best.contender.primitive
     return Effect(condition, answer, changes and not clear, "pilot")

@@ -151,9 +151,11 @@ class Cells:
             for label in self.labels
             if label != against and any(_has_both(part, label, against) for part in parts)
         }
-        ours = _matrix(ours for ours, _ in pairs.values())
-        theirs = _matrix(theirs for _, theirs in pairs.values())
-        return dict(zip(pairs, compare(ours, theirs), strict=True))
+        # As one matrix: both halves have a column for every seed of either.
+        ours = [ours for ours, _ in pairs.values()]
+        theirs = [theirs for _, theirs in pairs.values()]
+        ours_cs, theirs_cs = np.split(_matrix([*ours, *theirs]), 2)
+        return dict(zip(pairs, compare(ours_cs, theirs_cs), strict=True))
 
 
 def averaged(parts: Sequence[Readings], label: str, beside: str | None = None) -> dict[int, float]:

@@ -56,10 +56,16 @@ class Grid:
         return cls(runs, {run.key: fields_of(run) for run in runs})
 
     @classmethod
-    def with_studies(cls, runs: Iterable[Run]) -> "Grid":
-        """The same, where runs that no field tells apart are in studies of their own."""
+    def with_studies(
+        cls, runs: Iterable[Run], fields: Mapping[str, Fields] | None = None
+    ) -> "Grid":
+        """The same, where runs that no field tells apart are in studies of their own. Who looks
+        again and again may bring the runs' fields along."""
         runs = tuple(runs)
-        return cls(runs, {run.key: fields_of(run) | {STUDY: one} for run, one in _numbered(runs)})
+        fields = fields or {run.key: fields_of(run) for run in runs}
+        return cls(
+            runs, {run.key: fields[run.key] | {STUDY: n} for run, n in _numbered(runs, fields)}
+        )
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
@@ -220,14 +226,14 @@ def _beside_servers(places: Mapping[Cell, Places], axes: Sequence[str]) -> dict[
     return served
 
 
-def _numbered(runs: Sequence[Run]) -> Iterator[tuple[Run, str]]:
-    """Each run, and whether it is the first, second, ... of its experiment: such runs differ in
-    a data set, a model or a graph given from Python."""
-    times: dict[str, int] = {}
+def _numbered(runs: Sequence[Run], fields: Mapping[str, Fields]) -> Iterator[tuple[Run, str]]:
+    """Each run, and whether it is the first, second, ... that no field tells apart: such runs
+    differ in a data set or a model given from Python."""
+    times = Counter[Cell]()
     for run in runs:
-        same = run.experiment.model_copy(update={"name": ""}).model_dump_json()
-        same += run.materials.get("graph", "")
-        times[same] = times.get(same, 0) + 1
+        experiment = run.experiment
+        same = experiment.seed, experiment.server.label, *fields[run.key].items()
+        times[same] += 1
         yield run, str(times[same])
 
 

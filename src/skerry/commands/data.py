@@ -12,10 +12,10 @@ app = typer.Typer(
 @app.command("list")
 def data_list() -> None:
     """List the data sets, and whether each is here."""
-    from rich.console import Console
     from rich.table import Table
 
     from skerry.data.fetch import catalog
+    from skerry.report.text import console, size
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("name", "inputs", "train", "test", "classes", "state", "size"):
@@ -23,8 +23,8 @@ def data_list() -> None:
     for row in catalog():
         inputs = " x ".join(map(str, row.shape))
         numbers = (f"{row.train:,}", f"{row.test:,}", str(row.classes))
-        table.add_row(row.name, inputs, *numbers, row.state, f"{row.size / 1e6:,.1f} MB")
-    Console().print(table)
+        table.add_row(row.name, inputs, *numbers, row.state, size(row.size))
+    console().print(table)
 
 
 @app.command("fetch")

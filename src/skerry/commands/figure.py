@@ -6,15 +6,15 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from skerry.commands.options import save_picture
-from skerry.errors import SkerryError, unknown
+from skerry.commands.options import Folder, PictureFile, names, save_picture
+from skerry.errors import SkerryError, as_options, unknown
 
-COMPOSE, WORLDS = "skerry.report.figures.compose", "skerry.report.figures.worlds"
+MEASURED, STOOD_ON = "skerry.report.figures.kinds", "skerry.report.figures.fleet_kinds"
 
 
 class Kind(NamedTuple):
     says: str
-    composer: str
+    drawn_by: str
     takes: tuple[str, ...]
     """The options that mean something for it, besides the folder, the file and the looks."""
 
@@ -22,41 +22,41 @@ class Kind(NamedTuple):
 KINDS = {
     "curves": Kind(
         "measures over the rounds, mean and 95 % band; grey lines are server rounds",
-        f"{COMPOSE}:curves_of",
+        f"{MEASURED}:curves_of",
         ("measure", "compare", "by", "lines"),
     ),
     "gap": Kind(
         "one primitive minus another as a map over two fields, unclear cells hatched",
-        f"{COMPOSE}:gap_of",
+        f"{MEASURED}:gap_of",
         ("measure", "compare", "by", "rows", "columns", "best", "last"),
     ),
     "sensitivity": Kind(
         "a measure against the sampled share K/n and the period H, or any field",
-        f"{COMPOSE}:sensitivity_of",
+        f"{MEASURED}:sensitivity_of",
         ("measure", "compare", "by", "lines", "x", "best", "last"),
     ),
     "front": Kind(
         "two accuracies against each other, S2S over blend to S2A, best blend ringed",
-        f"{COMPOSE}:front_of",
+        f"{MEASURED}:front_of",
         ("measure", "compare", "by", "x"),
     ),
     "cost": Kind(
         "a measure against the messages or bytes sent so far",
-        f"{COMPOSE}:cost_of",
+        f"{MEASURED}:cost_of",
         ("measure", "compare", "by", "x"),
     ),
     "bound": Kind(
         "what the server does to disagreement and bias, measured and by the theory",
-        f"{COMPOSE}:bound_of",
+        f"{MEASURED}:bound_of",
         ("measure", "compare", "by"),
     ),
     "network": Kind(
         "the islands, their links and the sampled devices of a round",
-        f"{WORLDS}:network_of",
+        f"{STOOD_ON}:network_of",
         ("compare", "round"),
     ),
     "labels": Kind(
-        "which labels each device holds, island by island", f"{WORLDS}:labels_of", ("compare",)
+        "which labels each device holds, island by island", f"{STOOD_ON}:labels_of", ("compare",)
     ),
 }
 
@@ -65,19 +65,8 @@ _KINDS_IN_WORDS = "\n\n".join(f"{name}: {kind.says}." for name, kind in KINDS.it
 
 def figure(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.")],
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="A folder that holds records.")
-    ] = Path("runs"),
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="A .pdf, .svg or .png file.",
-            show_default="KIND.png",
-        ),
-    ] = None,
+    folder: Folder = Path("runs"),
+    file: PictureFile = None,
     measure: Annotated[
         list[str] | None,
         typer.Option(
@@ -165,9 +154,9 @@ def figure(
     title: Annotated[str, typer.Option(help="Above the figure.", show_default="none")] = "",
 ) -> None:
     from skerry.analysis.names import parse_where
-    from skerry.report.figures.request import Request
+    from skerry.report.figures.files import check_format
+    from skerry.report.figures.from_store import Asked
     from skerry.report.style import WIDTHS, paper
-    from skerry.report.theory_figures import check_format
 
     if kind not in KINDS:
         raise SkerryError(unknown("figure", kind, KINDS))
@@ -175,16 +164,16 @@ def figure(
         raise SkerryError(unknown("width", width, WIDTHS))
     path = file or Path(f"{kind}.png")
     check_format(path)
-    asked = {
+    given = {
         "measure": measure, "compare": compare, "by": by, "rows": rows, "columns": columns,
         "x": x, "lines": lines, "best": best, "last": last, "round": round_,
     }  # fmt: skip
-    _check_taken(kind, [name for name, value in asked.items() if value is not None])
-    request = Request(
+    _check_taken(kind, [name for name, value in given.items() if value is not None])
+    asked = Asked(
         folder=folder,
-        measures=_names(measure),
-        compare=_names([compare] if compare else None),
-        by=_names(by) if by is not None else None,
+        measures=names(measure),
+        compare=names([compare] if compare else None),
+        by=names(by) if by is not None else None,
         where=parse_where(where or ()),
         lines=lines,
         x=x,
@@ -196,12 +185,12 @@ def figure(
         width=WIDTHS[width],
         title=title,
     )
-    module, _, name = KINDS[kind].composer.partition(":")
+    module, _, name = KINDS[kind].drawn_by.partition(":")
     with paper():
-        found = getattr(import_module(module), name)(request)
-        save_picture(found.figure, path, dpi=200)
-    for line in found.notes:
-        typer.echo(line)
+        drawn = getattr(import_module(module), name)(asked)
+        save_picture(drawn.figure, path, dpi=200)
+    for line in drawn.notes:
+        typer.echo(as_options(line))
     typer.echo(f"Wrote {path}.")
 
 
@@ -211,11 +200,6 @@ The kinds:
 
 {_KINDS_IN_WORDS}
 """
-
-
-def _names(texts: list[str] | None) -> tuple[str, ...]:
-    """Repeated, or joined by commas."""
-    return tuple(name.strip() for text in texts or () for name in text.split(",") if name.strip())
 
 
 def _check_taken(kind: str, asked: list[str]) -> None:

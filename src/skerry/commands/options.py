@@ -1,8 +1,11 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments that several commands take, and what several of them do."""
 
+import json
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
     from skerry.experiment import Experiment
 
-STOPPED = "\nStopped. The same command goes on from the last checkpoint."
+# What is asked about
 
 ExperimentFile = Annotated[
     Path | None,
@@ -29,6 +32,9 @@ Settings = Annotated[
         help="Change a field; repeatable. Example: --set server.period=10",
     ),
 ]
+Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="A folder that holds records.")]
+
+# How it is computed
 
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Precision = Annotated[
@@ -62,12 +68,30 @@ Track = Annotated[
         metavar="NAME", help="Tell a tracker too: tensorboard, mlflow, wandb; repeatable."
     ),
 ]
-AsJson = Annotated[
-    bool,
+
+# Where it goes
+
+Out = Annotated[
+    Path, typer.Option(metavar="DIR", help="Where records go, and whatever else is made.")
+]
+PictureFile = Annotated[
+    Path | None,
     typer.Option(
-        "--json", help="Print the results as one JSON object, and nothing else, on stdout."
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="A .pdf, .svg or .png file.",
+        show_default="a .png named after the figure",
     ),
 ]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object, and nothing else, on stdout.")
+]
+
+
+def names(texts: Iterable[str] | None) -> tuple[str, ...]:
+    """Names that are given one by one, or joined by commas."""
+    return tuple(name.strip() for text in texts or () for name in text.split(",") if name.strip())
 
 
 def with_precision(settings: list[str] | None, precision: str | None) -> list[str]:
@@ -82,8 +106,37 @@ def read_experiment(file: Path | None, settings: list[str] | None) -> "Experimen
 
     if file is None:
         return Experiment.parse({}, settings or ())
-    sys.path.insert(0, str(file.resolve().parent))  # "my_model:factory" may lie beside the file
+    find_plug_ins_beside(file)
     return Experiment.load(file, settings or ())
+
+
+def find_plug_ins_beside(file: Path) -> None:
+    """A file may name "my_model:factory" of a module that lies in its folder."""
+    sys.path.insert(0, str(file.resolve().parent))
+
+
+@contextmanager
+def may_be_stopped(how_it_goes_on: str) -> Iterator[None]:
+    """Ctrl-C ends what is computed inside in one line."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"\nStopped. {how_it_goes_on}", err=True)
+        raise typer.Exit(130) from None
+
+
+def print_json(content: Any) -> None:
+    """Strict JSON: numbers that it does not have are a fault of ours."""
+    typer.echo(json.dumps(content, allow_nan=False))
+
+
+def tell_reused(count: int, folder: Path) -> None:
+    """How many runs need not be computed."""
+    from skerry.report.text import plural
+
+    if count:
+        taken = plural(count, "finished run")
+        typer.echo(f"{taken} taken from {folder} (--again computes anew).")
 
 
 def save_picture(figure: "Figure", path: Path, dpi: int = 150) -> None:
@@ -93,7 +146,10 @@ def save_picture(figure: "Figure", path: Path, dpi: int = 150) -> None:
     try:
         save(figure, path, dpi)
     except OSError as error:
-        raise RecordsError(
-            f"cannot write {path} ({error.strerror}). Choose a folder that exists and can be "
-            "written."
-        ) from None
+        raise cannot_write(path, error) from None
+
+
+def cannot_write(path: Path, error: OSError) -> RecordsError:
+    return RecordsError(
+        f"cannot write {path} ({error.strerror}). Choose a folder that exists and can be written."
+    )

@@ -135,7 +135,7 @@ def _computed(
     from skerry.engine.world import pick_device
     from skerry.paper.compute import compute
     from skerry.paper.plans import PLANS, count_of
-    from skerry.report.progress import watch_sweep
+    from skerry.report.screens.progress import watch_sweep
     from skerry.runs.executors.executor import open_executor
 
     slow = [need for need in needs if PLANS[need.study].dataset != "mnist"]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.errors import RecordsError, SkerryError
+from skerry.commands.options import AsJson, Folder, cannot_write, names, print_json
+from skerry.errors import SkerryError
 from skerry.files import replace_file
 
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ STDOUT = Path("-")
 
 
 def results(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="A folder that holds records.")
-    ] = Path("runs"),
+    folder: Folder = Path("runs"),
     measure: Annotated[
         str | None,
         typer.Option(help="What to look at.", show_default="average_accuracy"),
@@ -70,9 +69,7 @@ def results(
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object, and nothing else, on stdout.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tables over seeds: every cell's mean and interval, and primitives compared seed by seed."""
     from skerry.analysis.answers import results as answers_of
@@ -88,7 +85,7 @@ def results(
         folder,
         measure,
         last=last,
-        by=[name.strip() for name in by.split(",") if name.strip()] if by is not None else None,
+        by=list(names([by])) if by is not None else None,
         best=best,
         against=against,
         level=level,
@@ -96,27 +93,14 @@ def results(
     for file, content in exports:
         write(file, content(answers))
     if as_json:
-        write(STDOUT, to_json(answers))
+        print_json(to_json(answers))
     if not to_stdout:
+        from skerry.report.screens.results import tell
+
         tell(answers)
     for file, _ in exports:
         if file != STDOUT:
             typer.echo(f"Wrote {file}.", err=bool(to_stdout))
-
-
-def tell(answers: "Answers") -> None:
-    from rich.console import Console
-
-    from skerry.report.results import notes, sheets, summary
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 10_000  # a file or a pipe has no edge to fold at
-    for sheet in sheets(answers):
-        console.print(sheet.title, style="bold", markup=False, soft_wrap=True)
-        console.print(sheet.to_rich())
-    for line in [*summary(answers), *notes(answers)]:
-        console.print(line, soft_wrap=True, markup=False)
 
 
 def to_csv(answers: "Answers") -> bytes:
@@ -135,35 +119,33 @@ def to_parquet(answers: "Answers") -> bytes:
 
 
 def to_latex(answers: "Answers") -> bytes:
-    from skerry.report.results import sheets
+    from skerry.report.screens.results import sheets
 
     tables = [sheet.to_latex() for sheet in sheets(answers)]
     return "\n".join(["% \\usepackage{booktabs}", *tables]).encode()
 
 
 def to_markdown(answers: "Answers") -> bytes:
-    from skerry.report.results import notes, sheets, summary
+    from skerry.report.screens.results import notes, sheets, summary
 
     tables = [sheet.to_markdown() for sheet in sheets(answers)]
     return "\n".join([*tables, *summary(answers), *notes(answers), ""]).encode()
 
 
-def to_json(answers: "Answers") -> bytes:
-    """Strict JSON: what is not a number is null."""
-    from skerry.report.results import notes, summary
+def to_json(answers: "Answers") -> dict[str, Any]:
+    """What is not a number is null."""
+    from skerry.report.screens.results import notes, summary
 
-    rows = json.loads(answers.frame().to_json(orient="records", double_precision=15))
-    facts: dict[str, Any] = {
+    return {
         "measure": answers.cells.measure,
         "last": answers.cells.last,
         "fields": answers.cells.fields,
         "against": answers.against,
         "level": answers.level,
-        "rows": rows,
+        "rows": json.loads(answers.frame().to_json(orient="records", double_precision=15)),
         "summary": summary(answers),
         "notes": notes(answers),
     }
-    return (json.dumps(facts, allow_nan=False) + "\n").encode()
 
 
 def write(file: Path, content: bytes) -> None:
@@ -176,7 +158,4 @@ def write(file: Path, content: bytes) -> None:
     try:
         replace_file(file, content)
     except OSError as error:
-        raise RecordsError(
-            f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
-            "written."
-        ) from None
+        raise cannot_write(file, error) from None

@@ -5,8 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skerry.commands.options import Settings, read_experiment, save_picture
-from skerry.commands.theory_bounds import Downlink, Json, bounds, print_json
+from skerry.commands.bounds import Downlink, bounds
+from skerry.commands.options import (
+    AsJson,
+    Device,
+    ExperimentFile,
+    PictureFile,
+    Settings,
+    print_json,
+    read_experiment,
+    save_picture,
+)
 from skerry.errors import SkerryError, unknown
 
 if TYPE_CHECKING:
@@ -21,44 +30,34 @@ app.command()(bounds)
 
 FIGURES = {"1": "rounds", "6": "messages"}
 
-File = Annotated[
-    Path | None, typer.Argument(help="An experiment (TOML). Without one: the default experiment.")
-]
 Epsilon = Annotated[float, typer.Option(help="The accuracy wanted.")]
 
 
 @app.command()
 def mixing(
-    file: File = None,
+    file: ExperimentFile = None,
     settings: Settings = None,
     draws: Annotated[int, typer.Option(min=2, help="Rounds drawn where p has no formula.")] = 400,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """How fast devices inside a component agree: p of an experiment's network."""
     from dataclasses import asdict
 
     from skerry.network.fleet import build_fleet
-    from skerry.report.theory_tables import console, mixing_table
-    from skerry.report.words import fleet_in_words
+    from skerry.report.screens.theory import tell_mixing
 
     experiment = read_experiment(file, settings)
     fleet = build_fleet(experiment.network, experiment.seed)
     found = fleet.mixing_parameters(draws)
     if as_json:
         print_json({"components": list(fleet.sizes), **asdict(found)})
-        return
-    out = console()
-    out.print(f"{fleet_in_words(experiment, fleet.sizes)}; {experiment.network.mixing} weights")
-    out.print(mixing_table(found, fleet.sizes))
-    error = f" ± {found.standard_error:.2g}" if found.standard_error else ""
-    out.print(f"p_min {found.minimum:.6f}{error} ({found.method}): use it in bounds.")
-    out.print(f"p_avg {found.average:.6f}, the mean over components: equal if all are alike.")
-    out.print(f"A round of D2D leaves at most {1 - found.minimum:.2%} of intra disagreement.")
+    else:
+        tell_mixing(experiment, found, fleet.sizes)
 
 
 @app.command()
 def constants(
-    file: File = None,
+    file: ExperimentFile = None,
     settings: Settings = None,
     rounds: Annotated[
         str, typer.Option(help="After how many rounds to measure: a list, or a range A:B:STEP.")
@@ -66,12 +65,12 @@ def constants(
     draws: Annotated[
         int, typer.Option(min=2, help="Pairs of minibatches per device and checkpoint.")
     ] = 20,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    as_json: Json = False,
+    device: Device = "auto",
+    as_json: AsJson = False,
 ) -> None:
     """Measure sigma^2, zeta^2, L, f0 and p of an experiment, along one of its runs."""
     from skerry.commands.ranges import numbers
-    from skerry.report.theory_constants import tell
+    from skerry.report.screens.theory import tell_constants
     from skerry.theory.constants import measure_constants
 
     found = measure_constants(
@@ -83,29 +82,28 @@ def constants(
     if as_json:
         print_json(found.to_json())
     else:
-        tell(found)
+        tell_constants(found)
 
 
 @app.command()
 def figure(
     which: Annotated[str, typer.Argument(help="1: rounds; 6: messages.", metavar="1|6")],
-    path: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="A .png, .svg or .pdf file; figure-N.png if left out."),
-    ] = None,
+    path: PictureFile = None,
     epsilon: Epsilon = 1e-5,
     downlink: Downlink = 1,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Draw Figure 1 (rounds) or 6 (messages) of the paper, with the crossing points marked."""
-    from skerry.report.theory_figures import check_format, figure_of
+    from skerry.report.figures.files import check_format
+    from skerry.report.figures.regimes import figure_of
     from skerry.theory.regimes import regime_table
 
     if which not in FIGURES:
         raise SkerryError(unknown("figure", which, FIGURES))
     if path is None and not as_json:
         path = Path(f"figure-{which}.png")
-    check_format(path)
+    if path is not None:
+        check_format(path)
     table = regime_table(epsilon, _prices(downlink))
     panels = [panel for panel in table if panel.measure == FIGURES[which]]
     if as_json:
@@ -121,24 +119,17 @@ def figure(
 def regimes(
     epsilon: Epsilon = 1e-5,
     downlink: Downlink = 1,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Who needs fewer rounds and messages where: the panels of Figures 1 and 6 as tables."""
-    from skerry.report.theory_tables import console, regimes_table
+    from skerry.report.screens.theory import tell_regimes
     from skerry.theory.regimes import regime_table
 
     table = regime_table(epsilon, _prices(downlink))
     if as_json:
         print_json({"rows": [panel.to_json(curves=False) for panel in table]})
-        return
-    out = console()
-    out.print(
-        f"n = 100, L = f0 = 1, sigma = 0, epsilon = {epsilon:g}, non-convex, all constants one; "
-        "off their axis K = 20, H = 5, p = 1."
-    )
-    for which, measure in FIGURES.items():
-        out.print(f"\n[bold]Figure {which}: who needs the fewest {measure}[/]")
-        out.print(regimes_table([panel for panel in table if panel.measure == measure]))
+    else:
+        tell_regimes(table, FIGURES, epsilon)
 
 
 def _prices(downlink: float) -> "Prices":

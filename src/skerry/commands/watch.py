@@ -1,16 +1,15 @@
 """`skerry watch`: look at a running sweep from another terminal, without disturbing it."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from skerry.commands.options import AsJson, Folder, print_json
+
 
 def watch(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="The folder that the sweep records in.")
-    ] = Path("runs"),
+    folder: Folder = Path("runs"),
     every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look.")
     ] = 2.0,
@@ -23,24 +22,25 @@ def watch(
         ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Look once, print it, and leave; so it is in a pipe.")
+        bool,
+        typer.Option(
+            "--once", help="Look once, print it, and leave; so it is in a pipe, and with --json."
+        ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Look once; print one JSON object, and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Watch a sweep: how far it is, how fast, how long it takes yet, and what is best so far.
 
     Leaves by itself when the sweep is done (exit code 0), or when nobody is working on it any more
     and runs are left (exit code 1). Ctrl-C leaves at any time; the sweep goes on.
     """
-    from skerry.report.snapshot import Watched
-    from skerry.report.theory_tables import console
-    from skerry.report.watch import follow, render
+    from skerry.report.screens.watch import follow, render
+    from skerry.report.text import PAGE, console
+    from skerry.report.watched import Watched
 
-    watched, screen = Watched(folder, measure), console()
+    watched, screen = Watched(folder, measure), console(fold_at=PAGE)
     if as_json:
-        typer.echo(json.dumps(watched.look().to_json(), allow_nan=False))
+        print_json(watched.look().to_json())
     elif once or not screen.is_terminal:
         screen.print(render(watched.look()))
     else:

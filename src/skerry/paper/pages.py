@@ -14,8 +14,7 @@ from skerry.paper.views.in_words import regime_words
 from skerry.paper.views.protocols import conclusions, found_agreements
 from skerry.paper.views.view import View
 from skerry.report.figures.files import save
-from skerry.report.sheets import Sheet
-from skerry.report.words import duration, plural
+from skerry.report.text import Sheet, duration, plural
 
 PICTURES = "pictures"
 DPI = 110

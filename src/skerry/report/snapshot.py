@@ -1,34 +1,24 @@
-"""How a folder of runs stands at one moment, read beside whoever is computing there."""
+"""How a folder of runs stands at one moment: what is done, how fast it goes, what is best."""
 
-import os
-import time
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Literal
 
-from skerry.errors import RecordsError, SkerryError, unknown
-from skerry.measures import MEASURES
-from skerry.records.store import FILE, Run, Store
-from skerry.report.highlights import Best, Message, Seen, best_cells, newest_messages
-from skerry.report.pace import Pace, pace
-from skerry.runs.presence import FILE as PLAN
-from skerry.runs.presence import (
-    WORKERS,
-    Plan,
-    device_steps,
-    is_held,
-    is_working,
-    read_plan,
-    text_digest,
-)
+from skerry.analysis.cells import Cells
+from skerry.analysis.grid import Grid
+from skerry.analysis.names import Fields, fields_of
+from skerry.records.store import Run
+from skerry.runs.presence import Plan, device_steps, text_digest
 
-DEFAULT_MEASURES = ("average_accuracy", "own_accuracy")
+USUAL_MEASURES = ("average_accuracy", "own_accuracy")
 WITHOUT_CLASSES = ("average_loss",)
+MESSAGES = 6
+RECENT_SECONDS = 600.0
 
 State = Literal["working", "done", "stopped"]
 
@@ -41,6 +31,30 @@ class Stack:
     seed: int
     round: int
     rounds: int
+
+
+@dataclass(frozen=True)
+class Best:
+    """A primitive's best cell so far."""
+
+    measure: str
+    primitive: str
+    cell: Fields
+    """The fields that vary between the runs of the folder."""
+    mean: float
+    half_width: float | None
+    """Half of the 95 % interval; None while there is one seed."""
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Message:
+    time: str
+    """UTC, as recorded."""
+    status: str
+    runs: int
+    note: str
+    seeds: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -73,112 +87,69 @@ class Snapshot:
         return {**asdict(self), "runs": self.runs}
 
 
-class Watched:
-    """A folder that is looked at again and again. Finished runs are read once, and nothing is
-    read while nothing has changed."""
+@dataclass(frozen=True)
+class Seen:
+    """What is kept of a recorded run: all that a snapshot needs."""
 
-    def __init__(self, folder: Path, measure: str | None = None):
-        if measure is not None and measure not in MEASURES:
-            raise SkerryError(unknown("measure", measure, MEASURES))
-        self.folder = folder if folder.is_dir() else folder.parent
-        self._path, self._measure = folder, measure
-        self._finished: dict[str, Seen] = {}
-        self._stamp: object = None
-        self._last: Snapshot | None = None
+    run: Run
+    final: dict[str, float]
+    """The last value of every measure; empty unless the run is finished."""
 
-    def look(self) -> Snapshot:
-        working, stores = is_working(self.folder), self._stores()
-        written = _written(stores)
-        stamp = working, *map(_stamp, [self.folder / PLAN, *stores])
-        if self._last is None or stamp != self._stamp:
-            runs, plan = self._read(stores), read_plan(self.folder)
-            if not runs and plan is None and not working:
-                raise RecordsError(
-                    f"no runs are recorded in {self.folder}, and nobody is working there. Start "
-                    f"some: skerry sweep FILE --out {self.folder}"
-                )
-            self._last = self._snapshot(runs, plan, working, written)
-            self._stamp = stamp
-        return _counted_down(self._last, time.time() - written)
+    @cached_property
+    def text(self) -> str:
+        return text_digest(self.run.experiment)
 
-    def _stores(self) -> list[Path]:
-        """The driver's store, and those of workers that are in them right now."""
-        own = self._path / FILE if self._path.is_dir() else self._path
-        locks = (self.folder / WORKERS).glob("*.lock")
-        inside = [lock.with_suffix("") / FILE for lock in locks if is_held(lock)]
-        return [own, *(store for store in sorted(inside) if Path(f"{store}-wal").exists())]
+    @cached_property
+    def fields(self) -> Fields:
+        return fields_of(self.run)
 
-    def _read(self, stores: Sequence[Path]) -> list[Seen]:
-        """The workers' stores first: what has left them is in the driver's."""
-        found: dict[str, Seen] = {}
-        for path in stores[1:]:
-            try:
-                with Store.read(path) as store:
-                    # A run is finished when the driver has recorded it.
-                    under_way = [
-                        replace(run, status="running", finished=None) for run in store.runs()
-                    ]
-                found |= {run.key: _seen(run, {}) for run in under_way}
-            except (RecordsError, OSError):
-                continue  # its worker is beginning, or has just ended
-        with Store.read(stores[0]) as store:
-            for seen in self._recorded(store):
-                if seen.run.status in ("finished", "diverged") or seen.run.key not in found:
-                    found[seen.run.key] = seen
-        return list(found.values())
+    @property
+    def steps(self) -> int:
+        return device_steps(self.run.experiment)
 
-    def _recorded(self, store: Store) -> Iterator[Seen]:
-        for run in store.runs():
-            kept = self._finished.get(run.key)
-            if kept is not None and kept.run.finished == run.finished:
-                yield kept
-            elif run.status == "finished":
-                self._finished[run.key] = _seen(run, store.final(run.key))
-                yield self._finished[run.key]
-            else:
-                yield _seen(run, {})
-
-    def _snapshot(
-        self, runs: Sequence[Seen], plan: Plan | None, working: bool, written: float
-    ) -> Snapshot:
-        asked, missing = _of_plan(runs, plan)
-        counts = Counter(seen.run.status for seen in asked)
-        speed = pace([seen.run for seen in runs], device_steps)
-        if speed is None:
-            speed = _first_pace([seen for seen in asked if seen.run.status == "running"], written)
-        left = sum(missing) + sum(
-            seen.steps - seen.steps_done for seen in asked if seen.run.status == "running"
-        )
-        whole = sum(missing) + sum(seen.steps for seen in asked)
-        idle = counts["running"] == 0 and not missing
-        return Snapshot(
-            folder=str(self.folder),
-            name=(asked or runs)[-1].run.name if runs else "",
-            state="working" if working else "done" if idle else "stopped",
-            finished=counts["finished"],
-            running=counts["running"],
-            diverged=counts["diverged"],
-            failed=counts["failed"],
-            to_do=len(missing) if plan is not None else None,
-            others=len(runs) - len(asked),
-            share=1 - left / whole if whole else 0.0,
-            device_steps_per_second=speed.steps if speed else None,
-            rounds_per_second=speed.rounds if speed else None,
-            seconds_left=left / speed.steps if working and speed else None,
-            stacks=tuple(_stacks(seen.run for seen in asked if seen.run.status == "running")),
-            best=tuple(best_cells(asked, self._measures(asked))),
-            messages=tuple(newest_messages([seen.run for seen in asked])),
-        )
-
-    def _measures(self, runs: Sequence[Seen]) -> tuple[str, ...]:
-        if self._measure is not None:
-            return (self._measure,)
-        there = {name for seen in runs for name in seen.final}
-        return tuple(m for m in DEFAULT_MEASURES if m in there) or WITHOUT_CLASSES
+    @property
+    def steps_done(self) -> int:
+        run = self.run
+        done = run.status in ("finished", "diverged")
+        return self.steps if done else self.steps * run.rounds_done // run.experiment.rounds
 
 
-def _seen(run: Run, final: dict[str, float]) -> Seen:
-    return Seen(run, text_digest(run.experiment), device_steps(run.experiment), final)
+def snapshot(
+    folder: str,
+    runs: Sequence[Seen],
+    plan: Plan | None,
+    *,
+    working: bool,
+    written: float,
+    measure: str | None = None,
+) -> Snapshot:
+    """`plan` is what somebody has announced; `working`, whether anybody is at it; `written`, when
+    the records were last written."""
+    asked, missing = _of_plan(runs, plan)
+    counts = Counter(seen.run.status for seen in asked)
+    running = [seen for seen in asked if seen.run.status == "running"]
+    speed = pace([seen.run for seen in runs]) or _first_pace(running, written)
+    left = sum(missing) + sum(seen.steps - seen.steps_done for seen in running)
+    whole = sum(missing) + sum(seen.steps for seen in asked)
+    idle = not running and not missing
+    return Snapshot(
+        folder=folder,
+        name=(asked or runs)[-1].run.name if runs else "",
+        state="working" if working else "done" if idle else "stopped",
+        finished=counts["finished"],
+        running=counts["running"],
+        diverged=counts["diverged"],
+        failed=counts["failed"],
+        to_do=len(missing) if plan is not None else None,
+        others=len(runs) - len(asked),
+        share=1 - left / whole if whole else 0.0,
+        device_steps_per_second=speed.steps if speed else None,
+        rounds_per_second=speed.rounds if speed else None,
+        seconds_left=left / speed.steps if working and speed else None,
+        stacks=tuple(_stacks(seen.run for seen in running)),
+        best=tuple(best_cells(asked, measure)),
+        messages=tuple(_newest_messages([seen.run for seen in asked])),
+    )
 
 
 def _of_plan(runs: Sequence[Seen], plan: Plan | None) -> tuple[list[Seen], list[int]]:
@@ -200,6 +171,99 @@ def _stacks(runs: Iterable[Run]) -> Iterator[Stack]:
         yield Stack(len(lanes), seed, round_, lanes[0].experiment.rounds)
 
 
+def _newest_messages(runs: Sequence[Run]) -> Iterator[Message]:
+    """What has ended last: runs that ended together, and alike, are one message."""
+
+    def event(run: Run) -> tuple[str, str, str]:
+        return run.finished or "", run.status, run.note
+
+    ended = sorted((run for run in runs if run.finished), key=event, reverse=True)
+    for i, ((when, status, note), group) in enumerate(groupby(ended, key=event)):
+        if i == MESSAGES:
+            return
+        seeds = [run.experiment.seed for run in group]
+        yield Message(when, status, len(seeds), note, tuple(sorted(set(seeds))))
+
+
+# The best cells
+
+
+def best_cells(runs: Sequence[Seen], measure: str | None = None) -> Iterator[Best]:
+    """Every primitive's best cell by a measure, or by the usual ones: its mean over the seeds that
+    are finished."""
+    done = [seen for seen in runs if seen.final]
+    there = {name for seen in done for name in seen.final}
+    usual = [name for name in USUAL_MEASURES if name in there] or WITHOUT_CLASSES
+    if not done:
+        return
+    grid = Grid.with_studies(
+        [seen.run for seen in done], {seen.run.key: seen.fields for seen in done}
+    )
+    for name in (measure,) if measure is not None else usual:
+        values = [seen.final.get(name, math.nan) for seen in done]
+        yield from _best_of(grid, grid.read(name, values))
+
+
+def _best_of(grid: Grid, cells: Cells) -> Iterator[Best]:
+    found = cells.estimates()
+    sign = 1 if cells.lower_is_better else -1
+    for label in sorted(cells.labels):
+        means = {cell: sign * one.mean for (cell, other), one in found.items() if other == label}
+        cell = min(means, key=lambda one: means[one])
+        one = found[cell, label]
+        # Of its runs: one without a server stands in the cells of all periods, and has none.
+        place = next(iter(grid.places[cell][label].values()))
+        fields = grid.fields[grid.runs[place].key]
+        yield Best(
+            cells.measure,
+            label,
+            {axis: fields[axis] for axis in grid.axes if fields.get(axis) is not None},
+            one.mean,
+            one.half_width if one.count > 1 else None,
+            one.count,
+        )
+
+
+# How fast it goes
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Of all workers together."""
+
+    steps: float
+    """Device-steps per second."""
+    rounds: float
+    """Rounds per second, those of every run counted."""
+
+
+def pace(runs: Sequence[Run], recent: float = RECENT_SECONDS) -> Pace | None:
+    """Over the last ten minutes in which something was computed; None if nothing has ended yet.
+
+    Runs of one stack end together and took the same time, so they have one span in common; spans
+    overlap where several workers are at work, and pauses between sweeps do not count.
+    """
+
+    def together(run: Run) -> tuple[str, str, float]:
+        return run.finished or "", run.world, run.wall_seconds or 0.0
+
+    ended = sorted(
+        (run for run in runs if run.finished and run.wall_seconds), key=together, reverse=True
+    )
+    spans: list[tuple[float, float]] = []
+    steps = rounds = 0
+    for (finished, _, seconds), stack in groupby(ended, key=together):
+        for run in stack:
+            steps += device_steps(run.experiment)
+            rounds += run.experiment.rounds
+        # Records keep whole seconds: a span ends somewhere in the second that they name.
+        end = datetime.fromisoformat(finished).timestamp() + 1
+        spans.append((end - max(1.0, seconds), end))
+        if covered(spans) >= recent:
+            break
+    return Pace(steps / covered(spans), rounds / covered(spans)) if spans else None
+
+
 def _first_pace(running: Sequence[Seen], written: float) -> Pace | None:
     """Before anything has ended: what was checkpointed, over the time until then."""
     steps = sum(seen.steps_done for seen in running)
@@ -210,27 +274,10 @@ def _first_pace(running: Sequence[Seen], written: float) -> Pace | None:
     return Pace(steps / seconds, sum(seen.run.rounds_done for seen in running) / seconds)
 
 
-def _counted_down(snapshot: Snapshot, since: float) -> Snapshot:
-    """The store tells only now and then how far runs are; they go on in between."""
-    if snapshot.seconds_left is None:
-        return snapshot
-    return replace(snapshot, seconds_left=max(0.0, snapshot.seconds_left - since))
-
-
-def _written(stores: Sequence[Path]) -> float:
-    times = [state.st_mtime for store in stores for state in _states(store)]
-    return max(times, default=time.time())
-
-
-def _stamp(store: Path) -> tuple[object, ...]:
-    return store, *((state.st_mtime_ns, state.st_size) for state in _states(store))
-
-
-def _states(store: Path) -> Iterator[os.stat_result]:
-    """Of a store's two files, as far as there is something in them. A look may itself leave an
-    empty one."""
-    for file in (store, Path(f"{store}-wal")):
-        with suppress(OSError):
-            state = file.stat()
-            if state.st_size:
-                yield state
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """The length of what the spans cover together."""
+    length, reached = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        length += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return length

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from skerry.experiment import Experiment
 from skerry.registry import is_given
+from skerry.report.text import plural
 
 _PLURALS = {
     "ring": "rings",
@@ -52,20 +53,3 @@ def problem_in_words(experiment: Experiment) -> str:
     dataset = "given data" if is_given("dataset", data.dataset) else data.dataset
     model = "a given model" if is_given("model", model) else model
     return f"{dataset} ({data.inter} across, {data.intra} within); {model}"
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 seed`, `3 seeds`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def duration(seconds: float) -> str:
-    """`40 s`, `12 min`, `2 h 10 min`, `3 days`."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if minutes < 60:
-        return f"{minutes} min"
-    if minutes < 48 * 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{round(minutes / 60 / 24)} days"

@@ -15,7 +15,7 @@ from skerry.paper.targets import TARGETS
 from skerry.paper.views import VIEWS, view_of
 from skerry.paper.views.bound_claims import CLAIMS, holds, led_part
 from skerry.paper.views.view import View
-from skerry.report.sheets import Sheet
+from skerry.report.text import Sheet
 from skerry.theory.regimes import regime_table
 
 Grid = Callable[..., Study]

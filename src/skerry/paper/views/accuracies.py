@@ -13,7 +13,6 @@ from skerry.paper.study import Study, lately
 from skerry.paper.targets import Target
 from skerry.paper.tuning import at_best_stepsize
 from skerry.paper.views.in_words import (
-    NOTHING,
     dataset_words,
     points,
     regime_short,
@@ -22,7 +21,7 @@ from skerry.paper.views.in_words import (
 from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.sensitivities import sensitivity
-from skerry.report.sheets import Sheet
+from skerry.report.text import NOTHING, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd

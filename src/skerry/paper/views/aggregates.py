@@ -20,7 +20,6 @@ from skerry.paper.protocol import SCORED, SHOWN_SCORINGS, TELLING, as_shown, gap
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
 from skerry.paper.views.in_words import (
-    NOTHING,
     dataset_words,
     out_of,
     plain_number,
@@ -29,7 +28,7 @@ from skerry.paper.views.in_words import (
     with_error,
 )
 from skerry.paper.views.view import View
-from skerry.report.sheets import Sheet
+from skerry.report.text import NOTHING, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,6 @@ from skerry.paper.study import Study, lately
 from skerry.paper.targets import Target
 from skerry.paper.tuning import at_best_stepsize
 from skerry.paper.views.in_words import (
-    NOTHING,
     out_of,
     plain_number,
     regime_short,
@@ -30,7 +29,7 @@ from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.fronts import front
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.series import labelled, with_known_labels
-from skerry.report.sheets import Sheet
+from skerry.report.text import NOTHING, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd

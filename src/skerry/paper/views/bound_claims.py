@@ -10,9 +10,9 @@ from skerry.paper.plans import DEVICES
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
 from skerry.paper.views.view import Picture, View
-from skerry.report.sheets import Sheet
-from skerry.report.theory_figures import MEASURES, figure_of
-from skerry.report.theory_words import span, winner
+from skerry.report.figures.regimes import MEASURES, figure_of
+from skerry.report.screens.bounds import span, winner
+from skerry.report.text import Sheet
 from skerry.theory.regimes import AXES, HETEROGENEITY, Axis, Measure, Regime, regime_table
 
 LOW, INTRA, INTER, BOTH = HETEROGENEITY

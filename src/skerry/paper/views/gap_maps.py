@@ -20,9 +20,9 @@ from skerry.paper.study import Study
 from skerry.paper.targets import Target
 from skerry.paper.views.in_words import dataset_words, regime_words, signs
 from skerry.paper.views.view import Picture, View, not_run, page_figure
+from skerry.report.figures.captions import SHARE
 from skerry.report.figures.gaps import colour_bar, gap_heat_map
 from skerry.report.figures.panels import Panel
-from skerry.report.figures.titles import SHARE
 
 if TYPE_CHECKING:
     import pandas as pd

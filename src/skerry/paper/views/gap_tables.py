@@ -13,7 +13,6 @@ from skerry.paper.views.in_words import (
     AGREEMENT_HEADER,
     AGREEMENT_NOTE,
     AGREEMENT_SIDES,
-    NOTHING,
     agreement_cells,
     points,
     regime_words,
@@ -21,7 +20,7 @@ from skerry.paper.views.in_words import (
     with_error,
 )
 from skerry.paper.views.view import View
-from skerry.report.sheets import Sheet
+from skerry.report.text import NOTHING, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd

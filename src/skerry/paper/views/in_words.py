@@ -3,9 +3,9 @@
 import math
 
 from skerry.paper.protocol import TELLING, Agreement
+from skerry.report.text import NOTHING, plus_minus
 
 DATASET_WORDS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
-NOTHING = "-"
 
 
 def dataset_words(name: str) -> str:
@@ -33,8 +33,9 @@ def points(value: float, digits: int = 2) -> str:
 
 def with_error(value: float, error: float, digits: int = 2) -> str:
     """`+1.20 ± 0.15`; one seed has no standard error."""
-    told = points(value, digits)
-    return f"{told} ± {error:.{digits}f}" if told != NOTHING and math.isfinite(error) else told
+    if not math.isfinite(value):
+        return NOTHING
+    return plus_minus(value, error, f"+z.{digits}f", f".{digits}f")
 
 
 def plain_number(value: float, digits: int = 2) -> str:

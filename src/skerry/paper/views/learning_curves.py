@@ -10,11 +10,11 @@ from skerry.paper.curve_statements import Finding, findings
 from skerry.paper.protocol import SCORED
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
-from skerry.paper.views.in_words import NOTHING, out_of, plain_number, points
+from skerry.paper.views.in_words import out_of
 from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.rounds import curves
-from skerry.report.sheets import Sheet
+from skerry.report.text import NOTHING, Sheet, plus_minus
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,8 +88,7 @@ def _text(row: Finding) -> str:
 
 
 def _measured(row: Finding) -> str:
-    told = points(row.ours) if row.unit == "p.p." else plain_number(row.ours)
-    if told == NOTHING:
-        return told
-    error = f" ± {row.error:.2f}" if isfinite(row.error) else ""
-    return f"{told}{error}{' %' if row.unit == '%' else ''}"
+    if not isfinite(row.ours):
+        return NOTHING
+    told = plus_minus(row.ours, row.error, "+z.2f" if row.unit == "p.p." else ".2f", ".2f")
+    return f"{told} %" if row.unit == "%" else told

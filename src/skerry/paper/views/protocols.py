@@ -38,8 +38,8 @@ from skerry.paper.views.in_words import (
 )
 from skerry.paper.views.view import Picture, View, page_figure
 from skerry.report.figures.panels import ASIDE, Panel
-from skerry.report.sheets import Sheet
 from skerry.report.style import GREY, OTHERS, PRIMITIVES
+from skerry.report.text import Sheet, plus_minus
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,8 +120,7 @@ class Lead:
         """`S2S by 0.49 ± 0.08 (94 of 96)`."""
         if not self.cells:
             return "not run"
-        half = "" if isnan(self.half) else f" ± {self.half:.2f}"
-        size = f"{abs(self.mean):.2f}{half}"
+        size = plus_minus(abs(self.mean), self.half, ".2f", ".2f")
         if self.leader == "neither":
             return f"neither ({size})"
         return f"{self.leader} by {size} ({out_of(self.ahead, self.cells)})"

@@ -9,12 +9,11 @@ from skerry.paper.contests import CURVES, UnansweredError, drawn_curves, slice_o
 from skerry.paper.curve_statements import Finding, findings
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
-from skerry.paper.views.in_words import plain_number
 from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.panels import ASIDE, Panel
 from skerry.report.figures.rounds import curves
-from skerry.report.sheets import Sheet
 from skerry.report.style import GREY
+from skerry.report.text import NOTHING, Sheet, plus_minus
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,4 +107,4 @@ def _sheet(rows: Sequence[Finding]) -> Sheet:
 
 
 def _measured(row: Finding) -> str:
-    return plain_number(row.ours, 4) + (f" ± {row.error:.4f}" if isfinite(row.error) else "")
+    return plus_minus(row.ours, row.error, ".4f", ".4f") if isfinite(row.ours) else NOTHING

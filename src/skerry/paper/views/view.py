@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from skerry.paper.targets import Target
 from skerry.report.figures.panels import Panel, arrange
-from skerry.report.sheets import Sheet
 from skerry.report.style import GREY, MISSING, WIDTHS
+from skerry.report.text import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

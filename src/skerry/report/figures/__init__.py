@@ -7,13 +7,11 @@ save(figure, Path("curves.pdf"))
 """
 
 from skerry.report.figures.bounds import bound
-from skerry.report.figures.costs import cost
 from skerry.report.figures.files import save
 from skerry.report.figures.fronts import front
 from skerry.report.figures.gaps import gap_heat_map
-from skerry.report.figures.label_maps import labels
-from skerry.report.figures.networks import network, network_picture, places
-from skerry.report.figures.rounds import curves, overview
+from skerry.report.figures.islands import labels, network, network_picture, places
+from skerry.report.figures.rounds import cost, curves, overview
 from skerry.report.figures.sensitivities import sensitivity
 
 __all__ = [

@@ -7,9 +7,9 @@ import numpy as np
 
 from skerry.errors import SkerryError, unknown
 from skerry.labels import dial
+from skerry.report.figures.captions import SHARE, measure_title
 from skerry.report.figures.panels import ASIDE
 from skerry.report.figures.series import labelled, looks_of, measured, over_seeds
-from skerry.report.figures.titles import SHARE, measure_title
 from skerry.report.style import GREY, plain
 from skerry.theory.operators import Numbers, delta, kappa
 

@@ -4,17 +4,25 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skerry.errors import SkerryError
 from skerry.report.style import FILES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TIMELESS: dict[str, dict[str, Any]] = {
-    ".pdf": {"CreationDate": None},
-    ".svg": {"Date": None},
+FORMATS: dict[str, dict[str, Any]] = {
     ".png": {},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
 }
-"""What would make the same figure another file tomorrow."""
+"""By its ending, what would make the same figure another file tomorrow."""
+
+
+def check_format(path: Path) -> None:
+    if path.suffix.lower() not in FORMATS:
+        raise SkerryError(
+            f"a figure must be a {', '.join(FORMATS)} file (got '{path.name}'). Change the ending."
+        )
 
 
 def save(figure: "Figure", path: Path, dpi: int = 150) -> Path:
@@ -25,7 +33,7 @@ def save(figure: "Figure", path: Path, dpi: int = 150) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with mpl.rc_context(FILES):  # type: ignore[arg-type]
-            figure.savefig(temporary, dpi=dpi, metadata=TIMELESS.get(path.suffix.lower()))
+            figure.savefig(temporary, dpi=dpi, metadata=FORMATS.get(path.suffix.lower()))
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -7,9 +7,9 @@ import numpy as np
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.labels import beta_of, rank
 from skerry.measures import traits
+from skerry.report.figures.captions import measure_title
 from skerry.report.figures.panels import ASIDE
 from skerry.report.figures.series import keep_possible, labelled, looks_of, measured
-from skerry.report.figures.titles import measure_title
 from skerry.report.style import FAINT, INK, plain
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from skerry.analysis.statistics import Array
 from skerry.errors import SkerryError, unknown
 from skerry.labels import beta_of
 from skerry.measures import traits
+from skerry.report.figures.captions import TICK, field_title, measure_title, value_title
 from skerry.report.figures.panels import inches_wide, name_ticks
-from skerry.report.figures.titles import TICK, field_title, measure_title, value_title
 from skerry.report.style import MISSING, OTHERS, colours, ink_on, plain
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def gap_heat_map(
     if compared.empty:
         raise SkerryError(
             f"{label} and {against} have no cell and seed in common, so there is no gap. Run both "
-            f"with the same settings: --compare {label},{against}"
+            f"with the same settings: skerry run --compare {label},{against}"
         )
     across = _ordered(frame[columns])
     down: list[Any] = _ordered(frame[rows]) if rows else [None]
@@ -110,7 +110,7 @@ def _the_other(frame: "pd.DataFrame", label: str | None) -> str:
     if not others:
         raise SkerryError(
             f"a gap needs two primitives (got {against} alone). Run another beside it: "
-            "--compare s2s,s2a"
+            "skerry run --compare s2s,s2a"
         )
     if label is None:
         return "s2s" if "s2s" in others else others[0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skerry.report.figures.titles import value_title
+from skerry.report.figures.captions import value_title
 from skerry.report.style import GREY
 
 if TYPE_CHECKING:

@@ -1,11 +1,13 @@
-"""A measure over the rounds."""
+"""A measure over the rounds, or over what had been sent by then: means over seeds, with bands."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skerry.errors import SkerryError, unknown
 from skerry.measures import MEASURES, traits
+from skerry.report.figures.captions import lines_of, measure_title
 from skerry.report.figures.panels import Panel, arrange, explain_dashes
 from skerry.report.figures.series import (
     Band,
@@ -16,7 +18,6 @@ from skerry.report.figures.series import (
     over_seeds,
     styles_of,
 )
-from skerry.report.figures.titles import lines_of, measure_title
 from skerry.report.style import FAINT, plain
 
 if TYPE_CHECKING:
@@ -37,6 +38,18 @@ FIRST_LOOK = (
     "train_loss",
     "bias",
 )
+COSTS = {
+    "messages": ("uplink_messages", "downlink_messages"),
+    "bytes": ("uplink_bytes", "downlink_bytes"),
+    "all_messages": ("uplink_messages", "downlink_messages", "d2d_messages"),
+    "all_bytes": ("uplink_bytes", "downlink_bytes", "d2d_bytes"),
+}
+COST_TITLES = {
+    "messages": "messages to and from the server",
+    "bytes": "traffic of the server (bytes)",
+    "all_messages": "messages, those between devices too",
+    "all_bytes": "traffic, that between devices too (bytes)",
+}
 
 
 def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None = None) -> "Axes":
@@ -64,12 +77,42 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
                 label=plain(name),
             )
             if len(series) * max(1, len(styles)) <= MOST_BANDS:
-                fill_band(axis, band, measure, look.colour)
+                _fill_band(axis, band, measure, look.colour)
     explain_dashes(axis, styles)
     _mark_server_rounds(frame, axis)
-    fit_height(axis, measure, drawn)
+    _fit_height(axis, measure, drawn)
     axis.locator_params(axis="x", integer=True)
     axis.set_xlabel("rounds")
+    axis.set_ylabel(measure_title(measure))
+    axis.grid(axis="y", alpha=0.25, linewidth=0.5)
+    return axis
+
+
+def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messages") -> "Axes":
+    """Mean over seeds and band, over what had been sent by then; a line ends where its run does.
+
+    `frame` is that of `skerry.load`.
+    """
+    from matplotlib.ticker import EngFormatter
+
+    if price not in COSTS:
+        raise SkerryError(unknown("cost", price, COSTS))
+    there = measured(labelled(frame), measure, *COSTS[price])
+    there = there.assign(_sent=there[list(COSTS[price])].sum(axis="columns"))
+    drawn = []
+    for name, look in looks_of(there["label"]).items():
+        ours = there[there["label"] == name]
+        band = over_seeds(ours, measure, "round")
+        sent = over_seeds(ours, "_sent", "round").mean
+        drawn.append(band)
+        axis.plot(
+            sent, band.mean, color=look.colour, marker=look.marker,
+            markevery=max(1, len(sent) // 7), label=plain(name),
+        )  # fmt: skip
+        _fill_band(axis, band._replace(at=sent), measure, look.colour)
+    _fit_height(axis, measure, drawn)
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axis.set_xlabel(COST_TITLES[price])
     axis.set_ylabel(measure_title(measure))
     axis.grid(axis="y", alpha=0.25, linewidth=0.5)
     return axis
@@ -87,14 +130,14 @@ def _has_values(frame: "pd.DataFrame", measure: str) -> bool:
     return measure in frame and bool(np.isfinite(frame[measure]).any())
 
 
-def fill_band(axis: "Axes", band: Band, measure: str, colour: Any) -> None:
+def _fill_band(axis: "Axes", band: Band, measure: str, colour: Any) -> None:
     half = np.nan_to_num(band.half)
     if half.any():
         below, above = np.clip([band.mean - half, band.mean + half], *traits(measure).range)
         axis.fill_between(band.at, below, above, color=colour, alpha=0.13, linewidth=0)
 
 
-def fit_height(axis: "Axes", measure: str, drawn: list[Band]) -> None:
+def _fit_height(axis: "Axes", measure: str, drawn: list[Band]) -> None:
     """Room for what is worth seeing."""
     mean = np.concatenate([band.mean for band in drawn])
     if traits(measure).scale == "log" and mean.max() > 0:

@@ -7,9 +7,9 @@ import numpy as np
 
 from skerry.analysis.statistics import Array
 from skerry.errors import SkerryError, unknown
+from skerry.report.figures.captions import SHARE, TICK, field_title, measure_title, value_title
 from skerry.report.figures.panels import explain_dashes, name_ticks
 from skerry.report.figures.series import by_style, keep_possible, looks_of, styles_of
-from skerry.report.figures.titles import SHARE, TICK, field_title, measure_title, value_title
 from skerry.report.style import plain
 
 if TYPE_CHECKING:

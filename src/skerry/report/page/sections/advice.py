@@ -9,6 +9,7 @@ from skerry.analysis.statistics import Estimate
 from skerry.errors import RecordsError
 from skerry.report.page.blocks import Block, Section, bullets, note, table, text
 from skerry.report.page.study import Study
+from skerry.report.text import plus_minus
 
 FILE = "advice.json"
 HEADINGS = {"global": "average\nmodel", "own": "own\nlabels", "both": "mean of\nboth"}
@@ -87,10 +88,9 @@ def _estimate(score: dict[str, Any]) -> Estimate:
 
 def score_text(score: Estimate, is_loss: bool) -> str:
     """`94.81 ± 0.21`, or a loss, whose score has its sign turned, as people write it."""
-    text = f"{-score.mean:.4g}" if is_loss else f"{score.mean:.2f}"
-    if score.count > 1:
-        text += f" ± {score.half_width:.2g}" if is_loss else f" ± {score.half_width:.2f}"
-    return text
+    if is_loss:
+        return plus_minus(-score.mean, score.half_width)
+    return plus_minus(score.mean, score.half_width, ".2f", ".2f")
 
 
 def _sensitivity(answer: dict[str, Any]) -> list[Block]:

@@ -9,9 +9,9 @@ from skerry.measures import traits
 from skerry.report.page.blocks import Block, Section, bullets, folded, note, table, text, widget
 from skerry.report.page.model import VERDICTS
 from skerry.report.page.study import TUNED, Study
-from skerry.report.results import notes, summary
-from skerry.report.table import COLUMNS, verdicts
-from skerry.report.words import plural
+from skerry.report.screens.results import notes, summary
+from skerry.report.screens.run import COLUMNS, verdicts
+from skerry.report.text import plural
 
 MOST_ROWS = 400
 

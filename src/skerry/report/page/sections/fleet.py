@@ -9,11 +9,12 @@ import numpy as np
 from skerry import registry
 from skerry.errors import SkerryError
 from skerry.records.store import Run
-from skerry.report.figures import rebuilt
-from skerry.report.figures.networks import places as places_of
+from skerry.report import rebuild
+from skerry.report.figures.islands import places as places_of
 from skerry.report.page.blocks import Section, note, text, widget
 from skerry.report.page.study import Study
-from skerry.report.words import fleet_in_words, plural
+from skerry.report.text import plural
+from skerry.report.words import fleet_in_words
 from skerry.seeds import stream
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _split(run: Run) -> dict[str, Any]:
     _check_built_in("dataset", data.dataset)
     _check_built_in("inter partition", data.inter)
     _check_built_in("intra partition", data.intra)
-    dataset = rebuilt.dataset_of(run)
+    dataset = rebuild.dataset_of(run)
     classes_of = np.asarray(dataset.y_train, dtype=np.int64)
     counts = split(classes_of, dataset.classes, sizes, data, run.experiment.seed).label_counts
     starts = np.cumsum((0, *sizes[:-1]))
@@ -173,7 +174,7 @@ def fleet_of(run: Run) -> "Fleet":
         _check_built_in("mixing", network.mixing)
     if network.devices > MOST_DEVICES:
         raise SkerryError(f"{network.devices:,} devices are too many to draw.")
-    return rebuilt.fleet_of(run)
+    return rebuild.fleet_of(run)
 
 
 def _check_built_in(kind: str, name: str) -> None:

@@ -7,7 +7,8 @@ from skerry.analysis.recorded import in_words
 from skerry.experiment import Experiment
 from skerry.report.page.blocks import Block, Section, facts, note, table, text
 from skerry.report.page.study import Study
-from skerry.report.words import plural, study_in_words
+from skerry.report.text import plural
+from skerry.report.words import study_in_words
 
 MOST_VALUES = 24
 

@@ -13,7 +13,7 @@ from skerry.labels import BLEND, NO_SERVER, typed
 from skerry.records.store import Run
 from skerry.report.page.blocks import Block, Section, code, facts, note, table, text
 from skerry.report.page.study import Study
-from skerry.report.words import duration, plural
+from skerry.report.text import duration, plural
 from skerry.tables import toml_key, toml_value
 
 MOST_ROWS = 50

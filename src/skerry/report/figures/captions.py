@@ -1,4 +1,4 @@
-"""Measures and fields in the words that stand beside an axis."""
+"""The words on a figure: beside its axes, at its ticks, above its panels."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`skerry watch` on the screen: a snapshot as text and bars, and the loop that renews it."""
+"""`skerry watch`: a snapshot as text and bars, and the loop that renews it."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -7,9 +7,10 @@ from itertools import groupby
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
-from skerry.report.highlights import Best, Message
-from skerry.report.snapshot import Snapshot, Stack, Watched
-from skerry.report.words import duration, plural
+from skerry.analysis.names import short_names, word
+from skerry.report.snapshot import Best, Message, Snapshot, Stack
+from skerry.report.text import duration, empty_table, plural, plus_minus, printable
+from skerry.report.watched import Watched
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -95,35 +96,29 @@ def verdict(snapshot: Snapshot) -> str:
     if snapshot.state == "done":
         failed = f" {plural(snapshot.failed, 'run')} failed." if snapshot.failed else ""
         return f"Done.{failed} Look closer: skerry results {printable(snapshot.folder)}"
-    waiting = plural(snapshot.running + (snapshot.to_do or 0), "run")
+    waiting = snapshot.running + (snapshot.to_do or 0)
     return (
-        f"Nobody is working on it, and {waiting} {'is' if waiting[:2] == '1 ' else 'are'} left. "
-        "The command that began them goes on."
+        f"Nobody is working on it, and {plural(waiting, 'run is', 'runs are')} left. The command "
+        "that began them goes on."
     )
 
 
 def best_table(found: Sequence[Best]) -> "Table":
     """The best cell of each primitive by one measure."""
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    fields = list(dict.fromkeys(name for best in found for name in best.cell))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    fields = short_names(dict.fromkeys(name for best in found for name in best.cell))
+    table = empty_table(show_edge=False)
     table.add_column("primitive", style="bold", overflow="fold")
-    for name in fields:
-        table.add_column(Text(_heading(name, fields)), justify="right", overflow="fold")
+    for name in fields.values():
+        table.add_column(Text(printable(name)), justify="right", overflow="fold")
     table.add_column("mean", justify="right", no_wrap=True)
     table.add_column("seeds", justify="right", no_wrap=True)
     for best in found:
-        cell = [Text(_value(best.cell.get(name))) for name in fields]
-        table.add_row(Text(printable(best.primitive)), *cell, _mean(best), str(best.seeds))
+        cell = [Text(printable(word(best.cell.get(name)))) for name in fields]
+        mean = plus_minus(best.mean, best.half_width)
+        table.add_row(Text(printable(best.primitive)), *cell, mean, str(best.seeds))
     return table
-
-
-def printable(text: str) -> str:
-    """Notes and names come from anywhere: no control character reaches the terminal."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def _title(snapshot: Snapshot) -> str:
@@ -155,28 +150,10 @@ def _message(message: Message) -> str:
     today = when.date() == datetime.now().astimezone().date()
     told = f"{when:%H:%M:%S}" if today else f"{when:%Y-%m-%d %H:%M}"
     seeds = ", ".join(map(str, message.seeds[:5])) + (", ..." if len(message.seeds) > 5 else "")
-    of = f"of seed{'s' if len(message.seeds) > 1 else ''} {seeds}"
+    of = f"of {'seed' if len(message.seeds) == 1 else 'seeds'} {seeds}"
     note = f": {shorten(printable(message.note), NOTE)}" if message.note else ""
     return f"{told}  {plural(message.runs, 'run')} {of} {message.status}{note}"
 
 
 def _style(message: Message) -> str:
     return {"failed": "red", "diverged": "yellow"}.get(message.status, "dim")
-
-
-def _heading(name: str, fields: Sequence[str]) -> str:
-    """`period` for `server.period`, where no other field is called so."""
-    short = name.rpartition(".")[2]
-    alone = sum(other.rpartition(".")[2] == short for other in fields) == 1
-    return printable(short if alone else name.replace(".", " "))
-
-
-def _mean(best: Best) -> str:
-    interval = f" ± {best.half_width:.2g}" if best.half_width is not None else ""
-    return f"{best.mean:.4g}{interval}"
-
-
-def _value(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:g}" if isinstance(value, float) else printable(str(value))

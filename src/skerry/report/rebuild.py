@@ -1,17 +1,21 @@
-"""Networks and data of recorded runs, built anew; what cannot be built says why."""
+"""What recorded runs stood on, built anew from their experiments: networks, sampled devices, data.
+What cannot be built says why."""
 
 from typing import TYPE_CHECKING
 
 from skerry.errors import DataError, NetworkError
+from skerry.seeds import stream
 
 if TYPE_CHECKING:
     from skerry.data.dataset import Dataset
+    from skerry.experiment import Experiment
     from skerry.network.fleet import Fleet
     from skerry.records.store import Run
 
 
 def fleet_of(run: "Run") -> "Fleet":
-    from skerry.network.fleet import build_fleet, fingerprint
+    """The network of a recorded run, if it is still the same."""
+    from skerry.network.fleet import fingerprint
 
     network, recorded = run.experiment.network, run.materials.get("graph")
     if recorded and not network.is_file:
@@ -19,11 +23,7 @@ def fleet_of(run: "Run") -> "Fleet":
             "the graph of these runs was given from Python, so it is not in the store. Draw it "
             "there: skerry.report.figures.network(build_fleet(network, seed, graph), axis)"
         )
-    if network.is_file:
-        # Read as it is now: whether it has changed is told below.
-        asked = network.model_fields_set - {"devices", "components"}
-        network = type(network).model_construct(_fields_set=asked, **dict(network))
-    fleet = build_fleet(network, run.experiment.seed)
+    fleet = fleet_named_by(run.experiment)
     if recorded and fingerprint(fleet.graph(0)) != recorded:
         raise NetworkError(
             f"{network.topology} has changed since the runs were recorded. Bring the old file back."
@@ -31,7 +31,33 @@ def fleet_of(run: "Run") -> "Fleet":
     return fleet
 
 
+def fleet_named_by(experiment: "Experiment") -> "Fleet":
+    """The network that an experiment names. A graph file is read as it is now."""
+    from skerry.network.fleet import build_fleet
+
+    network = experiment.network
+    if network.is_file:
+        asked = network.model_fields_set - {"devices", "components"}
+        network = type(network).model_construct(_fields_set=asked, **dict(network))
+    return build_fleet(network, experiment.seed)
+
+
+def first_server_round(experiment: "Experiment") -> int:
+    """The last round, where the run ends before it; the first, where there is no server."""
+    server = experiment.server
+    return min(server.offset, experiment.rounds - 1) if server.is_there else 0
+
+
+def sampled_in(experiment: "Experiment", devices: int, t: int) -> list[int]:
+    """Whom of so many devices the server meets in round t, as `World.server_order` draws them."""
+    if not experiment.server.meets(t):
+        return []
+    order = stream(experiment.seed, "sampled", t).permutation(devices)
+    return [int(device) for device in order[: experiment.server.sampled]]
+
+
 def dataset_of(run: "Run") -> "Dataset":
+    """The data of a recorded run, if they are at hand and still the same."""
     from skerry.data.catalog import load_dataset
     from skerry.data.fetch import cached
     from skerry.data.published import PUBLISHED

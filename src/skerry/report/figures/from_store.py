@@ -1,4 +1,4 @@
-"""What a user asks of a figure, and what comes of it."""
+"""Figures of recorded runs, `skerry figure`: what a user asks for, and what comes of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from skerry.analysis.cells import Cells
 from skerry.analysis.grid import Grid
 from skerry.analysis.names import Where
 from skerry.analysis.recorded import Recorded, in_words
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, argument
+from skerry.report.figures.captions import lines_of
 from skerry.report.figures.panels import Panel, arrange
-from skerry.report.figures.titles import lines_of
 from skerry.report.style import WIDTHS
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ MOST_PANELS = 24
 
 
 @dataclass(frozen=True)
-class Request:
+class Asked:
+    """Every field is what the option of its name says; a kind has a use for some of them."""
+
     folder: Path
     measures: tuple[str, ...] = ()
     compare: tuple[str, ...] = ()
@@ -48,37 +50,38 @@ class Request:
         """What was asked for; else all that varies."""
         return tuple(varying) if self.by is None else tuple(names.field(one) for one in self.by)
 
-    def one_measure(self, default: str | None = None) -> str | None:
+    def one_measure(self) -> str | None:
         if len(self.measures) > 1:
             raise SkerryError(
                 f"this figure shows one measure (got {', '.join(self.measures)}). Give one "
-                "--measure, or draw curves."
+                f"{argument('measure')}, or draw curves."
             )
-        return self.measures[0] if self.measures else default
+        return self.measures[0] if self.measures else None
 
 
 @dataclass(frozen=True)
-class Composed:
+class Drawn:
     figure: "Figure"
     notes: tuple[str, ...] = ()
 
 
-def composed(
-    request: Request,
+def drawn(
+    asked: Asked,
     panels: Sequence[Panel],
     notes: Sequence[str] = (),
     *,
     columns: int | None = None,
     height: float | None = None,
-) -> Composed:
+) -> Drawn:
     if len(panels) > MOST_PANELS:
         raise SkerryError(
             f"a figure has at most {MOST_PANELS} panels (got {len(panels)}). Choose runs with "
-            "--where period=5, or name the fields that matter with --by; others are averaged over."
+            f"{argument('where')} period=5, or name the fields that matter with {argument('by')}; "
+            "others are averaged over."
         )
-    title = lines_of(request.title)
-    figure = arrange(panels, request.width, columns=columns, height=height, title=title)
-    return Composed(figure, tuple(notes))
+    title = lines_of(asked.title)
+    figure = arrange(panels, asked.width, columns=columns, height=height, title=title)
+    return Drawn(figure, tuple(notes))
 
 
 def notes_on(

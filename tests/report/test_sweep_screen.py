@@ -1,13 +1,14 @@
 """The table after a sweep."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.statistics import estimate
-from skerry.report.best import best_cells
+from skerry.report.screens.sweep import best_cells
 from skerry.runs.sweep import Sweep
 
 AXES = {"server.period": [5, 10, 20, 40], "server.primitive": ["s2s", "s2a"]}
@@ -57,6 +58,17 @@ def test_seeds_without_a_value_do_not_count():
     rows = rows_of(asked := sweep(), lanes_of(asked, partly))
     assert [row[1] for row in rows] == ["10", "20", "40"] * 2
     assert rows[0][2:] == ["90.5", "±", f"{estimate([90.0, 91.0]).half_width:.2g}"]
+
+
+def test_runs_that_diverged_have_no_value():
+    """Whatever their last one was; `skerry results` says the same."""
+    asked = sweep()
+    lanes = [
+        replace(lane, status="diverged" if lane.experiment.seed == 2 else "finished")
+        for lane in lanes_of(asked, score)
+    ]
+    rows = rows_of(asked, lanes)
+    assert rows[0][2:] == ["95.5", "±", f"{estimate([95.0, 96.0]).half_width:.2g}"]
 
 
 def test_losses_are_best_when_low():

@@ -1,14 +1,13 @@
-"""Figures 1 (rounds) and 6 (messages) of the paper, drawn from the bounds, crossings marked."""
+"""Who needs the fewest rounds or messages by the bounds: Figures 1 and 6 of the paper, with the
+crossing points marked."""
 
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skerry.errors import SkerryError
-from skerry.report.style import PRIMITIVES
+from skerry.report.style import GREY, INK, PRIMITIVES
 from skerry.theory.crossings import TIE
 from skerry.theory.regimes import AXES, HETEROGENEITY, Regime
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS = (".png", ".svg", ".pdf")
 TITLES = {
     "sampled": "sampled devices K of 100",
     "period": "period H",
@@ -52,8 +50,8 @@ def mark_crossings(regime: Regime, axis: "Axes") -> None:
             continue
         at = (left.last + right.first) / 2
         height = np.exp(np.interp(at, regime.values, np.log(regime.costs[left.winner])))
-        axis.axvline(at, color="#555555", linewidth=0.9, linestyle=":")
-        axis.plot([at], [height], "o", color="#333333", markersize=3.5)
+        axis.axvline(at, color=GREY, linewidth=0.9, linestyle=":")
+        axis.plot([at], [height], "o", color=INK, markersize=3.5)
         text = f"{at:.3f}" if regime.axis == "p" else f"{left.last:g}|{right.first:g}"
         right_half = at > axis.get_xlim()[1] / 2
         axis.annotate(
@@ -65,7 +63,7 @@ def mark_crossings(regime: Regime, axis: "Axes") -> None:
             ha="right" if right_half else "left",
             va="top",
             fontsize=7,
-            color="#333333",
+            color=INK,
         )
 
 
@@ -93,10 +91,3 @@ def figure_of(regimes: Sequence[Regime], setting: str) -> "Figure":
         fontsize=10,
     )
     return figure
-
-
-def check_format(path: Path | None) -> None:
-    if path is not None and path.suffix.lower() not in FORMATS:
-        raise SkerryError(
-            f"a figure must be a {', '.join(FORMATS)} file (got '{path.name}'). Change the ending."
-        )

@@ -1,4 +1,4 @@
-"""The answers of a store as tables, and in words."""
+"""`skerry results`: the answers of a store as tables, and in words."""
 
 import math
 from collections import Counter
@@ -9,10 +9,19 @@ from skerry.analysis.compare import Comparison, variance_saved
 from skerry.analysis.names import short_names, word
 from skerry.analysis.recorded import in_words
 from skerry.analysis.statistics import Estimate
-from skerry.measures import traits
-from skerry.report.sheets import Sheet
+from skerry.report import text
+from skerry.report.text import Sheet, plural
 
 SIDE_BY_SIDE = 4  # more labels than this stand below each other
+
+
+def tell(answers: Answers) -> None:
+    console = text.console()
+    for sheet in sheets(answers):
+        console.print(sheet.title, style="bold", markup=False)
+        console.print(sheet.to_rich())
+    for line in [*summary(answers), *notes(answers)]:
+        console.print(line, markup=False)
 
 
 def sheets(answers: Answers) -> list[Sheet]:
@@ -23,7 +32,7 @@ def sheets(answers: Answers) -> list[Sheet]:
 def cells_sheet(answers: Answers) -> Sheet:
     cells, labels = answers.cells, answers.cells.labels
     interval = " ± half of the 95 % interval" if answers.seeds > 1 else ""
-    title = f"{cells.measure}, {_when(cells)}: mean over {_many(answers.seeds, 'seed')}{interval}"
+    title = f"{cells.measure}, {_when(cells)}: mean over {plural(answers.seeds, 'seed')}{interval}"
     fields = tuple(short_names(cells.fields).values())
     if len(labels) > SIDE_BY_SIDE:
         below = [
@@ -50,7 +59,7 @@ def differences_sheet(answers: Answers) -> Sheet:
         (
             *map(word, cell),
             *([label] if len(others) > 1 else []),
-            _plus_minus(answers.cells.measure, found.difference, sign="+"),
+            text.estimate(answers.cells.measure, found.difference, sign="+"),
             _p(found.t_holm),
             _verdict(answers, label, found),
         )
@@ -75,20 +84,22 @@ def notes(answers: Answers) -> list[str]:
     cells, found = answers.cells, []
     left_out = {status: n for status, n in cells.statuses.items() if status != "finished"}
     if left_out:
-        total = _many(cells.statuses.total(), "run")
+        total = plural(cells.statuses.total(), "run")
         found.append(f"Not counted: {in_words(left_out)}, of {total}.")
     if cells.unmeasured:
-        runs = _many(cells.unmeasured, "finished run")
+        runs = plural(cells.unmeasured, "finished run")
         found.append(f"Not counted: {runs} without {cells.measure} ({_when(cells)}).")
     if answers.seeds == 1:
-        found.append("One seed only: no interval and no test. Run more of them: --seeds 5")
+        found.append(
+            "One seed only: no interval and no test. Run more of them: skerry run --seeds 5"
+        )
     if len(cells.labels) == 1:
         found.append(
             f"Only {answers.against} is here, so nothing is compared. Run others beside it: "
-            "--compare s2s,s2a"
+            "skerry run --compare s2s,s2a"
         )
     elif alone := len(cells.readings.keys() - {cell for cell, _ in answers.comparisons}):
-        found.append(f"{_many(alone, 'cell')} without {answers.against} beside another primitive.")
+        found.append(f"{plural(alone, 'cell')} without {answers.against} beside another primitive.")
     return found
 
 
@@ -96,16 +107,16 @@ def _tally(answers: Answers, label: str) -> str:
     found = [one for (_, other), one in answers.comparisons.items() if other == label]
     verdicts = Counter(answers.verdict(one) for one in found)
     told = [
-        _many(verdicts["win"], "win"),
-        _many(verdicts["tie"], "tie"),
-        _many(verdicts["loss"], "loss", "losses"),
+        plural(verdicts["win"], "win"),
+        plural(verdicts["tie"], "tie"),
+        plural(verdicts["loss"], "loss", "losses"),
         *([f"{verdicts['untested']} untested"] if verdicts["untested"] else []),
     ]
     sign = -1 if answers.cells.lower_is_better else 1
     better = sum(sign * one.difference.mean > 0 for one in found)
     worse = sum(sign * one.difference.mean < 0 for one in found)
     return (
-        f"{label} against {answers.against} in {_many(len(found), 'cell')}: {', '.join(told)} at "
+        f"{label} against {answers.against} in {plural(len(found), 'cell')}: {', '.join(told)} at "
         f"level {answers.level:g} (by the sign of the mean alone: {better} better, {worse} worse)."
     )
 
@@ -126,14 +137,16 @@ def _pairing(answers: Answers) -> list[str]:
 
 
 def _when(cells: Cells) -> str:
-    return "final value" if cells.last is None else f"mean of the last {_many(cells.last, 'round')}"
+    if cells.last is None:
+        return "final value"
+    return f"mean of the last {plural(cells.last, 'round')}"
 
 
 def _mean(answers: Answers, found: Estimate | None) -> str:
     if found is None:
-        return "-"
+        return text.NOTHING
     few = f" ({found.count})" if found.count < answers.seeds else ""
-    return _plus_minus(answers.cells.measure, found) + few
+    return text.estimate(answers.cells.measure, found) + few
 
 
 def _verdict(answers: Answers, label: str, found: Comparison) -> str:
@@ -143,30 +156,7 @@ def _verdict(answers: Answers, label: str, found: Comparison) -> str:
     return {"win": f"{label} better", "loss": f"{answers.against} better", "tie": "tie"}[verdict]
 
 
-def _plus_minus(measure: str, found: Estimate, sign: str = "-") -> str:
-    if found.count == 0:
-        return "-"
-    text = _number(measure, found.mean, f"{sign}z#.4g")
-    if not math.isfinite(found.half_width) or found.half_width == 0:
-        return text
-    return f"{text} ± {_number(measure, found.half_width, '#.2g')}"
-
-
-def _number(measure: str, value: float, style: str) -> str:
-    """Accuracies to a hundredth of a percent, counts whole, all else to significant digits."""
-    sign = style[0] if style[0] in "+-" else ""
-    if traits(measure).is_percent:
-        return f"{value:{sign}z.2f}"
-    if traits(measure).is_count:
-        return f"{value:{sign}z,.0f}"
-    return f"{value:{style}}"
-
-
 def _p(value: float) -> str:
     if math.isnan(value):
-        return "-"
+        return text.NOTHING
     return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _many(count: int, one: str, several: str = "") -> str:
-    return f"{count:,} {one if count == 1 else several or one + 's'}"

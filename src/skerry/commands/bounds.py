@@ -1,11 +1,18 @@
 """`skerry theory bounds`: the question that the theory was written for, with ranges."""
 
-import json
-from typing import Annotated, Any
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else.")]
+from skerry.commands.options import AsJson, names, print_json
+from skerry.commands.ranges import MOST, numbers
+from skerry.errors import SkerryError
+
+if TYPE_CHECKING:
+    from skerry.theory.bounds_over import Contender
+
 Downlink = Annotated[
     float, typer.Option("--downlink", help="Price of a message from the server to a device.")
 ]
@@ -58,14 +65,15 @@ def bounds(
         float | None,
         typer.Option(help="Price of one message to all devices, if the server can send one."),
     ] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """How many rounds and messages S2S, S2A and blend need.
 
     NUMBERS are one number, a range (1:50, 1:50:5) or a list (5,10,20). The defaults are the
     setting of the paper's Figure 1.
     """
-    from skerry.commands.inquiry import Inquiry, parse_settings
+    from skerry.report.screens.bounds import tell
+    from skerry.theory.bounds_over import BoundsOver
     from skerry.theory.communication import Prices
 
     texts = {
@@ -82,19 +90,55 @@ def bounds(
         "epsilon": epsilon,
     }
     default = "s2s,s2a,blend" if mode == "certified" else "s2s,s2a"
-    inquiry = Inquiry(
-        parse_settings(texts),
+    asked = BoundsOver(
+        _settings(texts),
+        _contenders(primitive or default, beta),
         mode,
         convex,
-        primitives=[name.strip() for name in (primitive or default).split(",")],
-        beta=beta,
-        prices=Prices(uplink, downlink, broadcast),
+        Prices(uplink, downlink, broadcast),
     )
     if as_json:
-        print_json({"rows": [row.to_json() for rows in inquiry.answers for row in rows]})
+        print_json({"rows": [answer.to_json() for setting in asked.answers for answer in setting]})
     else:
-        inquiry.tell()
+        tell(asked)
 
 
-def print_json(content: dict[str, Any]) -> None:
-    typer.echo(json.dumps(content, allow_nan=False))
+def _settings(texts: Mapping[str, str]) -> dict[str, list[Any]]:
+    """The values of each parameter, as the options name them."""
+    from skerry.theory.bounds_over import WHOLE
+
+    values = {
+        field: _components(text)
+        if field == "components"
+        else numbers(field.replace("_", "-"), text, whole=field in WHOLE)
+        for field, text in texts.items()
+    }
+    count = prod(map(len, values.values()))
+    if count > MOST:
+        raise SkerryError(
+            f"the ranges must make at most {MOST:,} settings (got {count:,}). "
+            "Take larger steps or fewer ranges."
+        )
+    return values
+
+
+def _components(text: str) -> list[Any]:
+    """Counts, or one tuple of sizes written as 30+70."""
+    if "+" not in text:
+        return list(numbers("components", text, whole=True))
+    sizes = (numbers("components", part, whole=True)[0] for part in text.split("+"))
+    return [tuple(int(size) for size in sizes)]
+
+
+def _contenders(primitives: str, beta: str) -> list["Contender"]:
+    from skerry.theory.bounds_over import Contender
+
+    found = []
+    for primitive in names([primitives]):
+        if primitive != "blend":
+            found.append(Contender(primitive))
+        elif beta == "best":
+            found.append(Contender(primitive, "best"))
+        else:
+            found += [Contender(primitive, one) for one in numbers("beta", beta, whole=False)]
+    return found

@@ -1,31 +1,29 @@
-"""From a store to a figure: which panels there are, and what each of them shows."""
+"""The kinds of figure that show what was measured: which panels there are, what each shows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skerry.analysis.answers import Answers
 from skerry.analysis.cells import Cell, Cells
 from skerry.analysis.grid import Grid
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, argument
 from skerry.report.figures.bounds import THEORY, bound
-from skerry.report.figures.costs import cost
+from skerry.report.figures.captions import cell_title
+from skerry.report.figures.from_store import Asked, Drawn, drawn, notes_on
 from skerry.report.figures.fronts import front
 from skerry.report.figures.gaps import colour_bar, gap_heat_map, none_if_nan
 from skerry.report.figures.panels import NARROWEST, Panel, in_a_row
-from skerry.report.figures.request import Composed, Request, composed, notes_on
-from skerry.report.figures.rounds import curves
+from skerry.report.figures.rounds import cost, curves
 from skerry.report.figures.sensitivities import sensitivity
 from skerry.report.figures.series import labelled, with_known_labels
-from skerry.report.figures.titles import cell_title
 from skerry.sections import GRAPH_FILES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SERVER_AXES = ("server.sampled", "server.period")
-TOPOLOGY = "network.topology"
+TOPOLOGY, DEVICES = "network.topology", "network.devices"
 WIDE = 2.0
 """Inches that a map with numbers in its cells needs."""
 LOWEST, ROW = 2.0, 0.17
@@ -36,45 +34,44 @@ Draw = Callable[..., object]
 """Takes a frame, and an axis by name."""
 
 
-def curves_of(request: Request) -> Composed:
-    measures = request.measures or (request.recorded.measure(),)
-    chosen = _chosen(request, *measures)
-    lines = chosen.field(request.lines) if request.lines else None
+def curves_of(asked: Asked) -> Drawn:
+    measures = asked.measures or (asked.recorded.measure(),)
+    chosen = _chosen(asked, *measures)
+    lines = chosen.field(asked.lines) if asked.lines else None
     draws = [partial(curves, measure=measure, lines=lines) for measure in measures]
-    return _by_cell(request, chosen, request.recorded.frame(), draws, lines)
+    return _by_cell(asked, chosen, asked.recorded.frame(), draws, lines)
 
 
-def cost_of(request: Request) -> Composed:
-    measure = request.one_measure() or request.recorded.measure()
-    price = request.x or "messages"
+def cost_of(asked: Asked) -> Drawn:
+    measure = asked.one_measure() or asked.recorded.measure()
+    price = asked.x or "messages"
     draw = partial(cost, measure=measure, price=price)
-    return _by_cell(request, _chosen(request, measure), request.recorded.frame(), [draw])
+    return _by_cell(asked, _chosen(asked, measure), asked.recorded.frame(), [draw])
 
 
-def front_of(request: Request) -> Composed:
-    x, y = request.x or "device_accuracy", request.one_measure() or "own_accuracy"
+def front_of(asked: Asked) -> Drawn:
+    x, y = asked.x or "device_accuracy", asked.one_measure() or "own_accuracy"
     draw = partial(front, x=x, y=y)
-    return _by_cell(request, _chosen(request, x, y), request.recorded.finals(), [draw])
+    return _by_cell(asked, _chosen(asked, x, y), asked.recorded.finals(), [draw])
 
 
-def bound_of(request: Request) -> Composed:
-    measures = request.measures or tuple(THEORY)
-    chosen = _chosen(request, *measures, optimizer=["fedavg"])  # the theory's server
-    if request.by is None:  # nothing else plays a part in the theory
-        by = tuple(field for field in chosen.axes if field == "network.devices")
-        request = replace(request, by=by)
-    frame = request.recorded.frame()
+def bound_of(asked: Asked) -> Drawn:
+    measures = asked.measures or tuple(THEORY)
+    chosen = _chosen(asked, *measures, optimizer=["fedavg"])  # the theory's server
+    # Nothing else plays a part in the theory.
+    by = asked.panel_fields(chosen, [field for field in chosen.axes if field == DEVICES])
+    frame = asked.recorded.frame()
     frame = frame.assign(devices=frame["key"].map(_devices(chosen)))
     draws = [partial(bound, measure=measure) for measure in measures]
-    return _by_cell(request, chosen, frame, draws, "server.sampled")
+    return _by_cell(asked, chosen, frame, draws, "server.sampled", by)
 
 
-def gap_of(request: Request) -> Composed:
-    cells = _cells(request)
-    first, second = _pair(request, cells)
-    rows, columns = _map_axes(request, cells)
+def gap_of(asked: Asked) -> Drawn:
+    cells = _cells(asked)
+    first, second = _pair(asked, cells)
+    rows, columns = _map_axes(asked, cells)
     shown = [field for field in (rows, columns) if field]
-    by = request.panel_fields(cells, [field for field in cells.fields if field not in shown])
+    by = asked.panel_fields(cells, [field for field in cells.fields if field not in shown])
     frame = with_known_labels(Answers(cells.by([*shown, *by]), second).frame(), "primitive")
     largest = float(frame.loc[frame["primitive"] == first, "difference"].abs().max())
     panels = [
@@ -86,19 +83,19 @@ def gap_of(request: Request) -> Composed:
     ]
     notes = [*notes_on(cells.statuses, cells.fields, [*shown, *by]), HATCHED]
     height = max(LOWEST, ROW * frame[rows].nunique() + 0.6) if rows else LOWEST
-    beside = in_a_row(len(panels), request.width, WIDE)
-    found = composed(request, panels, notes, columns=beside, height=height)
+    beside = in_a_row(len(panels), asked.width, WIDE)
+    found = drawn(asked, panels, notes, columns=beside, height=height)
     colour_bar(found.figure.axes, first, second, cells.measure)
     return found
 
 
-def sensitivity_of(request: Request) -> Composed:
+def sensitivity_of(asked: Asked) -> Drawn:
     """As the paper does: along one of K and H, the other stays at its smallest value."""
-    cells = _cells(request)
-    along = _along(request, cells)
-    lines = _lines(request, cells, along)
+    cells = _cells(asked)
+    along = _along(asked, cells)
+    lines = _lines(asked, cells, along)
     inside = [*along, *lines, *SERVER_AXES]
-    by = request.panel_fields(cells, [field for field in cells.fields if field not in inside])
+    by = asked.panel_fields(cells, [field for field in cells.fields if field not in inside])
     of_file = str(cells.constants.get(TOPOLOGY)).lower().endswith(GRAPH_FILES)
     panels: dict[tuple[Cell, str], Panel] = {}
     for x in along:
@@ -113,19 +110,19 @@ def sensitivity_of(request: Request) -> Composed:
                     part,
                     x,
                     lines=next(iter(lines), None),
-                    devices=None if of_file else cells.constants.get("network.devices"),
+                    devices=None if of_file else cells.constants.get(DEVICES),
                 ),
             )
     cells_in_order = dict.fromkeys(cell for cell, _ in panels)
     ordered = [panels[cell, x] for cell in cells_in_order for x in along]
     notes = notes_on(cells.statuses, cells.fields, [*inside, *by])
-    return composed(request, ordered, notes, columns=len(along) if len(along) > 1 else None)
+    return drawn(asked, ordered, notes, columns=len(along) if len(along) > 1 else None)
 
 
-def _chosen(request: Request, *measures: str, **where: list[str]) -> Grid:
+def _chosen(asked: Asked, *measures: str, **where: list[str]) -> Grid:
     for measure in measures:
-        request.recorded.measure(measure)  # its faults tell what there is
-    return request.recorded.grid.where({**request.where, **where}, request.compare)
+        asked.recorded.measure(measure)  # its faults tell what there is
+    return asked.recorded.grid.where({**asked.where, **where}, asked.compare)
 
 
 def _devices(chosen: Grid) -> dict[str, int]:
@@ -137,15 +134,17 @@ def _rows(frame: "pd.DataFrame", chosen: Grid) -> "pd.DataFrame":
 
 
 def _by_cell(
-    request: Request,
+    asked: Asked,
     chosen: Grid,
     frame: "pd.DataFrame",
     draws: Sequence[Draw],
     inside: str | None = None,
-) -> Composed:
-    """A panel for each cell and each thing to draw; `inside` is a field that panels show."""
+    by: Sequence[str] | None = None,
+) -> Drawn:
+    """A panel for each cell and each thing to draw; `inside` is a field that panels show, and `by`
+    are the fields that tell panels apart: those asked for, else all others that vary."""
     varying = [field for field in chosen.axes if field != inside]
-    by = request.panel_fields(chosen, varying)
+    by = asked.panel_fields(chosen, varying) if by is None else tuple(by)
     frame = with_known_labels(labelled(_rows(frame, chosen)), "label")
     panels = []
     for cell, part in chosen.split(by).items():
@@ -154,17 +153,15 @@ def _by_cell(
             told = {run.key: part.fields[run.key].get(inside) for run in part.runs}
             rows = rows.assign(**{inside: rows["key"].map(told)})
         panels += [Panel(cell_title(by, cell), partial(draw, rows)) for draw in draws]
-    side_by_side = len(draws) > 1 and request.width / len(draws) >= NARROWEST
-    notes = notes_on(request.recorded.statuses, varying, by)
-    return composed(request, panels, notes, columns=len(draws) if side_by_side else None)
+    side_by_side = len(draws) > 1 and asked.width / len(draws) >= NARROWEST
+    notes = notes_on(asked.recorded.statuses, varying, by)
+    return drawn(asked, panels, notes, columns=len(draws) if side_by_side else None)
 
 
-def _cells(request: Request) -> Cells:
-    measure = request.one_measure()
-    cells = request.recorded.cells(
-        measure, last=request.last, where=request.where, compare=request.compare
-    )
-    return cells.best(request.best) if request.best is not None else cells
+def _cells(asked: Asked) -> Cells:
+    measure = asked.one_measure()
+    cells = asked.recorded.cells(measure, last=asked.last, where=asked.where, compare=asked.compare)
+    return cells.best(asked.best) if asked.best is not None else cells
 
 
 def _parts(frame: "pd.DataFrame", by: Sequence[str]) -> dict[Cell, "pd.DataFrame"]:
@@ -173,60 +170,60 @@ def _parts(frame: "pd.DataFrame", by: Sequence[str]) -> dict[Cell, "pd.DataFrame
     return {cell: frame[[row == cell for row in rows]] for cell in dict.fromkeys(rows)}
 
 
-def _pair(request: Request, cells: Cells) -> tuple[str, str]:
+def _pair(asked: Asked, cells: Cells) -> tuple[str, str]:
     """The two labels of a gap: those asked for; s2s and s2a where they are."""
-    if request.compare and len(request.compare) != 2:
+    if asked.compare and len(asked.compare) != 2:
         raise SkerryError(
-            f"a gap is that of two primitives (got {', '.join(request.compare)}). Example: "
-            "--compare s2s,s2a"
+            f"a gap is that of two primitives (got {', '.join(asked.compare)}). Example: "
+            f"{argument('compare')} s2s,s2a"
         )
     if len(cells.labels) < 2:
         raise SkerryError(
             f"a gap needs two primitives (got {', '.join(cells.labels)} alone). Run another beside "
-            f"it: skerry run --compare s2s,s2a --out {request.folder}"
+            f"it: skerry run --compare s2s,s2a --out {asked.folder}"
         )
-    if request.compare:
-        return cells.label(request.compare[0]), cells.label(request.compare[1])
+    if asked.compare:
+        return cells.label(asked.compare[0]), cells.label(asked.compare[1])
     second = "s2a" if "s2a" in cells.labels else cells.labels[-1]
     others = [name for name in cells.labels if name != second]
     return "s2s" if "s2s" in others else others[0], second
 
 
-def _map_axes(request: Request, cells: Cells) -> tuple[str | None, str]:
+def _map_axes(asked: Asked, cells: Cells) -> tuple[str | None, str]:
     """Rows and columns: as asked for; else period and sampled come first, of what varies."""
-    asked = [request.rows, request.columns, *(request.by or ())]
-    taken = [cells.field(one) for one in asked if one is not None]
+    named = [asked.rows, asked.columns, *(asked.by or ())]
+    taken = [cells.field(one) for one in named if one is not None]
     free = [field for field in cells.fields if field not in taken]
     free.sort(key=lambda field: (field not in SERVER_AXES, field != SERVER_AXES[0]))
-    if request.columns is None and not free:
+    if asked.columns is None and not free:
         raise SkerryError(
             "a gap map needs a field that varies between the runs (got none). The one gap there "
-            f"is: skerry results {request.folder}"
+            f"is: skerry results {asked.folder}"
         )
-    columns = cells.field(request.columns) if request.columns is not None else free.pop(0)
-    if request.rows is not None:
-        return cells.field(request.rows), columns
+    columns = cells.field(asked.columns) if asked.columns is not None else free.pop(0)
+    if asked.rows is not None:
+        return cells.field(asked.rows), columns
     return (free[0] if free else None), columns
 
 
-def _along(request: Request, cells: Cells) -> list[str]:
+def _along(asked: Asked, cells: Cells) -> list[str]:
     """The horizontal axes: as asked for; else sampled and period, where they vary."""
-    if request.x is not None:
-        return [cells.field(request.x)]
+    if asked.x is not None:
+        return [cells.field(asked.x)]
     if not cells.fields:
         raise SkerryError(
             "a sensitivity figure needs a field that varies between the runs (got none). Sweep "
             "over server.sampled or server.period: skerry sweep --help"
         )
-    free = [field for field in cells.fields if field not in map(cells.field, request.by or ())]
+    free = [field for field in cells.fields if field not in map(cells.field, asked.by or ())]
     return [field for field in SERVER_AXES if field in free] or free[:1] or [cells.fields[0]]
 
 
-def _lines(request: Request, cells: Cells, along: Sequence[str]) -> list[str]:
+def _lines(asked: Asked, cells: Cells, along: Sequence[str]) -> list[str]:
     """The field told by line styles: as asked for; else the topology, as in the paper."""
-    if request.lines is not None:
-        return [cells.field(request.lines)]
-    shown = [*along, *map(cells.field, request.by or ())]
+    if asked.lines is not None:
+        return [cells.field(asked.lines)]
+    shown = [*along, *map(cells.field, asked.by or ())]
     return [TOPOLOGY] if TOPOLOGY in cells.fields and TOPOLOGY not in shown else []
 
 

@@ -1,23 +1,20 @@
-"""What is seen while runs are under way: a live bar on a terminal, plain lines elsewhere."""
+"""While runs are under way: live bars on a terminal, plain lines elsewhere."""
 
 import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skerry.analysis.results import Results
 from skerry.measures import traits
-from skerry.report.words import duration
+from skerry.report.text import duration, plural, say
 from skerry.runs.presence import device_steps
 from skerry.runs.watcher import Watcher
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from skerry.engine.world import World
     from skerry.experiment import Experiment
     from skerry.runs.executors.messages import Task, Tick
 
@@ -25,37 +22,16 @@ PLAIN_SECONDS = 30.0
 
 
 class RunWatcher(Watcher):
-    """Keeps what the pictures need, and tells how far the runs are."""
+    """Tells how far the runs of one study are."""
 
     def __init__(self) -> None:
-        self.world: World | None = None
         self.reused = 0
 
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         self.reused += len(experiments)
 
-    def world_ready(self, world: "World") -> None:
-        self.world = self.world or world
 
-    def draw(self, results: Results, out: Path) -> list[Path]:
-        """The pictures of a study: its curves, and the network of its first world."""
-        from skerry.report.figures import network_picture, overview, save
-        from skerry.report.words import fleet_in_words, study_in_words
-
-        assert self.world is not None
-        first = results[0].experiment
-        sampled = self.world.server_order(0)[: first.server.sampled].tolist()
-        title = f"{fleet_in_words(first)}; ringed: sampled in the first server round"
-        study = study_in_words([lane.experiment for lane in results])
-        name = results[0].key[:8]  # another study in the same folder keeps its pictures
-        pictures = {
-            f"curves-{name}.png": overview(results.frame(), study.replace("; ", "\n", 1)),
-            f"network-{name}.png": network_picture(self.world.fleet, title, sampled=sampled),
-        }
-        return [save(picture, out / file) for file, picture in pictures.items()]
-
-
-class Bar(RunWatcher):
+class RunBars(RunWatcher):
     def __init__(self, progress: Any) -> None:
         super().__init__()
         self._progress = progress
@@ -72,7 +48,7 @@ class Bar(RunWatcher):
         )
 
 
-class Lines(RunWatcher):
+class RunLines(RunWatcher):
     """For logs: one line per stack, and one every half minute."""
 
     def stack_begun(self, task: "Task") -> None:
@@ -86,12 +62,12 @@ class Lines(RunWatcher):
 
 
 @contextmanager
-def watch() -> Iterator[RunWatcher]:
+def watch_run() -> Iterator[RunWatcher]:
     if not sys.stderr.isatty():
-        yield Lines()
+        yield RunLines()
         return
     with _bars() as progress:
-        yield Bar(progress)
+        yield RunBars(progress)
 
 
 class SweepWatcher(Watcher):
@@ -244,12 +220,8 @@ def watch_sweep(measure: str) -> Iterator[SweepWatcher]:
         yield SweepBars(progress, measure)
 
 
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def stack_in_words(task: "Task") -> str:
-    return f"seed {task.experiments[0].seed}, {len(task)} lane{'s' if len(task) > 1 else ''}"
+    return f"seed {task.experiments[0].seed}, {plural(len(task), 'lane')}"
 
 
 def _bars() -> "Progress":

@@ -4,9 +4,14 @@ import pytest
 from rich.console import Console
 
 import skerry
+from skerry.analysis.results import Lane, Results
+from skerry.analysis.statistics import estimate
+from skerry.engine.world import build_world
 from skerry.experiment import Experiment
+from skerry.measures import traits
+from skerry.report.rebuild import first_server_round, sampled_in
+from skerry.report.screens.run import pictures, summary, verdicts
 from skerry.report.style import colours, looks
-from skerry.report.table import summary, verdicts
 from skerry.report.words import fleet_in_words, study_in_words
 
 
@@ -77,3 +82,57 @@ def test_verdicts_name_the_best_and_how_sure_that_is(results):
     assert about_own.startswith("Best for devices on their own labels: ")
     means = {name: results.of(name).final("own_accuracy").mean() for name in results.labels()}
     assert max(means, key=means.get) in about_own
+
+
+def lane(primitive, seed, status="finished", **final):
+    experiment = Experiment.parse({}, [f"seed={seed}", f"server.primitive={primitive}"])
+    return Lane(experiment.key(), experiment, status, final, {})
+
+
+def test_a_lead_needs_two_that_finished():
+    """Who diverged leads nobody; without a common seed there is no difference."""
+    diverged = [lane(name, 0, "diverged", own_accuracy=9.0) for name in ("s2s", "s2a")]
+    own = lane("s2s", 0, own_accuracy=5.0), lane("s2s", 1, own_accuracy=6.0)
+    about = "Best for devices on their own labels: "
+    assert verdicts(Results(tuple(diverged))) == [f"{about}no run finished."]
+    assert verdicts(Results((*own, diverged[1]))) == [f"{about}only s2s finished."]
+    other = lane("s2a", 2, own_accuracy=4.0)
+    assert verdicts(Results((*own, other))) == [f"{about}s2s, but s2a has other seeds."]
+    same = lane("s2a", 1, own_accuracy=4.0)
+    assert verdicts(Results((*own, same))) == [f"{about}s2s, 2.00 points above s2a (one seed)."]
+
+
+def test_a_lead_has_its_interval_over_common_seeds():
+    ours = [lane("s2s", seed, own_accuracy=value) for seed, value in enumerate((5.0, 7.0))]
+    theirs = [lane("s2a", seed, own_accuracy=4.0) for seed in range(2)]
+    (told,) = verdicts(Results((*ours, *theirs)))
+    half = estimate([1.0, 3.0]).half_width
+    assert told.endswith(f"s2s, 2.00 ± {half:.2f} points above s2a (not a clear lead).")
+    (level,) = verdicts(Results((*theirs, *(lane("s2s", s, own_accuracy=4.0) for s in range(2)))))
+    assert level.endswith("s2a and s2s, level (0.00 ± 0.00 points).")
+
+
+def test_the_headings_are_those_of_the_measures():
+    table = summary(Results((lane("s2s", 0, average_loss=0.5, disagreement=0.25, bias=1.0),)))
+    shown = ["average_loss", "disagreement"]
+    assert [column.header for column in table.columns] == ["", *(traits(m).heading for m in shown)]
+
+
+def test_ringed_are_those_of_the_first_server_round(small):
+    """It may be a later one; without a server nobody is ringed."""
+    late = small("server.offset=2", "server.period=3")
+    t = first_server_round(late)
+    assert t == 2
+    ringed = sampled_in(late, 12, t)
+    assert ringed == build_world(late).server_order(t)[:5].tolist()
+    assert sampled_in(late, 12, t + 1) == []
+    alone = small("server.primitive=none")
+    assert sampled_in(alone, 12, first_server_round(alone)) == []
+
+
+def test_pictures_are_named_after_their_study(results, tmp_path):
+    """Another study in the same folder keeps its own."""
+    for study in (results, results.of("s2a")):
+        for picture in pictures(study, tmp_path):
+            assert picture.read_bytes().startswith(b"\x89PNG")
+    assert len(list(tmp_path.iterdir())) == 4

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from skerry.analysis import recorded
 from skerry.errors import RecordsError
 from skerry.experiment import Experiment
-from skerry.records import frame
 from skerry.records.store import Store
 
 ALWAYS = ["primitive", "beta", "sampled", "period", "topology", "stepsize", "devices"]
@@ -34,7 +34,7 @@ def test_a_row_for_each_round_of_each_run(tmp_path):
         ],
     )
     for path in (tmp_path, tmp_path / "skerry.sqlite", str(tmp_path)):
-        table = frame.load(path)
+        table = recorded.load(path)
         assert list(table) == [*FIRST, "round", "loss", "accuracy"]
         assert table["key"].tolist() == ["k0", "k0", "k1", "k1"]
         assert table["seed"].tolist() == [0, 0, 7, 7]
@@ -55,7 +55,7 @@ def test_finals_have_a_row_for_each_run(tmp_path):
     )
     with Store.open(tmp_path) as store:
         store.finish("k0", "diverged", wall_seconds=2.0)
-    table = frame.finals(tmp_path)
+    table = recorded.finals(tmp_path)
     assert list(table) == [*FIRST, "rounds_done", "loss", "bias"]
     assert table["status"].tolist() == ["diverged", "running"]
     assert table["rounds_done"].tolist() == [4, 0]
@@ -72,7 +72,7 @@ def test_fields_that_differ_are_columns(tmp_path):
             {"name": "b", "rounds": 20, "data": {"inter_alpha": 0.5}},
         ],
     )
-    table = frame.finals(tmp_path)
+    table = recorded.finals(tmp_path)
     assert list(table) == [*FIRST, "rounds", "components", "inter_alpha", "rounds_done"]
     assert table["components"].tolist() == ["[30, 70]", 2]
     assert table["name"].tolist() == ["a", "b"]
@@ -90,7 +90,7 @@ def test_ambiguous_names_keep_their_section(tmp_path, monkeypatch):
         [{}, {"model": pond, "data": {"alpha": 0.3}}],
         [{"k1": {"round": [0], "bias": [0.25]}}],
     )
-    for table in (frame.load(tmp_path), frame.finals(tmp_path)):
+    for table in (recorded.load(tmp_path), recorded.finals(tmp_path)):
         assert table.columns.is_unique
         told_apart = [f"model.{name}" for name in ("name", *options[:-1])]
         assert {*told_apart, "data.alpha", "width"} <= set(table)
@@ -105,7 +105,7 @@ def test_an_empty_store_gives_an_empty_frame(tmp_path):
     record(tmp_path / "none", [])
     record(tmp_path / "begun", [{}])
     for folder, runs in (("none", 0), ("begun", 1)):
-        table, finals = frame.load(tmp_path / folder), frame.finals(tmp_path / folder)
+        table, finals = recorded.load(tmp_path / folder), recorded.finals(tmp_path / folder)
         assert list(table) == [*FIRST, "round"]
         assert len(table) == 0
         assert table["round"].dtype == np.int64
@@ -115,6 +115,6 @@ def test_an_empty_store_gives_an_empty_frame(tmp_path):
 
 def test_a_missing_store_is_explained(tmp_path):
     """No store, no frame, one line."""
-    for read in (frame.load, frame.finals):
+    for read in (recorded.load, recorded.finals):
         with pytest.raises(RecordsError, match="no store at"):
             read(tmp_path)

@@ -1,0 +1,134 @@
+"""`skerry run` and `skerry show`: each primitive's measures over seeds, who leads, the pictures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from skerry.analysis.compare import compare_seeds
+from skerry.analysis.results import Results
+from skerry.analysis.statistics import Estimate, estimate
+from skerry.measures import traits
+from skerry.report import text
+from skerry.report.words import fleet_in_words, study_in_words
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+class Column(NamedTuple):
+    measure: str
+    digits: int | None = None
+    """After the point; None: as the measure is usually shown."""
+    spread: bool = True
+    """Whether the interval is shown."""
+    instead_of: str = ""
+    """Shown only where this other measure is not there."""
+
+
+COLUMNS = (
+    Column("average_accuracy"),
+    Column("device_accuracy"),
+    Column("own_accuracy"),
+    Column("average_loss", digits=4, instead_of="average_accuracy"),
+    Column("disagreement", digits=3, spread=False),
+    Column("uplink_messages"),
+    Column("downlink_messages"),
+)
+LED = {
+    "average_accuracy": "the average model",
+    "own_accuracy": "devices on their own labels",
+}
+"""The measures by which a study has a leader, and what they are about."""
+
+
+def tell(results: Results) -> None:
+    """One study: what it is about, its table, who leads."""
+    from rich.markup import escape
+
+    experiments = [lane.experiment for lane in results]
+    console = text.console()
+    name, study = escape(experiments[0].name), escape(study_in_words(experiments))
+    console.print(f"[bold]{name}[/]: {study}")
+    console.print(summary(results))
+    for line in verdicts(results):
+        console.print(line, markup=False)
+
+
+def summary(results: Results, columns: Sequence[Column] = COLUMNS) -> "Table":
+    """One row per primitive: mean over seeds and half of the 95 % interval."""
+    there = {measure for lane in results for measure in lane.final}
+    shown = [c for c in columns if c.measure in there and c.instead_of not in there]
+    table = text.plain_table("", *(traits(c.measure).heading for c in shown), bold=True)
+    for name in results.labels():
+        lanes = results.of(name)
+        cells = [_cell(estimate(lanes.final(c.measure)), c) for c in shown]
+        diverged = sum(lane.status == "diverged" for lane in lanes)
+        suffix = f" ({diverged} of {len(lanes)} diverged)" if diverged else ""
+        table.add_row(name + suffix, *cells)
+    return table
+
+
+def verdicts(results: Results) -> list[str]:
+    """Paired over seeds: who leads on the global and on the devices' own data, and how surely."""
+    return [
+        _verdict(results, measure, about)
+        for measure, about in LED.items()
+        if any(measure in lane.final for lane in results) and len(results.labels()) > 1
+    ]
+
+
+def pictures(results: Results, out: Path) -> list[Path]:
+    """The pictures of a study: its curves, and the network of its first run."""
+    from skerry.report.figures import network_picture, overview, save
+    from skerry.report.rebuild import first_server_round, fleet_named_by, sampled_in
+
+    first, key = results[0].experiment, results[0].key
+    fleet, t = fleet_named_by(first), first_server_round(first)
+    sampled = sampled_in(first, fleet.devices, t)
+    title = fleet_in_words(first)
+    title += "; ringed: sampled in the first server round" if sampled else ""
+    study = study_in_words([lane.experiment for lane in results])
+    drawn = {
+        "curves": overview(results.frame(), study.replace("; ", "\n", 1)),
+        "network": network_picture(fleet, title, t, sampled),
+    }
+    # With its key: another study in the same folder keeps its pictures.
+    return [save(figure, out / f"{name}-{key[:8]}.png") for name, figure in drawn.items()]
+
+
+def _verdict(results: Results, measure: str, about: str) -> str:
+    by_label = {
+        name: {
+            lane.experiment.seed: lane.final[measure]
+            for lane in results.of(name)
+            if measure in lane.final and lane.status == "finished"
+        }
+        for name in results.labels()
+    }
+    ranked = sorted(
+        (name for name in by_label if by_label[name]),
+        key=lambda name: -estimate(list(by_label[name].values())).mean,
+    )
+    if len(ranked) < 2:
+        return f"Best for {about}: {f'only {ranked[0]}' if ranked else 'no run'} finished."
+    best, second = ranked[:2]
+    gap = compare_seeds(by_label[best], by_label[second]).difference
+    points = f"{text.plus_minus(gap.mean, gap.half_width, 'z.2f', '.2f')} points"
+    if gap.count == 0:
+        return f"Best for {about}: {best}, but {second} has other seeds."
+    if gap.count == 1:
+        return f"Best for {about}: {best}, {points} above {second} (one seed)."
+    if text.of_measure(measure, abs(gap.mean)) == "0.00":
+        return f"Best for {about}: {best} and {second}, level ({points})."
+    clear = gap.mean > gap.half_width
+    lead = f"{points} above {second}"
+    return f"Best for {about}: {best}, {lead}{'' if clear else ' (not a clear lead)'}."
+
+
+def _cell(found: Estimate, column: Column) -> str:
+    if found.count == 0:
+        return text.NOTHING
+    if column.digits is None:
+        return text.estimate(column.measure, found)
+    style, half = f".{column.digits}f", found.half_width if column.spread else None
+    return text.plus_minus(found.mean, half or None, style, style)

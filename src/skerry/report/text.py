@@ -1,0 +1,209 @@
+"""Text as every screen and page writes it: numbers, plurals, durations, and tables; and the console
+that it is printed on."""
+
+import math
+import re
+import sys
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from skerry.measures import traits
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from skerry.analysis.statistics import Estimate
+
+NOTHING = "-"
+PAGE = 100
+"""Letters in a line of what is read as a page."""
+UNFOLDED = 10_000
+
+
+# Numbers
+
+
+def of_measure(measure: str, value: float, sign: Literal["+", "-"] = "-") -> str:
+    """A value of a measure: accuracies to a hundredth of a percent, counts whole, all else to four
+    digits. The sign "+" is shown where the value is not negative."""
+    return format(value, sign + _styles(measure)[0])
+
+
+def estimate(measure: str, found: "Estimate", sign: Literal["+", "-"] = "-") -> str:
+    """`91.24 ± 0.31`: a measure's mean over seeds and half of its 95 % interval; the mean alone
+    where all seeds agree."""
+    if found.count == 0:
+        return NOTHING
+    style, error_style = _styles(measure)
+    return plus_minus(found.mean, found.half_width or None, sign + style, error_style)
+
+
+def plus_minus(
+    value: float, error: float | None, style: str = ".4g", error_style: str = ".2g"
+) -> str:
+    """`0.8712 ± 0.021`; without the error where nobody knows it, as with one seed."""
+    told = format(value, style)
+    if error is None or not math.isfinite(error):
+        return told
+    return f"{told} ± {error:{error_style}}"
+
+
+def number(value: Any) -> str:
+    """Whole numbers up to seven digits, four digits of anything else; several are joined by +."""
+    if isinstance(value, tuple):
+        return "+".join(map(str, value))
+    x = math.nan if value is None else float(value)
+    if not math.isfinite(x):
+        return NOTHING if math.isnan(x) else "infinite"
+    if x >= 1e7:
+        return f"{x:.3e}"
+    return f"{x:,.0f}" if x >= 1e3 or x == int(x) else f"{x:.4g}"
+
+
+def plural(count: int, noun: str, several: str = "") -> str:
+    """`1 seed`, `3 seeds`, `2 losses`."""
+    return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min`, `2 h 10 min`, `3 days`."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{round(minutes / 60 / 24)} days"
+
+
+def size(count: float, unit: Literal["MB", "GB"] = "MB", digits: int = 1) -> str:
+    """Bytes as `11.5 MB`."""
+    return f"{count / {'MB': 1e6, 'GB': 1e9}[unit]:,.{digits}f} {unit}"
+
+
+def printable(text: str) -> str:
+    """Notes and names come from anywhere: no control character reaches the terminal."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def _styles(measure: str) -> tuple[str, str]:
+    """How a value of a measure is formatted, and how its error."""
+    row = traits(measure)
+    if row.is_percent:
+        return "z.2f", ".2f"
+    return ("z,.0f", ",.0f") if row.is_count else ("z#.4g", "#.2g")
+
+
+# Where it is printed
+
+
+def console(fold_at: int | None = None) -> "Console":
+    """A terminal folds lines at its edge. A file or a pipe has none: lines stay whole there, unless
+    `fold_at` says how long they may be."""
+    from rich.console import Console
+
+    found = Console(highlight=False, soft_wrap=fold_at is None)
+    if not found.is_terminal:
+        found.width = fold_at or UNFOLDED
+    return found
+
+
+def say(line: str) -> None:
+    """Beside the results, on stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+# Tables
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table as text: shown on a terminal, written as Markdown or LaTeX."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    sides: str
+    """For each column l or r: words stand left, numbers right."""
+
+    def to_rich(self) -> "Table":
+        from rich.markup import escape
+
+        table = empty_table()
+        for name, side in zip(self.header, self.sides, strict=True):
+            if side == "l":
+                table.add_column(escape(name), overflow="fold")
+            else:
+                table.add_column(escape(name), justify="right", no_wrap=True)
+        for row in self.rows:
+            table.add_row(*map(escape, row))
+        return table
+
+    def to_markdown(self) -> str:
+        marks = ["---" if side == "l" else "---:" for side in self.sides]
+        lines = [_piped(self.header), _piped(marks), *map(_piped, self.rows)]
+        return f"**{self.title}**\n\n" + "\n".join(lines) + "\n"
+
+    def to_latex(self) -> str:
+        """A tabular with the rules of the package booktabs."""
+        return "\n".join(
+            [
+                f"% {self.title}",
+                rf"\begin{{tabular}}{{@{{}}{self.sides}@{{}}}}",
+                r"\toprule",
+                _latex_row(self.header),
+                r"\midrule",
+                *map(_latex_row, self.rows),
+                r"\bottomrule",
+                r"\end{tabular}",
+                "",
+            ]
+        )
+
+
+def plain_table(*columns: str, left: Collection[str] = (), bold: bool = False) -> "Table":
+    """An empty table for a terminal whose cells are not folded: the first column, and those in
+    `left`, are flush left; `bold` says how the first one looks."""
+    table = empty_table()
+    for place, column in enumerate(columns):
+        table.add_column(
+            column,
+            justify="left" if place == 0 or column in left else "right",
+            style="bold" if bold and place == 0 else "",
+            no_wrap=True,
+        )
+    return table
+
+
+def empty_table(**options: Any) -> "Table":
+    """What all tables on a terminal have in common."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), **options)
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": "$<$", ">": "$>$", "|": "$|$", "±": r"$\pm$",
+}  # fmt: skip
+_LATEX_SPECIAL = re.compile("|".join(map(re.escape, _LATEX)))
+_NEGATIVE = re.compile(r"(?<![\w.])-(?=\d)")
+
+
+def latex(text: str) -> str:
+    """Words as LaTeX sets them: special characters escaped, minus signs and ± as mathematics."""
+    escaped = _LATEX_SPECIAL.sub(lambda found: _LATEX[found[0]], text)
+    return _NEGATIVE.sub("$-$", escaped)
+
+
+def _latex_row(cells: tuple[str, ...]) -> str:
+    return " & ".join(map(latex, cells)) + r" \\"
+
+
+def _piped(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
