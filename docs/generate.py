@@ -21,9 +21,10 @@ SECTIONS = {
 }
 
 OPTIONS = """\
-Some data sets and models take options. They stand beside the name, in the same section: in
-`[model]`, `name = "mlp"` and `hidden = 32`. Your own functions get [options](plug-ins.md) in the
-same way.
+An option is told to some functions only; to the others it makes no difference. It stands beside the
+name, in the same section: in `[model]`, `name = "mlp"` and `hidden = 32`. Your own functions get
+[options](plug-ins.md#options) in the same way. Those in the tables above may always be set, the
+others only with a name that takes them.
 """
 
 NAMES = 'Wherever a built-in name stands, [your own](plug-ins.md) `"module:name"` may stand.\n'
@@ -36,7 +37,7 @@ def rendered() -> str:
     parts = [written + BEGIN, "", "## At the top", "", _fields(experiment)]
     for name, about in SECTIONS.items():
         parts += [f"## [{name}]", "", about, "", _fields(getattr(experiment, name))]
-    parts += ["## Options of data sets and models", "", OPTIONS, _options()]
+    parts += ["## Options", "", OPTIONS, _options()]
     return "\n".join([*parts, "## Built-in names", "", NAMES, _names()])
 
 
@@ -50,17 +51,25 @@ def _fields(section: Section) -> str:
 
 
 def _options() -> str:
-    rows = (
-        (f"`{section}.{option}`", f"`{name}`", _value(default))
-        for section, kind in (("data", "dataset"), ("model", "model"))
-        for name in registry.KINDS[kind]
-        for option, default in _keyword_defaults(registry.resolve(kind, name))
-    )
+    """A row for every option: who takes it, and its default."""
+    experiment, rows = Experiment(), []
+    for section in SECTIONS:
+        fields = getattr(experiment, section)
+        takers: dict[str, dict[str, Any]] = {}
+        for kind in fields.naming:
+            for name in registry.KINDS[kind]:
+                for option, default in _keyword_defaults(kind, name):
+                    takers.setdefault(option, {})[f"`{name}`"] = getattr(fields, option, default)
+        for option, named in takers.items():
+            default = next(iter(named.values()))
+            rows.append((f"`{section}.{option}`", ", ".join(named), _value(default)))
     return _table(("option", "of", "default"), rows)
 
 
-def _keyword_defaults(function: Any) -> Iterator[tuple[str, Any]]:
-    for parameter in inspect.signature(function).parameters.values():
+def _keyword_defaults(kind: str, name: str) -> Iterator[tuple[str, Any]]:
+    found = registry.resolve(kind, name)
+    called = found.deliver if kind == "server optimizer" else found
+    for parameter in inspect.signature(called).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY:
             yield parameter.name, parameter.default
 

@@ -187,6 +187,19 @@ EXPERIMENT_FILES = [
         "adds: samples, test_samples, features, classes, difficulty, data_seed.",
     ),
     toml(
+        "unknown option of one's own",
+        '[server]\nprimitive = "good_plugins:pull"\nstrength = 1\nstrenght = 2',
+        "unknown field 'server.strenght'; did you mean 'strength'? [server] takes: primitive, "
+        "beta, sampled, period, offset, optimizer, momentum; primitive 'good_plugins:pull' adds: "
+        "strength.",
+    ),
+    toml(
+        "option of a function that is not named",
+        "[server]\nstrength = 2",
+        "unknown field 'server.strength'. [server] takes: primitive, beta, sampled, period, "
+        "offset, optimizer, momentum.",
+    ),
+    toml(
         "unknown topology",
         '[network]\ntopology = "rign"',
         "unknown topology 'rign'; did you mean 'ring'? Available: barabasi_albert, complete, "
@@ -797,6 +810,20 @@ PLUGINS = [
     plugin(
         "server.primitive=forgets_to_count",
         "primitive * must return how many devices received the average, 0 to 4 (got None).",
+    ),
+    plugin(
+        "server.primitive=lacks_an_option",
+        "primitive * needs the option 'strength'. Set server.strength.",
+    ),
+    plugin(
+        "network.mixing=option_of_another_kind",
+        "mixing * cannot have an option 'degree', because network.degree is a field with another "
+        "use. Rename the parameter.",
+    ),
+    plugin(
+        "network.topology=default_of_its_own",
+        "topology * must not give 'degree' a default, because network.degree has one. Leave out "
+        "the parameter's.",
     ),
     plugin("server.primitive=counts_too_many", "received the average, 0 to 4 (got 5)."),
     plugin(

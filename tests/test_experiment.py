@@ -6,7 +6,9 @@ import pickle
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -367,6 +369,49 @@ def test_with_settings_checks_as_a_file_is_checked():
     with pytest.raises(ExperimentError) as caught:
         Experiment().with_settings("rounds=0", "server.sampled=101")
     assert len(caught.value.faults) == 2
+
+
+def test_replace_changes_fields_from_python_values():
+    """A dict changes some fields of a section, a section takes the place of the whole."""
+    ours = experiment("server.sampled=3", "network.devices=30", "data.inter_alpha=2")
+    changed = ours.replace(
+        rounds=np.int64(5),
+        network={"components": (10, 20)},
+        data={"inter_alpha": None, "path": Path("here")},
+    )
+    assert changed == ours.with_settings("rounds=5", "network.components=[10, 20]").replace(
+        data=Data(path="here")
+    )
+    assert (changed.server.sampled, changed.network.devices, changed.rounds) == (3, 30, 5)
+    whole = ours.replace(server=Server(period=10))
+    assert whole.server == Server(period=10) != ours.replace(server={"period": 10}).server
+    assert ours == experiment("server.sampled=3", "network.devices=30", "data.inter_alpha=2")
+
+
+def test_replace_leaves_to_a_graph_file_what_the_file_says():
+    ours = experiment("network.topology=islands.csv").replace(server={"sampled": 300})
+    assert ours.network.takes_from_file("devices")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"rouns": 3}, ["unknown field 'rouns'; did you mean 'rounds'? An experiment takes: name"]),
+        ({"server": {"perod": 3}}, ["unknown field 'server.perod'; did you mean 'period'?"]),
+        ({"server": 3}, ["server must be a section (got 3)."]),
+        ({"rounds": {"a": 3}}, ['rounds must be a whole number (got {"a": 3}).']),
+        (
+            {"rounds": 0, "server": {"sampled": 101}},
+            ["rounds must be at least 1 (got 0).", "server.sampled must be between 1 and"],
+        ),
+    ],
+)
+def test_replace_tells_what_is_wrong(changes, told):
+    with pytest.raises(ExperimentError) as caught:
+        Experiment().replace(**changes)
+    assert len(caught.value.faults) == len(told)
+    for line, start in zip(caught.value.faults, told, strict=True):
+        assert line.startswith(start)
 
 
 @pytest.mark.parametrize(
