@@ -1,12 +1,10 @@
 """The answer on a terminal: its lines, the tables behind it, what would change it, and how far it
 is while it is worked out."""
 
-import shlex
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skerry.advice.advice import Advice
@@ -24,8 +22,8 @@ PLAIN_SECONDS = 5.0
 SHOWN = 10
 
 
-def tell(advice: Advice, console: "Console", file: Path | None = None) -> None:
-    """Print the whole answer; `file` is where the experiment came from."""
+def tell(advice: Advice, console: "Console") -> None:
+    """Print the whole answer."""
 
     def show(line: str, style: str | None = None) -> None:
         console.print(line, style=style, markup=False, soft_wrap=True)
@@ -46,7 +44,6 @@ def tell(advice: Advice, console: "Console", file: Path | None = None) -> None:
             show(f"{mark} {effect.condition}: {effect.answer} ({effect.basis})")
     for note in advice.notes:
         show(f"Note: {note}.")
-    show(f"Use it: {command(advice, file)}")
 
 
 def _about(advice: Advice) -> str:
@@ -85,23 +82,6 @@ def bounds(advice: Advice) -> Sheet:
     ]
     title = f"bounds for epsilon {prediction.epsilon:.3g}"
     return Sheet("Bounds", (title, "rounds", "messages"), tuple(rows), "lrr")
-
-
-def command(advice: Advice, file: Path | None) -> str:
-    """`skerry run` with the recommendation, to paste."""
-    best = advice.best
-    settings = {
-        "server.primitive": best.contender.primitive,
-        "server.beta": best.contender.beta,
-        "server.sampled": best.contender.sampled,
-        "server.period": best.contender.period,
-        "training.stepsize": f"{best.stepsize:.4g}",
-    }
-    words = ["skerry", "run", *([str(file)] if file else [])]
-    for field, value in settings.items():
-        if value is not None:
-            words += ["--set", f"{field}={value}"]
-    return shlex.join(words)
 
 
 class _Bar(AdviceWatcher):

@@ -1,14 +1,18 @@
 """`skerry advise`: which primitive to use on a fleet of one's own."""
 
 import json
+import shlex
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skerry.commands.options import AsJson, Device, ExperimentFile, Settings, read_experiment
+
+if TYPE_CHECKING:
+    from skerry.advice.advice import Advice
 
 
 def advise(
@@ -103,6 +107,24 @@ def advise(
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 10_000  # a file or a pipe has no edge to fold at
-    tell(advice, console, file)
+    tell(advice, console)
+    console.print(f"Use it: {_run_command(advice, file)}", markup=False, soft_wrap=True)
     if out is not None:
         typer.echo(f"Records: {out}/skerry.sqlite and {out}/advice.json.")
+
+
+def _run_command(advice: "Advice", file: Path | None) -> str:
+    """`skerry run` with the recommendation, to paste."""
+    contender, stepsize = advice.best
+    settings = {
+        "server.primitive": contender.primitive,
+        "server.beta": contender.beta,
+        "server.sampled": contender.sampled,
+        "server.period": contender.period,
+        "training.stepsize": f"{stepsize:.4g}",
+    }
+    words = ["skerry", "run", *([str(file)] if file else [])]
+    for field, value in settings.items():
+        if value is not None:
+            words += ["--set", f"{field}={value}"]
+    return shlex.join(words)
