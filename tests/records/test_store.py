@@ -349,7 +349,8 @@ def test_a_store_is_compact(tmp_path):
 def test_versions_are_told_without_importing(tmp_path):
     """The versions name what matters, and asking for them loads neither torch nor pandas."""
     script = (
-        "import sys, json; from skerry.records import checkpoint, frame, store; "
+        "import sys, json; from skerry.records import checkpoint, store; "
+        "from skerry.analysis import frame; "
         "told = store.versions(); heavy = {'torch', 'pandas', 'safetensors'} & set(sys.modules); "
         "print(json.dumps([told, sorted(heavy)]))"
     )

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,6 +27,9 @@ from skerry.runs.grouping import shape
 from skerry.runs.memory import Footprint
 from skerry.runs.presence import WORKERS
 from skerry.runs.watcher import Watcher
+
+SAVING_SECONDS = 30.0
+"""So long a driver that was stopped waits for its workers' checkpoints."""
 
 
 class Workers(ABC):
@@ -109,8 +113,22 @@ class Processes(Workers):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.drop()
-        self.leave()
+        try:
+            if error and error[0] is KeyboardInterrupt:
+                self._let_workers_save()
+        finally:
+            self.drop()
+            self.leave()
+
+    def _let_workers_save(self) -> None:
+        """They finish their round and leave a checkpoint; a second Ctrl-C does not wait for it."""
+        working = [process for process in self._pool if process is not None and process.task]
+        for process in working:
+            process.popen.terminate()
+        deadline = time.monotonic() + SAVING_SECONDS
+        for process in working:
+            with suppress(subprocess.TimeoutExpired):
+                process.popen.wait(max(0.0, deadline - time.monotonic()))
 
     def drop(self) -> None:
         running = [process for process in self._pool if process is not None]

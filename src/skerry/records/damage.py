@@ -1,0 +1,12 @@
+"""Damage: what a disk, a copy or a bad cable did to records. It is told apart from what is only
+out of reach, because the way out is another one."""
+
+from skerry.errors import RecordsError
+
+
+class DamagedError(RecordsError):
+    """A run or a checkpoint that is there but is not what was written."""
+
+    def __init__(self, message: str, *, reason: str):
+        super().__init__(message)
+        self.reason = reason
