@@ -23,13 +23,21 @@ WITHOUT_LOCKS_SECONDS = 86_400.0
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file in one piece: a reader, or a crash, finds the old one or the new one."""
+    with replacing(path) as partial, partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty file beside another one, whose place it takes when it has been written."""
     remove_leftovers(path.parent, path.name)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PARTIAL}")
     try:
-        with partial.open("xb") as file, being_written(partial):
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        partial.touch(exist_ok=False)
+        with being_written(partial):
+            yield partial
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from skerry.errors import RecordsError
 from skerry.records import checksums
+from skerry.records.damage import DamagedError
 
 APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
 VERSION = 1
@@ -58,8 +59,6 @@ MEANINGS = {
     "SQLITE_BUSY": f"another program has kept it locked for {BUSY_SECONDS:.0f} s. Try again when "
     "that program is done.",
     "SQLITE_CANTOPEN": "it cannot be opened. Check that its folder exists and may be written.",
-    "SQLITE_CORRUPT": "it is damaged. Restore it from a copy, or save what can be read of it: "
-    "skerry store repair {folder}",
     "SQLITE_FULL": "the disk is full. Free some space; what was recorded before is safe.",
     "SQLITE_IOERR": "the disk cannot be read or written. Check its space and health; what was "
     "recorded before is safe.",
@@ -78,17 +77,24 @@ def explained(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         # Extended names such as SQLITE_IOERR_WRITE begin with the plain one.
         plain = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
-        raise unusable(path, MEANINGS.get(plain, f"{error}.")) from error
+        if plain == "SQLITE_CORRUPT":
+            raise damaged(path, str(error)) from error
+        meaning = MEANINGS.get(plain, f"{error}.")
+        raise RecordsError(f"cannot use the store {path}: {meaning}") from error
 
 
-def unusable(path: Path, meaning: str) -> RecordsError:
-    return RecordsError(f"cannot use the store {path}: {meaning.format(folder=path.parent)}")
+def damaged(path: Path, reason: str) -> DamagedError:
+    return DamagedError(
+        f"cannot use the store {path}: it is damaged. Restore it from a copy, or save what can be "
+        f"read of it: skerry store repair {path.parent}",
+        reason=reason,
+    )
 
 
 def create_or_open(path: Path) -> sqlite3.Connection:
     """A connection that writes, to a store that is made if the file is not there or empty."""
     with explained(path):
-        db = _connect(path, "mode=rwc")
+        db = connect(path, "mode=rwc")
         with _closed_on_error(db):
             if _is_blank(db, path):
                 with transaction(db):
@@ -108,7 +114,7 @@ def create_or_open(path: Path) -> sqlite3.Connection:
 def open_existing(path: Path) -> sqlite3.Connection:
     """A connection that only reads."""
     with explained(path):
-        db = _connect(path, "mode=ro" if _can_share(path) else "immutable=1")
+        db = connect(path, "mode=ro" if _can_share(path) else "immutable=1")
         with _closed_on_error(db):
             if _is_blank(db, path):
                 raise RecordsError(f"{path} is empty, not a store. Give a folder of recorded runs.")
@@ -136,7 +142,7 @@ def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Itera
         raise
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
+def connect(path: Path, mode: str) -> sqlite3.Connection:
     return _set_up(
         sqlite3.connect(
             f"{path.absolute().as_uri()}?{mode}",
@@ -161,7 +167,7 @@ def _check_whole(db: sqlite3.Connection, path: Path) -> None:
     This looks at all of them, in a twentieth of a second for 100 MB."""
     [found] = db.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
-        raise unusable(path, MEANINGS["SQLITE_CORRUPT"])
+        raise damaged(path, " ".join(found.split()))
 
 
 def _version(db: sqlite3.Connection) -> int:
@@ -249,5 +255,5 @@ def _is_blank(db: sqlite3.Connection, path: Path) -> bool:
         )
     if size % page:
         # SQLite finds missing pages by itself, but reads half a page as if zeros followed.
-        raise unusable(path, MEANINGS["SQLITE_CORRUPT"])
+        raise damaged(path, "it ends within a page")
     return False

@@ -16,7 +16,7 @@ from skerry.errors import RecordsError, SkerryWarning
 from skerry.experiment import Experiment
 from skerry.records import checksums, database
 from skerry.records.checksums import StoredPart
-from skerry.records.damage import DamagedError
+from skerry.records.damage import DamagedError, sayable
 from skerry.records.parts import History, Part, join, last_values
 from skerry.records.restoring import restored
 
@@ -85,6 +85,17 @@ class RecordedRuns:
         with self._leaving_out_damaged():
             return self._sound_runs()
 
+    def sound_runs(self) -> list[Run]:
+        """As `runs`, without those whose histories are damaged: for who reads them one by one."""
+        with self._leaving_out_damaged():
+            runs = self._sound_runs()
+            sound = {
+                key
+                for key, rows in self._stored_histories("")
+                if self._unless_damaged(key, partial(self._to_history, key, rows)) is not None
+            }
+        return [run for run in runs if run.key in sound]
+
     def finished(self, keys: Iterable[str]) -> set[str]:
         """Those of the keys that need no computation: finished or diverged."""
         where, *values = _chosen(keys)
@@ -121,6 +132,21 @@ class RecordedRuns:
                     for key, rows in self._stored_histories(where, *values)
                 }
         return [(run, found[run.key]) for run in runs if run.key in found]
+
+    def keys(self) -> set[str]:
+        """Of all runs, damaged or not."""
+        return {key for (key,) in self._select("SELECT key FROM runs")}
+
+    def without_checksums(self) -> set[str]:
+        """The keys of runs that were recorded, or changed, by who keeps none."""
+        query = f"""SELECT key FROM runs WHERE {checksums.stored("entry")} IS NULL OR
+            ({checksums.stored("history")} IS NULL AND id IN (SELECT run FROM parts))"""
+        return {key for (key,) in self._select(query)}
+
+    def copy_to(self, copy: sqlite3.Connection) -> None:
+        """All of it, as it is at one moment."""
+        with database.explained(self.path):
+            self._db.backup(copy)
 
     def final(self, key: str) -> dict[str, float]:
         """The last measured value of each measure, NaN if there is none."""
@@ -162,11 +188,11 @@ class RecordedRuns:
             expected = crc32
             if stored[0] is not None:  # a run without a history has one row, which is empty
                 parts.append(StoredPart(*stored))
-        if expected not in (None, checksums.of_history(parts)):
-            raise self._damaged(key, "wrong checksum of its history")
         try:
+            if expected not in (None, checksums.of_history(parts)):
+                raise ValueError("wrong checksum of its history")
             return join(self._to_part(key, part) for part in parts)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise self._damaged(key, error) from None
 
     def _to_part(self, key: str, part: StoredPart) -> Part:
@@ -214,7 +240,7 @@ class RecordedRuns:
         fresh = [key for key in self.damaged if key not in known]
         if not fresh:
             return
-        named = [f"{key} ({self.damaged[key]})" for key in fresh[:MOST_NAMED]]
+        named = [sayable(f"{key} ({self.damaged[key]})") for key in fresh[:MOST_NAMED]]
         if len(fresh) > MOST_NAMED:
             named.append(f"{len(fresh) - MOST_NAMED} more")
         are = "1 run is" if len(fresh) == 1 else f"{len(fresh)} runs are"

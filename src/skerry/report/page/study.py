@@ -100,7 +100,7 @@ class Study:
 def read_study(path: Path | str) -> Study:
     """The store of a folder (or the file itself)."""
     with Store.read(path) as store:
-        runs = store.runs()
+        runs = store.sound_runs()
         study = Study(store.path, runs, Grid.with_studies(runs) if runs else None)
         if runs:
             _read_histories(study, store)
