@@ -58,9 +58,7 @@ def repair(folder: Path) -> Repaired | None:
             lost = _copy_what_is_whole(path, fresh, partial)
             [(kept,)] = fresh.execute("SELECT count(*) FROM runs")
             fresh.execute("PRAGMA journal_mode = DELETE")
-        for end in ("-wal", "-shm", ""):  # what belongs to the old file must not meet the new one
-            with suppress(FileNotFoundError):
-                os.replace(f"{path}{end}", f"{aside}{end}")
+        _put_aside(path, aside)
     return Repaired(kept, lost, aside)
 
 
@@ -73,6 +71,17 @@ def _writing(file: Path) -> Iterator[None]:
             f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
             "written."
         ) from None
+
+
+def _put_aside(path: Path, aside: Path) -> None:
+    """With the file of its last changes, which must not meet the store that takes its place."""
+    Path(f"{path}-shm").unlink(missing_ok=True)  # only says where to find them
+    changes = Path(f"{path}-wal")
+    if changes.exists() and changes.stat().st_size:
+        os.replace(changes, f"{aside}-wal")
+    else:
+        changes.unlink(missing_ok=True)
+    os.replace(path, aside)
 
 
 def _copy_what_is_whole(path: Path, fresh: sqlite3.Connection, partial: Path) -> dict[str, str]:
