@@ -3,14 +3,17 @@
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
+from conftest import small as base
 from recorded_runs import assert_same, histories, lanes_of
 from skerry.engine.world import build_world
 from skerry.records.store import Store
 from skerry.runs.interruption import HeldSignals
 from skerry.runs.stack_run import follow_world, run_world
+from sweep_children import nursery, until
 
 
 def interrupted(folder, lanes, when, number=signal.SIGINT, times=1):
@@ -144,3 +147,55 @@ def test_a_run_that_is_left_lets_signals_act(small, tmp_path, handlers):
         assert signal.getsignal(signal.SIGINT) != handlers[signal.SIGINT]
         moments.close()
     assert signal.getsignal(signal.SIGINT) == handlers[signal.SIGINT]
+
+
+# Whole sweeps
+
+
+@pytest.fixture(scope="module")
+def children():
+    with nursery() as found:
+        yield found
+
+
+def sweep_file(folder):
+    """Two worlds that take a good part of a second each."""
+    file = folder / "sweep.toml"
+    file.write_text(
+        base("rounds=300").to_toml()
+        + '[sweep]\nseeds = 2\n[sweep.axes]\n"server.primitive" = ["s2s", "s2a"]\n'
+    )
+    return file
+
+
+def holds_signals(pid):
+    """Whether a process has a handler for SIGTERM: whether it is within a stack's rounds."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) & 1 << signal.SIGTERM - 1)
+
+
+def children_of(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+@pytest.mark.parametrize(
+    ("workers", "number"), [(1, signal.SIGINT), (1, signal.SIGTERM), (2, signal.SIGINT)]
+)
+def test_a_stopped_sweep_leaves_checkpoints(children, tmp_path, workers, number):
+    """Before any was due: here, and in other processes, which their driver asks to save."""
+    file, out = sweep_file(tmp_path), tmp_path / "stopped"
+    assert children.start(file, tmp_path / "whole", workers=workers).wait(120) == 0
+    child = children.start(file, out, workers=workers, checkpoint_seconds=1000)
+    places = (lambda: children_of(child.pid)) if workers > 1 else (lambda: [child.pid])
+    until(lambda: sum(map(holds_signals, places())) == workers, 120)
+    child.kill(number)
+    assert child.wait(120) == (130 if number == signal.SIGINT else None)
+    saved = "workers/*/checkpoints" if workers > 1 else "checkpoints"
+    assert len(list(out.glob(f"{saved}/*.safetensors"))) == workers
+    assert children.start(file, out, workers=workers).wait(120) == 0
+    assert_same(histories(out), histories(tmp_path / "whole"))
