@@ -8,10 +8,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import skerry as skerry_package
 from skerry.cli import main
 
 SCRIPT = Path(sys.executable).with_name("skerry")
 TESTS = Path(__file__).parent
+SOURCES = Path(skerry_package.__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -48,5 +50,7 @@ def skerry_process(*arguments: object) -> Outcome:
 
 
 def environment() -> dict[str, str]:
-    """For processes of their own: one thread, and the plug-ins that lie beside the tests."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS), "COLUMNS": "200"}
+    """For processes of their own: one thread, the plug-ins that lie beside the tests, and the very
+    sources that are tested."""
+    path = os.pathsep.join([str(TESTS), str(SOURCES)])
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "COLUMNS": "200"}

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from skerry.commands import data, theory
+from skerry.commands import data, store, theory
 from skerry.commands.advise import advise
 from skerry.commands.figure import figure
 from skerry.commands.report import report
@@ -36,6 +36,7 @@ for command in COMMANDS:
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")
+app.add_typer(store.app, name="store")
 
 
 def _show_version(asked: bool) -> None:

@@ -202,10 +202,10 @@ class Experiment(Section):
     def canonical(self) -> dict[str, Any]:
         """What decides the result: the fields that do, and the sources of a user's own parts."""
         table = self.deciding()
-        sources = {path: registry.source(name) for path, name in self._users_own()}
+        sources = {path: registry.source(name) for path, name in self.users_own()}
         return {**table, "sources": sources} if sources else table
 
-    def _users_own(self) -> Iterable[tuple[str, str]]:
+    def users_own(self) -> Iterable[tuple[str, str]]:
         """The fields that name a user's own `package.module:name`."""
         for place, section in self._sections():
             for kind, field in section.naming.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skerry.errors import RecordsError
+from skerry.errors import RecordsError, SkerryWarning
 from skerry.experiment import Experiment
 from skerry.records import database
 from skerry.records.store import FILE, Store
@@ -257,7 +257,7 @@ def test_flipped_bytes_are_never_taken_for_measurements(tmp_path):
 
 
 def test_a_damaged_experiment_is_explained(tmp_path):
-    """A run whose description cannot be read is named."""
+    """A run whose description cannot be read is named, and refused by its key."""
     path = recorded(tmp_path)
     for text in ("{", "[1]", "3", '{"network": 5}'):
         db = sqlite3.connect(path)
@@ -265,7 +265,9 @@ def test_a_damaged_experiment_is_explained(tmp_path):
             db.execute("UPDATE runs SET experiment = ?", (text,))
         db.close()
         with Store.read(tmp_path) as store:
-            assert "run k in" in refusal(store.runs)
+            assert "run k in" in refusal(lambda store=store: store.run("k"))
+            with pytest.warns(SkerryWarning, match="1 run is damaged in .*, and left out: k "):
+                assert store.runs() == []
 
 
 def test_a_file_in_the_place_of_the_folder_is_explained(tmp_path):

@@ -1,63 +1,23 @@
 """Stop at any moment: the next start goes on, and ends where an undisturbed run ends."""
 
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
+from recorded_runs import PlugPulledError, assert_same, histories, lanes_of, record
 from skerry.engine.world import build_world
+from skerry.errors import RecordsError, SkerryWarning
 from skerry.records.store import Store
 from skerry.runs import stack_run
 from skerry.runs.stack_run import run_world
-
-
-class PlugPulledError(Exception):
-    pass
-
-
-def lanes_of(base):
-    return [
-        base.with_settings(f"server.primitive={p}", f"server.optimizer={o}")
-        for p, o in (("s2s", "fedavg"), ("s2a", "fedavgm"), ("blend", "fedavg"))
-    ]
-
-
-def record(folder, experiments, stop_after=None):
-    """Run with a checkpoint after every round; pull the plug in the round after `stop_after`."""
-    world = build_world(experiments[0])
-
-    def progress(moment):
-        if stop_after is not None and moment.phase == "before_server" and moment.round > stop_after:
-            raise PlugPulledError
-
-    with Store.open(folder) as store:
-        done = store.finished([world.key(e) for e in experiments])
-        waiting = [e for e in experiments if world.key(e) not in done]
-        run_world(
-            world, waiting, store, folder / "checkpoints", progress=progress, checkpoint_seconds=0
-        )
-    return histories(folder)
-
-
-def histories(folder):
-    with Store.read(folder) as store:
-        return {
-            run.key: (run.status, run.rounds_done, store.history(run.key)) for run in store.runs()
-        }
-
-
-def assert_same(ours, theirs):
-    assert ours.keys() == theirs.keys()
-    for key, (status, rounds, history) in ours.items():
-        assert (status, rounds) == theirs[key][:2]
-        assert history.keys() == theirs[key][2].keys()
-        for name, values in history.items():
-            assert np.array_equal(values, theirs[key][2][name], equal_nan=True), name
 
 
 @pytest.mark.parametrize("model", ["linear", "mlp"])
@@ -150,7 +110,7 @@ def test_what_takes_long_to_save_is_saved_less_often(small, tmp_path, monkeypatc
         clock.now += moment.phase == "end"
 
     monkeypatch.setattr(stack_run, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr(stack_run, "_save", save)
+    monkeypatch.setattr(stack_run, "save", save)
     lanes = [small("rounds=20")]
     with Store.open(tmp_path) as store:
         run_world(
@@ -167,3 +127,135 @@ def test_a_checkpoint_that_cannot_be_saved_stops_nothing(small, tmp_path, monkey
     with pytest.warns(UserWarning, match=r"cannot write the checkpoint .* The runs go on"):
         found = record(tmp_path / "parts", lanes)
     assert_same(found, undisturbed)
+
+
+# Checkpoints and stores that do not fit
+
+ROUNDING = 1e-4
+
+
+def stopped(folder, lanes, stop_after=4):
+    """Lanes that were stopped after some rounds, with a checkpoint; gives its file."""
+    with pytest.raises(PlugPulledError):
+        record(folder, lanes, stop_after)
+    [file] = (folder / "checkpoints").glob("*.safetensors")
+    return file
+
+
+def test_a_damaged_checkpoint_is_told_and_its_runs_start_anew(small, tmp_path):
+    """One flipped bit, which turned round 4 into another and went unseen, as a checkpoint's facts
+    once had no checksum."""
+    lanes = lanes_of(small())
+    undisturbed = record(tmp_path / "whole", lanes)
+    file = stopped(tmp_path / "parts", lanes)
+    content = file.read_bytes()
+    place = content.index(b'\\"round\\": 4') + len(b'\\"round\\": ')
+    file.write_bytes(content[:place] + b"5" + content[place + 1 :])
+    with pytest.warns(SkerryWarning, match="is damaged .wrong checksum of the header.. Computed"):
+        found = record(tmp_path / "parts", lanes)
+    assert_same(found, undisturbed)
+    assert list((tmp_path / "parts" / "checkpoints").iterdir()) == []
+
+
+def test_a_checkpoint_that_cannot_be_read_ends_the_run(small, tmp_path):
+    """A folder in its place, a disk that fails, no leave to read: that can be mended, and hours of
+    computing are not thrown away for it."""
+    lanes = lanes_of(small())
+    file = stopped(tmp_path, lanes)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(RecordsError, match="cannot read the checkpoint"):
+        record(tmp_path, lanes)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_store_behind_its_checkpoint_is_told_and_its_runs_start_anew(small, tmp_path, every):
+    """A copy from before the checkpoint, put back: the rows in between would be missing."""
+    lanes = lanes_of(small(f"evaluate.every={every}"))
+    undisturbed = record(tmp_path / "whole", lanes)
+    stopped(tmp_path / "parts", lanes, 3)
+    shutil.copy(tmp_path / "parts" / "skerry.sqlite", tmp_path / "copy")
+    stopped(tmp_path / "parts", lanes, 6)
+    shutil.copy(tmp_path / "copy", tmp_path / "parts" / "skerry.sqlite")
+    with pytest.warns(SkerryWarning, match="lacks rows of 3 runs that the checkpoint .* counts"):
+        found = record(tmp_path / "parts", lanes)
+    assert_same(found, undisturbed)
+
+
+def test_a_store_without_the_runs_of_a_checkpoint_is_told(small, tmp_path):
+    """All is lost but the checkpoint, which is only half of a run; a lane that is whole goes on."""
+    lanes = lanes_of(small())
+    undisturbed = record(tmp_path / "whole", lanes)
+    stopped(tmp_path / "parts", lanes)
+    world = build_world(lanes[0])
+    with Store.open(tmp_path / "parts") as store:
+        store.forget([world.key(lane) for lane in lanes[:2]])
+    with pytest.warns(SkerryWarning, match="lacks rows of 2 runs"):
+        found = record(tmp_path / "parts", lanes)
+    assert_same(found, undisturbed, ROUNDING)
+
+
+def test_rows_without_a_checkpoint_are_told(small, tmp_path):
+    lanes = lanes_of(small())
+    undisturbed = record(tmp_path / "whole", lanes)
+    stopped(tmp_path / "parts", lanes).unlink()
+    with pytest.warns(SkerryWarning, match="no checkpoint is left of 3 runs that had begun"):
+        found = record(tmp_path / "parts", lanes)
+    assert_same(found, undisturbed)
+
+
+def test_a_damaged_history_is_told_and_starts_anew(small, tmp_path):
+    """A running run with a part that is not what was written."""
+    lanes = lanes_of(small())
+    undisturbed = record(tmp_path / "whole", lanes)
+    stopped(tmp_path / "parts", lanes)
+    with sqlite3.connect(tmp_path / "parts" / "skerry.sqlite") as db:
+        db.execute("DROP TRIGGER history_changed")
+        db.execute("UPDATE parts SET matrix = zeroblob(40) WHERE run = 2 AND first = 2")
+    db.close()
+    with pytest.warns(SkerryWarning, match="lacks rows of 1 run that"):
+        found = record(tmp_path / "parts", lanes)
+    assert_same(found, undisturbed, ROUNDING)
+
+
+@pytest.mark.filterwarnings("error")
+def test_records_of_the_version_before_go_on(tmp_path):
+    """Written by the version that had no checksums: a finished run and one under way."""
+    shutil.copytree(Path(__file__).parents[1] / "records" / "data" / "before", tmp_path / "old")
+    before = histories(tmp_path / "old")
+    with Store.read(tmp_path / "old") as store:
+        experiments = [run.experiment for run in store.runs()]
+    assert [run[0] for run in before.values()] == ["finished", "running"]
+    found = record(tmp_path / "old", experiments)
+    assert {status for status, *_ in found.values()} == {"finished"}
+    whole = record(tmp_path / "new", experiments[1:])
+    assert_same({key: found[key] for key in whole}, whole)
+    first = next(iter(before))
+    assert_same({first: found[first]}, {first: before[first]})
+    assert list((tmp_path / "old" / "checkpoints").iterdir()) == []
+
+
+def test_a_checkpoint_comes_soon_and_then_less_often(small, tmp_path, monkeypatch):
+    """After two seconds, four more, eight more: who stops early has not lost a minute."""
+    clock = SimpleNamespace(now=0.0)
+    saved = []
+
+    def second(moment):
+        clock.now += moment.phase == "end"
+
+    monkeypatch.setattr(stack_run, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(stack_run, "save", lambda *_: saved.append(clock.now))
+    lanes = [small("rounds=200")]
+    with Store.open(tmp_path) as store:
+        run_world(build_world(lanes[0]), lanes, store, tmp_path, progress=second)
+    assert saved == [2, 6, 14, 30, 62, 122, 182]
+
+
+def test_what_killed_saves_have_left_is_removed(small, tmp_path):
+    """A partial checkpoint of a process that is gone, in a folder that is written to again."""
+    left = tmp_path / "checkpoints" / "any.safetensors.abc.partial"
+    left.mkdir(parents=True)
+    (left / "fresh").write_bytes(b"half of it")
+    os.utime(left, (0, 0))
+    record(tmp_path, lanes_of(small()))
+    assert not left.exists()

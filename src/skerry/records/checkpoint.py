@@ -1,6 +1,12 @@
-"""Checkpoints: the state of a running stack in one safetensors file, replaced as a whole."""
+"""Checkpoints: the state of a running stack in one safetensors file, replaced as a whole.
+
+safetensors checks the layout of a file, not its content. So the header holds a checksum of each
+tensor, and one of the header itself: of all its bytes, with the place of that checksum left blank.
+No bit can change unseen. Checkpoints of format 1 had no checksum of the header, and still open.
+"""
 
 import glob
+import hashlib
 import json
 import os
 import shutil
@@ -11,15 +17,22 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from skerry.errors import RecordsError
+from skerry.files import PARTIAL, being_written
+from skerry.records.damage import DamagedError
 
 if TYPE_CHECKING:
     from torch import Tensor, device
 
 JSON = dict[str, "JSON"] | list["JSON"] | str | int | float | bool | None
 
-FACTS = "skerry"
+FORMAT = 2
+# The names of the two formats are far apart: no flipped bit makes an old checkpoint of a new one.
+FACTS, FACTS_1 = "facts", "skerry"
 CHECKSUMS = "crc32"
-PARTIAL = ".partial"
+SEAL = "sha256"
+BLANK = "0" * 64
+MOST_HEADER = 100_000_000
+"""Bytes; safetensors takes no more."""
 ROOM = 100_000_000
 """Bytes that a checkpoint leaves free."""
 
@@ -32,17 +45,22 @@ def save(path: Path | str, tensors: Mapping[str, "Tensor"], facts: Mapping[str, 
     path = Path(path)
     _check_room(path, sum(tensor.nbytes for tensor in tensors.values()))
     plain = _plain(tensors)
-    # safetensors checks the layout of a file, not its content.
-    checksums = {name: _checksum(tensor) for name, tensor in plain.items()}
-    notes = {FACTS: json.dumps(dict(facts)), CHECKSUMS: json.dumps(checksums)}
+    notes = {
+        "format": str(FORMAT),
+        FACTS: json.dumps(dict(facts)),
+        CHECKSUMS: json.dumps({name: _checksum(tensor) for name, tensor in plain.items()}),
+        SEAL: BLANK,
+    }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A folder of its own holds whatever safetensors leaves behind when it is killed.
         with TemporaryDirectory(PARTIAL, f"{path.name}.", path.parent) as partial:
             fresh = Path(partial) / "fresh"
-            save_file(plain, fresh, notes)
-            _flush(fresh)
-            os.replace(fresh, path)
+            with being_written(Path(partial)):
+                save_file(plain, fresh, notes)
+                _seal(fresh)
+                _flush(fresh)
+                os.replace(fresh, path)
         _flush(path.parent)
     except (OSError, SafetensorError) as error:
         raise RecordsError(
@@ -66,36 +84,86 @@ def _check_room(path: Path, size: int) -> None:
 
 
 def load(path: Path | str, device: "str | device") -> tuple[dict[str, "Tensor"], dict[str, Any]]:
-    """The tensors, bit for bit, on a device; and the facts."""
+    """The tensors, bit for bit, on a device; and the facts. Raises DamagedError if they are not
+    what was saved."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             notes = file.metadata() or {}
-            facts, checksums = json.loads(notes[FACTS]), json.loads(notes[CHECKSUMS])
+            facts, checksums = _read_notes(Path(path), notes)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if tensors.keys() != checksums.keys():
+                raise ValueError("tensors without a checksum, or checksums without a tensor")
             wrong = [name for name in checksums if _checksum(tensors[name]) != checksums[name]]
+            if wrong:
+                raise ValueError(f"wrong checksum of {', '.join(wrong)}")
             # A copy, because the file's own tensors are views of it as it lies on the disk.
             copies = {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}
     except FileNotFoundError:
         raise RecordsError(f"no checkpoint {path}. Start the run from the beginning.") from None
     except OSError as error:
         raise RecordsError(f"cannot read the checkpoint {path} ({error}).") from error
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise _damaged(path, error) from error
-    if wrong:
-        raise _damaged(path, f"wrong checksum of {', '.join(wrong)}")
+    except (SafetensorError, KeyError, ValueError, TypeError, RecursionError) as error:
+        raise DamagedError(
+            f"{path} is damaged or no checkpoint of skerry ({error}). Deleting it restarts the run "
+            "from the beginning.",
+            reason=str(error),
+        ) from error
     return copies, facts
 
 
 def remove(path: Path | str) -> None:
     """Remove a checkpoint, if there is one, and what interrupted attempts to save it have left."""
     try:
-        Path(path).unlink(missing_ok=True)
-        for partial in glob.glob(f"{glob.escape(str(path))}.*{PARTIAL}"):
-            shutil.rmtree(partial)
+        for left in (path, *glob.glob(f"{glob.escape(str(path))}.*{PARTIAL}")):
+            if os.path.isdir(left):
+                shutil.rmtree(left)
+            else:
+                Path(left).unlink(missing_ok=True)
     except OSError as error:
         raise RecordsError(f"cannot remove the checkpoint {path} ({error}).") from error
+
+
+def _read_notes(path: Path, notes: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, int]]:
+    """The facts, and the checksums of the tensors."""
+    if FACTS_1 in notes:
+        return json.loads(notes[FACTS_1]), json.loads(notes[CHECKSUMS])
+    _check_seal(path, notes[SEAL])
+    if notes["format"] != str(FORMAT):
+        raise RecordsError(
+            f"{path} was made by a newer skerry (format {notes['format']}; this one reads 1 and "
+            f"{FORMAT}). Use that version; deleting the file restarts the run from the beginning."
+        )
+    return json.loads(notes[FACTS]), json.loads(notes[CHECKSUMS])
+
+
+def _seal(file: Path) -> None:
+    """Put the header's checksum into its place, which is blank so far."""
+    header = _header(file)
+    place = header.index(_note(BLANK)) + len(_note("")) - 1
+    with file.open("r+b") as opened:
+        opened.seek(place)
+        opened.write(hashlib.sha256(header).hexdigest().encode())
+
+
+def _check_seal(file: Path, seal: str) -> None:
+    header = _header(file)
+    blank = header.replace(_note(seal), _note(BLANK))
+    if header.count(_note(seal)) != 1 or hashlib.sha256(blank).hexdigest() != seal:
+        raise ValueError("wrong checksum of the header")
+
+
+def _note(seal: str) -> bytes:
+    """As safetensors writes it. Quotes inside of other notes are escaped: it is there once."""
+    return f'"{SEAL}":"{seal}"'.encode()
+
+
+def _header(file: Path) -> bytes:
+    """The length and the text that a safetensors file begins with."""
+    with file.open("rb") as opened:
+        length = opened.read(8)
+        return length + opened.read(min(int.from_bytes(length, "little"), MOST_HEADER))
 
 
 def _plain(tensors: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
@@ -126,10 +194,3 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _damaged(path: Path | str, reason: object) -> RecordsError:
-    return RecordsError(
-        f"{path} is damaged or no checkpoint of skerry ({reason}). Deleting it restarts the run "
-        "from the beginning."
-    )

@@ -1,5 +1,6 @@
 """A part of a history: some rounds of one run as one compressed matrix."""
 
+import sys
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,13 +47,22 @@ class Part:
         return cls(names, matrix)
 
     @classmethod
-    def from_blob(cls, names: tuple[str, ...], blob: bytes) -> Self:
-        """Raises ValueError if the blob is damaged (zlib keeps a checksum)."""
-        try:
-            content = zlib.decompress(blob)
-        except zlib.error as error:
-            raise ValueError(str(error)) from None
-        return cls(names, np.frombuffer(content, "<f8").reshape(1 + len(names), -1))
+    def from_blob(
+        cls, names: tuple[str, ...], blob: bytes, first: int | None = None, last: int | None = None
+    ) -> Self:
+        """Raises ValueError if the blob is damaged (zlib keeps a checksum). Where the rounds of the
+        part are known, it holds those, and no blob takes more memory than their rows can."""
+        columns = 1 + len(names)
+        most = 0
+        if first is not None and last is not None:
+            if not 0 <= first <= last <= LAST_ROUND:
+                raise ValueError(f"no rounds go from {first} to {last}")
+            most = min(8 * columns * (last - first + 1), sys.maxsize)
+        content = _decompressed(blob, most)
+        part = cls(names, np.frombuffer(content, "<f8").reshape(columns, -1))
+        if most and (part.is_empty or (part.first, part.last) != (first, last)):
+            raise ValueError(f"its rounds are not {first} to {last}")
+        return part
 
     def to_blob(self) -> bytes:
         return zlib.compress(self.matrix.tobytes(), LEVEL)
@@ -74,13 +84,16 @@ class Part:
 
 
 def join(parts: Iterable[Part]) -> History:
-    """One history from parts in order; NaN where a part lacks a measure of another."""
+    """One history from parts in order; NaN where a part lacks a measure of another. Raises
+    ValueError if their rounds do not follow each other."""
     blocks = [
         (names, np.concatenate([part.matrix for part in alike], axis=1))
         for names, alike in groupby(parts, key=lambda part: part.names)
     ]
     rounds = np.concatenate([matrix[0] for _, matrix in blocks] or [np.empty(0)])
     history: History = {"round": rounds.astype(np.int64)}
+    if not np.all(np.diff(rounds) > 0):
+        raise ValueError("its rounds are not in rising order")
     start = 0
     for names, matrix in blocks:
         stop = start + matrix.shape[1]
@@ -97,3 +110,17 @@ def last_values(history: History) -> dict[str, float]:
         name: column[~np.isnan(column)] for name, column in history.items() if name != "round"
     }
     return {name: float(values[-1]) if len(values) else np.nan for name, values in measured.items()}
+
+
+def _decompressed(blob: bytes, most: int) -> bytes:
+    """At most so many bytes; 0 is without an end."""
+    stream = zlib.decompressobj()
+    try:
+        content = stream.decompress(blob, most)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not stream.eof and stream.decompress(stream.unconsumed_tail, 1):
+        raise ValueError("more values than it has rounds and measures")
+    if not stream.eof or stream.unused_data:
+        raise ValueError("its end is missing, or something follows it")
+    return content

@@ -82,7 +82,8 @@ class Watched:
             if kept is not None and kept.run.finished == run.finished:
                 yield kept
             elif run.status == "finished":
-                self._finished[run.key] = Seen(run, store.final(run.key))
+                final = store.finals([run.key]).get(run.key, {})  # none if it is damaged
+                self._finished[run.key] = Seen(run, final)
                 yield self._finished[run.key]
             else:
                 yield Seen(run, {})

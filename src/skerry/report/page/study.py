@@ -97,7 +97,7 @@ class Study:
 def read_study(path: Path | str) -> Study:
     """The store of a folder (or the file itself)."""
     with Store.read(path) as store:
-        return _read(store, Grid.with_studies(store.runs()))
+        return _read(store, Grid.with_studies(store.sound_runs()))
 
 
 def _read(store: Store, grid: Grid) -> Study:

@@ -40,7 +40,8 @@ class Here:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        self.drop()  # a stack under way holds signals, which must act again
 
     def world(self, experiment: Experiment) -> World:
         return self._worlds.of(experiment, self._device)

@@ -31,6 +31,8 @@ from skerry.runs.watcher import Watcher
 
 SILENT_SECONDS = 120.0
 """A worker that says nothing for so long is given up; it says that it lives every few seconds."""
+SAVING_SECONDS = 30.0
+"""So long a driver that was stopped waits for its workers' checkpoints."""
 
 
 class Workers(ABC):
@@ -123,8 +125,22 @@ class Processes(Workers):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.drop()
-        self.leave()
+        try:
+            if error and error[0] is KeyboardInterrupt:
+                self._let_workers_save()
+        finally:
+            self.drop()
+            self.leave()
+
+    def _let_workers_save(self) -> None:
+        """They finish their round and leave a checkpoint; a second Ctrl-C does not wait for it."""
+        working = [process for process in self._pool if process is not None and process.task]
+        for process in working:
+            process.popen.terminate()
+        deadline = time.monotonic() + SAVING_SECONDS
+        for process in working:
+            with suppress(subprocess.TimeoutExpired):
+                process.popen.wait(max(0.0, deadline - time.monotonic()))
 
     def drop(self) -> None:
         running = [process for process in self._pool if process is not None]

@@ -1,0 +1,121 @@
+"""`skerry store`: look after the records of a folder."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skerry.errors import RecordsError, unknown
+
+if TYPE_CHECKING:
+    from skerry.records.verify import Findings
+
+app = typer.Typer(
+    help="The records of a folder: verify them, forget runs, back up, repair.",
+    no_args_is_help=True,
+)
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds records.")]
+MOST_KEYS = 5
+
+
+@app.command("verify")
+def store_verify(folder: Folder = Path("runs")) -> None:
+    """Check the file, every run and its key; exit code 1 if something is wrong."""
+    from skerry.records.verify import verify
+
+    found = verify(folder)
+    for line in _in_words(found):
+        typer.echo(line)
+    if found.faults:
+        typer.echo(f"To keep what is sound: skerry store repair {folder}")
+        raise typer.Exit(1)
+
+
+@app.command("forget")
+def store_forget(
+    folder: Folder,
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="The keys of runs.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove runs, to have them computed again."""
+    from skerry.records.store import Store
+
+    with Store.read(folder) as store:
+        there = store.keys()
+    for key in keys:
+        if key not in there:
+            raise RecordsError(unknown("run", key, there) if len(there) < 20 else _no_run(key))
+    _check_that_nobody_works_in(folder)
+    if not yes:
+        typer.confirm(f"Forget {_runs(len(set(keys)))} of {folder}, with all rounds?", abort=True)
+    with Store.open(folder) as store:
+        store.forget(keys)
+    typer.echo(f"Forgot {_runs(len(set(keys)))}. The command that computed them does it again.")
+
+
+@app.command("backup")
+def store_backup(
+    folder: Folder,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")],
+) -> None:
+    """Copy the records into one file, as of one moment, while others may be writing."""
+    from skerry.records.repair import back_up
+
+    typer.echo(f"Wrote {_runs(back_up(folder, file))} to {file}.")
+
+
+@app.command("repair")
+def store_repair(folder: Folder) -> None:
+    """Save what can be read of damaged records; the damaged file is kept."""
+    from skerry.records.repair import repair
+
+    _check_that_nobody_works_in(folder)
+    done = repair(folder)
+    if done is None:
+        typer.echo(f"Nothing is damaged in {folder}.")
+        return
+    for key, reason in done.lost.items():
+        typer.echo(f"lost: {_sayable(key)}: {reason}")
+    typer.echo(
+        f"Kept {_runs(done.kept)} in {folder}. What is lost is computed again by the command that "
+        f"computed it. The damaged file is {done.aside}."
+    )
+
+
+def _check_that_nobody_works_in(folder: Path) -> None:
+    from skerry.runs.presence import is_working
+
+    if is_working(folder):
+        raise RecordsError(f"somebody is computing in {folder}. Try again when that is done.")
+
+
+def _in_words(found: "Findings") -> list[str]:
+    sound = found.runs - len(found.faults)
+    return [
+        *(f"damaged: {_sayable(key)}: {fault}" for key, fault in found.faults.items()),
+        *(
+            f"not checked: {reason.format(_runs(len(keys)))} ({_first(keys)})"
+            for reason, keys in found.not_checked.items()
+        ),
+        f"{_runs(found.runs)} in {found.path}: {max(0, sound)} sound, {len(found.faults)} damaged.",
+    ]
+
+
+def _first(keys: list[str]) -> str:
+    more = f", and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
+    return ", ".join(keys[:MOST_KEYS]) + more
+
+
+def _no_run(key: str) -> str:
+    return f"no run {key} is recorded. skerry show DIR --json tells all keys."
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count:,} runs"
+
+
+def _sayable(key: object) -> str:
+    from skerry.records.damage import sayable
+
+    return sayable(str(key))
