@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import pickle
 import shutil
 import stat
@@ -34,8 +35,8 @@ def idx_bytes(array):
     return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
 
 
-def md5(content):
-    return "md5:" + hashlib.md5(content, usedforsecurity=False).hexdigest()
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
 
 
 def write_tar(path, members):
@@ -83,7 +84,7 @@ def small_mnist(arrays, gz_files, monkeypatch):
         test=4,
         classes=3,
         host="http://127.0.0.1:9/",
-        downloads={name: md5(content) for name, content in gz_files.items()},
+        downloads={name: sha256(content) for name, content in gz_files.items()},
         package=None,
         sha256={part: digest(arrays[part]) for part in PARTS},
     )
@@ -306,7 +307,7 @@ def small_cifar100(tmp_path, monkeypatch):
     }
     members = {f"cifar-100-binary/{name}": r.tobytes() for name, r in records.items()}
     archive = write_tar(tmp_path / "cifar-100-binary.tar.gz", members)
-    downloads = {archive.name: md5(archive.read_bytes())}
+    downloads = {archive.name: sha256(archive.read_bytes())}
     entry = replace(CIFAR100, train=3, test=2, downloads=downloads, host="http://127.0.0.1:9/")
     monkeypatch.setitem(PUBLISHED, "cifar100", entry)
     return archive, records
@@ -333,7 +334,7 @@ def test_an_archive_with_another_checksum_is_refused(small_cifar100):
     """Where only the archive's checksum is published, another archive is refused."""
     archive, records = small_cifar100
     write_tar(archive, {f"x/{name}": record.tobytes() for name, record in records.items()})
-    with pytest.raises(DataError, match="its md5 is"):
+    with pytest.raises(DataError, match="its sha256 is"):
         fetch("cifar100", str(archive))
 
 
@@ -465,3 +466,10 @@ def test_the_array_checksums_of_mnist_are_those_of_its_files(monkeypatch):
         "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
         "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     ]
+
+
+@pytest.mark.parametrize("entry", PUBLISHED.values(), ids=lambda entry: entry.name)
+def test_every_published_file_is_held_to_a_sha256(entry):
+    """An MD5 can be forged. CIFAR-100's arrays have none: its archive's stands for them."""
+    for checksum in [*entry.downloads.values(), *entry.sha256.values()]:
+        assert re.fullmatch("[0-9a-f]{64}", checksum)

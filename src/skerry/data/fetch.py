@@ -120,11 +120,11 @@ def _places(published: Published, where: Path) -> list[Path]:
 def _check_archive(published: Published, archive: Path) -> None:
     import pooch  # type: ignore[import-untyped]
 
-    expected = {checksum.removeprefix("md5:") for checksum in published.downloads.values()}
-    got = pooch.file_hash(str(archive), alg="md5")
+    expected = set(published.downloads.values())
+    got = pooch.file_hash(str(archive), alg="sha256")
     if got not in expected:
         raise DataError(
-            f"{archive} is not the published archive: its md5 is {got}, not "
+            f"{archive} is not the published archive: its sha256 is {got}, not "
             f"{', '.join(sorted(expected))}. Take it anew from {published.host}"
         )
 

