@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import skerry as skerry_package
 from skerry.cli import main
 
 SCRIPT = Path(sys.executable).with_name("skerry")
@@ -48,5 +49,6 @@ def skerry_process(*arguments: object) -> Outcome:
 
 
 def environment() -> dict[str, str]:
-    """For processes of their own: one thread, and the plug-ins that lie beside the tests."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS), "COLUMNS": "200"}
+    """For processes of their own: one thread, these sources, and the plug-ins beside the tests."""
+    path = os.pathsep.join(map(str, (TESTS, Path(skerry_package.__file__).parents[1])))
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "COLUMNS": "200"}

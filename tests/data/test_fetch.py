@@ -7,8 +7,8 @@ import gzip
 import hashlib
 import io
 import os
-import re
 import pickle
+import re
 import shutil
 import stat
 import subprocess

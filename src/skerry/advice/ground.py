@@ -7,11 +7,10 @@ import torch
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import Moment
 from skerry.engine.world import Materials, World, outside
-from skerry.errors import SkerryError, one_line
+from skerry.errors import SkerryError, is_out_of_memory, one_line
 from skerry.experiment import Experiment
 from skerry.records.parts import History
 from skerry.records.store import Store
-from skerry.runs.executors.messages import is_out_of_memory
 from skerry.runs.executors.worker import LastWorld
 from skerry.runs.grouping import cut, stacks
 from skerry.runs.memory import footprint

@@ -1,11 +1,11 @@
 """Options and arguments that several commands share."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skerry.commands.plug_ins import find_plug_ins
 from skerry.errors import RecordsError
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def read_experiment(file: Path | None, settings: list[str] | None) -> "Experimen
     """The experiment of a file, or the default one, with the settings on top."""
     from skerry.experiment import Experiment
 
+    find_plug_ins(file)
     if file is None:
         return Experiment.parse({}, settings or ())
-    sys.path.insert(0, str(file.resolve().parent))  # "my_model:factory" may lie beside the file
     return Experiment.load(file, settings or ())
 
 

@@ -17,6 +17,7 @@ from skerry.commands.options import (
     Workers,
     save_picture,
 )
+from skerry.commands.plug_ins import find_plug_ins
 from skerry.errors import RecordsError
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def reproduce(
         return
     datasets = asked if dataset else _within_reach(targets, device)
     targets = targets_named(names, datasets)
+    find_plug_ins()
     try:
         studies = _computed(
             needs_of(names, datasets, profile), profile, settings or [], device, out, again,

@@ -21,6 +21,7 @@ from skerry.commands.options import (
     Workers,
     with_precision,
 )
+from skerry.commands.plug_ins import find_plug_ins
 
 if TYPE_CHECKING:
     from skerry.analysis.results import Results
@@ -54,7 +55,7 @@ def sweep(
     from skerry.runs.sweep import Sweep
 
     try:
-        sys.path.insert(0, str(file.resolve().parent))  # "my_model:factory" may lie beside it
+        find_plug_ins(file)
         asked = Sweep.load(file, with_precision(settings, precision))
         if dry_run:
             _forecast(asked, executor, workers, device, ray_address, out, as_json)

