@@ -343,8 +343,8 @@ COMMAND_LINE = [
         ["--compare", "s2b,s2s:0.5,blend:2,blend:x,nope:f"],
         "unknown primitive 's2b'; did you mean 's2s'? Available: blend, none, s2a, s2s.",
         "only blend takes a beta (got 's2s:0.5'). Example: blend:0.25",
-        "server.beta must be at most 1 (got 2).",
-        'server.beta must be a number (got "x").',
+        "a blend's beta lies from 0, which is s2s, to 1, which is s2a (got 'blend:2'). Example:",
+        "a blend's beta lies from 0, which is s2s, to 1, which is s2a (got 'blend:x'). Example:",
         "primitive 'nope:f' cannot be imported (ModuleNotFoundError: No module named 'nope').",
     ),
     run(

@@ -23,10 +23,12 @@ from skerry.errors import ExperimentError, did_you_mean, unknown
 from skerry.experiment import Count, Experiment, Section
 from skerry.explain import explain, faulty_paths
 from skerry.measures import MEASURES
-from skerry.tables import apply_settings, read_tables, shown
+from skerry.tables import apply_settings, read_settings, read_tables, shown
 
 SHOWN_FAULTS = 20
 SEEDS = "seed"
+TAKE_LISTS = ("network.components", "evaluate.measures")
+"""The fields of which one value may be a list."""
 
 Cell = tuple[tuple[str, Any], ...]
 """A place in the grid: every axis field with its value, but not the seed."""
@@ -140,7 +142,8 @@ class Sweep(Section):
         given = table.pop("sweep", {})
         if not isinstance(given, dict):
             raise ExperimentError(*faults, f"sweep must be a section (got {shown(given)}).")
-        given["axes"] = _with_axis_settings(_flat(given.get("axes", {})), table, settings)
+        set_fields = {one.path: one.value for one in read_settings(settings)[0]}
+        given["axes"] = _with_set_fields(_flat(given.get("axes", {})), set_fields)
         given["experiment"] = table
         try:
             sweep = _File.model_validate({"sweep": given}).sweep
@@ -348,17 +351,39 @@ def _is_row(row: Any, length: int) -> bool:
     return isinstance(row, list | tuple) and len(row) == length
 
 
-def _with_axis_settings(axes: Any, table: Mapping[str, Any], settings: Iterable[str]) -> Any:
-    """The setting `server.period=5` holds for all runs, also where the file has an axis of it."""
+def _with_set_fields(axes: Any, set_fields: Mapping[str, Any]) -> Any:
+    """A setting `server.period=5` holds in all runs, also where the file has an axis of that field.
+    In a zipped axis the other fields keep their values."""
     if not isinstance(axes, dict):
         return axes
-    for setting in settings:
-        path = setting.partition("=")[0].strip()
-        if path in axes:
-            section, _, field = path.rpartition(".")
-            value = (table[section] if section else table)[field]
-            axes = axes | {path: value if isinstance(value, list) else [value]}
-    return axes
+    return {
+        name: _with_set_columns(_fields_of(name), values, set_fields)
+        for name, values in axes.items()
+    }
+
+
+def _with_set_columns(fields: Sequence[str], values: Any, set_fields: Mapping[str, Any]) -> Any:
+    if set_fields.keys().isdisjoint(fields):
+        return values
+    if len(fields) == 1:
+        return _values_of_axis(fields[0], set_fields[fields[0]])
+    if not isinstance(values, list) or not all(_is_row(row, len(fields)) for row in values):
+        return values  # is told as any axis that is no list of rows
+    rows = [
+        [set_fields.get(field, own) for field, own in zip(fields, row, strict=True)]
+        for row in values
+    ]
+    return [row for n, row in enumerate(rows) if row not in rows[:n]]
+
+
+def _values_of_axis(path: str, value: Any) -> list[Any]:
+    """What a setting makes of an axis: one value. A list is one too where the field takes lists,
+    or may, as options of data sets and models do; elsewhere its items are the axis's values."""
+    if not isinstance(value, list) or path not in _known_fields():
+        return [value]
+    if path in TAKE_LISTS and not all(isinstance(item, list) for item in value):
+        return [value]
+    return value
 
 
 def _placed(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
