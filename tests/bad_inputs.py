@@ -380,6 +380,44 @@ COMMAND_LINE = [
     ),
 ]
 
+HUGE = [
+    sets(
+        "too many devices",
+        "network.devices=100_000_000 network.components=100_000_000",
+        "network.devices must be at most 1,000,000 (got 100000000).",
+    ),
+    sets(
+        "too many components",
+        "network.components=100_000_000",
+        "network.components must be at most network.devices (got 100000000 components for 10 ",
+    ),
+    sets(
+        "too many links",
+        "network.devices=100_000 network.topology=complete network.components=1 "
+        "data.dataset=synthetic data.samples=100_000 data.features=2",
+        "network.topology = 'complete' must have at most 10,000,000 links (got about "
+        "4,999,950,000). Lower network.devices, have more components, or take a topology with",
+    ),
+    sets("too many rounds", f"rounds={10**12}", "rounds must be at most 1,000,000,000 (got 10000"),
+    sets(
+        "too large a minibatch",
+        f"training.batch={10**18}",
+        "training.batch must be at most 1,000,000,000 (got 1000000000000000000).",
+    ),
+    sets("too late", f"server.offset={10**30}", "server.offset must be at most 1,000,000,000 (got"),
+    run(
+        "too many seeds",
+        ["--seeds", "1000000000000"],
+        "--seeds must give at most 50,000 runs (got 1,000,000,000,000 seeds of 3). Take fewer",
+    ),
+    sets(
+        "models of a terabyte",
+        "model.name=mlp model.hidden=10_000_000 network.devices=5000 data.dataset=synthetic "
+        "data.features=2 data.classes=2",
+        "out of memory: the models of 5,000 devices with 50,000,002 parameters take 1,000.0 GB of ",
+    ),
+]
+
 GRAPHS = [
     run(
         "no such graph",
@@ -562,13 +600,13 @@ DATA_FILES = [
     sets(
         "option of a data set",
         "data.dataset=synthetic data.difficulty=-1",
-        "data.difficulty must be a number of at least 0 (got -1).",
+        "data.difficulty must be a number from 0 to 1,000,000 (got -1).",
     ),
     sets(
         "too much data",
         "data.dataset=synthetic data.samples=1_000_000_000_000_000",
-        "out of memory (MemoryError: Unable to allocate 7.11 PiB for an array with shape "
-        "(1000000000000000,) and data type int64).",
+        "data.samples and data.test_samples times data.features must be at most 1,000,000,000 (got "
+        "20,000,000,000,020,000). Lower one of them.",
     ),
 ]
 
@@ -581,9 +619,15 @@ PARTITIONS = [
     ),
     sets(
         "more devices than samples",
-        "network.devices=1_000_000_000",
-        "1437 training samples are too few for 1000000000 devices with at least 1 each. "
+        "network.devices=1_000_000",
+        "1437 training samples are too few for 1000000 devices with at least 1 each. "
         "Lower network.devices or data.min_samples.",
+    ),
+    sets(
+        "too many shards",
+        "data.intra=shards data.shards=10_000_000",
+        "data.shards times the devices of a component must be at most 10,000,000 (got 10000000 x "
+        "5). Lower data.shards.",
     ),
     sets(
         "too many samples each",
@@ -621,6 +665,16 @@ MODELS = [
         "no width",
         "model.name=mlp model.hidden=0",
         "model.hidden must be a width of at least 1 or a list of them (got 0).",
+    ),
+    sets(
+        "too wide",
+        "model.name=mlp model.hidden=1_000_000_000_000_000_000",
+        "model.hidden must give a network of at most 200,000,000 parameters (got 7.4e+19).",
+    ),
+    sets(
+        "too deep and wide",
+        f"model.name=mlp model.hidden={[10**30, 1]}".replace(", ", ","),
+        "model.hidden must give a network of at most 200,000,000 parameters (got 6.5e+31).",
     ),
     sets(
         "no number",
@@ -867,6 +921,7 @@ STORES = [
 ROWS = [
     *EXPERIMENT_FILES,
     *COMMAND_LINE,
+    *HUGE,
     *GRAPHS,
     *DATA_FILES,
     *PARTITIONS,

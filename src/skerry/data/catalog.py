@@ -32,6 +32,9 @@ _HOW_TO_WRITE = (
 
 DIGITS_MEAN, DIGITS_STD = 0.3058, 0.3762
 """Of the 1,437 training images, on the unit scale."""
+MOST_NUMBERS = 10**9
+"""In the inputs of a synthetic data set; 4 GB, and several times as much while they are drawn."""
+MOST_DIFFICULT = 10**6
 
 
 def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
@@ -90,8 +93,15 @@ def synthetic(
     _require_whole("samples", samples, classes)
     _require_whole("test_samples", test_samples, 1)
     _require_whole("data_seed", data_seed, 0)
-    if not isinstance(difficulty, int | float) or not 0 <= difficulty < math.inf:
-        raise DataError(f"data.difficulty must be a number of at least 0 (got {difficulty!r}).")
+    if (samples + test_samples) * features > MOST_NUMBERS:
+        raise DataError(
+            "data.samples and data.test_samples times data.features must be at most "
+            f"{MOST_NUMBERS:,} (got {(samples + test_samples) * features:,}). Lower one of them."
+        )
+    if not _is_number(difficulty) or not 0 <= difficulty <= MOST_DIFFICULT:
+        raise DataError(
+            f"data.difficulty must be a number from 0 to {MOST_DIFFICULT:,} (got {difficulty!r})."
+        )
     rng = stream(data_seed, "synthetic")
     directions = rng.standard_normal((classes, features))
     centres = math.sqrt(2) * directions / np.linalg.norm(directions, axis=1, keepdims=True)
@@ -146,10 +156,14 @@ def npz(data: Data, seed: int) -> Dataset:
 
 
 def _require_whole(option: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or value < least:
+    if type(value) is not int or value < least:
         raise DataError(
             f"data.{option} must be a whole number of at least {least} (got {value!r})."
         )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _published(name: str, data: Data) -> Dataset:

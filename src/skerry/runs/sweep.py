@@ -23,10 +23,12 @@ from skerry.errors import ExperimentError, did_you_mean, unknown
 from skerry.experiment import Count, Experiment, Section
 from skerry.explain import explain, faulty_paths
 from skerry.measures import MEASURES
+from skerry.sections import AtLeastOne
 from skerry.tables import apply_settings, read_settings, read_tables, shown
 
 SHOWN_FAULTS = 20
 SEEDS = "seed"
+LARGEST_GRID = 10**6
 TAKE_LISTS = ("network.components", "evaluate.measures")
 """The fields of which one value may be a list."""
 
@@ -115,7 +117,7 @@ class Sweep(Section):
     """The fields that vary, each with its values; all combinations are run. Several fields in one
     name, `"server.primitive, server.beta"`, change together: their values are rows."""
     seeds: Annotated[
-        Count | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)],
+        AtLeastOne | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)],
         WrapValidator(_count_or_seeds),
     ] = 1
     """How many seeds, counted on from the experiment's own; or a list of seeds."""
@@ -127,7 +129,7 @@ class Sweep(Section):
     """The measure that says which value is best: the highest accuracy, the lowest of the rest."""
     tune_seeds: Count | None = None
     """Tune on so many of the seeds, the first ones; the others run the best value only."""
-    most: Count = 50_000
+    most: Annotated[AtLeastOne, Field(le=LARGEST_GRID)] = 50_000
     """The largest grid that is run without asking back."""
 
     _points: tuple[Point, ...] = PrivateAttr(())
@@ -261,9 +263,10 @@ class Sweep(Section):
         seeds = self.seeds if isinstance(self.seeds, int) else len(self.seeds)
         count = seeds * math.prod(len(axis.rows) for axis in self._axes())
         if count > self.most:
+            allow = f", or allow it: sweep.most = {count}" if count <= LARGEST_GRID else "."
             yield (
                 f"the grid has {count:,} runs, more than sweep.most = {self.most:,}. Shorten the "
-                f"axes, or allow it: sweep.most = {count}"
+                f"axes{allow}"
             )
 
     def _enumerate(self) -> list[str]:
