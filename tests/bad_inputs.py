@@ -4,6 +4,7 @@ A row with several lines has several faults, all told at once. `test_bad_input.p
 """
 
 import sqlite3
+import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -67,6 +68,12 @@ def plugin(setting: str, *told: str) -> Row:
 def _cut(path: Path, arrays: dict[str, Any]) -> None:
     np.savez(path, **arrays)
     path.write_bytes(path.read_bytes()[:500])
+
+
+def _zipped(path: Path, members: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
 
 
 def _foreign(path: Path) -> None:
@@ -272,6 +279,43 @@ EXPERIMENT_FILES = [
         'data.path must name a .npz file when data.dataset = "npz".',
     ),
     toml(
+        "field with its section in quotes",
+        '"server.period" = 10\nrounds = 0',
+        "rounds must be at least 1 (got 0).",
+        "unknown field '\"server.period\"': in quotes a dot is part of the name. Write period = "
+        "... below [server].",
+    ),
+    toml(
+        "unknown field in quotes",
+        '"a.b" = 10',
+        "unknown field 'a.b'. An experiment takes: name, seed, rounds,",
+    ),
+    toml(
+        "number of 5,000 digits",
+        f"seed = 3\nrounds = {'9' * 5000}",
+        "rounds must not have more than 100 digits (line 2 of mine.toml). Shorten the number.",
+    ),
+    toml(
+        "number of 6,000 digits in base 16",
+        f"[server]\nperiod = 0x{'f' * 5000}",
+        "server.period must not have more than 100 digits. Shorten the number.",
+    ),
+    toml(
+        "thousands of brackets",
+        f"rounds = {'[' * 2000}{']' * 2000}",
+        "mine.toml is nested too deep: lists and tables must have at most 20 levels.",
+    ),
+    toml(
+        "dozens of brackets",
+        f"[network]\ncomponents = {'[' * 50}{']' * 50}",
+        "network.components must have at most 20 levels. Write it with fewer.",
+    ),
+    toml(
+        "thousands of dots",
+        f"{'a.' * 3000}b = 3",
+        "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a must have at most 20 levels.",
+    ),
+    toml(
         "faults of all sorts",
         "rounds = 0\nfoo = 1\n"
         '[network]\ntopology = "rign"\ndevices = 10\n'
@@ -318,6 +362,40 @@ COMMAND_LINE = [
         "setting inside a value",
         ["--set", "rounds.x=3"],
         "cannot set rounds.x: rounds is 2, no section.",
+    ),
+    sets(
+        "setting of a section and then inside it",
+        "server=3 server.period=4",
+        "cannot set server.period: server is 3, no section.",
+        "server must be a section (got 3).",
+    ),
+    sets(
+        "setting of 5,000 digits",
+        f"rounds={'9' * 5000}",
+        "rounds must be a whole number of fewer digits (got ",
+    ),
+    sets(
+        "setting of 6,000 digits in base 16",
+        f"rounds=0x{'f' * 5000}",
+        "rounds must not have more than 100 digits. Shorten the number.",
+    ),
+    sets(
+        "setting of thousands of brackets",
+        f"rounds={'[' * 2000}{']' * 2000}",
+        'rounds must be a whole number (got "[[[[',
+    ),
+    sets(
+        "setting of dozens of brackets",
+        f"rounds={'[' * 50}{']' * 50}",
+        "rounds must have at most 20 levels. Write it with fewer.",
+    ),
+    Row(
+        "file with a long name",
+        ("run", f"{'n' * 3000}.toml"),
+        ("(File name too long). Give an experiment file (TOML).",),
+    ),
+    Row(
+        "folder with a long name", ("show", "n" * 3000), ("a path is too long (File name too long",)
     ),
     sets("setting out of range", "rounds=-1", "rounds must be at least 1 (got -1)."),
     run(
@@ -424,6 +502,22 @@ GRAPHS = [
         settings("network.topology=g.csv"),
         "no graph file g.csv. Check network.topology.",
     ),
+    run(
+        "graph with a long name",
+        settings(f"network.topology={'n' * 3000}.csv"),
+        "no graph file nnn",
+    ),
+    run(
+        "graph of nobody",
+        settings("network.topology=~nosuchuser/g.csv"),
+        "no graph file ~nosuchuser/g.csv. Check network.topology.",
+    ),
+    graph(
+        "arrows",
+        "a b\nb -> c\n",
+        "line 2 of g.edgelist must not have an arrow or a dash: a link carries models both ways "
+        "(got 'b -> c'). Write one link per line: 'a b'",
+    ),
     graph("empty", "# nothing\n", "g.edgelist holds no devices. Write one link per line: 'a b'."),
     graph(
         "half a link",
@@ -520,6 +614,46 @@ DATA_FILES = [
         GOOD | {"x_train": np.array([[1], [2, 3]], dtype=object)},
         "d.npz cannot be read (ValueError: Object arrays cannot be loaded when "
         "allow_pickle=False).",
+    ),
+    sets(
+        "npz with a long name",
+        f"data.dataset=npz data.path={'n' * 3000}",
+        "data.path does not exist: nnn",
+    ),
+    sets(
+        "npz of nobody",
+        "data.dataset=npz data.path=~nosuchuser/d.npz",
+        "data.path does not exist: ~nosuchuser/d.npz. Name a .npz file.",
+    ),
+    sets(
+        "published set with a long name",
+        f"data.dataset=mnist data.path={'n' * 3000}",
+        "data.path does not exist: nnn",
+    ),
+    npz(
+        "bfloat16",
+        GOOD | {"x_train": X.astype(np.float16).view("V2")},
+        "d.npz: x_train must hold real numbers (got dtype |V2). Convert: x_train.astype(np.float",
+    ),
+    npz(
+        "single numbers",
+        {"x": np.float32(1), "y": np.int64(1)},
+        "x and y in d.npz must have the same length (got shapes () and ()).",
+    ),
+    npz(
+        "single labels",
+        GOOD | {"y_train": np.int64(1)},
+        "d.npz: y_train must have one dimension (got shape ()).",
+    ),
+    npz(
+        "text in the archive",
+        lambda path: _zipped(path, {"x": b"hello", "y": b"you"}),
+        "x and y in d.npz must have the same length (got shapes () and ()).",
+    ),
+    npz(
+        "array of a header that is cut",
+        lambda path: _zipped(path, {"x.npy": b"\x93NUMPY\x01\x00\x05\x00{'a'"}),
+        "d.npz cannot be read (",
     ),
     npz(
         "other names",
@@ -883,6 +1017,11 @@ STORES = [
         "cannot use the store out/skerry.sqlite: it is no SQLite file. Give another folder, "
         "or move the file away.",
         **{"out/skerry.sqlite": b"garbage" * 999},
+    ),
+    run(
+        "out with a long name",
+        ["--out", "n" * 3000],
+        "(File name too long). Choose another folder.",
     ),
     run(
         "store of another program",

@@ -183,6 +183,18 @@ def test_closed_streams_change_nothing(line, code):
         assert skerry("show", "runs").code == 0
 
 
+@pytest.mark.parametrize("name", ["figure.pdf", "figure.svg", "figure.png"])
+def test_a_figure_that_finds_no_room_is_told(name):
+    """And nothing is left of it. The limit on the size of files stands for a full disk."""
+    outcome = shell(f'ulimit -f 1; "$SKERRY" theory figure 1 --out {name}')
+    assert outcome.returncode == 2
+    assert outcome.stderr == (
+        f"error: cannot write {name} (File too large). Choose a folder that exists and can be "
+        "written.\n"
+    )
+    assert list(Path().iterdir()) == []
+
+
 # Folders and signals
 
 

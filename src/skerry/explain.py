@@ -94,6 +94,8 @@ def _unknown_field(loc: tuple[int | str, ...], fields: Fields, owner: str) -> st
     if path == "sweep":
         return "[sweep] makes this a sweep of many runs. Run it with: skerry sweep FILE"
     section, _, field = path.rpartition(".")
+    if section not in fields:
+        section, field = "", path  # a dot in quotes
     if loc == (path,) and field in fields.get(section, []):
         return (
             f"unknown field '\"{path}\"': in quotes a dot is part of the name. Write "

@@ -19,6 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save
 
 from skerry.data.cache import cache_file, cache_folder
 from skerry.data.fetch import cached, catalog, fetch
@@ -423,6 +425,20 @@ def test_a_truncated_cache_is_noticed(length, filled):
     with pytest.raises(DataError, match="damaged"):
         fetch("mnist", progress=False)
     assert not filled.exists()
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "single numbers", "other names"])
+def test_arrays_of_another_kind_in_the_cache_are_noticed(kind, filled):
+    """As another program may have put them there."""
+    one = torch.zeros((), dtype=torch.uint8)
+    kinds = {
+        "bfloat16": dict.fromkeys(PARTS, torch.zeros(2, 2, dtype=torch.bfloat16)),
+        "single numbers": dict.fromkeys(PARTS, one),
+        "other names": {"weights": one},
+    }
+    filled.write_bytes(save({part: array.clone() for part, array in kinds[kind].items()}))
+    with pytest.raises(DataError, match=r"mnist\.safetensors was damaged and has been removed"):
+        fetch("mnist", progress=False)
 
 
 def test_cached_data_without_published_arrays_are_verified_too(small_cifar100):

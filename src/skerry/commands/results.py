@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skerry import spreadsheet
 from skerry.errors import RecordsError, SkerryError
 from skerry.files import replace_file
 
@@ -120,7 +121,7 @@ def tell(answers: "Answers") -> None:
 
 
 def to_csv(answers: "Answers") -> bytes:
-    return answers.frame().to_csv(index=False).encode()
+    return spreadsheet.to_csv(answers.frame())
 
 
 def to_parquet(answers: "Answers") -> bytes:

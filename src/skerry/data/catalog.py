@@ -5,7 +5,6 @@ A user's own function has the same signature; it may also return the four arrays
 
 import math
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -21,6 +20,7 @@ from skerry.data.formats import Array
 from skerry.data.published import PUBLISHED
 from skerry.errors import DataError, one_line
 from skerry.experiment import Data
+from skerry.files import exists, user_path
 from skerry.seeds import stream
 
 __all__ = ["Dataset", "from_arrays", "from_torch", "load_dataset"]
@@ -133,7 +133,7 @@ def cifar100(data: Data, seed: int) -> Dataset:
 def npz(data: Data, seed: int) -> Dataset:
     """The arrays of the file `data.path`: x_train, y_train, x_test, y_test; or x and y, of which
     every fifth sample of each class is held out for testing."""
-    arrays = _npz_arrays(Path(data.path).expanduser())
+    arrays = _npz_arrays(user_path(data.path))
     name = Path(data.path).stem
     parts = ("x_train", "y_train", "x_test", "y_test")
     if arrays.keys() >= set(parts):
@@ -198,12 +198,14 @@ def _named(source: str) -> Iterator[None]:
 
 
 def _npz_arrays(path: Path) -> Mapping[str, Array]:
-    if not path.exists():
-        raise DataError(f"data.path does not exist: {path}. Name a .npz file.")
+    if not exists(path):
+        raise DataError(f"data.path does not exist: {path!s:.200}. Name a .npz file.")
     if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
         raise DataError(f"{path} cannot be read: it is no .npz file, or cut off. {_HOW_TO_WRITE}")
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            return {name: np.asarray(file[name]) for name in file.files}
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged bytes lead zipfile and NumPy to errors of any kind
         raise DataError(f"{path} cannot be read ({one_line(error)}). {_HOW_TO_WRITE}") from None

@@ -17,6 +17,7 @@ from skerry.data.formats import Arrays
 from skerry.data.published import PUBLISHED, Published
 from skerry.data.sources import sources
 from skerry.errors import DataError, unknown
+from skerry.files import exists, is_file, user_path
 
 __all__ = ["Row", "cache_folder", "cached", "catalog", "fetch"]
 
@@ -31,7 +32,7 @@ def fetch(name: str, path: str = "", progress: bool = True) -> Arrays:
         raise DataError(unknown("published data set", name, PUBLISHED))
     published = PUBLISHED[name]
     if path:
-        arrays, certain = _read(published, Path(path).expanduser())
+        arrays, certain = _read(published, user_path(path))
         if certain and not cached(name):
             with suppress(DataError):  # a cache is not needed to read what lies here
                 store(published, arrays)
@@ -45,7 +46,7 @@ def fetch(name: str, path: str = "", progress: bool = True) -> Arrays:
 
 def cached(name: str) -> bool:
     """Whether a fetched copy lies in the cache; it is verified when it is loaded."""
-    return cache_file(name).is_file()
+    return is_file(cache_file(name))
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ def catalog() -> list[Row]:
 
 def _read(published: Published, where: Path) -> tuple[Arrays, bool]:
     """Decode and verify; also whether a published checksum vouches for the content."""
-    if not where.exists():
+    if not exists(where):
         raise DataError(
-            f"data.path does not exist: {where}. "
+            f"data.path does not exist: {where!s:.200}. "
             f"Give the folder or archive of {published.name}, or leave data.path empty to fetch it."
         )
     wanted = [name for layout in published.layouts for name in layout.files]

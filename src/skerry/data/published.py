@@ -63,7 +63,7 @@ class Published:
             if images.shape != (size, *self.image) or labels.shape != (size,):
                 raise DataError(
                     f"{origin} does not hold {self.name}: the {split} part must be {size} images "
-                    f"of {self.image} (got {images.shape} and {len(labels)} labels). "
+                    f"of {self.image} (got {images.shape} and labels of {labels.shape}). "
                     'Give other data as data.dataset = "npz".'
                 )
             if labels.max() >= self.classes:
