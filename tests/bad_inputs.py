@@ -4,6 +4,7 @@ A row with several lines has several faults, all told at once. `test_bad_input.p
 """
 
 import sqlite3
+import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -67,6 +68,12 @@ def plugin(setting: str, *told: str) -> Row:
 def _cut(path: Path, arrays: dict[str, Any]) -> None:
     np.savez(path, **arrays)
     path.write_bytes(path.read_bytes()[:500])
+
+
+def _zipped(path: Path, members: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
 
 
 def _foreign(path: Path) -> None:
@@ -285,6 +292,43 @@ EXPERIMENT_FILES = [
         'data.path must name a .npz file when data.dataset = "npz".',
     ),
     toml(
+        "field with its section in quotes",
+        '"server.period" = 10\nrounds = 0',
+        "rounds must be at least 1 (got 0).",
+        "unknown field '\"server.period\"': in quotes a dot is part of the name. Write period = "
+        "... below [server].",
+    ),
+    toml(
+        "unknown field in quotes",
+        '"a.b" = 10',
+        "unknown field 'a.b'. An experiment takes: name, seed, rounds,",
+    ),
+    toml(
+        "number of 5,000 digits",
+        f"seed = 3\nrounds = {'9' * 5000}",
+        "rounds must not have more than 100 digits (line 2 of mine.toml). Shorten the number.",
+    ),
+    toml(
+        "number of 6,000 digits in base 16",
+        f"[server]\nperiod = 0x{'f' * 5000}",
+        "server.period must not have more than 100 digits. Shorten the number.",
+    ),
+    toml(
+        "thousands of brackets",
+        f"rounds = {'[' * 2000}{']' * 2000}",
+        "mine.toml is nested too deep: lists and tables must have at most 20 levels.",
+    ),
+    toml(
+        "dozens of brackets",
+        f"[network]\ncomponents = {'[' * 50}{']' * 50}",
+        "network.components must have at most 20 levels. Write it with fewer.",
+    ),
+    toml(
+        "thousands of dots",
+        f"{'a.' * 3000}b = 3",
+        "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a must have at most 20 levels.",
+    ),
+    toml(
         "faults of all sorts",
         "rounds = 0\nfoo = 1\n"
         '[network]\ntopology = "rign"\ndevices = 10\n'
@@ -332,6 +376,40 @@ COMMAND_LINE = [
         ["--set", "rounds.x=3"],
         "cannot set rounds.x: rounds is 2, no section.",
     ),
+    sets(
+        "setting of a section and then inside it",
+        "server=3 server.period=4",
+        "cannot set server.period: server is 3, no section.",
+        "server must be a section (got 3).",
+    ),
+    sets(
+        "setting of 5,000 digits",
+        f"rounds={'9' * 5000}",
+        "rounds must be a whole number of fewer digits (got ",
+    ),
+    sets(
+        "setting of 6,000 digits in base 16",
+        f"rounds=0x{'f' * 5000}",
+        "rounds must not have more than 100 digits. Shorten the number.",
+    ),
+    sets(
+        "setting of thousands of brackets",
+        f"rounds={'[' * 2000}{']' * 2000}",
+        'rounds must be a whole number (got "[[[[',
+    ),
+    sets(
+        "setting of dozens of brackets",
+        f"rounds={'[' * 50}{']' * 50}",
+        "rounds must have at most 20 levels. Write it with fewer.",
+    ),
+    Row(
+        "file with a long name",
+        ("run", f"{'n' * 3000}.toml"),
+        ("(File name too long). Give an experiment file (TOML).",),
+    ),
+    Row(
+        "folder with a long name", ("show", "n" * 3000), ("a path is too long (File name too long",)
+    ),
     sets("setting out of range", "rounds=-1", "rounds must be at least 1 (got -1)."),
     run(
         "setting of two lines",
@@ -356,8 +434,8 @@ COMMAND_LINE = [
         ["--compare", "s2b,s2s:0.5,blend:2,blend:x,nope:f"],
         "unknown primitive 's2b'; did you mean 's2s'? Available: blend, none, s2a, s2s.",
         "only blend takes a beta (got 's2s:0.5'). Example: blend:0.25",
-        "server.beta must be at most 1 (got 2).",
-        'server.beta must be a number (got "x").',
+        "a blend's beta lies from 0, which is s2s, to 1, which is s2a (got 'blend:2'). Example:",
+        "a blend's beta lies from 0, which is s2s, to 1, which is s2a (got 'blend:x'). Example:",
         "primitive 'nope:f' cannot be imported (ModuleNotFoundError: No module named 'nope').",
     ),
     run(
@@ -393,11 +471,65 @@ COMMAND_LINE = [
     ),
 ]
 
+HUGE = [
+    sets(
+        "too many devices",
+        "network.devices=100_000_000 network.components=100_000_000",
+        "network.devices must be at most 1,000,000 (got 100000000).",
+    ),
+    sets(
+        "too many components",
+        "network.components=100_000_000",
+        "network.components must be at most network.devices (got 100000000 components for 10 ",
+    ),
+    sets(
+        "too many links",
+        "network.devices=100_000 network.topology=complete network.components=1 "
+        "data.dataset=synthetic data.samples=100_000 data.features=2",
+        "network.topology = 'complete' must have at most 10,000,000 links (got about "
+        "4,999,950,000). Lower network.devices, have more components, or take a topology with",
+    ),
+    sets("too many rounds", f"rounds={10**12}", "rounds must be at most 1,000,000,000 (got 10000"),
+    sets(
+        "too large a minibatch",
+        f"training.batch={10**18}",
+        "training.batch must be at most 1,000,000,000 (got 1000000000000000000).",
+    ),
+    sets("too late", f"server.offset={10**30}", "server.offset must be at most 1,000,000,000 (got"),
+    run(
+        "too many seeds",
+        ["--seeds", "1000000000000"],
+        "--seeds must give at most 50,000 runs (got 1,000,000,000,000 seeds of 3). Take fewer",
+    ),
+    sets(
+        "models of a terabyte",
+        "model.name=mlp model.hidden=10_000_000 network.devices=5000 data.dataset=synthetic "
+        "data.features=2 data.classes=2",
+        "out of memory: the models of 5,000 devices with 50,000,002 parameters take 1,000.0 GB of ",
+    ),
+]
+
 GRAPHS = [
     run(
         "no such graph",
         settings("network.topology=g.csv"),
         "no graph file g.csv. Check network.topology.",
+    ),
+    run(
+        "graph with a long name",
+        settings(f"network.topology={'n' * 3000}.csv"),
+        "no graph file nnn",
+    ),
+    run(
+        "graph of nobody",
+        settings("network.topology=~nosuchuser/g.csv"),
+        "no graph file ~nosuchuser/g.csv. Check network.topology.",
+    ),
+    graph(
+        "arrows",
+        "a b\nb -> c\n",
+        "line 2 of g.edgelist must not have an arrow or a dash: a link carries models both ways "
+        "(got 'b -> c'). Write one link per line: 'a b'",
     ),
     graph("empty", "# nothing\n", "g.edgelist holds no devices. Write one link per line: 'a b'."),
     graph(
@@ -496,6 +628,46 @@ DATA_FILES = [
         "d.npz cannot be read (ValueError: Object arrays cannot be loaded when "
         "allow_pickle=False).",
     ),
+    sets(
+        "npz with a long name",
+        f"data.dataset=npz data.path={'n' * 3000}",
+        "data.path does not exist: nnn",
+    ),
+    sets(
+        "npz of nobody",
+        "data.dataset=npz data.path=~nosuchuser/d.npz",
+        "data.path does not exist: ~nosuchuser/d.npz. Name a .npz file.",
+    ),
+    sets(
+        "published set with a long name",
+        f"data.dataset=mnist data.path={'n' * 3000}",
+        "data.path does not exist: nnn",
+    ),
+    npz(
+        "bfloat16",
+        GOOD | {"x_train": X.astype(np.float16).view("V2")},
+        "d.npz: x_train must hold real numbers (got dtype |V2). Convert: x_train.astype(np.float",
+    ),
+    npz(
+        "single numbers",
+        {"x": np.float32(1), "y": np.int64(1)},
+        "x and y in d.npz must have the same length (got shapes () and ()).",
+    ),
+    npz(
+        "single labels",
+        GOOD | {"y_train": np.int64(1)},
+        "d.npz: y_train must have one dimension (got shape ()).",
+    ),
+    npz(
+        "text in the archive",
+        lambda path: _zipped(path, {"x": b"hello", "y": b"you"}),
+        "x and y in d.npz must have the same length (got shapes () and ()).",
+    ),
+    npz(
+        "array of a header that is cut",
+        lambda path: _zipped(path, {"x.npy": b"\x93NUMPY\x01\x00\x05\x00{'a'"}),
+        "d.npz cannot be read (",
+    ),
     npz(
         "other names",
         {"a": X},
@@ -575,13 +747,13 @@ DATA_FILES = [
     sets(
         "option of a data set",
         "data.dataset=synthetic data.difficulty=-1",
-        "data.difficulty must be a number of at least 0 (got -1).",
+        "data.difficulty must be a number from 0 to 1,000,000 (got -1).",
     ),
     sets(
         "too much data",
         "data.dataset=synthetic data.samples=1_000_000_000_000_000",
-        "out of memory (MemoryError: Unable to allocate 7.11 PiB for an array with shape "
-        "(1000000000000000,) and data type int64).",
+        "data.samples and data.test_samples times data.features must be at most 1,000,000,000 (got "
+        "20,000,000,000,020,000). Lower one of them.",
     ),
 ]
 
@@ -594,9 +766,15 @@ PARTITIONS = [
     ),
     sets(
         "more devices than samples",
-        "network.devices=1_000_000_000",
-        "1437 training samples are too few for 1000000000 devices with at least 1 each. "
+        "network.devices=1_000_000",
+        "1437 training samples are too few for 1000000 devices with at least 1 each. "
         "Lower network.devices or data.min_samples.",
+    ),
+    sets(
+        "too many shards",
+        "data.intra=shards data.shards=10_000_000",
+        "data.shards times the devices of a component must be at most 10,000,000 (got 10000000 x "
+        "5). Lower data.shards.",
     ),
     sets(
         "too many samples each",
@@ -634,6 +812,16 @@ MODELS = [
         "no width",
         "model.name=mlp model.hidden=0",
         "model.hidden must be a width of at least 1 or a list of them (got 0).",
+    ),
+    sets(
+        "too wide",
+        "model.name=mlp model.hidden=1_000_000_000_000_000_000",
+        "model.hidden must give a network of at most 200,000,000 parameters (got 7.4e+19).",
+    ),
+    sets(
+        "too deep and wide",
+        f"model.name=mlp model.hidden={[10**30, 1]}".replace(", ", ","),
+        "model.hidden must give a network of at most 200,000,000 parameters (got 6.5e+31).",
     ),
     sets(
         "no number",
@@ -858,6 +1046,11 @@ STORES = [
         **{"out/skerry.sqlite": b"garbage" * 999},
     ),
     run(
+        "out with a long name",
+        ["--out", "n" * 3000],
+        "(File name too long). Choose another folder.",
+    ),
+    run(
         "store of another program",
         [],
         "out/skerry.sqlite was made by another program, not by skerry. Choose another folder.",
@@ -894,6 +1087,7 @@ STORES = [
 ROWS = [
     *EXPERIMENT_FILES,
     *COMMAND_LINE,
+    *HUGE,
     *GRAPHS,
     *DATA_FILES,
     *PARTITIONS,

@@ -46,7 +46,8 @@ def assert_told(row: Row, outcome: Outcome) -> None:
 
 
 def out_of(row: Row) -> tuple[str, ...]:
-    return (*row.arguments, "--out", "out") if row.arguments[0] == "run" else row.arguments
+    has_none = row.arguments[0] == "run" and "--out" not in row.arguments
+    return (*row.arguments, "--out", "out") if has_none else row.arguments
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)

@@ -1,14 +1,15 @@
 """The command line. Heavy imports wait until a command needs them: `skerry --help` is instant."""
 
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from skerry import ending
 from skerry.commands import data, store, theory
 from skerry.commands.advise import advise
 from skerry.commands.figure import figure
@@ -18,12 +19,26 @@ from skerry.commands.results import results
 from skerry.commands.run import new, run, schema, show
 from skerry.commands.sweep import sweep
 from skerry.commands.watch import watch
-from skerry.errors import SkerryError, SkerryWarning, as_options
+from skerry.errors import SkerryWarning, as_options, printable
 
 DEBUG = "--debug"
 
+
+class _PassedError(Exception):
+    """Carries an error past typer, which would end the program itself."""
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, EOFError, OSError) as error:
+            raise _PassedError from error
+
+
 app = typer.Typer(
     name="skerry",
+    cls=_Commands,
     help="Semi-decentralized federated learning: simulate fleets of devices on islands, and see "
     "what S2S, S2A and the dial between them do.",
     no_args_is_help=True,
@@ -72,7 +87,7 @@ def _one_line_warnings() -> Iterator[None]:
         line: str | None = None,
     ) -> str:
         if issubclass(category, SkerryWarning):
-            return f"warning: {as_options(str(message))}\n"
+            return f"warning: {printable(as_options(str(message)))}\n"
         return usual(message, category, filename, lineno, line)
 
     warnings.formatwarning = told
@@ -83,16 +98,32 @@ def _one_line_warnings() -> Iterator[None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; every fault a user can mend is one line and exit code 2."""
-    sys.path.insert(0, os.getcwd())  # a user's "my_model:factory" is found here
+    """Run the command line. Whatever goes wrong is told in one line (see skerry/ending.py)."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    ending.mend_streams()
+    with ending.terminable() as signals:
+        code = ending.flushed(_run(given))
+    raise SystemExit(ending.TERMINATED if signals.terminated else code)
+
+
+def _run(given: Sequence[str]) -> int:
+    """Run a command; gives its exit code."""
     try:
         with _one_line_warnings():
             # The switch may stand anywhere.
             app([argument for argument in given if argument != DEBUG], prog_name="skerry")
-    except SkerryError as error:
-        if DEBUG in given:
-            raise
-        for line in error.faults:
-            typer.echo(f"error: {as_options(line)}", err=True)
-        raise SystemExit(2) from None
+    except SystemExit as left:
+        if isinstance(left.code, str):
+            raise  # a user's own code may leave with words, which Python prints
+        return left.code or 0
+    except _PassedError as passed:
+        return _ended(passed.__cause__ or passed, DEBUG in given)
+    except BaseException as error:
+        return _ended(error, DEBUG in given)
+    return 0
+
+
+def _ended(error: BaseException, debug: bool) -> int:
+    if debug and not isinstance(error, KeyboardInterrupt):
+        raise error
+    return ending.tell(error)

@@ -69,3 +69,28 @@ def one_line(error: BaseException) -> str:
     """A foreign error inside a message of ours: `ValueError: what it says`."""
     said = shorten(str(error), 200, placeholder=" ...")
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def printable(text: str) -> str:
+    """In one line, whatever it quotes: line ends and other signs that a terminal obeys are written
+    out as \\n or \\x1b."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+_FULL = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """A full GPU has an error of its own (torch need not be loaded to know it by its name); torch
+    tells a full machine only in words."""
+    if isinstance(error, RuntimeError):
+        named = type(error).__name__ == "OutOfMemoryError"
+        return named or any(words in str(error) for words in _FULL)
+    return isinstance(error, MemoryError)
+
+
+def out_of_memory(error: BaseException) -> str:
+    return (
+        f"out of memory ({one_line(error)}). Lower network.devices or training.batch, take less "
+        "data or a smaller model, or compare fewer primitives at once."
+    )

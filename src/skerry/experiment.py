@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from skerry import registry
 from skerry.errors import ExperimentError
-from skerry.explain import any_inside, explain, faulty_paths
+from skerry.explain import any_inside, explain, faulty_paths, without_faulty
 from skerry.section import Section
 from skerry.sections import (
     WHOLE,
@@ -291,14 +291,8 @@ def _toml_lines(section: Section, comments: bool) -> list[str]:
 
 def _further_faults(table: dict[str, Any], error: ValidationError) -> list[str]:
     """Faults between the fields that are sound themselves, so that a file is mended in one go."""
-    faulty = faulty_paths(error)
-    for path in faulty:
-        section, _, field = path.rpartition(".")
-        where = table.get(section, {}) if section else table
-        if isinstance(where, dict):
-            where.pop(field, None)
     try:
-        Experiment.model_validate(table, context=faulty)
+        Experiment.model_validate(without_faulty(table, error), context=faulty_paths(error))
     except ExperimentError as further:
         return further.faults
     return []

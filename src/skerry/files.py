@@ -21,6 +21,31 @@ WITHOUT_LOCKS_SECONDS = 86_400.0
 """On a system whose locks cannot be asked, what is younger may be somebody's."""
 
 
+def user_path(path: str | Path) -> Path:
+    """A path as a user types it; `~` is home. The home of nobody stays as it is: not there."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; one that no system could have, such as one with a name of a
+    thousand letters, is not there."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def exists(path: Path) -> bool:
+    """The same for a file or a folder."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file in one piece: a reader, or a crash, finds the old one or the new one."""
     with replacing(path) as partial, partial.open("wb") as file:

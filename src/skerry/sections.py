@@ -33,7 +33,11 @@ def _no_truth(rule: Literal["int_type", "float_type"]) -> BeforeValidator:
 
 
 WHOLE, REAL = _no_truth("int_type"), _no_truth("float_type")
-Count = Annotated[int, Field(ge=1), WHOLE]
+LARGEST = 10**9
+"""Of any count: what is larger is a slip, and would end in an array of no possible size."""
+MOST_DEVICES = 10**6
+AtLeastOne = Annotated[int, Field(ge=1), WHOLE]
+Count = Annotated[AtLeastOne, Field(le=LARGEST)]
 Positive = Annotated[float, Field(gt=0), REAL]
 GRAPH_FILES = (".edgelist", ".edges", ".txt", ".csv", ".graphml")
 
@@ -73,10 +77,11 @@ def _count_or_sizes(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 
 class Network(Section, extra="allow"):
-    devices: Count = 100
+    devices: Annotated[AtLeastOne, Field(le=MOST_DEVICES)] = 100
     """How many devices there are (n)."""
     components: Annotated[
-        Count | Annotated[tuple[Count, ...], Field(min_length=1)], WrapValidator(_count_or_sizes)
+        AtLeastOne | Annotated[tuple[AtLeastOne, ...], Field(min_length=1)],
+        WrapValidator(_count_or_sizes),
     ] = 2
     """How many islands (C), or the list of their sizes."""
     topology: Annotated[str, _NamesTopology("topology")] = "ring"
@@ -239,7 +244,7 @@ class Server(Section, extra="allow"):
     """Devices the server samples (K)."""
     period: Count = 5
     """Rounds between two server rounds (H)."""
-    offset: Annotated[int, Field(ge=0), WHOLE] = 0
+    offset: Annotated[int, Field(ge=0, le=LARGEST), WHOLE] = 0
     """The first server round; they are the rounds t >= offset with (t - offset) mod period = 0."""
     selection: Annotated[str, Names("selection"), Later()] = "uniform"
     """Whom the server samples: uniform, per_component (every island in proportion), one_each (as
@@ -305,7 +310,7 @@ class Fleet(Section):
 class Evaluate(Section):
     every: Count = 1
     """Rounds between two evaluations (the last round is always evaluated)."""
-    after: Annotated[int, Field(ge=0), WHOLE] = 0
+    after: Annotated[int, Field(ge=0, le=LARGEST), WHOLE] = 0
     """Rounds before the first evaluation, besides the start: 80 looks at the last of 100 only."""
     devices_every: Count = 1
     """All devices are scored only in rounds that this divides (and in the last): it is what takes

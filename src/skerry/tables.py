@@ -1,14 +1,20 @@
 """Nested tables as people write them: TOML files, `section.field=value` settings, TOML text."""
 
 import json
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from skerry.errors import ExperimentError
 
 _JSON = json.JSONEncoder(default=str)
+DEEPEST = 20
+"""Levels of lists and tables inside each other; a field needs two."""
+LONGEST = 100
+"""Digits of a whole number; a seed may be long."""
 
 
 def read_tables(path: str | Path) -> dict[str, Any]:
@@ -21,9 +27,10 @@ def read_tables(path: str | Path) -> dict[str, Any]:
         raise ExperimentError(
             f"{path} is not UTF-8 text (at byte {error.start}). Save it as UTF-8."
         ) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name that holds a zero byte is no name
+        reason = getattr(error, "strerror", None) or error
         raise ExperimentError(
-            f"cannot read {path} ({error.strerror}). Give an experiment file (TOML)."
+            f"cannot read {cut(str(path))} ({reason}). Give an experiment file (TOML)."
         ) from None
     return parse_tables(text, str(path))
 
@@ -31,9 +38,77 @@ def read_tables(path: str | Path) -> dict[str, Any]:
 def parse_tables(text: str, source: str) -> dict[str, Any]:
     """The nested tables of TOML text; `source` names it in a fault."""
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ExperimentError(f"{source} is not valid TOML: {error}.") from None
+    except RecursionError:
+        raise ExperimentError(
+            f"{source} is nested too deep: lists and tables must have at most {DEEPEST} levels. "
+            "Write it with fewer."
+        ) from None
+    except ValueError as error:  # Python refuses to read numbers of thousands of digits
+        raise ExperimentError(_long_number(text, source, error)) from None
+    if faults := [fault for path, value in table.items() for fault in _faults(path, value)]:
+        raise ExperimentError(*faults)
+    return table
+
+
+def _long_number(text: str, source: str, error: ValueError) -> str:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if re.search(rf"[0-9_]{{{LONGEST}}}", line):
+            return (
+                f"{cut(line.partition('=')[0].strip())} must not have more than {LONGEST} digits "
+                f"(line {number} of {source}). Shorten the number."
+            )
+    return f"{source} cannot be read ({error})."
+
+
+def _faults(path: str, value: Any) -> Iterator[str]:
+    """What no field could take, found before anything else walks through it."""
+    waiting = [(path, value, 0)]
+    while waiting:
+        path, value, depth = waiting.pop()
+        if isinstance(value, dict | list):
+            if depth == DEEPEST:
+                yield f"{cut(path)} must have at most {DEEPEST} levels. Write it with fewer."
+                continue
+            inner = value.items() if isinstance(value, dict) else (("", item) for item in value)
+            waiting += [(f"{path}.{name}".rstrip("."), item, depth + 1) for name, item in inner]
+        elif isinstance(value, int) and abs(value) >= 10**LONGEST:
+            yield f"{cut(path)} must not have more than {LONGEST} digits. Shorten the number."
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`section.field=value`, read."""
+
+    section: str
+    field: str
+    value: Any
+
+    @property
+    def path(self) -> str:
+        return f"{self.section}.{self.field}".lstrip(".")
+
+
+def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
+    """Every setting, and a line for each that cannot be read."""
+    found, faults = [], []
+    for text in settings:
+        path, equals, value = text.partition("=")
+        *parents, field = (part.strip() for part in path.split("."))
+        if not equals or not all([*parents, field]) or len(parents) > 1:
+            faults.append(
+                f"a setting reads section.field=value (got '{cut(text)}'). Example: "
+                "server.period=10"
+            )
+            continue
+        setting = Setting("".join(parents), field, _value(value.strip()))
+        if wrong := list(_faults(setting.path, setting.value)):
+            faults += wrong
+        else:
+            found.append(setting)
+    return found, faults
 
 
 def apply_settings(
@@ -41,21 +116,14 @@ def apply_settings(
 ) -> tuple[dict[str, Any], list[str]]:
     """A copy with every `section.field=value` on top, and a line for each that cannot be read."""
     result: dict[str, Any] = json.loads(_JSON.encode(table))
-    faults = []
-    for setting in settings:
-        path, equals, text = setting.partition("=")
-        *parents, field = (part.strip() for part in path.split("."))
-        if not equals or not all([*parents, field]) or len(parents) > 1:
-            faults.append(
-                f"a setting reads section.field=value (got '{setting}'). Example: server.period=10"
-            )
-            continue
-        where = result.setdefault(parents[0], {}) if parents else result
+    found, faults = read_settings(settings)
+    for setting in found:
+        where = result.setdefault(setting.section, {}) if setting.section else result
         if isinstance(where, dict):
-            where[field] = _value(text.strip())
+            where[setting.field] = setting.value
         else:
             faults.append(
-                f"cannot set {parents[0]}.{field}: {parents[0]} is {shown(where)}, no section."
+                f"cannot set {setting.path}: {setting.section} is {shown(where)}, no section."
             )
     return result, faults
 
@@ -64,7 +132,7 @@ def _value(text: str) -> Any:
     """A setting's value as TOML reads it; anything else (a bare word, a date) is a string."""
     try:
         table = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     is_plain = isinstance(table["value"], bool | int | float | str | list | dict)
     return table["value"] if is_plain and len(table) == 1 else text
@@ -90,4 +158,12 @@ def toml_value(value: Any) -> str:
 
 def shown(value: Any) -> str:
     """As a user would type it, cut where it gets long."""
-    return json.dumps(value, ensure_ascii=False, default=str)[:80]
+    try:
+        return cut(json.dumps(value, ensure_ascii=False, default=str))
+    except (ValueError, RecursionError):  # a number of thousands of digits, a list in itself
+        return f"what is too long to show, of type {type(value).__name__}"
+
+
+def cut(text: str) -> str:
+    """So much of a text as a line has room for."""
+    return text if len(text) <= 80 else f"{text[:77]}..."

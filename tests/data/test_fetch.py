@@ -8,6 +8,7 @@ import hashlib
 import io
 import os
 import pickle
+import re
 import shutil
 import stat
 import subprocess
@@ -18,6 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save
 
 from skerry.data.cache import cache_file, cache_folder
 from skerry.data.fetch import cached, catalog, fetch
@@ -34,8 +37,8 @@ def idx_bytes(array):
     return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
 
 
-def md5(content):
-    return "md5:" + hashlib.md5(content, usedforsecurity=False).hexdigest()
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
 
 
 def write_tar(path, members):
@@ -83,7 +86,7 @@ def small_mnist(arrays, gz_files, monkeypatch):
         test=4,
         classes=3,
         host="http://127.0.0.1:9/",
-        downloads={name: md5(content) for name, content in gz_files.items()},
+        downloads={name: sha256(content) for name, content in gz_files.items()},
         package=None,
         sha256={part: digest(arrays[part]) for part in PARTS},
     )
@@ -306,7 +309,7 @@ def small_cifar100(tmp_path, monkeypatch):
     }
     members = {f"cifar-100-binary/{name}": r.tobytes() for name, r in records.items()}
     archive = write_tar(tmp_path / "cifar-100-binary.tar.gz", members)
-    downloads = {archive.name: md5(archive.read_bytes())}
+    downloads = {archive.name: sha256(archive.read_bytes())}
     entry = replace(CIFAR100, train=3, test=2, downloads=downloads, host="http://127.0.0.1:9/")
     monkeypatch.setitem(PUBLISHED, "cifar100", entry)
     return archive, records
@@ -333,7 +336,7 @@ def test_an_archive_with_another_checksum_is_refused(small_cifar100):
     """Where only the archive's checksum is published, another archive is refused."""
     archive, records = small_cifar100
     write_tar(archive, {f"x/{name}": record.tobytes() for name, record in records.items()})
-    with pytest.raises(DataError, match="its md5 is"):
+    with pytest.raises(DataError, match="its sha256 is"):
         fetch("cifar100", str(archive))
 
 
@@ -424,6 +427,20 @@ def test_a_truncated_cache_is_noticed(length, filled):
     assert not filled.exists()
 
 
+@pytest.mark.parametrize("kind", ["bfloat16", "single numbers", "other names"])
+def test_arrays_of_another_kind_in_the_cache_are_noticed(kind, filled):
+    """As another program may have put them there."""
+    one = torch.zeros((), dtype=torch.uint8)
+    kinds = {
+        "bfloat16": dict.fromkeys(PARTS, torch.zeros(2, 2, dtype=torch.bfloat16)),
+        "single numbers": dict.fromkeys(PARTS, one),
+        "other names": {"weights": one},
+    }
+    filled.write_bytes(save({part: array.clone() for part, array in kinds[kind].items()}))
+    with pytest.raises(DataError, match=r"mnist\.safetensors was damaged and has been removed"):
+        fetch("mnist", progress=False)
+
+
 def test_cached_data_without_published_arrays_are_verified_too(small_cifar100):
     """CIFAR-100, whose arrays have no published sha256, is held to the one stored with it."""
     archive, _ = small_cifar100
@@ -465,3 +482,10 @@ def test_the_array_checksums_of_mnist_are_those_of_its_files(monkeypatch):
         "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
         "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     ]
+
+
+@pytest.mark.parametrize("entry", PUBLISHED.values(), ids=lambda entry: entry.name)
+def test_every_published_file_is_held_to_a_sha256(entry):
+    """An MD5 can be forged. CIFAR-100's arrays have none: its archive's stands for them."""
+    for checksum in [*entry.downloads.values(), *entry.sha256.values()]:
+        assert re.fullmatch("[0-9a-f]{64}", checksum)

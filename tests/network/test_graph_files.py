@@ -53,6 +53,28 @@ def test_edge_list_dialects(tmp_path: Path) -> None:
     assert build_fleet(Network(topology=str(path)), seed=0).sizes == (3, 1)
 
 
+@pytest.mark.parametrize(
+    ("line", "link"),
+    [
+        ('"Smith, John","Doe, Jane"', ("Smith, John", "Doe, Jane")),
+        ('"Smith, John", b , 3', ("Smith, John", "b")),
+        ('"the ""big"" one",b', ('the "big" one', "b")),
+        ('"New York" Boston', ("New York", "Boston")),
+        ("New York,Boston", ("New York", "Boston")),
+        ('"#1","#2" # a comment', ("#1", "#2")),
+        ("a\tb\t0.5", ("a", "b")),
+        ("0 1 {'weight': 3, 'kind': 'fast'}", ("0", "1")),
+        ("a-1 b-2", ("a-1", "b-2")),
+        ("a - ", ("a", "-")),
+    ],
+)
+def test_names_in_quotes_are_one_name(line: str, link: tuple[str, str], tmp_path: Path) -> None:
+    """As spreadsheets write them; and attributes as networkx does."""
+    path = tmp_path / "people.csv"
+    path.write_text(line)
+    assert list(read_graph(path).edges) == [link]
+
+
 def test_parallel_graphml_links_are_one(tmp_path: Path) -> None:
     """A multigraph has one link where it has parallel ones."""
     path = tmp_path / "parallel.graphml"
@@ -67,6 +89,11 @@ def test_parallel_graphml_links_are_one(tmp_path: Path) -> None:
         ("empty.txt", "# nothing\n\n", r"empty\.txt holds no devices"),
         ("one.txt", "# x\na b\n\nc\n", r"^line 4 of .*one\.txt must name two devices \(got 'c'\)"),
         ("half.csv", "a,b\nb,\n", r"^line 2 of .*half\.csv must name two devices \(got 'b,'\)"),
+        ("to.txt", "a -> b\n", r"^line 1 of .*to\.txt must not have an arrow or a dash.*'a -> b'"),
+        ("to.csv", "a->b,5\n", r"^line 1 of .*to\.csv must not have an arrow or a dash"),
+        ("dash.txt", "a -- b\n", r"^line 1 of .*dash\.txt must not have an arrow or a dash"),
+        ("quote.csv", 'a,b\n"c,d\n', r"^line 2 of .*quote\.csv has a quote that does not end"),
+        (f"{'n' * 300}.txt", None, r"^no graph file .*nnn"),
         ("image.txt", b"\x89PNG\xff\xfe", r"^cannot read .*image\.txt as text"),
         ("broken.graphml", "<graphml", r"broken\.graphml is not GraphML"),
         ("html.graphml", "<html/>", r"html\.graphml is not GraphML"),

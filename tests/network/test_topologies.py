@@ -83,6 +83,15 @@ def test_degrees() -> None:
     assert draw("barabasi_albert", 50, degree=4).number_of_edges() == 2 * (50 - 2)
 
 
+@pytest.mark.parametrize("degree", [42, 48, 49])
+def test_nearly_complete_regular_graphs_are_drawn_at_once(degree: int) -> None:
+    """Where networkx would try for minutes."""
+    graph = draw("regular", 50, degree=degree)
+    assert list(graph) == list(range(50))
+    assert set(dict(graph.degree).values()) == {degree}
+    assert degree == 49 or set(graph.edges) != set(draw("regular", 50, 1, degree=degree).edges)
+
+
 def test_dynamic_graphs_need_not_be_connected() -> None:
     """A fresh graph is drawn once, connected or not."""
     assert not nx.is_connected(draw("erdos_renyi", 50, edge_prob=0.01, dynamic=True))

@@ -13,7 +13,7 @@ from skerry.analysis.results import Lane
 from skerry.errors import ExperimentError
 from skerry.experiment import Experiment
 from skerry.runs.stages import choices, first_runs, further_runs, planned_runs
-from skerry.runs.sweep import Sweep
+from skerry.runs.sweep import TAKE_LISTS, Sweep
 
 PERIODS = {"server.period": [5, 10]}
 
@@ -102,6 +102,70 @@ def test_a_setting_holds_in_all_runs():
     """Also where the file has an axis of that field."""
     found = sweep("server.period=3", "sweep.seeds=2", "rounds=9", axes=PERIODS).runs()
     assert [(run.server.period, run.seed, run.rounds) for run in found] == [(3, 0, 9), (3, 1, 9)]
+
+
+ZIPPED = {"server.primitive, server.beta": [["blend", 0.25], ["blend", 0.5], ["s2a", 1.0]]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "servers"),
+    [
+        (["server.beta=0.75"], [("blend", 0.75), ("s2a", 0.75)]),
+        (["server.primitive=blend"], [("blend", 0.25), ("blend", 0.5), ("blend", 1.0)]),
+        (["server.primitive=none", "server.beta=0.1"], [("none", 0.1)]),
+        (["server.period=2"], [("blend", 0.25), ("blend", 0.5), ("s2a", 1.0)]),
+    ],
+)
+def test_a_setting_holds_in_all_runs_of_a_zipped_axis(settings, servers):
+    """Its other fields keep their values; rows that become the same are one."""
+    found = sweep(*settings, axes=ZIPPED).points
+    assert [(p.experiment.server.primitive, p.experiment.server.beta) for p in found] == servers
+
+
+@pytest.mark.parametrize(
+    ("axes", "setting", "values"),
+    [
+        ({"network.components": [2, 4]}, "network.components=[50,50]", [(50, 50)]),
+        ({"network.components": [2]}, "network.components=[[50,50],[99,1]]", [(50, 50), (99, 1)]),
+        ({"network.components": [2, 4]}, "network.components=5", [5]),
+        ({"server.period": [5]}, "server.period=[2,3]", [2, 3]),
+        ({"evaluate.measures": [["bias"]]}, 'evaluate.measures=["bias","average"]',
+         [("bias", "average")]),
+    ],
+)  # fmt: skip
+def test_a_list_is_one_value_where_the_field_takes_lists(axes, setting, values):
+    (path,) = axes
+    section, _, field = path.partition(".")
+    points = sweep(setting, axes=axes).points
+    assert [getattr(getattr(p.experiment, section), field) for p in points] == values
+
+
+def test_an_option_set_to_a_list_is_one_value():
+    """Two layers, not two runs."""
+    experiment = {"model": {"name": "mlp"}}
+    (point,) = sweep(
+        "model.hidden=[64,32]", experiment=experiment, axes={"model.hidden": [8]}
+    ).points
+    assert point.experiment.model.options == {"hidden": [64, 32]}
+
+
+def test_the_fields_that_take_lists_are_known():
+    schema = Experiment.model_json_schema()["$defs"]
+    found = {
+        f"{kind.lower()}.{name}"
+        for kind, section in schema.items()
+        for name, field in section["properties"].items()
+        if "'array'" in str(field)
+    }
+    assert found == set(TAKE_LISTS)
+
+
+@pytest.mark.parametrize(
+    "settings", [["server=3", "server.period=4"], ["server.period=4", "server=3"]]
+)
+def test_a_section_that_is_set_to_a_value_is_told(settings):
+    found = faults_of(*settings, axes=PERIODS)
+    assert "server must be a section (got 3)." in found
 
 
 def test_a_sweep_from_python_is_one_from_a_file():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from conftest import small
 from skerry.engine.stack import company
 from skerry.engine.world import build_world
-from skerry.runs.executors.messages import is_out_of_memory
+from skerry.errors import is_out_of_memory
 from skerry.runs.executors.ray import CUDA_CONTEXT, gpu_share
 from skerry.runs.grouping import cut, shape, stacks
 from skerry.runs.memory import EVALUATION, Footprint, footprint, free_memory, total_memory

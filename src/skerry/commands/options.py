@@ -1,7 +1,6 @@
 """Options and arguments that several commands take, and what several of them do."""
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skerry.commands.plug_ins import find_plug_ins
 from skerry.errors import RecordsError
 
 if TYPE_CHECKING:
@@ -104,15 +104,10 @@ def read_experiment(file: Path | None, settings: list[str] | None) -> "Experimen
     """The experiment of a file, or the default one, with the settings on top."""
     from skerry.experiment import Experiment
 
+    find_plug_ins(file)
     if file is None:
         return Experiment.parse({}, settings or ())
-    find_plug_ins_beside(file)
     return Experiment.load(file, settings or ())
-
-
-def find_plug_ins_beside(file: Path) -> None:
-    """A file may name "my_model:factory" of a module that lies in its folder."""
-    sys.path.insert(0, str(file.resolve().parent))
 
 
 @contextmanager

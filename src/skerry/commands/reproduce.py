@@ -17,6 +17,7 @@ from skerry.commands.options import (
     Workers,
     save_picture,
 )
+from skerry.commands.plug_ins import find_plug_ins
 from skerry.errors import RecordsError
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def reproduce(
         return
     if not dataset:
         request = request.about(_within_reach(request.targets, device))
+    find_plug_ins()
     try:
         studies = _computed(
             request.needs(profile), profile, settings or [], device, out, again,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skerry import spreadsheet
 from skerry.commands.options import AsJson, Folder, cannot_write, names, print_json
 from skerry.errors import SkerryError
 from skerry.files import replace_file
@@ -104,7 +105,7 @@ def results(
 
 
 def to_csv(answers: "Answers") -> bytes:
-    return answers.frame().to_csv(index=False).encode()
+    return spreadsheet.to_csv(answers.frame())
 
 
 def to_parquet(answers: "Answers") -> bytes:

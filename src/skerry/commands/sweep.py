@@ -18,12 +18,12 @@ from skerry.commands.options import (
     Settings,
     Track,
     Workers,
-    find_plug_ins_beside,
     may_be_stopped,
     print_json,
     tell_reused,
     with_precision,
 )
+from skerry.commands.plug_ins import find_plug_ins
 
 if TYPE_CHECKING:
     from skerry.analysis.results import Results
@@ -57,7 +57,7 @@ def sweep(
     with may_be_stopped(f"Finished runs are in {out}. {how} goes on."):
         from skerry.runs.sweep import Sweep
 
-        find_plug_ins_beside(file)
+        find_plug_ins(file)
         asked = Sweep.load(file, with_precision(settings, precision))
         if dry_run:
             _forecast(asked, executor, workers, device, ray_address, out, as_json)

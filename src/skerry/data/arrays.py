@@ -91,7 +91,10 @@ def _samples(name: str, values: ArrayLike) -> Array:
     if x.dtype == np.uint8:
         return x
     if not (np.issubdtype(x.dtype, np.integer) or np.issubdtype(x.dtype, np.floating)):
-        raise DataError(f"{name} must hold real numbers (got dtype {x.dtype}).")
+        raise DataError(
+            f"{name} must hold real numbers (got dtype {x.dtype}). Convert: "
+            f"{name}.astype(np.float32)"
+        )
     with np.errstate(over="ignore"):  # too large for float32 is found as not finite
         return x.astype(np.float32)
 

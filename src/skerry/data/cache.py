@@ -6,13 +6,13 @@ from pathlib import Path
 from skerry.data.formats import Arrays
 from skerry.data.published import Published, digest
 from skerry.errors import DataError
-from skerry.files import replace_file
+from skerry.files import replace_file, user_path
 
 
 def cache_folder() -> Path:
     """$SKERRY_CACHE, or the platform's folder for caches."""
     if folder := os.environ.get("SKERRY_CACHE"):
-        return Path(folder).expanduser()
+        return user_path(folder)
     import pooch  # type: ignore[import-untyped]
 
     return Path(pooch.os_cache("skerry"))
@@ -48,7 +48,7 @@ def store(published: Published, arrays: Arrays) -> None:
 
 def load(published: Published) -> Arrays:
     """The stored arrays, if they are still the published ones; a damaged file is removed."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     path = cache_file(published.name)
     try:
@@ -60,7 +60,9 @@ def load(published: Published) -> Arrays:
             raise DataError("a stored checksum differs")
     except OSError as error:
         raise DataError(f"the cached file {path} cannot be read ({error}).") from None
-    except (SafetensorError, KeyError, DataError):
+    except MemoryError:
+        raise
+    except Exception:  # not the arrays that are stored here: of other names, sizes or kinds
         path.unlink(missing_ok=True)
         raise DataError(
             f"the cached file {path} was damaged and has been removed. "

@@ -5,7 +5,6 @@ A user's own function has the same signature; it may also return the four arrays
 
 import math
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -21,6 +20,7 @@ from skerry.data.formats import Array
 from skerry.data.published import PUBLISHED
 from skerry.errors import DataError, one_line
 from skerry.experiment import Data
+from skerry.files import exists, user_path
 from skerry.seeds import stream
 
 __all__ = ["Dataset", "from_arrays", "from_torch", "load_dataset"]
@@ -32,6 +32,9 @@ _HOW_TO_WRITE = (
 
 DIGITS_MEAN, DIGITS_STD = 0.3058, 0.3762
 """Of the 1,437 training images, on the unit scale."""
+MOST_NUMBERS = 10**9
+"""In the inputs of a synthetic data set; 4 GB, and several times as much while they are drawn."""
+MOST_DIFFICULT = 10**6
 
 
 def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
@@ -90,8 +93,15 @@ def synthetic(
     _require_whole("samples", samples, classes)
     _require_whole("test_samples", test_samples, 1)
     _require_whole("data_seed", data_seed, 0)
-    if not isinstance(difficulty, int | float) or not 0 <= difficulty < math.inf:
-        raise DataError(f"data.difficulty must be a number of at least 0 (got {difficulty!r}).")
+    if (samples + test_samples) * features > MOST_NUMBERS:
+        raise DataError(
+            "data.samples and data.test_samples times data.features must be at most "
+            f"{MOST_NUMBERS:,} (got {(samples + test_samples) * features:,}). Lower one of them."
+        )
+    if not _is_number(difficulty) or not 0 <= difficulty <= MOST_DIFFICULT:
+        raise DataError(
+            f"data.difficulty must be a number from 0 to {MOST_DIFFICULT:,} (got {difficulty!r})."
+        )
     rng = stream(data_seed, "synthetic")
     directions = rng.standard_normal((classes, features))
     centres = math.sqrt(2) * directions / np.linalg.norm(directions, axis=1, keepdims=True)
@@ -123,7 +133,7 @@ def cifar100(data: Data, seed: int, *, path: str) -> Dataset:
 def npz(data: Data, seed: int, *, path: str) -> Dataset:
     """The arrays of the file `path`: x_train, y_train, x_test, y_test; or x and y, of which
     every fifth sample of each class is held out for testing."""
-    arrays = _npz_arrays(Path(path).expanduser())
+    arrays = _npz_arrays(user_path(path))
     name = Path(path).stem
     parts = ("x_train", "y_train", "x_test", "y_test")
     if arrays.keys() >= set(parts):
@@ -145,10 +155,14 @@ def npz(data: Data, seed: int, *, path: str) -> Dataset:
 
 
 def _require_whole(option: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or value < least:
+    if type(value) is not int or value < least:
         raise DataError(
             f"data.{option} must be a whole number of at least {least} (got {value!r})."
         )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _published(name: str, path: str) -> Dataset:
@@ -183,12 +197,14 @@ def _named(source: str) -> Iterator[None]:
 
 
 def _npz_arrays(path: Path) -> Mapping[str, Array]:
-    if not path.exists():
-        raise DataError(f"data.path does not exist: {path}. Name a .npz file.")
+    if not exists(path):
+        raise DataError(f"data.path does not exist: {path!s:.200}. Name a .npz file.")
     if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
         raise DataError(f"{path} cannot be read: it is no .npz file, or cut off. {_HOW_TO_WRITE}")
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            return {name: np.asarray(file[name]) for name in file.files}
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged bytes lead zipfile and NumPy to errors of any kind
         raise DataError(f"{path} cannot be read ({one_line(error)}). {_HOW_TO_WRITE}") from None

@@ -2,7 +2,6 @@
 
 import gzip
 import tarfile
-import zlib
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -21,7 +20,9 @@ def gather(where: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[
     """
     try:
         return _from_folder(where, wanted) if where.is_dir() else _from_tar(where, wanted)
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # damaged bytes lead gzip and tarfile to errors of any kind
         raise DataError(
             f"{where} cannot be read: it is truncated or damaged ({one_line(error)})."
         ) from None

@@ -17,6 +17,7 @@ from skerry.data.formats import Arrays
 from skerry.data.published import PUBLISHED, Published
 from skerry.data.sources import sources
 from skerry.errors import DataError, unknown
+from skerry.files import exists, is_file, user_path
 
 __all__ = ["Row", "cache_folder", "cached", "catalog", "fetch"]
 
@@ -31,7 +32,7 @@ def fetch(name: str, path: str = "", progress: bool = True) -> Arrays:
         raise DataError(unknown("published data set", name, PUBLISHED))
     published = PUBLISHED[name]
     if path:
-        arrays, certain = _read(published, Path(path).expanduser())
+        arrays, certain = _read(published, user_path(path))
         if certain and not cached(name):
             with suppress(DataError):  # a cache is not needed to read what lies here
                 store(published, arrays)
@@ -45,7 +46,7 @@ def fetch(name: str, path: str = "", progress: bool = True) -> Arrays:
 
 def cached(name: str) -> bool:
     """Whether a fetched copy lies in the cache; it is verified when it is loaded."""
-    return cache_file(name).is_file()
+    return is_file(cache_file(name))
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ def catalog() -> list[Row]:
 
 def _read(published: Published, where: Path) -> tuple[Arrays, bool]:
     """Decode and verify; also whether a published checksum vouches for the content."""
-    if not where.exists():
+    if not exists(where):
         raise DataError(
-            f"data.path does not exist: {where}. "
+            f"data.path does not exist: {where!s:.200}. "
             f"Give the folder or archive of {published.name}, or leave data.path empty to fetch it."
         )
     wanted = [name for layout in published.layouts for name in layout.files]
@@ -120,11 +121,11 @@ def _places(published: Published, where: Path) -> list[Path]:
 def _check_archive(published: Published, archive: Path) -> None:
     import pooch  # type: ignore[import-untyped]
 
-    expected = {checksum.removeprefix("md5:") for checksum in published.downloads.values()}
-    got = pooch.file_hash(str(archive), alg="md5")
+    expected = set(published.downloads.values())
+    got = pooch.file_hash(str(archive), alg="sha256")
     if got not in expected:
         raise DataError(
-            f"{archive} is not the published archive: its md5 is {got}, not "
+            f"{archive} is not the published archive: its sha256 is {got}, not "
             f"{', '.join(sorted(expected))}. Take it anew from {published.host}"
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.errors import DataError
+from skerry.errors import DataError, one_line
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
@@ -28,8 +28,9 @@ class Layout:
 
 
 def parse_idx(name: str, content: bytes) -> Array:
-    """An idx file of unsigned bytes: 0 0 8 d, then d big-endian 32-bit sizes, then the values."""
-    if len(content) < 4 or content[:3] != b"\0\0\x08":
+    """An idx file of unsigned bytes: 0 0 8 d, then d big-endian 32-bit sizes, then the values.
+    Published ones have d = 1 (labels) or 3 (images)."""
+    if len(content) < 4 or content[:3] != b"\0\0\x08" or not 1 <= content[3] <= 4:
         raise DataError(f"{name} is not an idx file of bytes (it starts with {content[:4]!r}).")
     start = 4 + 4 * content[3]
     shape = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4))
@@ -57,7 +58,7 @@ def parse_cifar(name: str, content: bytes, label_bytes: int) -> tuple[Array, Arr
 
 def parse_cifar_png(name: str, content: bytes) -> Array:
     """A PNG whose every row is one 32x32 RGB image, pixel after pixel."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
         with Image.open(io.BytesIO(content), formats=["PNG"]) as picture:
@@ -67,8 +68,10 @@ def parse_cifar_png(name: str, content: bytes) -> Array:
                     f"(got {picture.mode}, {picture.width})."
                 )
             pixels = np.asarray(picture)
-    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{name} is truncated or damaged: {error}.") from None
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # damaged bytes lead a decoder to errors of any kind
+        raise DataError(f"{name} is truncated or damaged ({one_line(error)}).") from None
     return pixels.reshape(-1, 32, 32, 3)
 
 
@@ -104,7 +107,7 @@ def _decode_cifar10_png(files: Files) -> Arrays:
 def _labels(name: str, content: bytes) -> Array:
     try:
         return np.array(json.loads(content), dtype=np.uint8)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise DataError(f"{name} is damaged: it must be a list of labels 0 to 255.") from None
 
 

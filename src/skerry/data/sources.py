@@ -31,12 +31,12 @@ def sources(published: Published, progress: bool) -> Iterator[tuple[str, Bring]]
 
 
 def _from_host(published: Published, progress: bool, folder: Path) -> Path:
-    for name, checksum in published.downloads.items():
-        _retrieve(published.host, name, checksum, folder, progress)
+    for name, sha256 in published.downloads.items():
+        _retrieve(published.host, name, sha256, folder, progress)
     return folder
 
 
-def _retrieve(host: str, name: str, checksum: str, folder: Path, progress: bool) -> None:
+def _retrieve(host: str, name: str, sha256: str, folder: Path, progress: bool) -> None:
     import pooch  # type: ignore[import-untyped]
     import requests
 
@@ -45,7 +45,9 @@ def _retrieve(host: str, name: str, checksum: str, folder: Path, progress: bool)
     try:
         with _Bar(name, progress) as bar:
             downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16, timeout=timeout)
-            pooch.retrieve(host + name, checksum, fname=name, path=folder, downloader=downloader)
+            pooch.retrieve(
+                host + name, f"sha256:{sha256}", fname=name, path=folder, downloader=downloader
+            )
     except requests.HTTPError as error:
         raise DataError(f"{name} is not there ({str(error).partition(' for url')[0]})") from None
     except requests.exceptions.ChunkedEncodingError:
@@ -54,7 +56,7 @@ def _retrieve(host: str, name: str, checksum: str, folder: Path, progress: bool)
         raise DataError(f"no connection for {name}") from None
     except ValueError:
         raise DataError(
-            f"{name} arrived damaged (its checksum is not {checksum}) and was removed"
+            f"{name} arrived damaged (its sha256 is not {sha256}) and was removed"
         ) from None
     except OSError as error:
         raise DataError(f"{name} cannot be written ({error.strerror})") from None

@@ -21,7 +21,7 @@ from skerry.errors import DataError, SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.network.fleet import Fleet, build_fleet, fingerprint
-from skerry.network.topologies import read_graph
+from skerry.network.graph_files import read_graph
 from skerry.sections import Fleet as FleetSection
 from skerry.seeds import stream
 

@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from torch import nn
 
 from skerry.errors import ModelError
 from skerry.models.learner import Problem
+
+MOST_PARAMETERS = 2 * 10**8
+"""Every device has a model of its own: larger ones fit nowhere."""
 
 
 def mlp(problem: Problem, *, hidden: Sequence[int] | int = 64) -> nn.Module:
@@ -19,6 +23,12 @@ def mlp(problem: Problem, *, hidden: Sequence[int] | int = 64) -> nn.Module:
         )
     layers: list[nn.Module] = [nn.Flatten()]
     inputs = math.prod(problem.input_shape)
+    wires = sum(a * b for a, b in pairwise([inputs, *widths, problem.classes]))
+    if wires > MOST_PARAMETERS:
+        raise ModelError(
+            f"model.hidden must give a network of at most {MOST_PARAMETERS:,} parameters (got "
+            f"{wires:.3g}). Take narrower layers."
+        )
     for width in widths:
         layers += [nn.Linear(inputs, width), nn.ReLU()]
         inputs = width

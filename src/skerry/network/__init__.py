@@ -2,8 +2,8 @@
 
 from skerry.network.contraction import MixingParameters
 from skerry.network.fleet import Block, Fleet, build_fleet, fingerprint
+from skerry.network.graph_files import read_graph
 from skerry.network.mixing import mixing_parameter, verify
-from skerry.network.topologies import read_graph
 
 __all__ = [
     "Block",

@@ -21,10 +21,13 @@ from skerry.network.components import (
     weigh,
 )
 from skerry.network.contraction import Contraction, MixingParameters
+from skerry.network.graph_files import read_graph
 from skerry.network.links import Edges, Graph, Links
 from skerry.network.mixing import Matrix
-from skerry.network.topologies import read_graph
 from skerry.seeds import stream
+
+MOST_LINKS = 10**7
+"""That are drawn: several GB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +166,7 @@ def build_fleet(network: Network, seed: int, graph: Graph | None = None) -> Flee
         graph = read_graph(network.topology)
     if graph is not None:
         return _fleet_of_graph(network, seed, graph)
+    _check_links(network)
     if network.dynamic:
         return Fleet(network, seed, network.sizes, None)
     components = tuple(
@@ -170,6 +174,18 @@ def build_fleet(network: Network, seed: int, graph: Graph | None = None) -> Flee
         for c, size in enumerate(network.sizes)
     )
     return Fleet(network, seed, network.sizes, components)
+
+
+def _check_links(network: Network) -> None:
+    """Raise NetworkError where drawing the links would fill the memory."""
+    pairs = sum(size * (size - 1) for size in network.sizes) / 2
+    share = {"complete": 1.0, "erdos_renyi": network.edge_prob}.get(network.topology, 0.0)
+    if pairs * share > MOST_LINKS:
+        raise NetworkError(
+            f"network.topology = '{network.topology}' must have at most {MOST_LINKS:,} links (got "
+            f"about {pairs * share:,.0f}). Lower network.devices, have more components, or take a "
+            "topology with fewer links."
+        )
 
 
 def _fleet_of_graph(network: Network, seed: int, graph: Graph) -> Fleet:

@@ -5,14 +5,13 @@ network. A component is connected by definition, so a fixed random graph is draw
 a fresh graph of one round need not be.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import isqrt
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
 
-from skerry.errors import NetworkError, one_line
+from skerry.errors import NetworkError
 from skerry.experiment import Network
 from skerry.network.links import Graph
 
@@ -62,7 +61,12 @@ def regular(size: int, network: Network, rng: np.random.Generator, *, degree: in
 
 
 def _regular(degree: int, size: int, rng: np.random.Generator) -> Graph:
-    drawn = nx.random_regular_graph(degree, size, seed=_seed(rng))
+    if size > 30 and degree > 0.8 * size:
+        # networkx would try for minutes. What is missing to the complete graph is regular, too.
+        missing = nx.random_regular_graph(size - 1 - degree, size, seed=_seed(rng))
+        drawn = nx.complement(missing)
+    else:
+        drawn = nx.random_regular_graph(degree, size, seed=_seed(rng))
     # Its nodes come in the order of the drawn edges.
     return nx.convert_node_labels_to_integers(drawn, ordering="sorted")
 
@@ -111,71 +115,3 @@ def _drawn(network: Network, field: str, draw: Callable[[], Graph]) -> Graph:
         f"network.{field} = {getattr(network, field)} on {len(graph)} devices were not. "
         f"Raise network.{field}."
     )
-
-
-# Graphs from files
-
-_HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v")}
-
-
-def read_graph(path: str | Path) -> Graph:
-    """The graph in an edge list (two columns, spaces or commas, # comments, further columns
-    ignored) or in a .graphml file, with its node labels as strings.
-
-    Self-loops are dropped: `a a` is how an edge list names a device without links. A directed
-    graph is refused, because a link carries models both ways.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise NetworkError(f"no graph file {path}. Check network.topology.")
-    is_graphml = path.suffix.lower() == ".graphml"
-    graph = _read_graphml(path) if is_graphml else _read_edge_list(path)
-    if not graph:
-        raise NetworkError(f"{path} holds no devices. Write one link per line: 'a b'.")
-    graph.remove_edges_from(list(nx.selfloop_edges(graph)))
-    return graph
-
-
-def _read_graphml(path: Path) -> Graph:
-    try:
-        graph = nx.read_graphml(path)
-    except Exception as error:  # networkx passes on whatever its XML parser raises
-        raise NetworkError(
-            f"{path} is not GraphML ({one_line(error)}). Use networkx.write_graphml."
-        ) from error
-    if graph.is_directed():
-        raise NetworkError(
-            f'{path} is directed (edgedefault="directed"), but a link carries models both ways. '
-            "Save graph.to_undirected()."
-        )
-    return nx.Graph(graph)  # parallel links are one link
-
-
-def _read_edge_list(path: Path) -> Graph:
-    graph: Graph = nx.Graph()
-    try:
-        graph.add_edges_from(_edges(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise NetworkError(
-            f"cannot read {path} as text ({error}). Save it as UTF-8, one link per line: 'a b'."
-        ) from None
-    return graph
-
-
-def _edges(path: Path) -> Iterator[tuple[str, str]]:
-    first = True
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
-        text = line.partition("#")[0].strip()
-        if not text:
-            continue
-        columns = text.split(",") if "," in text else text.split()
-        ends = tuple(column.strip().strip('"') for column in columns[:2])
-        if len(ends) < 2 or not all(ends):
-            raise NetworkError(
-                f"line {number} of {path} must name two devices (got '{text[:60]}'). "
-                "Write one link per line: 'a b'; 'a a' is a device without links."
-            )
-        is_header = first and tuple(end.lower() for end in ends) in _HEADERS
-        first = False
-        if not is_header:
-            yield ends[0], ends[1]

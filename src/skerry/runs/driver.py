@@ -18,7 +18,13 @@ from filelock import FileLock, Timeout
 
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, outside
-from skerry.errors import RecordsError, SkerryError, one_line
+from skerry.errors import (
+    RecordsError,
+    SkerryError,
+    is_out_of_memory,
+    one_line,
+    out_of_memory,
+)
 from skerry.experiment import Experiment
 from skerry.records.store import Store, versions
 from skerry.runs import stack_run
@@ -33,7 +39,6 @@ from skerry.runs.executors.messages import (
     Task,
     Tick,
     TooBig,
-    is_out_of_memory,
 )
 from skerry.runs.given import with_sizes_of_files
 from skerry.runs.grouping import cut, shape, stacks
@@ -408,10 +413,7 @@ def _memory_in_words() -> Iterator[None]:
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        raise SkerryError(
-            f"out of memory ({one_line(error)}). Lower network.devices or training.batch, take "
-            "less data or a smaller model, or compare fewer primitives at once."
-        ) from error
+        raise SkerryError(out_of_memory(error)) from error
 
 
 def _said(error: Exception) -> str:

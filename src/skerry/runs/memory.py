@@ -8,6 +8,7 @@ import torch
 
 from skerry.engine.stack import step_bytes, working_memory
 from skerry.engine.world import World
+from skerry.errors import SkerryError
 
 USABLE = {"cpu": 0.7, "cuda": 0.6}
 """Of the free memory. A step on a GPU takes a quarter of it for its temporaries."""
@@ -64,6 +65,7 @@ class Footprint:
 
 
 def footprint(world: World) -> Footprint:
+    """Raises SkerryError where not even one run has room."""
     each = world.n * world.learner.d * world.dtype.itemsize
     one, two = step_bytes(world, 1), step_bytes(world, 2)
     most = max(working_memory(world.device), two)
@@ -75,6 +77,13 @@ def footprint(world: World) -> Footprint:
         free, total = free_memory(), total_memory()
         fewest, most_lanes = CPU_LANES
         efficient = max(fewest, min(most_lanes, CPU_STACK // each))
+    if each > total:  # told before the system ends this process without a word
+        raise SkerryError(
+            f"out of memory: the models of {world.n:,} devices with "
+            f"{world.learner.parameters:,} parameters "
+            f"take {each / 1e9:,.1f} GB of {total / 1e9:,.1f} GB. Lower network.devices or take a "
+            "smaller model."
+        )
     return Footprint(
         free=free,
         total=total,

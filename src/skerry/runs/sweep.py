@@ -23,10 +23,14 @@ from skerry.errors import ExperimentError, did_you_mean, unknown
 from skerry.experiment import Count, Experiment, Section, fit_options
 from skerry.explain import explain, faulty_paths
 from skerry.measures import MEASURES
-from skerry.tables import apply_settings, read_tables, shown
+from skerry.sections import AtLeastOne
+from skerry.tables import apply_settings, read_settings, read_tables, shown
 
 SHOWN_FAULTS = 20
 SEEDS = "seed"
+LARGEST_GRID = 10**6
+TAKE_LISTS = ("network.components", "evaluate.measures")
+"""The fields of which one value may be a list."""
 
 Cell = tuple[tuple[str, Any], ...]
 """A place in the grid: every axis field with its value, but not the seed."""
@@ -113,7 +117,7 @@ class Sweep(Section):
     """The fields that vary, each with its values; all combinations are run. Several fields in one
     name, `"server.primitive, server.beta"`, change together: their values are rows."""
     seeds: Annotated[
-        Count | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)],
+        AtLeastOne | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)],
         WrapValidator(_count_or_seeds),
     ] = 1
     """How many seeds, counted on from the experiment's own; or a list of seeds."""
@@ -125,7 +129,7 @@ class Sweep(Section):
     """The measure that says which value is best: the highest accuracy, the lowest of the rest."""
     tune_seeds: Count | None = None
     """Tune on so many of the seeds, the first ones; the others run the best value only."""
-    most: Count = 50_000
+    most: Annotated[AtLeastOne, Field(le=LARGEST_GRID)] = 50_000
     """The largest grid that is run without asking back."""
 
     _points: tuple[Point, ...] = PrivateAttr(())
@@ -140,7 +144,8 @@ class Sweep(Section):
         given = table.pop("sweep", {})
         if not isinstance(given, dict):
             raise ExperimentError(*faults, f"sweep must be a section (got {shown(given)}).")
-        given["axes"] = _with_axis_settings(_flat(given.get("axes", {})), table, settings)
+        set_fields = {one.path: one.value for one in read_settings(settings)[0]}
+        given["axes"] = _with_set_fields(_flat(given.get("axes", {})), set_fields)
         given["experiment"] = table
         try:
             sweep = _File.model_validate({"sweep": given}).sweep
@@ -267,9 +272,10 @@ class Sweep(Section):
         seeds = self.seeds if isinstance(self.seeds, int) else len(self.seeds)
         count = seeds * math.prod(len(axis.rows) for axis in self._axes())
         if count > self.most:
+            allow = f", or allow it: sweep.most = {count}" if count <= LARGEST_GRID else "."
             yield (
                 f"the grid has {count:,} runs, more than sweep.most = {self.most:,}. Shorten the "
-                f"axes, or allow it: sweep.most = {count}"
+                f"axes{allow}"
             )
 
     def _enumerate(self) -> list[str]:
@@ -361,17 +367,39 @@ def _is_row(row: Any, length: int) -> bool:
     return isinstance(row, list | tuple) and len(row) == length
 
 
-def _with_axis_settings(axes: Any, table: Mapping[str, Any], settings: Iterable[str]) -> Any:
-    """The setting `server.period=5` holds for all runs, also where the file has an axis of it."""
+def _with_set_fields(axes: Any, set_fields: Mapping[str, Any]) -> Any:
+    """A setting `server.period=5` holds in all runs, also where the file has an axis of that field.
+    In a zipped axis the other fields keep their values."""
     if not isinstance(axes, dict):
         return axes
-    for setting in settings:
-        path = setting.partition("=")[0].strip()
-        if path in axes:
-            section, _, field = path.rpartition(".")
-            value = (table[section] if section else table)[field]
-            axes = axes | {path: value if isinstance(value, list) else [value]}
-    return axes
+    return {
+        name: _with_set_columns(_fields_of(name), values, set_fields)
+        for name, values in axes.items()
+    }
+
+
+def _with_set_columns(fields: Sequence[str], values: Any, set_fields: Mapping[str, Any]) -> Any:
+    if set_fields.keys().isdisjoint(fields):
+        return values
+    if len(fields) == 1:
+        return _values_of_axis(fields[0], set_fields[fields[0]])
+    if not isinstance(values, list) or not all(_is_row(row, len(fields)) for row in values):
+        return values  # is told as any axis that is no list of rows
+    rows = [
+        [set_fields.get(field, own) for field, own in zip(fields, row, strict=True)]
+        for row in values
+    ]
+    return [row for n, row in enumerate(rows) if row not in rows[:n]]
+
+
+def _values_of_axis(path: str, value: Any) -> list[Any]:
+    """What a setting makes of an axis: one value. A list is one too where the field takes lists,
+    or may, as options of data sets and models do; elsewhere its items are the axis's values."""
+    if not isinstance(value, list) or path not in _known_fields():
+        return [value]
+    if path in TAKE_LISTS and not all(isinstance(item, list) for item in value):
+        return [value]
+    return value
 
 
 def _placed(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:

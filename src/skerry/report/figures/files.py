@@ -1,10 +1,11 @@
 """Figures as files."""
 
-import os
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skerry.errors import SkerryError
+from skerry.files import replace_file
 from skerry.report.style import FILES
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ def save(figure: "Figure", path: Path, dpi: int = 150) -> Path:
     """Write atomically: a reader never sees half a picture."""
     import matplotlib as mpl
 
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with mpl.rc_context(FILES):  # type: ignore[arg-type]
-            figure.savefig(temporary, dpi=dpi, metadata=FORMATS.get(path.suffix.lower()))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    kind = path.suffix.lower()
+    drawn = BytesIO()  # first: on a full disk matplotlib fails with errors of its own
+    with mpl.rc_context(FILES):  # type: ignore[arg-type]
+        figure.savefig(
+            drawn, format=kind.removeprefix(".") or None, dpi=dpi, metadata=FORMATS.get(kind)
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, drawn.getvalue())
     return path

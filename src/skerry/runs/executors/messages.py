@@ -11,10 +11,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-import torch
-
 from skerry.engine.world import World
-from skerry.errors import RecordsError, SkerryError, one_line
+from skerry.errors import RecordsError, SkerryError, is_out_of_memory, one_line
 from skerry.experiment import Experiment
 from skerry.records.parts import Part
 from skerry.records.store import Status
@@ -171,16 +169,6 @@ def news_of(error: Exception) -> News:
         return Stuck(str(error))
     said = "; ".join(error.faults) if isinstance(error, SkerryError) else one_line(error)
     return Failed(said, error=error)
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """A full GPU has an error of its own; torch tells a full machine only in words."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(
-        words in str(error)
-        for words in ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
-    )
 
 
 def to_line(news: News) -> str:

@@ -209,7 +209,7 @@ class Processes(Workers):
     def _start(self) -> _Process:
         process = _Process(
             subprocess.Popen(
-                [sys.executable, "-m", worker.__name__],
+                [sys.executable, "-P", "-m", worker.__name__],  # -P: no library from this folder
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

