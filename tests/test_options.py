@@ -178,6 +178,16 @@ def test_options_of_a_schedule_differ_between_lanes_those_of_a_sampling_do_not()
     assert both.world_key() != both.with_settings("training.first=0").world_key()
 
 
+def test_without_a_server_its_options_play_no_part():
+    runs = [
+        small(*own("server optimizer"), f"server.damping={value}", "server.primitive=none")
+        for value in (0.1, 0.2)
+    ]
+    assert runs[0] != runs[1]
+    assert runs[0].key() == runs[1].key()
+    assert runs[0].deciding()["server"] == {"primitive": "none"}
+
+
 def told(*settings: str) -> list[str]:
     with pytest.raises(ExperimentError) as caught:
         small(*settings)

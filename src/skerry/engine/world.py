@@ -284,7 +284,7 @@ def material_fingerprints(
 def outside(experiment: Experiment, materials: Materials) -> list[str]:
     """Which parts of a world lie outside the experiment's text. Without any, the text alone names
     the run."""
-    data = experiment.canonical()["data"]
+    data = experiment.deciding()["data"]
     lies_outside = {
         "graph": materials.graph is not None or experiment.network.is_file,
         "dataset": materials.dataset is not None or data.get("path") or ":" in data["dataset"],
