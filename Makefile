@@ -1,5 +1,5 @@
 # make run    set up and watch two islands of devices learn (the README's first command)
-# make test   set up and run the tests
+# make test   set up and run the tests; make test-slow runs the campaigns of damage and kills
 # make check  formatting, lint, types, and that imports point one way
 # make bench  device-steps per second beside a plain PyTorch loop; beside kept figures:
 #             make bench COMPARE=benchmarks/results/two-cores.json
@@ -12,13 +12,16 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPING := $(VENV)/.developing
 
-.PHONY: run test check bench docs peers clean
+.PHONY: run test test-slow check bench docs peers clean
 
 run: $(INSTALLED)
 	$(BIN)/skerry run
 
 test: $(DEVELOPING)
 	$(BIN)/pytest -n 2
+
+test-slow: $(DEVELOPING)
+	$(BIN)/pytest -m slow
 
 check: $(DEVELOPING)
 	$(BIN)/ruff format --check src tests benchmarks docs/*.py

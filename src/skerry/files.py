@@ -5,6 +5,7 @@ place at once. A process that is killed in between leaves the partial file; the 
 there removes it. A lock tells what is left from what is being written: it ends with its process.
 """
 
+import errno
 import glob
 import os
 import secrets
@@ -57,6 +58,8 @@ def replace_file(path: Path, content: bytes) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """An empty file beside another one, whose place it takes when it has been written."""
+    if not path.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     remove_leftovers(path.parent, path.name)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PARTIAL}")
     try:

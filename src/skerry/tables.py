@@ -42,25 +42,29 @@ def parse_tables(text: str, source: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ExperimentError(f"{source} is not valid TOML: {error}.") from None
     except RecursionError:
+        where = _field_with(rf"(?:[\[{{]\s*){{{DEEPEST}}}", text) or "a list or table"
         raise ExperimentError(
-            f"{source} is nested too deep: lists and tables must have at most {DEEPEST} levels. "
-            "Write it with fewer."
+            f"{where} must have at most {DEEPEST} levels (in {source}). Write it with fewer."
         ) from None
-    except ValueError as error:  # Python refuses to read numbers of thousands of digits
-        raise ExperimentError(_long_number(text, source, error)) from None
+    except ValueError:  # Python refuses to read numbers of thousands of digits
+        where = _field_with(rf"[0-9_]{{{LONGEST}}}", text) or "a number"
+        raise ExperimentError(
+            f"{where} must not have more than {LONGEST} digits (in {source}). Shorten the number."
+        ) from None
     if faults := [fault for path, value in table.items() for fault in _faults(path, value)]:
         raise ExperimentError(*faults)
     return table
 
 
-def _long_number(text: str, source: str, error: ValueError) -> str:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if re.search(rf"[0-9_]{{{LONGEST}}}", line):
-            return (
-                f"{cut(line.partition('=')[0].strip())} must not have more than {LONGEST} digits "
-                f"(line {number} of {source}). Shorten the number."
-            )
-    return f"{source} cannot be read ({error})."
+def _field_with(pattern: str, text: str) -> str:
+    """The field of a TOML text that cannot be read on whose line the pattern is."""
+    section = ""
+    for line in text.splitlines():
+        if header := re.fullmatch(r"\s*\[([^\[\]]+)\]\s*", line):
+            section = f"{header[1].strip()}."
+        elif re.search(pattern, line):
+            return cut(section + line.partition("=")[0].strip())
+    return ""
 
 
 def _faults(path: str, value: Any) -> Iterator[str]:
@@ -95,6 +99,9 @@ def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
     """Every setting, and a line for each that cannot be read."""
     found, faults = [], []
     for text in settings:
+        if not _is_sound(text):
+            faults.append(f"a setting must be text in UTF-8 (got {cut(text)!a}).")
+            continue
         path, equals, value = text.partition("=")
         *parents, field = (part.strip() for part in path.split("."))
         if not equals or not all([*parents, field]) or len(parents) > 1:
@@ -109,6 +116,15 @@ def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
         else:
             found.append(setting)
     return found, faults
+
+
+def _is_sound(text: str) -> bool:
+    """What a shell hands over may hold bytes that are no letters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def apply_settings(

@@ -37,7 +37,9 @@ Epsilon = Annotated[float, typer.Option(help="The accuracy wanted.")]
 def mixing(
     file: ExperimentFile = None,
     settings: Settings = None,
-    draws: Annotated[int, typer.Option(min=2, help="Rounds drawn where p has no formula.")] = 400,
+    draws: Annotated[
+        int, typer.Option(min=2, max=100_000, help="Rounds drawn where p has no formula.")
+    ] = 400,
     as_json: AsJson = False,
 ) -> None:
     """How fast devices inside a component agree: p of an experiment's network."""
@@ -63,7 +65,7 @@ def constants(
         str, typer.Option(help="After how many rounds to measure: a list, or a range A:B:STEP.")
     ] = "0,10,50",
     draws: Annotated[
-        int, typer.Option(min=2, help="Pairs of minibatches per device and checkpoint.")
+        int, typer.Option(min=2, max=10_000, help="Pairs of minibatches per device and checkpoint.")
     ] = 20,
     device: Device = "auto",
     as_json: AsJson = False,

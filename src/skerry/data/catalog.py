@@ -90,9 +90,14 @@ def synthetic(
     """
     _require_whole("classes", classes, 2)
     _require_whole("features", features, 2)
-    _require_whole("samples", samples, classes)
+    _require_whole("samples", samples, 1)
     _require_whole("test_samples", test_samples, 1)
     _require_whole("data_seed", data_seed, 0)
+    if samples < classes:
+        raise DataError(
+            f"data.samples must be at least data.classes (got {samples} samples of {classes} "
+            "classes). Raise data.samples."
+        )
     if (samples + test_samples) * features > MOST_NUMBERS:
         raise DataError(
             "data.samples and data.test_samples times data.features must be at most "

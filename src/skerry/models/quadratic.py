@@ -13,20 +13,23 @@ from torch import Tensor
 from skerry.errors import ModelError
 from skerry.models.learner import Batch, Problem
 
+LARGEST = 1e30
+"""Of a curvature: losses must stay numbers in float32."""
+
 
 def quadratic(
     problem: Problem, *, curvature: float = 1.0, conditioning: float = 1.0
 ) -> "QuadraticLearner":
     """A is diagonal, from `curvature` (its largest entry, L) down to `curvature / conditioning`."""
     if not all(isinstance(number, int | float) for number in (curvature, conditioning)) or not (
-        0 < curvature < math.inf and 1 <= conditioning < math.inf
+        0 < curvature <= LARGEST and 1 <= conditioning <= LARGEST
     ):
         raise ModelError(
-            "model.curvature must be a number above 0 and model.conditioning one of at least 1 "
-            f"(got {curvature!r} and {conditioning!r})."
+            "model.curvature must be a number above 0 and model.conditioning one of at least 1, "
+            f"both at most {LARGEST:g} (got {curvature!r} and {conditioning!r})."
         )
     d = math.prod(problem.input_shape)
-    return QuadraticLearner(torch.logspace(0, -math.log10(conditioning), d) * curvature)
+    return QuadraticLearner(torch.logspace(0, -math.log10(conditioning), d) * float(curvature))
 
 
 class QuadraticLearner:

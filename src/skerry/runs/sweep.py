@@ -275,7 +275,7 @@ class Sweep(Section):
             allow = f", or allow it: sweep.most = {count}" if count <= LARGEST_GRID else "."
             yield (
                 f"the grid has {count:,} runs, more than sweep.most = {self.most:,}. Shorten the "
-                f"axes{allow}"
+                f"axes or sweep.seeds{allow}"
             )
 
     def _enumerate(self) -> list[str]:

@@ -1,0 +1,115 @@
+"""Sweeps that are killed at random moments, again and again: the last start ends with the rows of
+an undisturbed sweep, each of them once."""
+
+import os
+import random
+import signal
+import sqlite3
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from conftest import small
+from recorded_runs import assert_same, histories
+from skerry.records.verify import verify
+from sweep_children import nursery, until
+
+LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")
+
+
+@pytest.fixture(scope="module")
+def children():
+    with nursery() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory, children):
+    """A sweep of two worlds, its rows when nothing disturbs it, and the seconds it takes."""
+    folder = tmp_path_factory.mktemp("sweep")
+    file = folder / "sweep.toml"
+    file.write_text(
+        small("rounds=200").to_toml()
+        + '[sweep]\nseeds = 2\n[sweep.axes]\n"server.primitive" = ["s2s", "s2a", "blend"]\n'
+    )
+    began = time.monotonic()
+    assert children.start(file, folder / "whole").wait(300) == 0
+    return file, histories(folder / "whole"), time.monotonic() - began
+
+
+def campaign(children, sweep, out, kills, seed, options, capsys):
+    """Kill so many times; a sweep that comes to its end in between begins anew elsewhere."""
+    file, whole, seconds = sweep
+    draw = random.Random(seed)
+    counts = Counter()
+    number = 0
+    while counts["killed"] + counts["stopped"] < kills:
+        folder = out / str(number)
+        child = children.start(file, folder, checkpoint_seconds=0.02, **options)
+        if disturbed(draw, child, folder, seconds, counts):
+            continue
+        assert child.wait(300) == 0
+        check(folder, whole)
+        counts["ended between"] += 1
+        number += 1
+    folder = out / str(number)
+    assert children.start(file, folder, checkpoint_seconds=0.02, **options).wait(300) == 0
+    check(folder, whole)
+    counts["ended"] = counts.pop("ended between", 0) + 1
+    with capsys.disabled():
+        done = ", ".join(f"{times} {what}" for what, times in sorted(counts.items()))
+        print(f"\n{options or 'here'}: {done}, all with the rows of an undisturbed sweep")
+
+
+def disturbed(draw, child, folder, seconds, counts):
+    """Strike at a random moment; False if the sweep was over by then."""
+    workers = draw.random() < 0.3
+    time.sleep(draw.uniform(0.0, seconds * 0.9) if draw.random() < 0.8 else 0.0)
+    if child.ended():
+        return False
+    if workers and (pids := children_of(child.pid)):
+        os.kill(draw.choice(pids), signal.SIGKILL)  # its driver replaces it
+        counts["workers killed"] += 1
+        time.sleep(draw.uniform(0.0, seconds))
+    strike = signal.SIGKILL if draw.random() < 0.8 else signal.SIGINT
+    child.kill(strike)
+    until(child.ended, 120)
+    counts["killed" if strike == signal.SIGKILL else "stopped"] += 1
+    return True
+
+
+def children_of(pid):
+    try:
+        return [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
+    except OSError:
+        return []
+
+
+def check(folder, whole):
+    assert_same(histories(folder), whole)
+    assert verify(folder).faults == {}
+    assert verify(folder).not_checked == {}
+    with sqlite3.connect(folder / "skerry.sqlite") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()
+    left = {path.name for path in folder.iterdir() if "skerry.sqlite" not in path.name}
+    assert left == set(), "nothing is left of what was killed"
+
+
+def test_a_sweep_killed_at_random_moments(children, sweep, tmp_path, capsys):
+    campaign(children, sweep, tmp_path, 8, 1, {}, capsys)
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_many_times(children, sweep, tmp_path, capsys):
+    campaign(children, sweep, tmp_path, 70, 2, {}, capsys)
+
+
+@LINUX
+@pytest.mark.slow
+def test_a_sweep_in_processes_killed_many_times(children, sweep, tmp_path, capsys):
+    campaign(children, sweep, tmp_path, 30, 3, {"workers": 2}, capsys)
