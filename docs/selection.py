@@ -148,7 +148,7 @@ def page() -> str:
         "",
         "## CIFAR-10, two islands that differ",
         "",
-        "The paper's network, ring. Here S2S leads with any rule; but meeting every island",
+        "The paper's network, ring. Here S2S leads with any rule; but a sample of every island",
         "takes S2A from far behind to near it.",
     ]
     for H in (5, 20):

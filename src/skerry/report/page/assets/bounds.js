@@ -155,7 +155,7 @@ const SkerryBounds = (() => {
     return { rounds, terms, reason, stepsize: eta, horizon };
   }
 
-  // The energy recursion, which leaves nothing out
+  // The recursion of disagreement, which leaves nothing out
 
   /* A stretch of rounds maps v = (A, B) to R v + s and adds c v + d to the cost. It is kept as
      R00 R01 R10 R11 s0 s1 c0 c1 d, what of the 4 x 4 matrix is not always 0 or 1. */
