@@ -1,6 +1,5 @@
 """`skerry advise`: which primitive to use on a fleet of one's own."""
 
-import json
 import shlex
 import sys
 from contextlib import redirect_stdout
@@ -9,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skerry.commands.options import AsJson, Device, ExperimentFile, Settings, read_experiment
+from skerry.commands.options import (
+    AsJson,
+    Device,
+    ExperimentFile,
+    Settings,
+    may_be_stopped,
+    print_json,
+    read_experiment,
+)
 
 if TYPE_CHECKING:
     from skerry.advice.advice import Advice
@@ -71,44 +78,39 @@ def advise(
     """Which primitive, K and H for your fleet: measured, predicted, tried out, with reasons."""
     from skerry.advice.screen import tell, watch_advice
     from skerry.commands.ranges import numbers
+    from skerry.report.text import console
 
     experiment = read_experiment(file, settings)
-    try:
-        # What plug-ins print must not come between the results.
-        with redirect_stdout(sys.stderr), watch_advice(minutes) as watcher:
-            from skerry.advice.advise import advise as ask
-            from skerry.advice.question import read_prices
+    kept = f"What was run is kept: the same command reuses it from {out}." if out else ""
+    with (
+        may_be_stopped(kept),
+        redirect_stdout(sys.stderr),  # what plug-ins print must not come between the results
+        watch_advice(minutes) as watcher,
+    ):
+        from skerry.advice.advise import advise as ask
+        from skerry.advice.question import read_prices
 
-            advice = ask(
-                experiment,
-                goal=goal,
-                among=among,
-                budget=budget_messages,
-                budget_bytes=budget_bytes,
-                prices=read_prices(price) if price is not None else None,
-                rounds=rounds,
-                stepsizes=numbers("stepsizes", stepsizes, whole=False) if stepsizes else None,
-                minutes=minutes,
-                seeds=seeds,
-                device=device,
-                out=out,
-                watcher=watcher,
-            )
-    except KeyboardInterrupt:
-        kept = f" What was run is kept: the same command reuses it from {out}." if out else ""
-        typer.echo(f"\nStopped.{kept}", err=True)
-        raise typer.Exit(130) from None
+        advice = ask(
+            experiment,
+            goal=goal,
+            among=among,
+            budget=budget_messages,
+            budget_bytes=budget_bytes,
+            prices=read_prices(price) if price is not None else None,
+            rounds=rounds,
+            stepsizes=numbers("stepsizes", stepsizes, whole=False) if stepsizes else None,
+            minutes=minutes,
+            seeds=seeds,
+            device=device,
+            out=out,
+            watcher=watcher,
+        )
     if as_json:
-        json.dump(advice.to_json(), sys.stdout, allow_nan=False)
-        sys.stdout.write("\n")
+        print_json(advice.to_json())
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 10_000  # a file or a pipe has no edge to fold at
-    tell(advice, console)
-    console.print(f"Use it: {_run_command(advice, file)}", markup=False, soft_wrap=True)
+    screen = console()
+    tell(advice, screen)
+    screen.print(f"Use it: {_run_command(advice, file)}", markup=False)
     if out is not None:
         typer.echo(f"Records: {out}/skerry.sqlite and {out}/advice.json.")
 

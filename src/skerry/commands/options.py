@@ -111,12 +111,12 @@ def read_experiment(file: Path | None, settings: list[str] | None) -> "Experimen
 
 
 @contextmanager
-def may_be_stopped(how_it_goes_on: str) -> Iterator[None]:
+def may_be_stopped(how_it_goes_on: str = "") -> Iterator[None]:
     """Ctrl-C ends what is computed inside in one line."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"\nStopped. {how_it_goes_on}", err=True)
+        typer.echo(f"\nStopped. {how_it_goes_on}".rstrip(), err=True)
         raise typer.Exit(130) from None
 
 

@@ -15,6 +15,7 @@ from skerry.commands.options import (
     RayAddress,
     Settings,
     Workers,
+    may_be_stopped,
     save_picture,
 )
 from skerry.commands.plug_ins import find_plug_ins
@@ -90,14 +91,11 @@ def reproduce(
     if not dataset:
         request = request.about(_within_reach(request.targets, device))
     find_plug_ins()
-    try:
+    with may_be_stopped(f"Finished runs are in {out}. The same command goes on."):
         studies = _computed(
             request.needs(profile), profile, settings or [], device, out, again,
             (executor, workers, ray_address),
         )  # fmt: skip
-    except KeyboardInterrupt:
-        typer.echo(f"\nStopped. Finished runs are in {out}. The same command goes on.", err=True)
-        raise typer.Exit(130) from None
     _show(request.targets, studies, out)
     for name in studies:
         _say_what_is_left_out(name, profile)
@@ -160,12 +158,11 @@ def _computed(
 
 
 def _show(targets: Sequence["Target"], studies: dict[str, "Study"], out: Path) -> None:
-    from rich.console import Console
-
     from skerry.files import replace_file
     from skerry.paper.views import view_of
+    from skerry.report.text import console
 
-    console = Console()
+    screen = console()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -175,16 +172,16 @@ def _show(targets: Sequence["Target"], studies: dict[str, "Study"], out: Path) -
     for target in targets:
         view = view_of(target, studies)
         if len(targets) > IN_FULL:
-            console.print(view.title, style="bold", markup=False, soft_wrap=True)
-            console.print(view.verdict, markup=False, soft_wrap=True)
+            screen.print(view.title, style="bold", markup=False)
+            screen.print(view.verdict, markup=False)
         else:
-            view.print_to(console)
+            view.print_to(screen)
         for name, figure in view.figures.items():
             save_picture(figure, out / f"{name}.png")
         page = out / f"{target.name}.md"
         replace_file(page, view.markdown.encode())
         written = ", ".join(map(str, [page, *(out / f"{name}.png" for name in view.figures)]))
-        console.print(f"Written: {written}", style="dim", markup=False, soft_wrap=True)
+        screen.print(f"Written: {written}", style="dim", markup=False)
 
 
 def _say_what_is_left_out(name: str, profile: "Profile") -> None:
@@ -195,22 +192,15 @@ def _say_what_is_left_out(name: str, profile: "Profile") -> None:
 
 
 def _list() -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     from skerry.paper.plans import count_of
     from skerry.paper.targets import TARGETS
+    from skerry.report.text import Sheet, console
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, justify in (("target", "left"), ("what", "left"), ("data", "left")):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
-    table.add_column("runs\nquick", justify="right")
-    table.add_column("runs\nfull", justify="right")
+    rows = []
     for target in TARGETS.values():
         quick, full = (f"{count_of(target.needs, p):,}" for p in ("quick", "full"))
-        table.add_row(
-            target.name, target.title, ", ".join(target.datasets) or "(theory)", quick, full
-        )
-    Console().print(table)
+        data = ", ".join(target.datasets) or "(theory)"
+        rows.append((target.name, target.title, data, quick, full))
+    header = ("target", "what", "data", "runs\nquick", "runs\nfull")
+    console().print(Sheet("Targets", header, tuple(rows), "lllrr").to_rich())
     typer.echo("all: every table and figure. Runs that several need are computed once.")
