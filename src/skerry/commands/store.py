@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skerry.errors import RecordsError, unknown
+from skerry.report.text import plural
 
 if TYPE_CHECKING:
     from skerry.records.verify import Findings
@@ -48,10 +49,14 @@ def store_forget(
             raise RecordsError(unknown("run", key, there) if len(there) < 20 else _no_run(key))
     _check_that_nobody_works_in(folder)
     if not yes:
-        typer.confirm(f"Forget {_runs(len(set(keys)))} of {folder}, with all rounds?", abort=True)
+        typer.confirm(
+            f"Forget {plural(len(set(keys)), 'run')} of {folder}, with all rounds?", abort=True
+        )
     with Store.open(folder) as store:
         store.forget(keys)
-    typer.echo(f"Forgot {_runs(len(set(keys)))}. The command that computed them does it again.")
+    typer.echo(
+        f"Forgot {plural(len(set(keys)), 'run')}. The command that computed them does it again."
+    )
 
 
 @app.command("backup")
@@ -62,7 +67,7 @@ def store_backup(
     """Copy the records into one file, as of one moment, while others may be writing."""
     from skerry.records.repair import back_up
 
-    typer.echo(f"Wrote {_runs(back_up(folder, file))} to {file}.")
+    typer.echo(f"Wrote {plural(back_up(folder, file), 'run')} to {file}.")
 
 
 @app.command("repair")
@@ -78,8 +83,8 @@ def store_repair(folder: Folder) -> None:
     for key, reason in done.lost.items():
         typer.echo(f"lost: {_sayable(key)}: {reason}")
     typer.echo(
-        f"Kept {_runs(done.kept)} in {folder}. What is lost is computed again by the command that "
-        f"computed it. The damaged file is {done.aside}."
+        f"Kept {plural(done.kept, 'run')} in {folder}. What is lost is computed again by the "
+        f"command that computed it. The damaged file is {done.aside}."
     )
 
 
@@ -95,10 +100,11 @@ def _in_words(found: "Findings") -> list[str]:
     return [
         *(f"damaged: {_sayable(key)}: {fault}" for key, fault in found.faults.items()),
         *(
-            f"not checked: {reason.format(_runs(len(keys)))} ({_first(keys)})"
+            f"not checked: {reason.format(plural(len(keys), 'run'))} ({_first(keys)})"
             for reason, keys in found.not_checked.items()
         ),
-        f"{_runs(found.runs)} in {found.path}: {max(0, sound)} sound, {len(found.faults)} damaged.",
+        f"{plural(found.runs, 'run')} in {found.path}: {max(0, sound)} sound, "
+        f"{len(found.faults)} damaged.",
     ]
 
 
@@ -109,10 +115,6 @@ def _first(keys: list[str]) -> str:
 
 def _no_run(key: str) -> str:
     return f"no run {key} is recorded. skerry show DIR --json tells all keys."
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count:,} runs"
 
 
 def _sayable(key: object) -> str:
