@@ -158,26 +158,26 @@ EXPERIMENT_FILES = [
         "unknown field",
         "[server]\nsampeld = 3",
         "unknown field 'server.sampeld'; did you mean 'sampled'? [server] takes: primitive, "
-        "beta, sampled, period, offset, optimizer, momentum.",
+        "beta, sampled, period, offset, selection, sample_prob, weights, optimizer, momentum.",
     ),
     toml(
         "unknown section",
         "[netwrok]\ndevices = 3",
         "unknown field 'netwrok'; did you mean 'network'? An experiment takes: name, seed, "
-        "rounds, network, data, model, training, server, evaluate.",
+        "rounds, network, data, model, training, server, fleet, evaluate.",
     ),
     toml(
         "field of another section",
         "[network]\nsampled = 3",
         "unknown field 'network.sampled'; did you mean 'server.sampled'? [network] takes: "
         "devices, components, topology, degree, edge_prob, rewire_prob, dynamic, "
-        "link_failure, mixing.",
+        "link_failure, gossip_steps, mixing.",
     ),
     toml(
         "field outside its section",
         "devices = 3",
         "unknown field 'devices'; did you mean 'network.devices'? An experiment takes: name, "
-        "seed, rounds, network, data, model, training, server, evaluate.",
+        "seed, rounds, network, data, model, training, server, fleet, evaluate.",
     ),
     toml(
         "unknown field of a section with options",
@@ -197,14 +197,14 @@ EXPERIMENT_FILES = [
         "unknown option of one's own",
         '[server]\nprimitive = "good_plugins:pull"\nstrength = 1\nstrenght = 2',
         "unknown field 'server.strenght'; did you mean 'strength'? [server] takes: primitive, "
-        "beta, sampled, period, offset, optimizer, momentum; primitive 'good_plugins:pull' adds: "
-        "strength.",
+        "beta, sampled, period, offset, selection, sample_prob, weights, optimizer, momentum; "
+        "primitive 'good_plugins:pull' adds: strength.",
     ),
     toml(
         "option of a function that is not named",
         "[server]\nstrength = 2",
         "unknown field 'server.strength'. [server] takes: primitive, beta, sampled, period, "
-        "offset, optimizer, momentum.",
+        "offset, selection, sample_prob, weights, optimizer, momentum.",
     ),
     toml(
         "unknown topology",
@@ -337,7 +337,7 @@ EXPERIMENT_FILES = [
         "rounds must be at least 1 (got 0).",
         "unknown topology 'rign'; did you mean 'ring'?",
         "unknown field 'foo'. An experiment takes: name, seed, rounds, network, data, model, "
-        "training, server, evaluate.",
+        "training, server, fleet, evaluate.",
         "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name; model "
         "'mlp' adds: hidden.",
         "server.sampled must be between 1 and network.devices (got 20 of 10 devices).",

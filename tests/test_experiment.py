@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from skerry import registry
 from skerry.errors import ExperimentError, SkerryError
-from skerry.experiment import Data, Experiment, Model, Network, Section, Server
+from skerry.experiment import Data, Experiment, Fleet, Model, Network, Section, Server
 from skerry.measures import GROUPS
 
 SECTIONS = {
@@ -172,6 +172,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "network.rewire_prob": (["network.topology=watts_strogatz"], "0.5", ["network.topology=star"]),
     "network.dynamic": ([], "true", None),
     "network.link_failure": ([], "0.1", None),
+    "network.gossip_steps": ([], "2", None),
     "network.mixing": ([], "lazy", None),
     "data.dataset": ([], "synthetic", None),
     "data.path": (["data.dataset=npz", "data.path=a.npz"], "b.npz", ["data.dataset=digits"]),
@@ -189,6 +190,8 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "training.decay_every": (["training.schedule=step"], "7", ["training.schedule=cosine"]),
     "training.decay_factor": (["training.schedule=step"], "0.7", ["training.schedule=constant"]),
     "training.local_steps": ([], "3", None),
+    "training.order": ([], "mix_then_adapt", None),
+    "training.weights": ([], "data", None),
     "training.precision": ([], "tf32", None),
     "training.sampling": ([], "epochs", None),
     "server.primitive": ([], "s2a", None),
@@ -196,8 +199,16 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "server.sampled": ([], "3", ["server.primitive=none"]),
     "server.period": ([], "7", ["server.primitive=none"]),
     "server.offset": ([], "2", ["server.primitive=none"]),
+    "server.selection": ([], "per_component", ["server.primitive=none"]),
+    "server.sample_prob": (["server.selection=bernoulli"], "0.7", ["server.selection=uniform"]),
+    "server.weights": ([], "stratified", ["server.primitive=none"]),
     "server.optimizer": ([], "fedavgm", ["server.primitive=none"]),
     "server.momentum": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
+    "fleet.awake": ([], "0.5", None),
+    "fleet.on": (["fleet.on=4", "fleet.off=2"], "3", None),
+    "fleet.off": (["fleet.on=4", "fleet.off=2"], "3", None),
+    "fleet.together": ([], "islands", None),
+    "fleet.reach_asleep": ([], "true", None),
     "evaluate.every": ([], "2", None),
     "evaluate.after": ([], "3", None),
     "evaluate.devices_every": ([], "3", None),
@@ -208,7 +219,10 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
 LANES = {
     *(f"server.{name}" for name in Server.model_fields),
     *(f"network.{name}" for name in Network.model_fields if name not in ("devices", "components")),
+    *(f"fleet.{name}" for name in Fleet.model_fields),
     *(f"training.{name}" for name in ("stepsize", "schedule", "decay_every", "decay_factor")),
+    "training.order",
+    "training.weights",
 }
 
 
@@ -263,10 +277,11 @@ def test_a_users_own_function_may_read_any_field(path):
         "server": [
             "server.primitive=good_plugins:anything",
             "server.optimizer=good_plugins:AnyOptimizer",
+            "server.selection=good_plugins:anything",
         ],
     }
     because, value = kinds[path.split(".")[0]], PARTS[path][1]
-    if path == "server.optimizer":
+    if path in ("server.optimizer", "server.selection"):
         because = because[:1]
     before, after = experiment(*because), experiment(*because, f"{path}={value}")
     assert before.key() != after.key()
@@ -464,7 +479,10 @@ def test_the_schema_describes_every_field():
         assert found["description"]
         assert {"type", "anyOf", "enum"} & set(found)
     open_ones = {n for n, kind in SECTIONS.items() if _is_open(schema["$defs"][kind.__name__])}
-    assert open_ones == set(SECTIONS) - {"evaluate"}  # they take the options of what they name
+    assert open_ones == set(SECTIONS) - {
+        "evaluate",
+        "fleet",
+    }  # they take the options of what they name
 
 
 def _is_open(schema: dict) -> bool:

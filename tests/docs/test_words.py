@@ -65,10 +65,8 @@ def test_the_glossary_names_them() -> None:
 @pytest.mark.parametrize("word", retired())
 def test_no_word_that_we_do_not_use(word: str) -> None:
     """Code, messages, pages and experiments say what the glossary says."""
-    done = [
-        path for path in SEARCHED
-    ]
-    places = list(found(word, done))
+
+    places = list(found(word, SEARCHED))
     assert not places, f"say what docs/glossary.md says instead of '{word}':\n" + "\n".join(places)
 
 

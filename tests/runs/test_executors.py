@@ -212,7 +212,7 @@ def nobodys_port():
 def test_a_wrong_ray_address_is_told(address, line, tmp_path):
     pytest.importorskip("ray")
     address = address.format(nobodys_port=nobodys_port())
-    with pytest.raises(SkerryError, match=r"no Ray cluster can be used at .*--ray-address out"):
+    with pytest.raises(SkerryError, match=r"no Ray cluster can be used at .*`ray_address` out"):
         run(grid(server__period=[2]), out=tmp_path / "out", ray_address=address)
     assert not (tmp_path / "out").exists()
     with pytest.raises(SkerryError, match=line), OnRay(address=address):

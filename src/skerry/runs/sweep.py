@@ -29,7 +29,7 @@ from skerry.tables import apply_settings, read_settings, read_tables, shown
 SHOWN_FAULTS = 20
 SEEDS = "seed"
 LARGEST_GRID = 10**6
-TAKE_LISTS = ("network.components", "evaluate.measures")
+TAKE_LISTS = ("network.components", "fleet.awake", "evaluate.measures")
 """The fields of which one value may be a list."""
 
 Cell = tuple[tuple[str, Any], ...]

@@ -4,13 +4,14 @@ import logging
 import os
 import secrets
 import socket
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
 from skerry.engine.world import Materials
-from skerry.errors import SkerryError, one_line
+from skerry.errors import SkerryError, argument, one_line
 from skerry.experiment import Experiment
 from skerry.runs.executors import worker
 from skerry.runs.executors.executor import POLL_SECONDS
@@ -164,8 +165,8 @@ class OnRay(Workers):
             where = f"at {self._address}" if self._address else "on this machine"
             raise SkerryError(
                 f"no Ray cluster can be used {where} ({one_line(error)}). Check the address, and "
-                "Ray's token if the cluster asks for one; or leave the address out to start Ray "
-                "on this machine."
+                "Ray's token if the cluster asks for one; or leave "
+                f"{argument('ray_address')} out to start Ray on this machine."
             ) from error
 
 
@@ -178,7 +179,7 @@ def _imported(on_loopback: bool) -> "ModuleType":
     """Ray runs whatever code reaches its ports, and opens them to the network. Only these switches,
     read when Ray is imported, keep a local Ray to loopback and to who knows its token, which is
     written nowhere; a cluster has its own."""
-    if on_loopback:
+    if on_loopback and "ray" not in sys.modules:
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         if "RAY_AUTH_TOKEN_PATH" not in os.environ:
