@@ -184,6 +184,7 @@ def children_of(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 @pytest.mark.parametrize(
     ("workers", "number"), [(1, signal.SIGINT), (1, signal.SIGTERM), (2, signal.SIGINT)]

@@ -244,7 +244,8 @@ class Sweep(Section):
             *(value for path, value in _flat(self.experiment).items() if path.startswith(section)),
             *(values for name, values in self.axes.items() if f"{section}." in name),
         ]
-        return section in ("data", "model") or ":" in str(named)
+        own = section in Experiment.model_fields and ":" in str(named)
+        return section in ("data", "model") or own
 
     def _tune_faults(self) -> Iterator[str]:
         if self.tune and (self.tune,) not in [axis.fields for axis in self._axes()]:
