@@ -3,6 +3,8 @@
     python benchmarks/advise_study.py --dataset digits [--device auto] [--devices 100]
     python benchmarks/advise_study.py --dataset mnist --device cuda --minutes 4.5
     python benchmarks/advise_study.py --dataset mnist --devices 20 --among s2s,s2a --looks 2
+    python benchmarks/advise_study.py --dataset mnist --device cuda --name selection \
+        --among s2s,s2a,blend,uniform,per_component --topologies ring,complete --shares .02,.1,.2
 
 The truth of a cell is a paired sweep over many seeds, the stepsize tuned for each primitive and
 goal. Advice sees other seeds. Both run all cells of a regime and seed as lanes of one stack and are
@@ -10,7 +12,8 @@ kept in a store, so that an interrupted study goes on where it was; --minutes en
 with fewer seeds, and Ctrl-C writes what there is. Asked of every cell and goal:
 - s2s or s2a? (advice among these two);
 - anything (blends too, unless --among leaves them out): is it at least as good as both of them?
-Results: benchmarks/results/advise-DATASET.json, and the tables in docs/advise.md.
+- whom to sample, where --among names two rules of selection?
+Results: benchmarks/results/advise-NAME.json, and the tables in docs/advise.md.
 """
 
 import argparse
@@ -47,8 +50,8 @@ STEPSIZES = {
     "mnist": (10**-2.5, 0.01, 10**-1.5, 0.1),  # the paper's
 }
 REGIMES = tuple(product(("iid", "non_iid"), ("iid", "dirichlet")))
-TOPOLOGIES = ("ring", "grid", "complete")
-SHARES, PERIODS = (0.2, 0.6), (5, 20)
+TOPOLOGIES, SHARES = "ring,grid,complete", "0.2,0.6"
+PERIODS = (5, 20)
 GOALS: tuple[Goal, ...] = ("global", "own")
 TWO, ALL = "s2s,s2a", "s2s,s2a,blend"
 FIRST_TRUTH_SEED = 1000
@@ -82,10 +85,6 @@ class Cell:
         )
 
 
-def cells_of(regime: tuple[str, str]) -> list[Cell]:
-    return [Cell(*regime, *rest) for rest in product(TOPOLOGIES, SHARES, PERIODS)]
-
-
 @dataclass
 class Study:
     dataset: str
@@ -95,6 +94,8 @@ class Study:
     among: str
     looks: int
     """Evaluations in the last fifth of the rounds, at least."""
+    topologies: Sequence[str]
+    shares: Sequence[float]
     driver: Driver
     truth_seeds: int = 0
     """So many have been run; advice has seeds of its own."""
@@ -103,13 +104,19 @@ class Study:
     def __post_init__(self) -> None:
         self.stepsizes = STEPSIZES[self.dataset]
         self._constants: dict[tuple[str, str], Constants] = {}
+        self.selections = read_among(self.among).selections or ("uniform",)
+
+    def cells_of(self, regime: tuple[str, str]) -> list[Cell]:
+        return [Cell(*regime, *rest) for rest in product(self.topologies, self.shares, PERIODS)]
 
     def experiment(self, cell: Cell) -> Experiment:
         return cell.experiment(self.dataset, self.devices).with_settings(*self.settings)
 
     def menu(self, experiment: Experiment) -> Menu:
         server = (experiment.server.sampled, experiment.server.period)
-        return Menu(tuple(contenders(read_among(self.among), [server])), self.stepsizes)
+        primitives, islands = read_among(self.among).primitives, len(experiment.network.sizes)
+        tried = contenders(primitives, [server], self.selections, islands)
+        return Menu(tuple(tried), self.stepsizes)
 
     def budget(self, experiment: Experiment) -> Budget:
         """Without a limit: links are not counted."""
@@ -136,7 +143,7 @@ class Study:
         """All cells of a regime as lanes of one stack."""
         for regime in REGIMES:
             began, runs = time.monotonic(), []
-            for cell in cells_of(regime):
+            for cell in self.cells_of(regime):
                 experiment = self.experiment(cell)
                 base = self.base(experiment)
                 runs += [entry.run(base, seed) for entry in self.menu(experiment).entries]
@@ -148,7 +155,7 @@ class Study:
             )
 
     def rows(self) -> list[Row]:
-        return [self._row(cell) for regime in REGIMES for cell in cells_of(regime)]
+        return [self._row(cell) for regime in REGIMES for cell in self.cells_of(regime)]
 
     def _row(self, cell: Cell) -> Row:
         experiment = self.experiment(cell)
@@ -169,7 +176,8 @@ class Study:
             entries=[
                 entry
                 for entry in self.menu(experiment).entries
-                if (entry.contender.primitive, entry.contender.beta) in question.among
+                if (entry.contender.primitive, entry.contender.beta) in question.among.primitives
+                and entry.contender.selection in (question.among.selections or self.selections)
             ],
         )
 
@@ -181,11 +189,12 @@ class Study:
         return truth.scores
 
     def _goal(self, experiment: Experiment, truth: Scores, goal: Goal) -> Row:
-        best_of = truth.best_by_primitive(truth.values, goal)
+        first = [e for e in truth.values if e.contender.selection == self.selections[0]]
+        best_of = truth.best_by_primitive(first, goal)
         s2s, s2a = best_of["s2s"], best_of["s2a"]
         gap = compare_seeds(truth.by_seed(s2a, goal), truth.by_seed(s2s, goal)).difference
         winner = "s2a" if gap.mean > 0 else "s2s"
-        named = self._advice(experiment, goal, TWO)
+        named = self._advice(experiment, goal, f"{TWO},{self.selections[0]}")
         row = {
             "s2s": truth.mean(s2s, goal),
             "s2a": truth.mean(s2a, goal),
@@ -204,12 +213,28 @@ class Study:
         }
         if self.among != TWO:
             best = s2a if winner == "s2a" else s2s
-            row["free"] = self._free(experiment, truth, goal, best)
+            free = self._advice(experiment, goal, self.among)
+            row["free"] = self._free(free, truth, goal, best)
+            if len(self.selections) > 1:
+                row["selection"] = self._selection(free, truth, goal)
         return row
 
-    def _free(self, experiment: Experiment, truth: Scores, goal: Goal, best: Entry) -> Row:
+    def _selection(self, free: Decision, truth: Scores, goal: Goal) -> Row:
+        """Of two rules, each at its best primitive and stepsize."""
+        by_rule = truth.best_of_each(truth.values, goal, lambda contender: contender.selection)
+        usual, other = (truth.by_seed(by_rule[rule], goal) for rule in self.selections)
+        gap = compare_seeds(other, usual).difference
+        clear = all(rival.is_clear for rival in free.selections)
+        return {
+            "gap": gap.mean,
+            "standard_error": gap.standard_error,
+            "winner": self.selections[gap.mean > 0],
+            "advice": free.best.contender.selection,
+            "verdict": "clear" if clear else "unclear",
+        }
+
+    def _free(self, free: Decision, truth: Scores, goal: Goal, best: Entry) -> Row:
         """Advice among all, against the better of S2S and S2A."""
-        free = self._advice(experiment, goal, self.among)
         scores = truth.by_seed(free.best, goal), truth.by_seed(best, goal)
         lead = compare_seeds(*scores).difference
         return {
@@ -258,7 +283,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
         lines.append(
             f"{goal}: the winner is named in {right} of the {len(decided)} cells whose gap exceeds "
             f"two standard errors ({right / max(1, len(decided)):.0%}); 'no clear winner' in "
-            f"{unclear} of {len(level)} within one.{_with_blends(told)}"
+            f"{unclear} of {len(level)} within one.{_with_blends(told)}{_whom(told)}"
         )
     known = [row for row in rows if row.get("theory")]
     if not known:
@@ -283,13 +308,30 @@ def _with_blends(told: Sequence[Row]) -> str:
     )
 
 
+def _whom(told: Sequence[Row]) -> str:
+    found = [goal["selection"] for goal in told if "selection" in goal]
+    if not found:
+        return ""
+    decided = [one for one in found if abs(one["gap"]) > 2 * one["standard_error"]]
+    right = sum(one["advice"] == one["winner"] for one in decided)
+    wrong = sum(one["advice"] != one["winner"] and one["verdict"] == "clear" for one in decided)
+    return (
+        f" The better rule of selection is named in {right} of the {len(decided)} cells where it "
+        f"is better by two standard errors ({right / max(1, len(decided)):.0%}), and the other "
+        f"one clearly in {wrong}."
+    )
+
+
 def table(rows: Sequence[Row]) -> list[str]:
     blends = "free" in rows[0]["goals"]["global"]
+    whom = "selection" in rows[0]["goals"]["global"]
     heads = ["across / within", "topology", "K/n", "H"]
     sides = ["---", "---", "---:", "---:"]
     for name in ("average model", "own labels"):
-        heads += [f"{name}: S2A − S2S", "advice", *(["with blends"] if blends else [])]
+        heads += [f"{name}: S2A − S2S", "advice", *(["among all"] if blends else [])]
         sides += ["---:", "---", *(["---"] if blends else [])]
+        heads += ["selection's gain", "advice"] if whom else []
+        sides += ["---:", "---"] if whom else []
     lines = [f"| {' | '.join(part)} |" for part in (heads, sides)]
     for row in rows:
         cells = [f"{row['inter']} / {row['intra']}", row["topology"], row["share"], row["period"]]
@@ -305,13 +347,21 @@ def table(rows: Sequence[Row]) -> list[str]:
             ]
             if free := found.get("free"):
                 cells.append(f"{free['label']} ({free['lead']:+.2f})")
+            if rule := found.get("selection"):
+                decided = abs(rule["gap"]) > 2 * rule["standard_error"]
+                wrong = decided and rule["advice"] != rule["winner"]
+                unclear = ", unclear" if rule["verdict"] == "unclear" else ""
+                cells += [
+                    f"{rule['gap']:+.2f} ± {rule['standard_error']:.2f}",
+                    f"{rule['advice']}{unclear}{' ✗' if wrong else ''}",
+                ]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 
 
 def render(result: Row, page: Path) -> None:
     """Put the table between the page's markers."""
-    name = f"study {result['dataset']}"
+    name = f"study {result.get('name', result['dataset'])}"
     first, last = f"<!-- {name} -->", f"<!-- end of {name} -->"
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     before, _, rest = text.partition(first)
@@ -332,10 +382,11 @@ def render(result: Row, page: Path) -> None:
 
 def main() -> None:
     asked = arguments()
-    file = asked.results / f"advise-{asked.dataset}.json"
+    name = asked.name or asked.dataset
+    file = asked.results / f"advise-{name}.json"
     if not asked.only_render:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
-        folder = asked.store or ROOT / "runs" / f"advise-{asked.dataset}"
+        folder = asked.store or ROOT / "runs" / f"advise-{name}"
         place = Here(device=asked.device)
         with Driver(place, folder, keep_going=False, checkpoint_seconds=float("inf")) as driver:
             study_to(file, asked, driver)
@@ -348,7 +399,15 @@ def study_to(file: Path, asked: argparse.Namespace, driver: Driver) -> None:
     """Run, and write what was found as soon as it is: the rows, then what the theory says."""
     began = time.monotonic()
     study = Study(
-        asked.dataset, asked.devices, asked.device, asked.set, asked.among, asked.looks, driver
+        asked.dataset,
+        asked.devices,
+        asked.device,
+        asked.set,
+        asked.among,
+        asked.looks,
+        asked.topologies.split(","),
+        [float(share) for share in asked.shares.split(",")],
+        driver,
     )
     try:
         study.run(asked.truth_seeds, asked.pilot_seeds, 60 * asked.minutes)
@@ -356,7 +415,11 @@ def study_to(file: Path, asked: argparse.Namespace, driver: Driver) -> None:
         print(f"Stopped: {study.truth_seeds} truth and {study.pilot_seeds} pilot seeds.")
     facts = ("dataset", "devices", "among", "looks", "truth_seeds", "pilot_seeds")
     result = {name: getattr(study, name) for name in facts}
-    result |= {"command": command(sys.argv), "seconds": round(time.monotonic() - began)}
+    result |= {
+        "name": asked.name or asked.dataset,
+        "command": command(sys.argv),
+        "seconds": round(time.monotonic() - began),
+    }
     rows = study.rows()
     write(file, result | {"rows": rows})
     for row in rows:
@@ -378,7 +441,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--dataset", choices=STEPSIZES, default="digits")
     parser.add_argument("--devices", type=int, default=100)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    parser.add_argument("--among", choices=(TWO, ALL), default=ALL, help="the candidates")
+    parser.add_argument("--name", help="of the results and the table; default: the dataset's")
+    parser.add_argument("--among", default=ALL, help="the candidates; at most two selections")
+    parser.add_argument("--topologies", default=TOPOLOGIES)
+    parser.add_argument("--shares", default=SHARES, help="K/n")
     parser.add_argument("--looks", type=int, default=LOOKS[0], help="into the last fifth")
     parser.add_argument("--truth-seeds", type=int, default=12)
     parser.add_argument("--pilot-seeds", type=int, default=20)

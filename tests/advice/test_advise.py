@@ -20,6 +20,7 @@ from skerry.report.page.sections.advice import FILE
 from skerry.runs.executors.here import Here
 from skerry.theory.communication import Prices
 
+FIELDS = {"primitive", "beta", "selection", "sampled", "period", "stepsize"}
 LONG = 60  # minutes: seeds, not time, end these races
 
 
@@ -39,12 +40,31 @@ def exact(*settings: str) -> Experiment:
 def test_a_known_winner_wins() -> None:
     """On equal quadratics S2S has no bias and S2A has, so S2S has the lower loss: the advice is
     S2S, clearly, and it does not need all the seeds it may take."""
-    advice = advise(exact(), among="s2s,s2a", minutes=LONG, seeds=16)
+    advice = advise(exact(), among="s2s,s2a,uniform", minutes=LONG, seeds=16)
     assert advice.recommendation["primitive"] == "s2s"
     assert advice.verdict == "clear"
     assert advice.expected_gain > 0
     assert advice.interval[0] > 0
     assert len(advice.pilot.seeds) <= 16
+
+
+def test_whom_to_sample_is_told() -> None:
+    """Islands agree inside and differ from each other: one device of each is then as good as all of
+    them, and two that may come from the same island are not."""
+    experiment = exact().with_settings(
+        "network.topology=complete", "server.primitive=s2a", "data.classes=2", "rounds=30"
+    )
+    advice = advise(experiment, among="s2a", minutes=LONG, seeds=8)
+    assert advice.verdict == "clear"
+    assert advice.recommendation["selection"] == "per_component"
+    (uniform,) = advice.decision.selections
+    assert uniform.entry.contender.selection == "uniform"
+    assert uniform.is_clear
+    told = "\n".join(advice.lines())
+    assert "Recommendation: s2a, sampled by per_component, K = 2" in told
+    assert "The cheapest change: keep s2a and sample by per_component, which alone is" in told
+    (listed,) = advice.to_json()["goals"]["global"]["selections"]
+    assert listed["lane"]["selection"] == "uniform"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +139,7 @@ def test_the_answer_is_strict_json(small) -> None:
     """The JSON has what is promised, and no NaN."""
     advice = advise(small(), minutes=LONG, seeds=3)
     table = json.loads(json.dumps(advice.to_json(), allow_nan=False))
-    assert table["recommendation"].keys() == {"primitive", "beta", "sampled", "period", "stepsize"}
+    assert table["recommendation"].keys() == FIELDS
     promised = "confidence expected_gain interval constants bounds pilot sensitivity notes"
     assert set(promised.split()) <= table.keys()
     assert table["goals"].keys() == {"global", "own", "both"}

@@ -1,5 +1,7 @@
 """From scores to a verdict."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -149,3 +151,25 @@ def test_survivors_hold_every_finalist() -> None:
         entry for goal in ACCURACIES for entry in scores.best_by_primitive(entries, goal).values()
     }
     assert len(entries) <= 2 * len(finalists)
+
+
+def test_rules_of_selection_are_compared_under_the_best_primitive() -> None:
+    """Whom to sample is a question of its own: it leaves the verdict on primitives as it is."""
+    each = replace(S2A, selection="per_component")
+    scores = scores_of(
+        {
+            (S2S, 0.1): (89, 95),
+            (replace(S2S, selection="per_component"), 0.1): (89, 95),
+            (S2A, 0.1): (88, 92),
+            (each, 0.1): (91, 92),
+        }
+    )
+    entries = list(scores.values)
+    found = decide(scores, "global", entries)
+    assert found.best.contender == each
+    assert [rival.entry.contender.primitive for rival in found.rivals] == ["s2s"]
+    (other,) = found.selections
+    assert other.entry.contender == S2A
+    assert other.is_clear
+    assert other.lead.mean == pytest.approx(3, abs=0.3)
+    assert set(entries) == set(survivors(scores, entries))  # each leads its kind

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.advice.contenders import Budget, Contender, nearby
+from skerry.advice.contenders import Budget, Contender, contenders, nearby
 from skerry.advice.plan import stride
 from skerry.advice.question import BETAS, Question, read_among, read_prices
 from skerry.engine.simulate import simulate
@@ -12,13 +12,40 @@ from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import SkerryError
 from skerry.measure.ledger import Ledger
+from skerry.sections import Server
 from skerry.theory.communication import ONE_EACH, Prices
 
 
 def test_blend_stands_for_several_betas() -> None:
     """`blend` without a beta means the usual ones; with one, that one; doubles count once."""
-    assert read_among("s2s, blend") == (("s2s", None), *(("blend", beta) for beta in BETAS))
-    assert read_among("blend:0.3,s2a,s2a") == (("blend", 0.3), ("s2a", None))
+    assert read_among("s2s, blend").primitives == (
+        ("s2s", None),
+        *(("blend", beta) for beta in BETAS),
+    )
+    assert read_among("blend:0.3,s2a,s2a").primitives == (("blend", 0.3), ("s2a", None))
+
+
+@pytest.mark.parametrize(
+    ("among", "own", "K", "sizes", "tried"),
+    [
+        ("s2s", "uniform", 4, (6, 6), ("uniform", "per_component")),
+        ("s2s", "one_each", 4, (6, 6), ("one_each",)),
+        ("s2s", "uniform", 5, (6, 6), ("uniform", "per_component", "one_each")),
+        ("s2s", "uniform", 4, (4, 8), ("uniform", "per_component", "one_each")),
+        ("s2s", "round_robin", 4, (12,), ("round_robin",)),
+        ("s2s,one_each,uniform", "round_robin", 4, (4, 8), ("one_each", "uniform")),
+    ],
+)
+def test_rules_that_meet_every_island_are_tried(among, own, K, sizes, tried) -> None:
+    """Beside the experiment's own, each once: on equal islands two of them are the same."""
+    server = Server(selection=own, sampled=K)
+    assert read_among(among).selections_for(server, sizes) == tried
+
+
+def test_selections_alone_leave_the_usual_primitives() -> None:
+    assert read_among("one_each").primitives == read_among(None).primitives
+    kept = contenders(read_among("s2s").primitives, [(5, 5), (6, 5)], ["one_each"], islands=3)
+    assert [contender.sampled for contender in kept] == [6]  # as many from every island
 
 
 @pytest.mark.parametrize(

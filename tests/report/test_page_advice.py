@@ -42,7 +42,7 @@ def test_the_answer_follows_what_was_run(browser, folder):
         for name in [kept["recommendation"]["primitive"]]
     ]
     for row, found in zip(standings, kept["pilot"]["standings"], strict=True):
-        assert float(row[3].split(" ± ")[0]) == pytest.approx(
+        assert float(row[4].split(" ± ")[0]) == pytest.approx(
             found["scores"]["global"]["mean"], abs=0.006
         )
     assert [row[0] for row in effects] == [one["condition"] for one in kept["sensitivity"]]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from skerry.advice.contenders import Contender, Entry
-from skerry.advice.decision import Decision, Rival, Verdict
+from skerry.advice.decision import Decision, Rival, Verdict, rivals_of
 from skerry.advice.prediction import Prediction, regime
 from skerry.advice.question import Goal
 from skerry.advice.race import Pilot
@@ -46,8 +46,8 @@ class Advice:
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """The recommendation, what it gains, the runner-up, the other goals, and the theory."""
-        return [*_headline(self), *_other_goals(self), *_theory(self)]
+        """The recommendation, what it gains, whom to sample, the other goals, and the theory."""
+        return [*_headline(self), *_selection(self), *_other_goals(self), *_theory(self)]
 
     @property
     def decision(self) -> Decision:
@@ -106,6 +106,19 @@ class Advice:
         ]
         return sorted(found, key=lambda row: -row[1][self.goal].mean)
 
+    def selection_alone(self) -> tuple[Entry, Rival] | None:
+        """What a change of the selection alone would give: the experiment's own primitive under
+        the best rule, and its lead over the experiment's rule. None where that is no change."""
+        server, scores = self.experiment.server, self.pilot.scores
+        own = [e for e in self.pilot.entries if e.contender.primitive == server.primitive]
+        by_rule = scores.best_of_each(own, self.goal, lambda contender: contender.selection)
+        best = scores.best(by_rule.values(), self.goal)
+        before = by_rule.get(server.selection)
+        if best is None or before is None or best == before:
+            return None
+        (gained,) = rivals_of(scores, self.goal, best, [before])
+        return best, gained
+
     def cost(self, contender: Contender) -> float:
         """Messages at their prices, over the pilot's rounds or as far as the budget goes."""
         budget = self.pilot.budget
@@ -116,7 +129,7 @@ class Advice:
         return self.cost(contender) * BYTES_PER_PARAMETER * self.parameters
 
     def label(self, contender: Contender) -> str:
-        """With K and H where contenders that are left differ in them."""
+        """With selection, K and H where contenders that are left differ in them."""
         return contender.label_among(self.pilot.contenders)
 
     def to_json(self) -> dict[str, Any]:
@@ -154,10 +167,8 @@ class Advice:
             "score": asdict(decision.score),
             "verdict": "equal" if self.equal else decision.verdict,
             "confidence": None if self.equal else decision.confidence,
-            "rivals": [
-                {"lane": _fields(rival.entry), "gap": asdict(rival.lead), "p": rival.p}
-                for rival in decision.rivals
-            ],
+            "rivals": list(map(_rival, decision.rivals)),
+            "selections": list(map(_rival, decision.selections)),
             "seeds_to_settle": decision.seeds_to_settle(),
         }
 
@@ -187,6 +198,10 @@ def _fields(entry: Entry) -> dict[str, Any]:
     return asdict(entry.contender) | {"stepsize": entry.stepsize}
 
 
+def _rival(rival: Rival) -> dict[str, Any]:
+    return {"lane": _fields(rival.entry), "gap": asdict(rival.lead), "p": rival.p}
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
@@ -204,8 +219,8 @@ def _headline(advice: Advice) -> Iterator[str]:
     best, decision = advice.best, advice.decision
     contender = best.contender
     setting = (
-        f"{contender.label}, K = {contender.sampled}, H = {contender.period}, "
-        f"stepsize {best.stepsize:.3g}"
+        f"{contender.label}, sampled by {contender.selection}, K = {contender.sampled}, "
+        f"H = {contender.period}, stepsize {best.stepsize:.3g}"
     )
     if advice.equal:
         yield f"All primitives do the same: {advice.equal}. Take {setting}."
@@ -246,6 +261,34 @@ def _goal_in_words(advice: Advice, goal: Goal) -> str:
     return "loss of the average model" if losses else GOALS_IN_WORDS[goal]
 
 
+def _selection(advice: Advice) -> Iterator[str]:
+    """Whom to sample: what the rule gives under the recommended primitive, and what it alone would
+    give under the experiment's own."""
+    rivals, best = advice.decision.selections, advice.best.contender
+    if advice.equal or not rivals:
+        return
+    if not advice.decision.rivals:  # then it has been told
+        pass
+    elif all(rival.is_clear for rival in rivals):
+        yield (
+            f"Whom to sample: {best.selection}, {_lead_in_words(advice, rivals[0])}, the same "
+            "primitive under the closest other rule."
+        )
+    else:
+        level = [rival for rival in rivals if not rival.is_clear]
+        others = " and ".join(rival.entry.contender.selection for rival in level)
+        most = max(max(-rival.lead.low, rival.lead.high) for rival in level)
+        unit = "" if advice.pilot.scores.are_losses else " points"
+        within = f" (they differ by at most {most:.2g}{unit}, 95 %)" if math.isfinite(most) else ""
+        yield f"Whom to sample: {best.selection} is not clearly better than {others}{within}."
+    if (alone := advice.selection_alone()) and alone[1].is_clear:
+        entry, gained = alone
+        yield (
+            f"The cheapest change: keep {advice.experiment.server.primitive} and sample by "
+            f"{entry.contender.selection}, which alone is {_lead_in_words(advice, gained)}."
+        )
+
+
 def _lead_in_words(advice: Advice, rival: Rival) -> str:
     """`0.52 ± 0.21 points above s2a`, or for losses `0.012 ± 0.004 below s2a`."""
     losses, lead = advice.pilot.scores.are_losses, rival.lead
@@ -256,7 +299,7 @@ def _lead_in_words(advice: Advice, rival: Rival) -> str:
 
 def _doubt(advice: Advice, decision: Decision) -> Iterator[str]:
     """What would settle it, and what is cheaper meanwhile."""
-    needed, lead = decision.seeds_to_settle(), decision.rivals[0].lead
+    needed, lead = decision.seeds_to_settle(), decision.decisive[0].lead
     if lead.count < 2:
         yield "One seed says nothing about chance: give more seeds or minutes."
         return
@@ -270,7 +313,7 @@ def _doubt(advice: Advice, decision: Decision) -> Iterator[str]:
             f"{most}. To settle it, give {needed} seeds: about {max(0.1, minutes):.1f} minutes "
             "more here."
         )
-    level = [rival.entry.contender for rival in decision.rivals if not rival.is_clear]
+    level = [rival.entry.contender for rival in decision.decisive if not rival.is_clear]
     cheaper = min(level, key=advice.cost, default=None)
     if cheaper and advice.cost(cheaper) < advice.cost(advice.best.contender):
         told = f"{advice.label(cheaper)}, {_spent(advice.cost(cheaper))}"

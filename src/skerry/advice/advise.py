@@ -1,4 +1,5 @@
-"""`skerry.advise`: S2S, S2A or a blend, on a fleet of one's own. The whole in a page."""
+"""`skerry.advise`: S2S, S2A or a blend, and whom to sample, on a fleet of one's own. The whole in a
+page."""
 
 import json
 import math
@@ -18,6 +19,7 @@ from skerry.advice.prediction import measure_constants, predict
 from skerry.advice.question import (
     MINUTES,
     SEEDS,
+    Among,
     Goal,
     Question,
     Timer,
@@ -70,7 +72,9 @@ def advise(
     """Measure an experiment's own fleet, data and model, and say which primitive to use.
 
     `goal` is "global" (the average model), "own" (devices on their own labels) or "both" (the
-    mean of the two). `among` restricts what may be recommended: `["s2s", "s2a", "blend:0.3"]`.
+    mean of the two). `among` restricts what may be recommended: `["s2s", "s2a", "blend:0.3"]`, and
+    the rules of selection, `["uniform", "one_each"]`; where none is named, the experiment's own
+    and those that meet every island.
     With `budget` (messages), `budget_bytes` or `prices`, K and H are chosen too, and contenders
     are compared for the same money. `graph`, `dataset` and `model` take the place of what the
     experiment names. With `out` the pilot's runs are recorded in that folder, and what is
@@ -130,11 +134,12 @@ def advise_on(
     prediction = predict(constants, experiment.rounds, question.prices) if constants else None
     equal = why_equal(question, experiment, world)
     if equal:
-        question = replace(question, among=question.among[:1])
+        first = question.among.primitives[:1]
+        question = replace(question, among=Among(first, (experiment.server.selection,)))
     watcher.doing("timing a few rounds")
     budget = budget_of(question, experiment, world)
     with recording_in(folder) as driver:
-        pilot = plan(question, experiment, budget, here, driver, timer, notes)
+        pilot = plan(question, experiment, budget, here, driver, timer, notes, world.sizes)
         race(pilot, driver, timer.part(RACE), watcher)
         decisions = _decisions(pilot)
         if diverged := pilot.scores.diverged:

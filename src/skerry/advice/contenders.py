@@ -1,7 +1,7 @@
 """What may be recommended, what each of it costs, and how far a budget reaches."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,14 +27,17 @@ class Contender:
     """Of a blend."""
     sampled: int
     period: int
+    selection: str = "uniform"
 
     @property
     def label(self) -> str:
         return labels.write(self.primitive, self.beta)
 
     def label_among(self, others: "Sequence[Contender]") -> str:
-        """The label, with K and H where they differ among the others."""
+        """The label, with selection, K and H where they differ among the others."""
         parts = [self.label]
+        if len({other.selection for other in others}) > 1:
+            parts.append(self.selection)
         if len({other.sampled for other in others}) > 1:
             parts.append(f"K={self.sampled}")
         if len({other.period for other in others}) > 1:
@@ -51,9 +54,7 @@ class Entry(NamedTuple):
     def run(self, base: Experiment, seed: int) -> Experiment:
         """The experiment under this contender."""
         c = self.contender
-        server = {"primitive": c.primitive, "sampled": c.sampled, "period": c.period}
-        if c.beta is not None:
-            server["beta"] = c.beta
+        server = {name: value for name, value in asdict(c).items() if value is not None}
         return base.model_copy(
             update={
                 "seed": seed,
@@ -64,10 +65,24 @@ class Entry(NamedTuple):
 
 
 def contenders(
-    primitives: Sequence[tuple[str, float | None]], servers: Sequence[tuple[int, int]]
+    primitives: Sequence[tuple[str, float | None]],
+    servers: Sequence[tuple[int, int]],
+    selections: Sequence[str] = ("uniform",),
+    islands: int = 1,
 ) -> list[Contender]:
-    """Every primitive, with its beta, at every K and H."""
-    return [Contender(*primitive, *server) for server in servers for primitive in primitives]
+    """Every primitive, with its beta, under every rule of selection, at every K and H."""
+    return [
+        Contender(*primitive, *server, selection)
+        for selection in selections
+        for server in servers
+        for primitive in primitives
+        if can_sample(selection, server[0], islands)
+    ]
+
+
+def can_sample(selection: str, K: int, islands: int) -> bool:
+    """Only `one_each` is particular: it takes as many from every island."""
+    return selection != "one_each" or K % islands == 0
 
 
 def nearby(n: int, K: int, H: int) -> Iterator[tuple[str, int, int]]:

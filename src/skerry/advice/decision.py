@@ -1,13 +1,13 @@
 """Who is best for a goal, by how much and how surely, seed by seed: runs of a seed are paired."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from skerry.advice.contenders import Entry
+from skerry.advice.contenders import Contender, Entry
 from skerry.advice.question import GOALS, Goal
 from skerry.analysis.compare import LEVEL, compare
 from skerry.analysis.statistics import CONFIDENCE, Array, Estimate, best_place, estimate
@@ -20,6 +20,7 @@ decide."""
 HOPELESS = 1000
 """More seeds than this are not worth asking for."""
 
+Kind = TypeVar("Kind", bound=Hashable)
 Verdict: TypeAlias = Literal["clear", "unclear", "equal", "alone"]
 Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]
 """The measures whose mean is a goal's score."""
@@ -111,13 +112,18 @@ class Scores:
         ran_es = [[s in self.values.get(one, {}) for s in self._seeds(tried)] for one in tried]
         return tried[int(best_place(score_es, ran_es))]
 
-    def best_by_primitive(self, entries: Iterable[Entry], goal: Goal) -> dict[str, Entry]:
-        """Each primitive's best entry."""
-        groups: dict[str, list[Entry]] = {}
+    def best_of_each(
+        self, entries: Iterable[Entry], goal: Goal, kind: Callable[[Contender], Kind]
+    ) -> dict[Kind, Entry]:
+        """Each kind's best entry."""
+        groups: dict[Kind, list[Entry]] = {}
         for entry in entries:
-            groups.setdefault(entry.contender.primitive, []).append(entry)
-        best = {primitive: self.best(members, goal) for primitive, members in groups.items()}
-        return {primitive: entry for primitive, entry in best.items() if entry is not None}
+            groups.setdefault(kind(entry.contender), []).append(entry)
+        best = {kind: self.best(members, goal) for kind, members in groups.items()}
+        return {kind: entry for kind, entry in best.items() if entry is not None}
+
+    def best_by_primitive(self, entries: Iterable[Entry], goal: Goal) -> dict[str, Entry]:
+        return self.best_of_each(entries, goal, lambda contender: contender.primitive)
 
     def _seeds(self, entries: Iterable[Entry]) -> list[int]:
         return sorted({seed for entry in entries for seed in self.values.get(entry, {})})
@@ -125,7 +131,8 @@ class Scores:
 
 @dataclass(frozen=True)
 class Rival:
-    """The best entry of another primitive, and how far the winner is ahead of it."""
+    """The best entry of another primitive, or under another selection, and how far the winner is
+    ahead of it."""
 
     entry: Entry
     lead: Estimate
@@ -150,16 +157,23 @@ class Decision:
     score: Estimate
     rivals: tuple[Rival, ...]
     """The other primitives: those that are not clearly beaten first, then the closest."""
+    selections: tuple[Rival, ...] = ()
+    """The same primitive under other rules of selection, in the same order."""
+
+    @property
+    def decisive(self) -> tuple[Rival, ...]:
+        """The other primitives; where there is only one, the other rules of selection."""
+        return self.rivals or self.selections
 
     @property
     def runner_up(self) -> Rival | None:
-        return self.rivals[0] if self.rivals else None
+        return self.decisive[0] if self.decisive else None
 
     @property
     def verdict(self) -> Verdict:
-        if not self.rivals:
+        if not self.decisive:
             return "alone"
-        return "clear" if all(rival.is_clear for rival in self.rivals) else "unclear"
+        return "clear" if all(rival.is_clear for rival in self.decisive) else "unclear"
 
     @property
     def confidence(self) -> float | None:
@@ -168,7 +182,7 @@ class Decision:
         from scipy.special import stdtr  # scipy.stats takes a second to import
 
         found = []
-        for rival in self.rivals:
+        for rival in self.decisive:
             lead = rival.lead
             if lead.count < 2:
                 return None
@@ -181,7 +195,7 @@ class Decision:
     def seeds_to_settle(self) -> int | None:
         """Seeds in all after which a lead like this one would stand clear of chance; None where
         no reasonable number would do."""
-        needed = [_enough(rival.lead) for rival in self.rivals if not rival.is_clear]
+        needed = [_enough(rival.lead) for rival in self.decisive if not rival.is_clear]
         return max(needed) if needed and all(needed) else None
 
 
@@ -191,15 +205,30 @@ def decide(scores: Scores, goal: Goal, entries: Sequence[Entry]) -> Decision | N
     best = scores.best(by_primitive.values(), goal)
     if best is None:
         return None
-    others = [entry for entry in by_primitive.values() if entry != best]
+    mine = [entry for entry in entries if entry.contender.primitive == best.contender.primitive]
+    by_selection = scores.best_of_each(mine, goal, lambda contender: contender.selection)
+    return Decision(
+        goal,
+        best,
+        scores.estimate(best, goal),
+        rivals=rivals_of(scores, goal, best, by_primitive.values()),
+        selections=rivals_of(scores, goal, best, by_selection.values()),
+    )
+
+
+def rivals_of(
+    scores: Scores, goal: Goal, best: Entry, entries: Iterable[Entry]
+) -> tuple[Rival, ...]:
+    """How far the best is ahead of each of the others: those not clearly beaten come first."""
+    others = [entry for entry in entries if entry != best]
+    if not others:
+        return ()
     ours, *theirs = scores.matrix([best, *others], goal)
-    compared = compare([ours] * len(others), theirs) if others else []
     rivals = [
         Rival(entry, found.difference, found.t_holm)
-        for entry, found in zip(others, compared, strict=True)
+        for entry, found in zip(others, compare([ours] * len(others), theirs), strict=True)
     ]
-    rivals.sort(key=lambda rival: (rival.is_clear, rival.lead.mean))
-    return Decision(goal, best, scores.estimate(best, goal), tuple(rivals))
+    return tuple(sorted(rivals, key=lambda rival: (rival.is_clear, rival.lead.mean)))
 
 
 def _enough(lead: Estimate) -> int:

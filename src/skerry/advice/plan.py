@@ -55,9 +55,10 @@ def plan(
     driver: Driver,
     timer: Timer,
     notes: list[str],
+    sizes: Sequence[int],
 ) -> Pilot:
     """The pilot before its first stage. What it leaves out for lack of time goes to the notes."""
-    menus = list(_menus(question, experiment, budget))
+    menus = list(_menus(question, experiment, budget, sizes))
     fullest = menus[0]
     base = for_pilot(experiment, budget, fullest)
     world = here.world(base)
@@ -80,7 +81,7 @@ def plan(
     if menu is not fullest:
         notes.append(
             f"for lack of time the pilot tried {len(menu.entries)} of {len(fullest.entries)} "
-            "combinations of primitive, K, H and stepsize"
+            "combinations of primitive, selection, K, H and stepsize"
         )
     if rounds < experiment.rounds:
         notes.append(
@@ -119,18 +120,23 @@ def stride(window: int, looks: int, periods: Iterable[int]) -> int:
     return next(s for s in range(max(1, window // looks), 0, -1) if math.gcd(s, apart) == 1)
 
 
-def _menus(question: Question, experiment: Experiment, budget: Budget) -> Iterator[Menu]:
+def _menus(
+    question: Question, experiment: Experiment, budget: Budget, sizes: Sequence[int]
+) -> Iterator[Menu]:
     """From the fullest to the shortest."""
+    among = question.among.primitives
     eta, server = experiment.training.stepsize, experiment.server
     own = (server.sampled, server.period)
+    selections = question.among.selections_for(server, sizes)
     beside = [(K, H) for _, K, H in nearby(budget.devices, *own)]
     cross = [own, *beside] if question.chooses_server else [own]
     for primitives, servers, factors in (
-        (question.among, _product(cross), FACTORS),
-        (_one_blend(question.among), cross, FEW_FACTORS),
-        (_one_blend(question.among), [own], FEW_FACTORS),
+        (among, _product(cross), FACTORS),
+        (_one_blend(among), cross, FEW_FACTORS),
+        (_one_blend(among), [own], FEW_FACTORS),
     ):
-        affordable = [c for c in contenders(primitives, servers) if budget.reach(c)]
+        possible = contenders(primitives, servers, selections, len(sizes))
+        affordable = list(filter(budget.reach, possible))
         if not affordable:
             raise SkerryError(
                 f"the budget of {budget.limit:g} does not pay for a single server round. Raise it, "

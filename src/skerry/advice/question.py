@@ -1,17 +1,19 @@
-"""What is asked: for which goal, among which primitives, at what price, in how much time."""
+"""What is asked: for which goal, among which primitives and rules of selection, at what price, in
+how much time."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from skerry import labels
+from skerry import labels, registry
 from skerry.errors import SkerryError, argument, unknown
 from skerry.theory.communication import ONE_EACH, Prices
 
 if TYPE_CHECKING:
     from skerry.engine.world import World
     from skerry.experiment import Experiment
+    from skerry.sections import Server
 
 Goal: TypeAlias = Literal["global", "own", "both"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
@@ -20,14 +22,36 @@ BETAS = (0.25, 0.5, 0.75)
 SEEDS = 20
 MINUTES = 5.0
 
+MEETS_EVERY_ISLAND = ("per_component", "one_each")
+"""Rules of selection that are tried beside the experiment's own."""
+
 _LINKS = {"up": "uplink", "down": "downlink", "broadcast": "broadcast", "d2d": "d2d"}
+
+
+@dataclass(frozen=True)
+class Among:
+    """What may be recommended."""
+
+    primitives: tuple[tuple[str, float | None], ...] = ()
+    """A blend with its beta."""
+    selections: tuple[str, ...] = ()
+    """None: the experiment's own, and those that meet every island."""
+
+    def selections_for(self, server: "Server", sizes: Sequence[int]) -> tuple[str, ...]:
+        """The rules of selection to try on islands of these sizes."""
+        if self.selections or len(sizes) == 1:
+            return self.selections or (server.selection,)
+        same = len(set(sizes)) == 1 and server.sampled % len(sizes) == 0
+        meeting: tuple[str, ...] = MEETS_EVERY_ISLAND
+        if same:  # on equal islands the two draw the same devices
+            meeting = () if server.selection in meeting else meeting[:1]
+        return tuple(dict.fromkeys((server.selection, *meeting)))
 
 
 @dataclass(frozen=True)
 class Question:
     goal: Goal = "both"
-    among: tuple[tuple[str, float | None], ...] = ()
-    """Primitives that may be recommended, a blend with its beta."""
+    among: Among = Among()
     prices: Prices = ONE_EACH
     priced: bool = False
     """Whether prices were given: then K and H are a choice, at equal money."""
@@ -80,14 +104,33 @@ def read_goal(goal: str) -> Goal:
     return goal
 
 
-def read_among(names: str | Sequence[str] | None) -> tuple[tuple[str, float | None], ...]:
-    """`s2s,s2a,blend:0.3`; blend without a beta stands for several of them."""
+def read_among(names: str | Sequence[str] | None) -> Among:
+    """`s2s,s2a,blend:0.3,uniform,one_each`: primitives and rules of selection; where none of a
+    kind is named, the usual ones. Blend without a beta stands for several of them."""
     given = names.split(",") if isinstance(names, str) else list(names or PRIMITIVES)
+    selections = tuple(dict.fromkeys(name.strip() for name in given if _is_selection(name)))
+    primitives = [name for name in given if not _is_selection(name)]
+    return Among(_read_primitives(primitives or PRIMITIVES), selections)
+
+
+def _is_selection(name: str) -> bool:
+    """A built-in one, or a user's own `package.module:function`."""
+    name = name.strip()
+    if registry.is_builtin("selection", name):
+        return True
+    own = ":" in name and name.partition(":")[0] not in labels.BUILT_IN
+    if own and (fault := registry.name_fault("selection", name)):
+        raise SkerryError(fault)
+    return own
+
+
+def _read_primitives(names: Sequence[str]) -> tuple[tuple[str, float | None], ...]:
     found: dict[tuple[str, float | None], None] = {}
-    for name in given:
+    for name in names:
         primitive, beta = labels.read(name)
         if primitive not in PRIMITIVES:
-            raise SkerryError(unknown("primitive", primitive, (*PRIMITIVES, "blend:0.5")))
+            known = (*PRIMITIVES, "blend:0.5", *registry.SELECTIONS)
+            raise SkerryError(unknown("primitive or selection", primitive, known))
         if beta in (0, 1):
             raise SkerryError(
                 f"a blend's beta lies between 0, which is s2s, and 1, which is s2a (got "

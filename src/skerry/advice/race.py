@@ -1,8 +1,8 @@
 """The race: contenders run on paired seeds, and most of the time goes to those that are close.
 
 A stage runs the entries that are left on further seeds, for the whole horizon. Between stages the
-worse half of the entries goes; the best entry of every primitive for every goal always stays, so
-that the comparisons that the answer rests on gain seeds in every stage.
+worse half of the entries goes; the best entry of every primitive under every rule of selection,
+for every goal, always stays, so that what the answer rests on gains seeds in every stage.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,10 +87,10 @@ def race(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> 
         _widen(pilot, driver, timer, watcher)
     while not pilot.stopped:
         decision = decide(pilot.scores, pilot.question.goal, pilot.entries)
-        if decision is None or not decision.rivals:
+        if decision is None or not (decision.rivals or decision.selections):
             pilot.stopped = "alone"
         elif len(pilot.seeds) >= EARLY_SEEDS and all(
-            rival.beaten(EARLY_LEVEL) for rival in decision.rivals
+            rival.beaten(EARLY_LEVEL) for rival in (*decision.rivals, *decision.selections)
         ):
             pilot.stopped = "clear"
         elif len(pilot.seeds) >= pilot.question.seeds:
@@ -125,7 +125,7 @@ def run_entries(
 
 def survivors(scores: Scores, entries: Sequence[Entry]) -> list[Entry]:
     """The better half, by how far an entry is behind in the goal it does best at; and always the
-    best entry of every primitive for every goal."""
+    best entry of every primitive under every selection, for every goal."""
     leading = set(_leading(scores, entries))
     tops = {goal: max(scores.mean(entry, goal) for entry in entries) for goal in scores.goals}
 
@@ -137,9 +137,10 @@ def survivors(scores: Scores, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _leading(scores: Scores, entries: Sequence[Entry]) -> Iterator[Entry]:
-    """The best entry of every primitive for every goal."""
+    """The best entry of every primitive under every selection, for every goal."""
     for goal in scores.goals:
-        yield from scores.best_by_primitive(entries, goal).values()
+        kinds = scores.best_of_each(entries, goal, lambda c: (c.primitive, c.selection))
+        yield from kinds.values()
 
 
 def _next_stage(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> None:
@@ -194,7 +195,7 @@ def _widen(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -
 
 
 def _beyond_the_edge(pilot: Pilot) -> Iterable[Entry]:
-    """The next stepsizes of contenders that lead their primitive at an edge, or, where all have
+    """The next stepsizes of contenders that lead their kind at an edge, or, where all have
     diverged, of all."""
     tried: dict[Contender, list[float]] = {}
     for entry in pilot.entries:

@@ -62,14 +62,19 @@ def standings(advice: Advice) -> Sheet:
     headings = ["average loss"] if losses else [f"{HEADINGS[goal]} %" for goal in goals]
     found = advice.standings()[:SHOWN]
     chosen = len({(entry.contender.sampled, entry.contender.period) for entry, _ in found}) > 1
+    selected = len({entry.contender.selection for entry, _ in found}) > 1
     rows = []
     for entry, scores in found:
         c = entry.contender
-        server = (str(c.sampled), str(c.period)) if chosen else ()
+        server = ((c.selection,) if selected else ()) + (
+            (str(c.sampled), str(c.period)) if chosen else ()
+        )
         told = (score_text(scores[goal], losses) for goal in goals)
         rows.append((c.label, *server, *told, f"{entry.stepsize:.3g}", f"{advice.cost(c):,.0f}"))
-    header = ("", *(("K", "H") if chosen else ()), *headings, "step-\nsize", "mes-\nsages")
-    return Sheet("Standings", header, tuple(rows), "l" + "r" * (len(header) - 1))
+    first = ("", "sampled by") if selected else ("",)
+    header = (*first, *(("K", "H") if chosen else ()), *headings, "step-\nsize", "mes-\nsages")
+    sides = "l" * len(first) + "r" * (len(header) - len(first))
+    return Sheet("Standings", header, tuple(rows), sides)
 
 
 def bounds(advice: Advice) -> Sheet:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skerry.advice.contenders import Budget, Contender, Entry, nearby
+from skerry.advice.contenders import Budget, Contender, Entry, can_sample, nearby
 from skerry.advice.decision import WINDOW, Decision, Scores, decide
 from skerry.advice.plan import stride
 from skerry.advice.prediction import Prediction
@@ -43,12 +43,13 @@ def try_nearby(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatche
     """Try each primitive's best entry at neighbouring K and H, on a few of the seeds."""
     if pilot.question.chooses_server:  # then they were in the race
         return
-    server, n = pilot.base.server, pilot.budget.devices
+    server, n, islands = pilot.base.server, pilot.budget.devices, len(pilot.base.network.sizes)
     best = pilot.scores.best_by_primitive(pilot.entries, pilot.question.goal)
     entries = [
         Entry(replace(contender, sampled=K, period=H), stepsize)
         for _, K, H in nearby(n, server.sampled, server.period)
         for contender, stepsize in best.values()
+        if can_sample(contender.selection, K, islands)
     ]
     affordable = int(MARGIN * timer.left / max(pilot.seconds_for(len(entries)), 1e-9))
     seeds = pilot.seeds[: min(MOST_SEEDS, affordable)]

@@ -34,7 +34,12 @@ def advise(
         ),
     ] = "both",
     among: Annotated[
-        str, typer.Option(help="What may be recommended, such as s2s,s2a or s2a,blend:0.3.")
+        str,
+        typer.Option(
+            help="What may be recommended: primitives, such as s2a,blend:0.3, and rules of "
+            "selection, such as uniform,one_each. Without a rule: the experiment's own, and "
+            "those that meet every island."
+        ),
     ] = "s2s,s2a,blend",
     budget_messages: Annotated[
         float | None,
@@ -75,7 +80,7 @@ def advise(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Which primitive, K and H for your fleet: measured, predicted, tried out, with reasons."""
+    """Which primitive, whom to sample, K and H for your fleet: measured, predicted, tried out, with reasons."""
     from skerry.advice.screen import tell, watch_advice
     from skerry.commands.ranges import numbers
     from skerry.report.text import console
@@ -123,6 +128,7 @@ def _run_command(advice: "Advice", file: Path | None) -> str:
         "server.beta": contender.beta,
         "server.sampled": contender.sampled,
         "server.period": contender.period,
+        "server.selection": contender.selection,
         "training.stepsize": f"{stepsize:.4g}",
     }
     words = ["skerry", "run", *([str(file)] if file else [])]

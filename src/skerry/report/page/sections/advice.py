@@ -61,10 +61,11 @@ def _standings(answer: dict[str, Any]) -> Block:
         headings = [f"{HEADINGS[goal]} %".replace("\n", " ") for goal in goals]
     return table(
         "Standings",
-        ("primitive", "K", "H", *headings, "stepsize", "messages"),
+        ("primitive", "sampled by", "K", "H", *headings, "stepsize", "messages"),
         [
             (
                 labels.write(str(row["primitive"]), row["beta"]),
+                str(row.get("selection", "uniform")),  # older advice had no choice
                 str(row["sampled"]),
                 str(row["period"]),
                 *(score_text(_estimate(row["scores"][goal]), losses) for goal in goals),
@@ -73,7 +74,7 @@ def _standings(answer: dict[str, Any]) -> Block:
             )
             for row in rows
         ],
-        "l" + "r" * (len(headings) + 4),
+        "ll" + "r" * (len(headings) + 4),
     )
 
 
