@@ -121,6 +121,7 @@ def test_a_plug_in_never_hides_a_library():
     assert outcome.returncode == 0, outcome.stderr
 
 
+@pytest.mark.slow
 def test_workers_take_no_library_from_the_folder():
     Path("numpy.py").write_text("raise SystemError('hidden')\n")
     Path("mine.toml").write_text('rounds = 2\n[network]\ndevices = 6\n[server]\nsampled = 2\n'

@@ -274,6 +274,7 @@ def test_the_quickest_way_is_measured_once_and_remembered(tmp_path, monkeypatch)
     choice._answers.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(HERE, reason="they ran above")
 def test_the_laws_hold_in_tritons_interpreter():
     """So that a change is checked where there is no GPU."""

@@ -93,6 +93,7 @@ def test_pages_without_any_study(tmp_path: Path) -> None:
     assert "13 of 14 statements" in text
 
 
+@pytest.mark.slow
 def test_the_kept_pages_are_those_of_the_kept_studies() -> None:
     """docs/reproduction says what its studies say, and has every picture that it shows."""
     kept = Path(__file__).parents[2] / "docs" / "reproduction"

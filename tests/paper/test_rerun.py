@@ -14,6 +14,8 @@ from skerry.data.fetch import cached
 from skerry.paper.plans import BOTH, PLANS, SPLITS
 from skerry.paper.study import Study, factors_of, final
 
+pytestmark = pytest.mark.slow
+
 KEPT = Path(__file__).parents[2] / "docs" / "reproduction" / "data" / "mnist.json"
 SCORED = ("average_accuracy", "own_accuracy")
 FRESH = 17

@@ -140,6 +140,7 @@ def test_runs_that_no_field_tells_apart_are_studies_of_their_own(tmp_path):
     assert (best.mean, best.seeds, best.cell) == (80.0, 1, {"study": "2"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_sweep_that_another_process_computes(children, tmp_path, workers):
     """While it runs, runs only move on: from to do to running to finished, and none is lost."""
@@ -165,6 +166,7 @@ def test_a_sweep_that_another_process_computes(children, tmp_path, workers):
     assert not (out / presence.FILE).exists()
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_is_seen_as_stopped_and_as_done_after_it_went_on(children, tmp_path):
     """Nobody is at work: what was interrupted and what never began are both left."""
     file, out = write(tmp_path, LONG), tmp_path / "out"
@@ -372,6 +374,7 @@ def test_a_terminal_sees_the_sweep_to_its_end(children, tmp_path, monkeypatch):
     assert shown.rstrip("\x1b[?25h\n").endswith(f"Done. Look closer: skerry results {out}")
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_view_and_not_the_sweep(children, tmp_path):
     """Quietly, with exit code 0; the sweep goes on."""
     out = tmp_path / "out"

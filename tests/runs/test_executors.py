@@ -111,6 +111,7 @@ def test_where_nothing_can_run_nothing_is_written(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_stack_that_takes_its_workers_along_is_given_up(tmp_path, monkeypatch):
     """The lane that does it is found by halving; the others come to their end."""
     monkeypatch.setattr(driver, "ATTEMPTS", 1)
@@ -285,6 +286,7 @@ with OnRay(device="cpu", workers=1):
 """
 
 
+@pytest.mark.slow
 def test_a_local_ray_listens_on_loopback_alone():
     """Ray runs whatever code reaches its ports: they must not be open to the network. Counted are
     the ports of its own processes: other tests may have opened some in the meantime."""

@@ -48,6 +48,7 @@ def test_a_folder_that_goes_away_is_told(small, tmp_path, meddle, seeds):
         skerry.run(small(), seeds=seeds, out=out, watcher=watcher)
 
 
+@pytest.mark.slow
 def test_a_worker_that_stops_answering_is_replaced(small, tmp_path, monkeypatch):
     """Stopped, not ended: only its silence tells."""
     monkeypatch.setattr(processes, "SILENT_SECONDS", 8.0)

@@ -96,7 +96,7 @@ def test_a_record_tells_the_sizes_of_a_graph_file(experiment, tmp_path):
     assert with_sizes_of_files([named]) == [named]
 
 
-@pytest.mark.parametrize("executor", ["processes", "ray"])
+@pytest.mark.parametrize("executor", ["processes", pytest.param("ray", marks=pytest.mark.slow)])
 def test_workers_are_sent_what_is_given(experiment, tmp_path, executor):
     """A graph, data and a model from Python give the same runs, with the same keys, elsewhere."""
     rng = np.random.default_rng(0)

@@ -73,6 +73,7 @@ skerry.run(skerry.Experiment.load(sys.argv[1]), compare=["s2s", "s2a"], out=Path
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing_that_was_recorded(small, tmp_path):
     """SIGKILL at several moments; the last start ends with exactly the undisturbed rows."""
     file = tmp_path / "experiment.toml"

@@ -16,6 +16,8 @@ from skerry.records.store import Store
 from skerry.runs.run import run
 from sweep_children import nursery, until
 
+pytestmark = pytest.mark.slow
+
 AXES = {"server.primitive": ["s2s", "s2a"], "server.period": [3, 4]}
 
 
