@@ -111,6 +111,25 @@ def test_blend_and_sizes():
     assert [row["beta"] for row in tried] == [0, 0.25, 0.5, 0.75, 1]
 
 
+def test_selection():
+    """Certified bounds follow whom the server samples: in words, in JSON, in what they rest on."""
+    asked = f"{ORACLE} --mode certified --components 2"
+    usual, ours = rows(asked), rows(f"{asked} --selection per_component")
+    assert [row["selection"] for row in ours] == ["per_component"] * 3
+    assert not any("selection" in row or "weights" in row for row in usual)
+    assert all(one["rounds"] < other["rounds"] for one, other in zip(ours, usual, strict=True))
+    assert usual == rows(f"{asked} --selection uniform")
+    text = say(f"bounds {asked} --selection one_each")
+    assert "selection one_each" in text
+    assert "(one_each)" in text
+    (plain,), (weighed,) = (
+        rows(f"{asked} --primitive s2a --sampled 5 --selection per_component --weights {weights}")
+        for weights in ("equal", "stratified")
+    )
+    assert weighed["rounds"] < plain["rounds"]
+    assert weighed["weights"] == "stratified"
+
+
 def test_prices():
     """A broadcast makes S2A's downlink one message."""
     plain, cheap = (rows(f"--primitive s2a {extra}")[0] for extra in ("", "--broadcast 1"))
@@ -137,6 +156,13 @@ def test_prices():
         ("bounds --mode exact", "unknown mode 'exact'"),
         ("bounds --mode certified --beta 2", "beta must be between 0 (S2S) and 1 (S2A)"),
         ("bounds --downlink -1", "downlink must be at least 0"),
+        ("bounds --selection one_each", "(got selection 'one_each', weights 'equal')"),
+        ("bounds --mode printed --selection per_component", "theorems assume that devices are"),
+        ("bounds --mode repaired --weights stratified", "Ask for certified bounds"),
+        ("bounds --mode certified --selection round_robin", "no law of counts for selection"),
+        ("bounds --mode certified --selection a.b:c", "no law of counts for selection 'a.b:c'"),
+        ("bounds --mode certified --selection one_each --sampled 7", "a multiple of the number of"),
+        ("bounds --mode certified --weights data_step", "unknown kind of weights 'data_step'"),
         ("regimes --epsilon 0", "epsilon must be above 0"),
         ("figure 2", "unknown figure '2'"),
         ("figure 1 -o one.gif", "a figure must be a .png, .svg, .pdf file (got 'one.gif')"),

@@ -59,6 +59,17 @@ def bounds(
     beta: Annotated[
         str, typer.Option(help="The beta of blend: numbers as above, or best.")
     ] = "0.5",
+    selection: Annotated[
+        str,
+        typer.Option(
+            help="Whom the server samples: uniform, per_component, one_each or bernoulli; others "
+            "than uniform have certified bounds only."
+        ),
+    ] = "uniform",
+    weights: Annotated[
+        str,
+        typer.Option(help="What S2A delivers: equal, or stratified (islands by their size)."),
+    ] = "equal",
     uplink: Annotated[float, typer.Option(help="Price of a message to the server.")] = 1,
     downlink: Downlink = 1,
     broadcast: Annotated[
@@ -96,6 +107,8 @@ def bounds(
         mode,
         convex,
         Prices(uplink, downlink, broadcast),
+        selection,
+        weights,
     )
     if as_json:
         print_json({"rows": [answer.to_json() for setting in asked.answers for answer in setting]})

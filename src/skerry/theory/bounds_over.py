@@ -38,10 +38,13 @@ class BoundsOver:
         mode: str = "order",
         convex: bool = False,
         prices: Prices = ONE_EACH,
+        selection: str = "uniform",
+        weights: str = "equal",
     ):
         """`values` names what every parameter may be; all combinations are settings."""
         self.values, self.contenders = values, contenders
         self.mode, self.convex, self.prices = mode, convex, prices
+        self.selection, self.weights = selection, weights
         self.varied = [field for field, found in values.items() if len(found) > 1]
         self._ask = cache(self._ask_once)
 
@@ -82,7 +85,8 @@ class BoundsOver:
         return stretches(np.array(self.values[axis]), costs, continuous=axis not in WHOLE)
 
     def _ask_once(self, contender: Contender, *setting: Any) -> Answer:
-        parameters = Parameters(**dict(zip(self.values, setting, strict=True)))
+        given = dict(zip(self.values, setting, strict=True))
+        parameters = Parameters(**given, selection=self.selection, weights=self.weights)
         return ask(
             parameters,
             contender.primitive,

@@ -17,7 +17,9 @@ from skerry.experiment import Experiment
 from skerry.models.quadratic import QuadraticLearner
 from skerry.network.contraction import MixingParameters
 from skerry.theory.constants_at import ConstantsAt, Measured, measure_at
+from skerry.theory.counts import RULES
 from skerry.theory.parameters import Parameters
+from skerry.theory.participation import WEIGHTS
 from skerry.theory.smoothness import Smoothness, estimated_smoothness, known_smoothness
 
 if TYPE_CHECKING:
@@ -73,11 +75,13 @@ class Constants:
                 f"'{self.experiment.model.name}', whose optimum is not). Give "
                 f"{argument('initial_error')}, or use convex=False."
             )
+        server, n = self.experiment.server, sum(self.sizes)
+        by_coins = server.selection == "bernoulli"
         return Parameters(
-            devices=sum(self.sizes),
+            devices=n,
             components=self.sizes,
-            sampled=self.experiment.server.sampled,
-            period=self.experiment.server.period,
+            sampled=max(1, round(server.sample_prob * n)) if by_coins else server.sampled,
+            period=server.period,
             p=self.mixing.minimum,
             zeta_intra=math.sqrt(self.zeta_intra2.value),
             zeta_inter=math.sqrt(self.zeta_inter2.value),
@@ -85,6 +89,8 @@ class Constants:
             smoothness=self.smoothness.value,
             initial_error=initial_error,
             epsilon=epsilon,
+            selection=server.selection if server.selection in RULES else "uniform",
+            weights=server.weights if server.weights in WEIGHTS else "equal",
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -148,7 +154,7 @@ def constants_of(world: World, *, rounds: Sequence[int], draws: int) -> Constant
         f0=Measured(exact[0], 0.0) if exact else points[0].loss,
         R0_squared=exact[1] if exact else None,
         points=tuple(points),
-        remarks=tuple(_remarks(world.experiment)),
+        remarks=tuple(_remarks(world)),
     )
 
 
@@ -182,7 +188,8 @@ def _exact_initial_errors(world: World) -> tuple[float, float] | None:
     return float(0.5 * away_d.square() @ learner.a_d.double()), float(away_d.square().sum())
 
 
-def _remarks(experiment: Experiment) -> Iterator[str]:
+def _remarks(world: World) -> Iterator[str]:
+    experiment = world.experiment
     training, server = experiment.training, experiment.server
     if training.local_steps > 1:
         yield f"the theory takes one local step a round (here {training.local_steps})"
@@ -196,6 +203,16 @@ def _remarks(experiment: Experiment) -> Iterator[str]:
         yield f"the theory's server meets devices from round 0 on (here {server.offset})"
     if server.primitive == "none":
         yield "the theory has a server (here none)"
+    if server.is_there and server.selection not in RULES:
+        yield f"the theory knows no law of {server.selection} sampling; bounds take it for uniform"
+    if server.is_there and server.weights not in WEIGHTS:
+        yield f"the theory counts devices alike (here weights = {server.weights})"
+    if experiment.network.gossip_steps != 1:
+        yield f"the theory mixes once a round (here {experiment.network.gossip_steps} times)"
+    if training.order != "adapt_then_mix":
+        yield f"the theory steps before it mixes (here {training.order})"
+    if world.awake(experiment) is not None:
+        yield "the theory's devices are always awake (here some sleep)"
 
 
 def _plain(value: Any) -> Any:

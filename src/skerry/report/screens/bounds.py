@@ -100,6 +100,10 @@ def setting_in_words(parameters: Parameters, varied: Sequence[str]) -> str:
         "initial_error": f"initial error {x.initial_error:g}",
         "epsilon": f"epsilon {x.epsilon:g}",
     }
+    if x.selection != "uniform":
+        symbols["selection"] = f"selection {x.selection}"
+    if x.weights != "equal":
+        symbols["weights"] = f"weights {x.weights}"
     return ", ".join(words for field, words in symbols.items() if field not in varied)
 
 
