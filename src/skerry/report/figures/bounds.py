@@ -26,9 +26,10 @@ THEORY: dict[str, Callable[[int, "np.typing.NDArray[np.int64]", float], Numbers]
 def bound(frame: "pd.DataFrame", axis: "Axes", measure: str = "disagreement_ratio") -> "Axes":
     """Against the sampled share: what of the disagreement a server round leaves, or turns into
     bias. Points are means over all server rounds, with 95 % intervals over seeds; lines are the
-    exact expectations, (1-β)² (n-K)/(n-1) and β² (n-K)/(K(n-1)).
+    exact expectations, (1-β)² (n-K)/(n-1) and β² (n-K)/(K(n-1)), of uniform sampling.
 
-    `frame` is that of `skerry.load`, of runs whose server optimizer is fedavg.
+    `frame` is that of `skerry.load`, of runs whose server optimizer is fedavg. Where a column
+    `uniform` says that the server samples otherwise, there is no line.
     """
     if measure not in THEORY:
         raise SkerryError(unknown("measure of the theory", measure, THEORY))
@@ -51,7 +52,8 @@ def bound(frame: "pd.DataFrame", axis: "Axes", measure: str = "disagreement_rati
             zorder=3,
         )  # fmt: skip
         beta = _beta(ours)
-        if beta is not None:
+        uniform = "uniform" not in ours or bool(ours["uniform"].all())
+        if beta is not None and uniform:
             axis.plot(K / n, THEORY[measure](n, K, beta), color=look.colour, linewidth=0.9)
     axis.plot([], [], color=GREY, linewidth=0.9, label="theory", gid=ASIDE)
     axis.set_ylim(-0.04 * top, 1.08 * top)

@@ -1,6 +1,7 @@
 """The kinds of figure that show what was measured: which panels there are, what each shows."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from skerry.report.figures.rounds import cost, curves
 from skerry.report.figures.sensitivities import sensitivity
 from skerry.report.figures.series import labelled, with_known_labels
 from skerry.sections import GRAPH_FILES
+from skerry.theory.ratios import samples_as_in_the_paper
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +31,12 @@ WIDE = 2.0
 LOWEST, ROW = 2.0, 0.17
 """Inches of a map and of each of its rows, at least."""
 HATCHED = "Hatched: no clear lead at level 0.05 (paired t tests after Holm), or not tested."
+
+THEORY_AXES = (DEVICES, "server.selection", "server.weights")
+UNIFORM_ONLY = (
+    "Lines are drawn for uniform sampling only: under other rules the expectation depends on how "
+    "much disagreement is inside islands and how much between."
+)
 
 Draw = Callable[..., object]
 """Takes a frame, and an axis by name."""
@@ -59,11 +67,15 @@ def bound_of(asked: Asked) -> Drawn:
     measures = asked.measures or tuple(THEORY)
     chosen = _chosen(asked, *measures, optimizer=["fedavg"])  # the theory's server
     # Nothing else plays a part in the theory.
-    by = asked.panel_fields(chosen, [field for field in chosen.axes if field == DEVICES])
+    by = asked.panel_fields(chosen, [field for field in chosen.axes if field in THEORY_AXES])
+    uniform = {run.key: samples_as_in_the_paper(run.experiment) for run in chosen.runs}
     frame = asked.recorded.frame()
-    frame = frame.assign(devices=frame["key"].map(_devices(chosen)))
+    frame = frame.assign(
+        devices=frame["key"].map(_devices(chosen)), uniform=frame["key"].map(uniform)
+    )
     draws = [partial(bound, measure=measure) for measure in measures]
-    return _by_cell(asked, chosen, frame, draws, "server.sampled", by)
+    found = _by_cell(asked, chosen, frame, draws, "server.sampled", by)
+    return found if all(uniform.values()) else replace(found, notes=(*found.notes, UNIFORM_ONLY))
 
 
 def gap_of(asked: Asked) -> Drawn:

@@ -53,7 +53,7 @@ Skerry.widgets.consensus = (root, data, page) => {
           `${told}, round ${curve.rounds[i]}: ${plusMinus("number", { mean, half: curve.half[i] })}`),
       });
       const expected = data.theory[group]?.[data.ratios.indexOf(view.name)];
-      if (expected !== undefined) {
+      if (expected != null) {
         traces.push({
           type: "scatter", mode: "lines", showlegend: false, x: [0, model.groups.rounds[group]], y: [expected, expected],
           line: { color: colour, dash: "dash", width: 2 }, hoverinfo: "text", hovertext: Array(2).fill(`theory, ${told}: ${number("number", expected)}`),
@@ -68,7 +68,7 @@ Skerry.widgets.consensus = (root, data, page) => {
     const measured = await Promise.all(data.ratios.map(Skerry.data.meanRatio));
     const rows = chosen.map(({ group }) => [grid.labelled(group), ...data.ratios.flatMap((_, k) => {
       const found = grid.over(measured[k], group), expected = data.theory[group]?.[k];
-      return [found.count ? plusMinus("share", found) : "-", expected === undefined ? "-" : number("share", expected)];
+      return [found.count ? plusMinus("share", found) : "-", expected == null ? "-" : number("share", expected)];
     })]);
     const header = ["", "disagreement ratio", "theory", "bias ratio", "theory"];
     numbers.replaceChildren(table("Means over all server rounds, and over seeds ± half of the 95 % interval.", header, rows, "lrrrr"));
