@@ -8,7 +8,7 @@ import torch
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.errors import SkerryError
-from skerry.report.theory_constants import bounds_command
+from skerry.report.screens.theory import bounds_command
 from skerry.theory.certified import certified_rounds
 from skerry.theory.constants import constants_of, measure_constants
 from skerry.theory.constants_at import Measured
@@ -235,7 +235,7 @@ def test_remarks_tell_what_the_theory_does_not_cover():
     assert len(found.remarks) == 5
     others = (
         "server.selection=round_robin",
-        "server.weights=data_step",
+        "server.weights=data",
         "network.gossip_steps=2",
         "training.order=mix_then_adapt",
         "fleet.awake=0.9",

@@ -9,7 +9,7 @@ from skerry.analysis.answers import Answers
 from skerry.analysis.cells import Cell, Cells
 from skerry.analysis.grid import Grid
 from skerry.errors import SkerryError, argument
-from skerry.report.figures.bounds import THEORY, bound
+from skerry.report.figures.bounds import THEORY, bound, with_expected
 from skerry.report.figures.captions import cell_title
 from skerry.report.figures.from_store import Asked, Drawn, drawn, notes_on
 from skerry.report.figures.fronts import front
@@ -19,7 +19,7 @@ from skerry.report.figures.rounds import cost, curves
 from skerry.report.figures.sensitivities import sensitivity
 from skerry.report.figures.series import labelled, with_known_labels
 from skerry.sections import GRAPH_FILES
-from skerry.theory.ratios import samples_as_in_the_paper
+from skerry.theory.ratios import notes_on_rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,10 +33,6 @@ LOWEST, ROW = 2.0, 0.17
 HATCHED = "Hatched: no clear lead at level 0.05 (paired t tests after Holm), or not tested."
 
 THEORY_AXES = (DEVICES, "server.selection", "server.weights")
-UNIFORM_ONLY = (
-    "Lines are drawn for uniform sampling only: under other rules the expectation depends on how "
-    "much disagreement is inside islands and how much between."
-)
 
 Draw = Callable[..., object]
 """Takes a frame, and an axis by name."""
@@ -68,14 +64,12 @@ def bound_of(asked: Asked) -> Drawn:
     chosen = _chosen(asked, *measures, optimizer=["fedavg"])  # the theory's server
     # Nothing else plays a part in the theory.
     by = asked.panel_fields(chosen, [field for field in chosen.axes if field in THEORY_AXES])
-    uniform = {run.key: samples_as_in_the_paper(run.experiment) for run in chosen.runs}
-    frame = asked.recorded.frame()
-    frame = frame.assign(
-        devices=frame["key"].map(_devices(chosen)), uniform=frame["key"].map(uniform)
-    )
+    experiments = {run.key: run.experiment for run in chosen.runs}
+    frame = with_expected(asked.recorded.frame(), experiments)
+    frame = frame.assign(devices=frame["key"].map(_devices(chosen)))
     draws = [partial(bound, measure=measure) for measure in measures]
     found = _by_cell(asked, chosen, frame, draws, "server.sampled", by)
-    return found if all(uniform.values()) else replace(found, notes=(*found.notes, UNIFORM_ONLY))
+    return replace(found, notes=(*found.notes, *notes_on_rules(experiments.values())))
 
 
 def gap_of(asked: Asked) -> Drawn:

@@ -1,9 +1,10 @@
 """Over the rounds: learning curves, consensus beside its theory, and the price in messages."""
 
+from skerry.experiment import Experiment
 from skerry.measures import traits
 from skerry.report.page.blocks import Block, Section, note, text, widget
 from skerry.report.page.study import RATIOS, Study
-from skerry.theory.ratios import expected_ratios
+from skerry.theory.ratios import expected_ratios, notes_on_rules
 
 
 def learning_curves(study: Study) -> Section | None:
@@ -41,7 +42,7 @@ def consensus(study: Study) -> Section | None:
             widget(
                 "consensus",
                 ratios=RATIOS,
-                theory=[expected_ratios(study.experiment(group)) for group in study.grid.groups],
+                theory=[_shares(study.experiment(group)) for group in study.grid.groups],
             ),
         ],
     )
@@ -79,14 +80,12 @@ def _thinned(study: Study) -> list[Block]:
 
 
 def _other_rules(study: Study) -> list[Block]:
-    servers = [study.experiment(group).server for group in study.grid.groups]
-    rules = sorted({one.selection for one in servers if one.is_there} - {"uniform"})
-    if not rules:
-        return []
-    return [
-        note(
-            f"δ and κ are those of uniform sampling. With {' and '.join(rules)} the expectation is "
-            "that of the rule; where it depends on how much disagreement is inside islands and how "
-            "much between, no line is drawn."
-        )
-    ]
+    """What stands in the place of δ and κ where the server does not sample uniformly."""
+    experiments = [study.experiment(group) for group in study.grid.groups]
+    told = notes_on_rules(one for one in experiments if one.server.is_there)
+    return [note(" ".join(["δ and κ are those of uniform sampling.", *told]))] if told else []
+
+
+def _shares(experiment: Experiment) -> list[list[float] | None]:
+    """For each of RATIOS, what is expected of disagreement inside islands and between them."""
+    return [share and [share.intra, share.inter] for share in expected_ratios(experiment)]
