@@ -130,6 +130,36 @@ def test_selection():
     assert weighed["weights"] == "stratified"
 
 
+def test_another_rule_is_certified_unless_a_mode_is_asked_for():
+    """The paper's theorems know uniform sampling only, which stays the default."""
+    assert rows(f"{ORACLE} --selection per_component")[0]["mode"] == "certified"
+    assert rows(f"{ORACLE} --weights stratified --components 2")[0]["mode"] == "certified"
+    assert rows(f"{ORACLE} --selection uniform") == rows(ORACLE)
+    assert rows(ORACLE)[0]["mode"] == "order"
+
+
+def test_rules_beside_each_other():
+    """Several rules: every primitive under each, who needs the fewest, and what each rests on."""
+    asked = f"{ORACLE} --components 2 --primitive s2s,s2a --selection uniform,per_component"
+    found = rows(asked)
+    assert [(row.get("selection", "uniform"), row["primitive"]) for row in found] == [
+        ("uniform", "s2s"),
+        ("uniform", "s2a"),
+        ("per_component", "s2s"),
+        ("per_component", "s2a"),
+    ]
+    fewest = min(found, key=lambda row: row["rounds"])
+    text = say(f"bounds {asked}")
+    name = f"{fewest['primitive'].upper()} {fewest['selection']}"
+    assert f"Fewest rounds: {name}, {fewest['rounds']:,.0f};" in " ".join(text.split())
+    assert "selection uniform" not in text  # it is a column, not a part of the setting
+    assert "- uniform: devices are sampled uniformly" in text
+    assert "- per_component: every island is sampled in proportion" in text
+    assert "(per_component)" not in text
+    along = say(f"bounds {asked} --period 1:3")
+    assert f"{name} for period" in " ".join(along.split())
+
+
 def test_prices():
     """A broadcast makes S2A's downlink one message."""
     plain, cheap = (rows(f"--primitive s2a {extra}")[0] for extra in ("", "--broadcast 1"))
@@ -156,7 +186,7 @@ def test_prices():
         ("bounds --mode exact", "unknown mode 'exact'"),
         ("bounds --mode certified --beta 2", "beta must be between 0 (S2S) and 1 (S2A)"),
         ("bounds --downlink -1", "downlink must be at least 0"),
-        ("bounds --selection one_each", "(got selection 'one_each', weights 'equal')"),
+        ("bounds --mode order --selection one_each", "(got selection 'one_each', weights 'equal')"),
         ("bounds --mode printed --selection per_component", "theorems assume that devices are"),
         ("bounds --mode repaired --weights stratified", "Ask for certified bounds"),
         ("bounds --mode certified --selection round_robin", "no law of counts for selection"),

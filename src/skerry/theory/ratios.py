@@ -44,8 +44,8 @@ class Ratios(NamedTuple):
 
 NOTHING = Shares(0.0, 0.0)
 OTHER_RULES = (
-    "Where the server does not sample uniformly, theory is what its rule leads to on average, given "
-    "the disagreement inside and between islands before each server round."
+    "Where the server does not sample uniformly, theory is what its rule leads to on average, "
+    "given the disagreement inside and between islands before each server round."
 )
 
 

@@ -31,8 +31,8 @@ const SkerryExplorer = (() => {
   };
   const SELECTIONS = {
     uniform: "uniform: any K devices",
-    per_component: "per_component: every island in proportion",
-    one_each: "one_each: as many of every island",
+    per_component: "per_component: by size",
+    one_each: "one_each: as many of each",
   };
   const SOURCES = {
     experiment: "from the experiment",
