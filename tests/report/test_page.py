@@ -369,6 +369,22 @@ def test_the_page_chooses_the_stepsizes_that_results_chooses(browser, tried):
         assert found.complaints == []
 
 
+def test_sampled_devices_follow_the_rule(browser, tmp_path):
+    """Below the network: the counts of each island under the rule, and nothing where only data or
+    models could tell."""
+    rules = [
+        small(f"server.selection={rule}", "server.sampled=4")
+        for rule in ("per_component", "weighted")
+    ]
+    skerry.run(rules, compare=["s2a"], out=tmp_path)
+    with opened(browser, write_report(tmp_path)) as found:
+        even = "In round 1 the server samples 4 of 12 devices: 2 on island 0, 2 on island 1."
+        assert even in found.text("#network")
+        found.choose("selection", "weighted")
+        assert "it is not drawn" in found.text("#network")
+        assert found.complaints == []
+
+
 def test_server_rounds_are_marked_where_the_engine_has_them(browser, tmp_path):
     """The dotted lines of the curves, and the stops of the slider below the network."""
     told = small("server.period=4", "server.offset=2", "rounds=13")
