@@ -316,6 +316,25 @@ def test_the_verdict_in_words(script, change, words):
     assert "undefined" not in said
 
 
+@pytest.mark.parametrize(
+    ("settings", "mode", "words"),
+    [
+        ((), "certified", None),
+        (("server.selection=per_component",), "certified", "in proportion to its size"),
+        (("server.selection=per_component",), "order", "certified bounds know it"),
+        (("server.selection=round_robin",), "certified", "it is taken for uniform"),
+        (("server.weights=stratified",), "certified", "server.weights is stratified"),
+        (("server.selection=one_each",), "certified", "weighs by its size"),
+    ],
+)
+def test_what_does_not_hold_under_a_rule_is_said(script, settings, mode, words):
+    experiment = Experiment.parse({}, list(settings))
+    start = explorer_start(experiment, None)
+    asked = [start, start["values"] if mode == "certified" else FIGURE, mode]
+    said = script.evaluate("(asked) => SkerryExplorer.samplingInWords(...asked)", asked)
+    assert (said == []) if words is None else (words in " ".join(said))
+
+
 def test_the_explorer_starts_at_the_experiment():
     """What the experiment and its network say is taken from them; the rest is called assumed."""
     experiment = Experiment.parse(

@@ -200,6 +200,7 @@ const SkerryExplorer = (() => {
   /* Whom the server samples, where it is not just any K devices. */
   function samplingInWords(start, x, mode) {
     const own = start.values.selection;
+    if (start.weights !== "equal" && x.selection !== "one_each") return [`Here S2A delivers the plain mean of the sampled devices; this experiment weighs them (server.weights is ${start.weights}).`];
     if (start.sources.selection === "assumed") return ["The theory has no law for the way in which this experiment samples: it is taken for uniform."];
     if (mode !== "certified" && own !== "uniform") return [`The paper's theorems assume uniform sampling, but this experiment's is ${own}: certified bounds know it.`];
     if (x.selection === "uniform" || x.sampled < sizesOf(x).length) return [];
@@ -476,5 +477,5 @@ const SkerryExplorer = (() => {
     if (where.textContent !== text) where.textContent = text;
   }
 
-  return { verdict, mount };
+  return { verdict, samplingInWords, mount };
 })();

@@ -61,7 +61,7 @@ def explorer_start(experiment: Experiment, fleet: Fleet | None) -> dict[str, Any
         sources["p"] = "network"
     if server.selection not in SELECTIONS:
         values["selection"], sources["selection"] = "uniform", "assumed"
-    return {"values": values, "sources": sources}
+    return {"values": values, "sources": sources, "weights": server.weights}
 
 
 def _four_digits(value: float) -> float:
