@@ -13,13 +13,12 @@ from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, World, build_world, pick_device
 from skerry.errors import SkerryError, argument
-from skerry.experiment import Experiment
+from skerry.experiment import Experiment, Server
 from skerry.models.quadratic import QuadraticLearner
 from skerry.network.contraction import MixingParameters
 from skerry.theory.constants_at import ConstantsAt, Measured, measure_at
-from skerry.theory.counts import RULES
 from skerry.theory.parameters import Parameters
-from skerry.theory.participation import WEIGHTS
+from skerry.theory.participation import has_bounds
 from skerry.theory.smoothness import Smoothness, estimated_smoothness, known_smoothness
 
 if TYPE_CHECKING:
@@ -76,11 +75,12 @@ class Constants:
                 f"{argument('initial_error')}, or use convex=False."
             )
         server, n = self.experiment.server, sum(self.sizes)
-        by_coins = server.selection == "bernoulli"
+        K = _sampled(server, n)
+        known = has_bounds(server.selection, server.weights, self.sizes, K)
         return Parameters(
             devices=n,
             components=self.sizes,
-            sampled=max(1, round(server.sample_prob * n)) if by_coins else server.sampled,
+            sampled=K,
             period=server.period,
             p=self.mixing.minimum,
             zeta_intra=math.sqrt(self.zeta_intra2.value),
@@ -89,8 +89,8 @@ class Constants:
             smoothness=self.smoothness.value,
             initial_error=initial_error,
             epsilon=epsilon,
-            selection=server.selection if server.selection in RULES else "uniform",
-            weights=server.weights if server.weights in WEIGHTS else "equal",
+            selection=server.selection if known else "uniform",
+            weights=server.weights if known else "equal",
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -188,6 +188,12 @@ def _exact_initial_errors(world: World) -> tuple[float, float] | None:
     return float(0.5 * away_d.square() @ learner.a_d.double()), float(away_d.square().sum())
 
 
+def _sampled(server: Server, n: int) -> int:
+    """K; by coins, their mean number, rounded."""
+    by_coins = server.selection == "bernoulli"
+    return max(1, round(server.sample_prob * n)) if by_coins else server.sampled
+
+
 def _remarks(world: World) -> Iterator[str]:
     experiment = world.experiment
     training, server = experiment.training, experiment.server
@@ -203,10 +209,12 @@ def _remarks(world: World) -> Iterator[str]:
         yield f"the theory's server meets devices from round 0 on (here {server.offset})"
     if server.primitive == "none":
         yield "the theory has a server (here none)"
-    if server.is_there and server.selection not in RULES:
-        yield f"the theory knows no law of {server.selection} sampling; bounds take it for uniform"
-    if server.is_there and server.weights not in WEIGHTS:
-        yield f"the theory counts devices alike (here weights = {server.weights})"
+    asked = server.selection, server.weights, world.sizes, _sampled(server, world.n)
+    if server.is_there and not has_bounds(*asked):
+        yield (
+            f"the theory knows no law of {server.selection} sampling with {server.weights} weights "
+            "here; bounds take it for uniform"
+        )
     if experiment.network.gossip_steps != 1:
         yield f"the theory mixes once a round (here {experiment.network.gossip_steps} times)"
     if training.order != "adapt_then_mix":

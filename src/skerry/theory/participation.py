@@ -104,6 +104,15 @@ def exchange_under(rule: str, weights: str, sizes: tuple[int, ...], K: int) -> E
     return exchange(sizes, law(rule, sizes, K), stratified=stratified)
 
 
+def has_bounds(rule: str, weights: str, sizes: tuple[int, ...], K: int) -> bool:
+    """Whether there is a law of counts, short enough to write out, and an exchange under it."""
+    try:
+        exchange_under(rule, weights, sizes, K)
+    except SkerryError:
+        return False
+    return weights in WEIGHTS
+
+
 def _by_coins(sizes: tuple[int, ...], q: float) -> Exchange:
     """Bernoulli sampling: uniform sampling of a number of devices that is drawn first."""
     n = sum(sizes)

@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skerry.errors import SkerryError
 from skerry.experiment import Experiment
-from skerry.theory.counts import RULES, binomial
+from skerry.theory.counts import binomial
 from skerry.theory.operators import Array, delta, kappa
-from skerry.theory.participation import WEIGHTS, Exchange, exchange_under
+from skerry.theory.participation import WEIGHTS, Exchange, exchange_under, has_bounds
 
 
 class Shares(NamedTuple):
@@ -115,12 +114,8 @@ def _turned_by_s2a(experiment: Experiment) -> Shares | None:
 def _exchange(experiment: Experiment, weights: str) -> Exchange | None:
     """None under a rule that has no law of counts, or one too long to write out."""
     server = experiment.server
-    if server.selection not in RULES:
-        return None
-    try:
-        return exchange_under(server.selection, weights, experiment.network.sizes, server.sampled)
-    except SkerryError:
-        return None
+    asked = server.selection, weights, experiment.network.sizes, server.sampled
+    return exchange_under(*asked) if has_bounds(*asked) else None
 
 
 def _all_are_awake(experiment: Experiment) -> bool:
