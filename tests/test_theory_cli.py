@@ -111,6 +111,55 @@ def test_blend_and_sizes():
     assert [row["beta"] for row in tried] == [0, 0.25, 0.5, 0.75, 1]
 
 
+def test_selection():
+    """Certified bounds follow whom the server samples: in words, in JSON, in what they rest on."""
+    asked = f"{ORACLE} --mode certified --components 2"
+    usual, ours = rows(asked), rows(f"{asked} --selection per_component")
+    assert [row["selection"] for row in ours] == ["per_component"] * 3
+    assert not any("selection" in row or "weights" in row for row in usual)
+    assert all(one["rounds"] < other["rounds"] for one, other in zip(ours, usual, strict=True))
+    assert usual == rows(f"{asked} --selection uniform")
+    text = say(f"bounds {asked} --selection one_each")
+    assert "selection one_each" in text
+    assert "(one_each)" in text
+    (plain,), (weighed,) = (
+        rows(f"{asked} --primitive s2a --sampled 5 --selection per_component --weights {weights}")
+        for weights in ("equal", "stratified")
+    )
+    assert weighed["rounds"] < plain["rounds"]
+    assert weighed["weights"] == "stratified"
+
+
+def test_another_rule_is_certified_unless_a_mode_is_asked_for():
+    """The paper's theorems know uniform sampling only, which stays the default."""
+    assert rows(f"{ORACLE} --selection per_component")[0]["mode"] == "certified"
+    assert rows(f"{ORACLE} --weights stratified --components 2")[0]["mode"] == "certified"
+    assert rows(f"{ORACLE} --selection uniform") == rows(ORACLE)
+    assert rows(ORACLE)[0]["mode"] == "order"
+
+
+def test_rules_beside_each_other():
+    """Several rules: every primitive under each, who needs the fewest, and what each rests on."""
+    asked = f"{ORACLE} --components 2 --primitive s2s,s2a --selection uniform,per_component"
+    found = rows(asked)
+    assert [(row.get("selection", "uniform"), row["primitive"]) for row in found] == [
+        ("uniform", "s2s"),
+        ("uniform", "s2a"),
+        ("per_component", "s2s"),
+        ("per_component", "s2a"),
+    ]
+    fewest = min(found, key=lambda row: row["rounds"])
+    text = say(f"bounds {asked}")
+    name = f"{fewest['primitive'].upper()} {fewest['selection']}"
+    assert f"Fewest rounds: {name}, {fewest['rounds']:,.0f};" in " ".join(text.split())
+    assert "selection uniform" not in text  # it is a column, not a part of the setting
+    assert "- uniform: devices are sampled uniformly" in text
+    assert "- per_component: every island is sampled in proportion" in text
+    assert "(per_component)" not in text
+    along = say(f"bounds {asked} --period 1:3")
+    assert f"{name} for period" in " ".join(along.split())
+
+
 def test_prices():
     """A broadcast makes S2A's downlink one message."""
     plain, cheap = (rows(f"--primitive s2a {extra}")[0] for extra in ("", "--broadcast 1"))
@@ -137,6 +186,13 @@ def test_prices():
         ("bounds --mode exact", "unknown mode 'exact'"),
         ("bounds --mode certified --beta 2", "beta must be between 0 (S2S) and 1 (S2A)"),
         ("bounds --downlink -1", "downlink must be at least 0"),
+        ("bounds --mode order --selection one_each", "(got selection 'one_each', weights 'equal')"),
+        ("bounds --mode printed --selection per_component", "theorems assume that devices are"),
+        ("bounds --mode repaired --weights stratified", "Ask for certified bounds"),
+        ("bounds --mode certified --selection round_robin", "no law of counts for selection"),
+        ("bounds --mode certified --selection a.b:c", "no law of counts for selection 'a.b:c'"),
+        ("bounds --mode certified --selection one_each --sampled 7", "a multiple of the number of"),
+        ("bounds --mode certified --weights data_step", "unknown kind of weights 'data_step'"),
         ("regimes --epsilon 0", "epsilon must be above 0"),
         ("figure 2", "unknown figure '2'"),
         ("figure 1 -o one.gif", "a figure must be a .png, .svg, .pdf file (got 'one.gif')"),

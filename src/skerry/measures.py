@@ -124,6 +124,15 @@ MEASURES = {
         _participation("awake_devices", unit="devices", words="devices awake"),
         _participation("sampled_devices", unit="devices", words="devices sampled"),
         _participation("sampled_islands", unit="islands", words="islands sampled"),
+        _participation(
+            "sampled_fewest", unit="devices", words="fewest devices sampled of an island"
+        ),
+        _participation(
+            "sampled_most",
+            unit="devices",
+            better="lower",
+            words="most devices sampled of an island",
+        ),
     )
 }
 

@@ -484,3 +484,23 @@ def test_who_took_part_is_measured(small):
     met = ~np.isnan(history["sampled_devices"])
     assert (np.flatnonzero(met) - 1).tolist() == [t for t in (0, 2, 4, 6) if awake[t]]
     assert (history["sampled_islands"][met] <= 3).all()
+
+
+def test_counts_of_islands_are_measured(small):
+    """In every server round: of the island with the fewest sampled devices, and of that with the
+    most, in lanes whose rules differ."""
+    asked = small('evaluate.measures=["participation"]', "server.sampled=4", "server.period=2")
+    rules = ("uniform", "per_component", "one_each")
+    lanes = skerry.run([asked.with_settings(f"server.selection={rule}") for rule in rules])
+    world = build_world(asked)
+    for lane in lanes:
+        sampler = Sampler(world, lane.experiment)
+        met = ~np.isnan(lane.history["sampled_fewest"])
+        assert (np.flatnonzero(met) - 1).tolist() == [0, 2, 4, 6]
+        for t in (0, 2, 4, 6):
+            islands = world.fleet.component_of[sampler.sample(t).devices_k.numpy()]
+            counts = np.bincount(islands, minlength=2)
+            assert lane.history["sampled_fewest"][t + 1] == counts.min()
+            assert lane.history["sampled_most"][t + 1] == counts.max()
+        if lane.experiment.server.selection != "uniform":
+            assert (lane.history["sampled_most"][met] == 2).all()

@@ -16,10 +16,11 @@ from skerry.report.style import PRIMITIVES
 from skerry.theory.crossings import stretches
 from skerry.theory.operators import exchange_matrix
 from skerry.theory.parameters import Parameters
+from skerry.theory.participation import exchange_under
 from skerry.theory.rounds_and_messages import ask
 
 ASSETS = Path(skerry.report.page.__file__).parent / "assets"
-SCRIPTS = ("bounds.js", "explorer.js")
+SCRIPTS = ("server_round.js", "bounds.js", "explorer.js")
 MODES = ("order", "printed", "repaired")
 FIGURE = {
     "devices": 100,
@@ -169,6 +170,49 @@ def test_certified(script):
     )
 
 
+@pytest.mark.parametrize("selection", ["per_component", "one_each"])
+def test_certified_by_rule(script, selection):
+    """So are those of other rules of selection, on islands of equal and of several sizes."""
+    wide = FIGURE | {"epsilon": 1e-2, "p": 0.1, "zeta_inter": 1.0, "selection": selection}
+    changes = [
+        {},
+        {"sampled": 2},
+        {"sampled": 98, "sigma2": 3.0},
+        {"components": 1},
+        {"components": 10, "period": 20},
+        {"components": 50, "sampled": 50},
+        {"components": (30, 70)},
+        {"components": (1, 1, 8, 90), "period": 1},
+        {"devices": 10, "components": (2, 3, 5), "sampled": 3},
+    ]
+    if selection == "per_component":
+        changes += [{"sampled": 7}, {"components": 10, "sampled": 13}, {"components": 9}]
+    assert_same(
+        script,
+        [
+            [wide | change, who, "certified", convex, 0.3]
+            for change in changes
+            for who, convex in (("s2s", False), ("s2a", True), ("blend", False))
+        ],
+    )
+
+
+def test_the_page_says_what_it_cannot_compute(script):
+    """No number is better than a wrong one, or than a page that stops to answer."""
+    for change, words in (
+        ({"selection": "one_each", "sampled": 21}, "21 is no multiple of 2"),
+        ({"selection": "per_component", "components": 30}, "30 islands of several sizes"),
+    ):
+        said = script.evaluate(
+            """(x) => SkerryExplorer.verdict(x, {
+                s2s: SkerryBounds.ask(x, "s2s", "certified", false),
+                s2a: SkerryBounds.ask(x, "s2a", "certified", false),
+            }, "certified")""",
+            FIGURE | change,
+        )
+        assert words in said
+
+
 def test_the_best_blend(script):
     """The page finds the same best beta as Python, and the same rounds with it."""
     wide = FIGURE | {"epsilon": 1e-2, "p": 0.1}
@@ -190,10 +234,28 @@ def test_the_exchange_of_energy(script, sizes):
     n = sum(sizes)
     for K in {1, 2, n // 2, n - 1, n} - {0}:
         ours = script.evaluate(
-            "([sizes, K]) => SkerryBounds.exchangeMatrix(sizes, K, 0.25)", [sizes, K]
+            "([sizes, K]) => SkerryServerRound.exchangeMatrix(sizes, K, 0.25)", [sizes, K]
         )
         theirs = exchange_matrix(sizes, K, 0.25).ravel()
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("rule", ["uniform", "per_component", "one_each"])
+@pytest.mark.parametrize(
+    "sizes",
+    [(50, 50), (1, 1), (3,), (4, 4, 4), (30, 70), (4, 4, 9), (2, 3, 3, 1), (5, 2, 9, 4, 4, 7, 1)],
+)
+def test_the_exchange_under_a_rule(script, rule, sizes):
+    """Both kappas and M are Python's, for every number of sampled devices."""
+    n, C = sum(sizes), len(sizes)
+    for K in range(C if rule == "one_each" else 1, n + 1, C if rule == "one_each" else 1):
+        ours = script.evaluate(
+            "([rule, sizes, K]) => SkerryServerRound.exchangeUnder(rule, sizes, K)",
+            [rule, sizes, K],
+        )
+        theirs = exchange_under(rule, "equal", sizes, K)
+        np.testing.assert_allclose(ours["kappas"], theirs[:2], rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(ours["M"], theirs.M.ravel(), rtol=1e-9, atol=1e-15)
 
 
 @pytest.mark.parametrize("measure", ["rounds", "messages"])
@@ -254,6 +316,25 @@ def test_the_verdict_in_words(script, change, words):
     assert "undefined" not in said
 
 
+@pytest.mark.parametrize(
+    ("settings", "mode", "words"),
+    [
+        ((), "certified", None),
+        (("server.selection=per_component",), "certified", "in proportion to its size"),
+        (("server.selection=per_component",), "order", "certified bounds know it"),
+        (("server.selection=round_robin",), "certified", "it is taken for uniform"),
+        (("server.weights=stratified",), "certified", "server.weights is stratified"),
+        (("server.selection=one_each",), "certified", "weighs by its size"),
+    ],
+)
+def test_what_does_not_hold_under_a_rule_is_said(script, settings, mode, words):
+    experiment = Experiment.parse({}, list(settings))
+    start = explorer_start(experiment, None)
+    asked = [start, start["values"] if mode == "certified" else FIGURE, mode]
+    said = script.evaluate("(asked) => SkerryExplorer.samplingInWords(...asked)", asked)
+    assert (said == []) if words is None else (words in " ".join(said))
+
+
 def test_the_explorer_starts_at_the_experiment():
     """What the experiment and its network say is taken from them; the rest is called assumed."""
     experiment = Experiment.parse(
@@ -270,6 +351,11 @@ def test_the_explorer_starts_at_the_experiment():
     assert sources["p"] == "network"
     assert sources["sampled"] == "experiment"
     assert sources["epsilon"] == sources["zeta_inter"] == sources["sigma2"] == "assumed"
+    assert (values["selection"], sources["selection"]) == ("uniform", "experiment")
+    for rule, known in (("one_each", True), ("per_component", True), ("round_robin", False)):
+        other = explorer_start(experiment.with_settings(f"server.selection={rule}"), fleet)
+        assert other["values"]["selection"] == (rule if known else "uniform")
+        assert other["sources"]["selection"] == ("experiment" if known else "assumed")
     without = explorer_start(experiment, None)
     assert (without["values"]["p"], without["sources"]["p"]) == (1.0, "assumed")
     assert json.loads(json.dumps(start, allow_nan=False)) == start
@@ -346,9 +432,47 @@ def test_the_crossing_is_marked_and_blend_appears_when_certified(mounted):
     assert mounted.get_by_label("the best β").is_visible()
 
 
+def test_whom_the_server_samples_can_be_chosen(mounted):
+    """In certified mode: the numbers, the command and the sampled devices follow the rule."""
+    sampling, bound = mounted.get_by_label("Sampling"), mounted.get_by_label("Bound")
+    sampled = mounted.get_by_label("sampled by the server, as a number")
+    sampled.fill("21")
+    sampled.press("Enter")
+    assert not sampling.is_visible()
+    # Both at once: the best beta takes long to find.
+    mounted.evaluate(
+        """() => {
+            const bound = document.querySelector("[id$=-mode]");
+            bound.value = "certified";
+            bound.dispatchEvent(new Event("change"));
+            document.querySelector("[id$=-best]").click();
+        }"""
+    )
+    mounted.wait_for_function("() => document.querySelectorAll('tbody tr').length === 3")
+    assert "--selection" not in mounted.inner_text("code")
+    rounds = "document.querySelector('tbody').textContent"
+    uniform = mounted.evaluate(f"() => {rounds}")
+    sampling.select_option("one_each")
+    mounted.wait_for_function(f"(before) => {rounds} !== before", arg=uniform)
+    assert sampled.input_value() == "22"
+    assert "--selection one_each" in mounted.inner_text("code")
+    assert "Every island is sampled alike" in mounted.inner_text(".explorer-notes")
+    sampled.fill("3")
+    sampled.press("Enter")
+    assert sampled.input_value() == "4"
+    bound.select_option("order")
+    assert not sampling.is_visible()
+    assert "--selection" not in mounted.inner_text("code")
+    mounted.get_by_role("button", name="Back to the experiment").click()
+    assert sampled.input_value() == "20"
+
+
 def test_a_phone_shows_it_without_scrolling_sideways(mounted):
     """Everything fits into 390 pixels, but for the table, which scrolls by itself."""
     mounted.set_viewport_size({"width": 390, "height": 800})
+    mounted.wait_for_function("() => document.documentElement.scrollWidth <= 390")
+    mounted.get_by_label("Bound").select_option("certified")
+    assert mounted.get_by_label("Sampling").is_visible()
     mounted.wait_for_function("() => document.documentElement.scrollWidth <= 390")
 
 

@@ -285,6 +285,35 @@ def test_the_theory_is_drawn_beside_what_was_measured(store, measure, expected):
     assert np.allclose(points.get_ydata(), runs.groupby("sampled").mean())
 
 
+def test_the_theory_is_that_of_the_rule_in_use(tmp_path):
+    """Of islands sampled in proportion: what the rule leaves inside and between islands, times what
+    there was before each server round. Two of six in both: f = 1/3, delta_6 = 4/5."""
+    fleet = small("server.sampled=4", "server.period=2", "rounds=6")
+    rules = [
+        fleet.with_settings(f"server.selection={rule}") for rule in ("uniform", "per_component")
+    ]
+    skerry.run(rules, compare=["s2s", "s2a"], seeds=2, out=tmp_path)
+    figure = composed("bound", tmp_path)
+    frame = skerry.load(tmp_path)
+    frame = frame[(frame["selection"] == "per_component") & frame["bias"].notna()]
+    intra, inter = (frame[f"disagreement_{part}_before"] for part in ("intra", "inter"))
+    theory = {
+        ("disagreement", "s2s"): (1 - 0.8 / 3) * intra + 2 / 3 * inter,
+        ("bias", "s2a"): 0.2 * intra,
+    }
+    panels = [one for one in figure.axes if one.get_title() == "per_component"]
+    assert len(panels) == 2
+    for shown, (measure, name) in zip(panels, theory, strict=True):
+        colour = bars_of(shown)[name][0].get_color()
+        drawn = [one for one in shown.get_lines() if one.get_markersize() == 9]
+        (line,) = (one for one in drawn if one.get_color() == colour)
+        ratio = theory[measure, name] / (intra + inter)
+        assert line.get_xdata() == [4 / 12]
+        assert line.get_ydata() == pytest.approx([ratio[frame["primitive"] == name].mean()])
+    told = CliRunner().invoke(app, ["bound", str(tmp_path), "--out", str(tmp_path / "b.svg")])
+    assert "what its rule leads to on average" in " ".join(told.output.split())
+
+
 def test_cost_adds_up_what_the_server_sent_and_got(one_cell):
     shown = cost(one_cell, "average_accuracy", axis())
     ends = {name: line.get_xdata()[-1] for name, line in lines_of(shown).items()}

@@ -223,6 +223,24 @@ def test_theory_lies_over_what_was_measured(seen):
     assert lines == pytest.approx([7 / 11, 0, 0.75**2 * 7 / 11])
 
 
+def test_the_theory_of_another_rule_follows_the_disagreement_before(browser, tmp_path):
+    """Two of six devices of both islands: S2S leaves 11/15 of what is inside islands and 2/3 of
+    what is between them. The page says what it draws."""
+    rule = small("server.selection=per_component", "server.sampled=4", "server.period=2")
+    lanes = skerry.run(rule, compare=["s2s", "s2a"], out=tmp_path)
+    with opened(browser, write_report(tmp_path)) as found:
+        dashed = [trace for trace in found.traces("consensus", 1) if not trace["name"]]
+        header, *told = rows(found.tab, "#consensus table")
+        assert "those of uniform sampling" in found.text("#consensus")
+    history = lanes.of("s2s")[0].history
+    intra, inter = (history[f"disagreement_{part}_before"] for part in ("intra", "inter"))
+    met = np.isfinite(intra) & (intra + inter > 0)
+    expected = ((11 / 15 * intra + 2 / 3 * inter) / (intra + inter))[met]
+    assert dashed[0]["x"] == history["round"][met].tolist()
+    assert dashed[0]["y"] == pytest.approx(expected, rel=1e-3)
+    assert float(told[0][header.index("theory")]) == pytest.approx(expected.mean(), abs=1e-3)
+
+
 def test_sampled_devices_are_those_of_the_run(sweep):
     """The network shows whom the engine samples."""
     world = build_world(small())
@@ -348,6 +366,22 @@ def test_the_page_chooses_the_stepsizes_that_results_chooses(browser, tried):
         found.choose("Down", "(nothing)", ".gaps")
         gaps = [answers.comparisons[(period,), "s2s"].difference.mean for period in (2, 3)]
         assert found.traces("gaps")[0]["z"][0] == pytest.approx(gaps, abs=1e-9, nan_ok=True)
+        assert found.complaints == []
+
+
+def test_sampled_devices_follow_the_rule(browser, tmp_path):
+    """Below the network: the counts of each island under the rule, and nothing where only data or
+    models could tell."""
+    rules = [
+        small(f"server.selection={rule}", "server.sampled=4")
+        for rule in ("per_component", "weighted")
+    ]
+    skerry.run(rules, compare=["s2a"], out=tmp_path)
+    with opened(browser, write_report(tmp_path)) as found:
+        even = "In round 1 the server samples 4 of 12 devices: 2 on island 0, 2 on island 1."
+        assert even in found.text("#network")
+        found.choose("selection", "weighted")
+        assert "it is not drawn" in found.text("#network")
         assert found.complaints == []
 
 

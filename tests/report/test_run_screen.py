@@ -6,6 +6,7 @@ from rich.console import Console
 import skerry
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.statistics import estimate
+from skerry.engine.sampler import Sampler
 from skerry.engine.world import build_world
 from skerry.experiment import Experiment
 from skerry.measures import traits
@@ -123,11 +124,39 @@ def test_ringed_are_those_of_the_first_server_round(small):
     late = small("server.offset=2", "server.period=3")
     t = first_server_round(late)
     assert t == 2
-    ringed = sampled_in(late, 12, t)
-    assert ringed == build_world(late).server_order(t)[:5].tolist()
-    assert sampled_in(late, 12, t + 1) == []
+    world = build_world(late)
+    assert sampled_in(late, world.fleet, t) == world.server_order(t)[:5].tolist()
+    assert sampled_in(late, world.fleet, t + 1) == []
     alone = small("server.primitive=none")
-    assert sampled_in(alone, 12, first_server_round(alone)) == []
+    assert sampled_in(alone, world.fleet, first_server_round(alone)) == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("server.selection=per_component",),
+        ("server.selection=one_each", "server.sampled=4"),
+        ("server.selection=bernoulli", "server.sample_prob=0.3"),
+        ("server.selection=round_robin",),
+        ("fleet.awake=0.6",),
+        ("server.selection=per_component", "fleet.on=3", "fleet.off=2", "fleet.together=islands"),
+    ],
+)
+def test_ringed_are_those_whom_the_engine_samples(small, settings):
+    """Under every rule that the seed decides, whoever sleeps."""
+    asked = small("server.period=2", "rounds=20", *settings)
+    world = build_world(asked)
+    sampler = Sampler(world, asked)
+    for t in asked.server.server_rounds(asked.rounds):
+        sample = sampler.sample(t)
+        met = [] if sample is None else sample.devices_k.tolist()
+        assert sampled_in(asked, world.fleet, t) == met
+
+
+def test_nobody_is_ringed_where_data_or_models_decide(small):
+    for rule in ("weighted", "importance", "skerry.engine.selection:uniform"):
+        asked = small(f"server.selection={rule}")
+        assert sampled_in(asked, build_world(small()).fleet, 0) is None
 
 
 def test_pictures_are_named_after_their_study(results, tmp_path):

@@ -8,6 +8,7 @@ import torch
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.errors import SkerryError
+from skerry.report.screens.theory import bounds_command
 from skerry.theory.certified import certified_rounds
 from skerry.theory.constants import constants_of, measure_constants
 from skerry.theory.constants_at import Measured
@@ -232,7 +233,38 @@ def test_remarks_tell_what_the_theory_does_not_cover():
     )
     found = constants_of(bench(*extra), rounds=[0], draws=2)
     assert len(found.remarks) == 5
+    others = (
+        "server.selection=round_robin",
+        "server.weights=data",
+        "network.gossip_steps=2",
+        "training.order=mix_then_adapt",
+        "fleet.awake=0.9",
+    )
+    found = constants_of(bench(*others), rounds=[0], draws=2)
+    assert len(found.remarks) == 4
+    assert "round_robin sampling with data weights" in " ".join(found.remarks)
+    assert found.parameters(epsilon=0.1).selection == "uniform"
     assert constants_of(bench(), rounds=[0], draws=2).remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sampling"),
+    [
+        ((), (5, "uniform", "equal")),
+        (("server.selection=per_component",), (5, "per_component", "equal")),
+        (("server.weights=stratified",), (5, "uniform", "stratified")),
+        (("server.selection=bernoulli", "server.sample_prob=0.3"), (4, "bernoulli", "equal")),
+    ],
+)
+def test_bounds_follow_the_servers_rule(settings, sampling):
+    """The rule of selection goes from the experiment to the bounds, and to the command."""
+    found = constants_of(bench("server.sampled=5", *settings), rounds=[0], draws=2)
+    x = found.parameters(epsilon=0.1)
+    assert (x.sampled, x.selection, x.weights) == sampling
+    assert found.remarks == ()
+    command = bounds_command(found)
+    assert (f"--selection {x.selection}" in command) == (x.selection != "uniform")
+    assert (f"--weights {x.weights}" in command) == (x.weights != "equal")
 
 
 def test_wrong_input_is_explained():

@@ -81,7 +81,7 @@ class Objective:
         return gradient.square().sum(dim=1)
 
 
-def lanes_of(world, L):
+def lanes_of(world, L, selection="uniform"):
     """K x H x topology x primitive, at the largest certified stepsize and at a fifth of it."""
     grid = product((2, 6, 12), (1, 4), ("ring", "complete"), PRIMITIVES, (1, 5))
     if len(world.sizes) == world.n:
@@ -92,6 +92,7 @@ def lanes_of(world, L):
             f"server.period={H}",
             f"network.topology={topology}",
             f"server.primitive={primitive}",
+            f"server.selection={selection}",
             f"training.stepsize={1 / (4 * L * share)!r}",
         )
         for K, H, topology, primitive, share in grid
@@ -127,6 +128,7 @@ def certificates(world, lanes, objective):
             constants[e.network.topology].parameters(epsilon=1, initial_error=R0_squared),
             sampled=e.server.sampled,
             period=e.server.period,
+            selection=e.server.selection,
         )
         for rounds, (error, convex, averages) in product(
             LOOKS, ((R0_squared, True, errors), (f0, False, slopes))
@@ -155,6 +157,16 @@ def test_running_averages_stay_below_the_certificate(model, fleet):
     convex and the non-convex average stay below their certified bounds."""
     world = bench(*MODELS[model], *FLEETS[fleet], f"rounds={ROUNDS}")
     lanes = lanes_of(world, known_smoothness(world).value)
+    for average, certified in certificates(world, lanes, Objective(world)):
+        assert average <= certified < np.inf
+
+
+@pytest.mark.parametrize("selection", ["per_component", "one_each"])
+@pytest.mark.parametrize("fleet", ["two islands", "unequal islands"])
+def test_other_rules_stay_below_their_certificates(fleet, selection):
+    """So do they where the server samples island by island."""
+    world = bench(*MODELS["quadratic"], *FLEETS[fleet], f"rounds={ROUNDS}")
+    lanes = lanes_of(world, known_smoothness(world).value, selection)
     for average, certified in certificates(world, lanes, Objective(world)):
         assert average <= certified < np.inf
 

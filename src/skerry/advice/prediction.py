@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from skerry.advice.contenders import nearby
+from skerry.advice.contenders import can_sample, nearby
 from skerry.advice.question import PRIMITIVES, Timer
 from skerry.engine.stack import build_stack
 from skerry.engine.world import World
@@ -37,7 +37,8 @@ class Prediction:
 
     epsilon: float
     order_by_server: Mapping[tuple[int, int], Pair]
-    """With all constants one, by K and H: the experiment's own first, then those around them."""
+    """With all constants one, by K and H: the experiment's own first, then those around them.
+    Certified under a rule of selection that the paper's theorems do not know."""
     certified: tuple[Answer, ...]
     """S2S, S2A and the best blend by the full recursion, at the experiment's K and H."""
 
@@ -57,7 +58,7 @@ class Prediction:
     def favours_if_islands_differed(self, factor: float) -> str | None:
         """The same with zeta_inter larger by a factor."""
         setting = self.order[0].parameters
-        return _favoured(*_order(replace(setting, zeta_inter=factor * float(setting.zeta_inter))))
+        return _favoured(*_pair(replace(setting, zeta_inter=factor * float(setting.zeta_inter))))
 
     def to_json(self) -> dict[str, Any]:
         order = (answer for pair in self.order_by_server.values() for answer in pair)
@@ -123,7 +124,9 @@ def predict(constants: Constants, rounds: int, prices: Prices) -> Prediction | N
     return Prediction(
         epsilon,
         order_by_server={
-            (K, H): _order(replace(setting, sampled=K, period=H), prices) for K, H in servers
+            (K, H): _pair(replace(setting, sampled=K, period=H), prices)
+            for K, H in servers
+            if can_sample(setting.selection, K, len(setting.sizes))
         },
         certified=tuple(
             ask(setting, name, "certified", False, beta="best", prices=prices)
@@ -132,8 +135,9 @@ def predict(constants: Constants, rounds: int, prices: Prices) -> Prediction | N
     )
 
 
-def _order(setting: Parameters, prices: Prices = ONE_EACH) -> Pair:
-    s2s, s2a = (ask(setting, name, "order", False, prices=prices) for name in ("s2s", "s2a"))
+def _pair(setting: Parameters, prices: Prices = ONE_EACH) -> Pair:
+    mode = "order" if setting.is_as_in_the_paper else "certified"
+    s2s, s2a = (ask(setting, name, mode, False, prices=prices) for name in ("s2s", "s2a"))
     return s2s, s2a
 
 

@@ -81,9 +81,11 @@ def bounds(advice: Advice) -> Sheet:
     """Rounds and messages that are enough by the theory, at the experiment's K and H."""
     assert advice.prediction is not None
     prediction = advice.prediction
+    # Under other rules than uniform sampling, both are certified.
+    order = [answer for answer in prediction.order if answer.mode == "order"]
     rows = [
         (f"{answer.label}, {answer.mode}", number(answer.rounds), number(answer.messages))
-        for answer in (*prediction.order, *prediction.certified)
+        for answer in (*order, *prediction.certified)
     ]
     title = f"bounds for epsilon {prediction.epsilon:.3g}"
     return Sheet("Bounds", (title, "rounds", "messages"), tuple(rows), "lrr")

@@ -1,8 +1,8 @@
 """`skerry theory bounds`: the question that the theory was written for, with ranges."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -46,12 +46,13 @@ def bounds(
         ),
     ] = False,
     mode: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="order: all constants one; printed: the paper's; repaired: constants that "
-            "survive checking; certified: the full recursion."
+            "survive checking; certified: the full recursion.",
+            show_default="order; certified unless devices are sampled uniformly",
         ),
-    ] = "order",
+    ] = None,
     primitive: Annotated[
         str | None,
         typer.Option(help="s2s, s2a, blend, joined by commas; blend has certified bounds only."),
@@ -59,6 +60,17 @@ def bounds(
     beta: Annotated[
         str, typer.Option(help="The beta of blend: numbers as above, or best.")
     ] = "0.5",
+    selection: Annotated[
+        str,
+        typer.Option(
+            help="Whom the server samples: uniform, per_component, one_each, bernoulli, joined by "
+            "commas; others than uniform have certified bounds only."
+        ),
+    ] = "uniform",
+    weights: Annotated[
+        str,
+        typer.Option(help="What S2A delivers: equal, or stratified (islands by their size)."),
+    ] = "equal",
     uplink: Annotated[float, typer.Option(help="Price of a message to the server.")] = 1,
     downlink: Downlink = 1,
     broadcast: Annotated[
@@ -89,13 +101,17 @@ def bounds(
         "initial_error": initial_error,
         "epsilon": epsilon,
     }
+    rules = _named("selection", selection, "uniform or per_component")
+    plain = set(rules) == {"uniform"} and weights == "equal"
+    mode = mode or ("order" if plain else "certified")
     default = "s2s,s2a,blend" if mode == "certified" else "s2s,s2a"
     asked = BoundsOver(
         _settings(texts),
-        _contenders(primitive or default, beta),
+        _contenders(primitive or default, beta, rules),
         mode,
         convex,
         Prices(uplink, downlink, broadcast),
+        weights,
     )
     if as_json:
         print_json({"rows": [answer.to_json() for setting in asked.answers for answer in setting]})
@@ -130,15 +146,24 @@ def _components(text: str) -> list[Any]:
     return [tuple(int(size) for size in sizes)]
 
 
-def _contenders(primitives: str, beta: str) -> list["Contender"]:
+def _contenders(primitives: str, beta: str, rules: Sequence[str]) -> list["Contender"]:
+    """Every primitive under every rule of selection."""
     from skerry.theory.bounds_over import Contender
 
-    found = []
-    for primitive in names([primitives]):
-        if primitive != "blend":
-            found.append(Contender(primitive))
-        elif beta == "best":
-            found.append(Contender(primitive, "best"))
-        else:
-            found += [Contender(primitive, one) for one in numbers("beta", beta, whole=False)]
+    betas: list[float | Literal["best"]] = (
+        ["best"] if beta == "best" else [*numbers("beta", beta, whole=False)]
+    )
+    return [
+        Contender(primitive, one, rule)
+        for rule in rules
+        for primitive in _named("primitive", primitives, "s2s,s2a")
+        for one in (betas if primitive == "blend" else [0.5])
+    ]
+
+
+def _named(option: str, text: str, example: str) -> list[str]:
+    """The names that an option lists, each once."""
+    found = list(dict.fromkeys(names([text])))
+    if not found:
+        raise SkerryError(f"--{option} must name something (got '{text}'). Give {example}.")
     return found

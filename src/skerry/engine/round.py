@@ -39,6 +39,8 @@ class Meeting:
     downlink: int
     islands: int = 0
     """How many islands were sampled."""
+    devices_k: Tensor | None = None
+    """Who was sampled."""
 
 
 def start(stack: Stack) -> State:
@@ -194,7 +196,7 @@ def _meet(group: ServerGroup, state: State, sample: Sample, lanes: slice) -> Mee
     if kept_nld is not None:
         X_nld[asleep] = kept_nld
         downlink = min(downlink, sample.awake)
-    return Meeting(lanes, len(sample), downlink, sample.islands)
+    return Meeting(lanes, len(sample), downlink, sample.islands, sample.devices_k)
 
 
 def _deliver(group: ServerGroup, memory: Memory, X_nld: Tensor, sample: Sample) -> int:

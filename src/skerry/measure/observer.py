@@ -1,8 +1,11 @@
 """From moments to measures: what is asked for, when it is due, for every lane."""
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from skerry.engine.round import Meeting
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
 from skerry.measure.accuracy import DeviceScores, average_model
@@ -10,6 +13,8 @@ from skerry.measure.disagreement import Spread, bias, spread
 from skerry.measure.ledger import Ledger
 from skerry.measure.reading import Reading, Row
 from skerry.measures import GROUPS
+
+SAMPLED = ("sampled_devices", "sampled_islands", "sampled_fewest", "sampled_most")
 
 
 class Observer:
@@ -113,11 +118,21 @@ def _who_met(moment: Moment) -> set[int]:
 def _sampled(moment: Moment) -> dict[str, Tensor]:
     """Whom the server met, in the lanes that it met."""
     nobody = moment.state.X_nld.new_full((len(moment.stack),), torch.nan)
-    found = {"sampled_devices": nobody, "sampled_islands": nobody.clone()}
+    found = {name: nobody.clone() for name in SAMPLED}
     for meeting in moment.meetings:
-        found["sampled_devices"][meeting.lanes] = meeting.uplink
-        found["sampled_islands"][meeting.lanes] = meeting.islands
+        counts_c = _of_each_island(moment.stack, meeting)
+        told = (meeting.uplink, meeting.islands, counts_c.min(), counts_c.max())
+        for name, count in zip(SAMPLED, told, strict=True):
+            found[name][meeting.lanes] = int(count)
     return found
+
+
+def _of_each_island(stack: Stack, meeting: Meeting) -> NDArray[np.int64]:
+    """How many devices were sampled of each island."""
+    world = stack.world
+    assert meeting.devices_k is not None
+    islands_k = world.fleet.component_of[meeting.devices_k.cpu().numpy()]
+    return np.bincount(islands_k, minlength=len(world.sizes))
 
 
 def _consensus(now: Spread) -> dict[str, Tensor]:

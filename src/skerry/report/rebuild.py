@@ -3,14 +3,19 @@ What cannot be built says why."""
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from skerry import registry
 from skerry.errors import DataError, NetworkError
-from skerry.seeds import stream
 
 if TYPE_CHECKING:
     from skerry.data.dataset import Dataset
     from skerry.experiment import Experiment
     from skerry.network.fleet import Fleet
     from skerry.records.store import Run
+
+BY_SEED_ALONE = ("uniform", "per_component", "one_each", "bernoulli", "round_robin")
+"""Rules of selection that the network and the seed decide."""
 
 
 def fleet_of(run: "Run") -> "Fleet":
@@ -48,12 +53,32 @@ def first_server_round(experiment: "Experiment") -> int:
     return min(server.offset, experiment.rounds - 1) if server.is_there else 0
 
 
-def sampled_in(experiment: "Experiment", devices: int, t: int) -> list[int]:
-    """Whom of so many devices the server meets in round t, as `World.server_order` draws them."""
-    if not experiment.server.meets(t):
+def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | None:
+    """Whom the server meets in round t, as the engine samples; None where data, models or a user's
+    own rule decide it."""
+    from skerry.engine.awake import Awake
+    from skerry.engine.selection import Context
+
+    server = experiment.server
+    if not server.meets(t):
         return []
-    order = stream(experiment.seed, "sampled", t).permutation(devices)
-    return [int(device) for device in order[: experiment.server.sampled]]
+    if server.selection not in BY_SEED_ALONE:
+        return None
+    awake = Awake(experiment.fleet, experiment.seed, fleet.component_of, fleet.labels)
+    who = Context(
+        seed=experiment.seed,
+        round=t,
+        number=len(server.server_rounds(t)),
+        sampled=server.sampled,
+        islands_n=fleet.component_of,
+        samples_n=np.ones(fleet.devices, dtype=np.int64),  # these rules do not look at data
+        names=fleet.labels,
+        awake_n=awake(t),
+    )
+    rule = registry.resolve("selection", server.selection)
+    found = rule(who, **server.options_for("selection"))
+    devices = found[0] if isinstance(found, tuple) else found
+    return [int(device) for device in devices]
 
 
 def dataset_of(run: "Run") -> "Dataset":

@@ -18,6 +18,7 @@ from skerry.theory.operators import (
     split_disagreement,
 )
 from skerry.theory.parameters import Parameters
+from skerry.theory.participation import exchange_under
 from skerry.theory.recursion import period_sum, recursion_bound, server_share, simulate_recursion
 from skerry.theory.regimes import regime_table
 
@@ -40,6 +41,7 @@ __all__ = [
     "delta",
     "disagreement",
     "exchange_matrix",
+    "exchange_under",
     "expected_gram",
     "guaranteed_average",
     "kappa",

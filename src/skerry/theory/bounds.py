@@ -8,7 +8,7 @@ Printed and repaired say: for a stepsize eta up to 1/d, the average over N >= H 
 Psi(eta) = r0/(eta N) + c eta + e eta^2. `bound` takes the best constant stepsize.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -28,6 +28,8 @@ Mode: TypeAlias = Literal["order", "printed", "repaired"]
 # dominated the certified recursion wherever it was tried; with many components of fewer than
 # about five devices it need not (n = C = 21, K = 3, H = 20: the recursion diverges).
 CAP = 0.4
+
+UNIFORMLY = ("devices are sampled uniformly without replacement, independently of everything else",)
 
 ONE_SAMPLED = (
     "S2S with one sampled device leaves every model as it was, so no number of rounds is enough. "
@@ -179,15 +181,18 @@ def coefficients(
 
 
 def assumed(
-    primitive: Primitive, mode: Mode | Literal["certified"], convex: bool
+    primitive: Primitive,
+    mode: Mode | Literal["certified"],
+    convex: bool,
+    sampling: Sequence[str] = UNIFORMLY,
 ) -> tuple[str, ...]:
-    """What has to hold for the bound to hold, in plain words."""
+    """What has to hold for the bound to hold, in plain words; `sampling` tells of the server."""
     words = [
         "all devices start from the same point",
         "every device's gradient is L-Lipschitz, for every minibatch",
         "sigma2, zeta_intra and zeta_inter hold at every point visited",
         "p holds for every X: the smallest over components, not their mean",
-        "devices are sampled uniformly without replacement, independently of everything else",
+        *sampling,
     ]
     if convex:
         words.append("every device's loss is convex")
@@ -235,6 +240,12 @@ class _Symbols(NamedTuple):
 
     @classmethod
     def of(cls, x: Parameters, primitive: Primitive) -> "_Symbols":
+        if not x.is_as_in_the_paper:
+            raise SkerryError(
+                "the paper's theorems assume that devices are sampled uniformly and weigh alike "
+                f"(got selection '{x.selection}', weights '{x.weights}'). Ask for certified "
+                "bounds: they follow the rule."
+            )
         q = np.asarray(operators.q(x.devices, x.sampled) if primitive == "s2s" else 1.0)
         return cls(
             n=np.asarray(x.devices, float),

@@ -24,6 +24,7 @@ WHOLE = ("devices", "components", "sampled", "period")
 class Contender(NamedTuple):
     primitive: str
     beta: float | Literal["best"] = 0.5
+    selection: str = "uniform"
 
     @property
     def label(self) -> str:
@@ -38,10 +39,13 @@ class BoundsOver:
         mode: str = "order",
         convex: bool = False,
         prices: Prices = ONE_EACH,
+        weights: str = "equal",
     ):
         """`values` names what every parameter may be; all combinations are settings."""
         self.values, self.contenders = values, contenders
         self.mode, self.convex, self.prices = mode, convex, prices
+        self.weights = weights
+        self.several_rules = len({contender.selection for contender in contenders}) > 1
         self.varied = [field for field, found in values.items() if len(found) > 1]
         self._ask = cache(self._ask_once)
 
@@ -53,12 +57,16 @@ class BoundsOver:
             for setting in product(*self.values.values())
         ]
 
+    def label(self, contender: Contender) -> str:
+        """With the rule of selection, where several are asked about."""
+        return f"{contender.label} {contender.selection}" if self.several_rules else contender.label
+
     def winners(self, measure: Measure) -> Counter[str]:
         """In how many settings each contender needs the fewest rounds, or messages."""
         return Counter(
             cheapest(
                 {
-                    contender.label: getattr(answer, measure)
+                    self.label(contender): getattr(answer, measure)
                     for contender, answer in zip(self.contenders, answers, strict=True)
                 }
             )
@@ -73,7 +81,7 @@ class BoundsOver:
             fixed = {field: found[0] for field, found in self.values.items()}
             settings = [tuple({**fixed, axis: value}.values()) for value in values.tolist()]
             return {
-                contender.label: np.array(
+                self.label(contender): np.array(
                     [getattr(self._ask(contender, *setting), measure) for setting in settings]
                 )
                 for contender in self.contenders
@@ -82,7 +90,8 @@ class BoundsOver:
         return stretches(np.array(self.values[axis]), costs, continuous=axis not in WHOLE)
 
     def _ask_once(self, contender: Contender, *setting: Any) -> Answer:
-        parameters = Parameters(**dict(zip(self.values, setting, strict=True)))
+        given = dict(zip(self.values, setting, strict=True))
+        parameters = Parameters(**given, selection=contender.selection, weights=self.weights)
         return ask(
             parameters,
             contender.primitive,

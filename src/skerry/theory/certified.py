@@ -6,14 +6,14 @@ minimum. Any alpha and rho give a valid bound, so a coarse search costs tightnes
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from skerry import labels
 from skerry.errors import SkerryError, unknown
-from skerry.theory.bounds import ONE_SAMPLED, assumed, coefficients
+from skerry.theory.bounds import ONE_SAMPLED, UNIFORMLY, assumed, coefficients
 from skerry.theory.full_recursion import FullRecursion
 from skerry.theory.operators import Array, delta
 from skerry.theory.parameters import Parameters
@@ -25,6 +25,16 @@ Point: TypeAlias = tuple[float, ...]
 WIDE = (4.0, 1.5, 0.5, 0.2, 0.07, 0.025, 0.01)
 NEAR = (0.5, 0.2, 0.07, 0.025, 0.01)
 POINTS = 9
+
+SAMPLED = {
+    "uniform": UNIFORMLY[0],
+    "per_component": "every island is sampled in proportion to its size, as nearly as whole "
+    "numbers allow, every device with chance K/n, independently of everything else (per_component)",
+    "one_each": "equally many devices of every island are sampled, independently of everything "
+    "else, and S2A weighs islands by their size (one_each)",
+    "bernoulli": "every device is sampled with chance K/n, independently of everything else "
+    "(bernoulli): messages count K, the mean of how many come",
+}
 
 NO_STEADY_STATE = (
     "The certified recursion has no steady state at any stepsize that the search tried. Sample "
@@ -90,9 +100,13 @@ def certified_rounds(
     """
     recursion = FullRecursion(parameters, _on_the_dial(primitive, beta), convex)
     enough, point = _fewest_when_steady(recursion, _start(parameters, recursion))
-    assumptions = assumed("s2s" if recursion.beta == 0 else "s2a", "certified", convex)
+    assumptions = assumed(
+        "s2s" if recursion.beta == 0 else "s2a", "certified", convex, _sampling(parameters)
+    )
     if np.isinf(enough):
+        # By coins there are several devices now and then, even if it is one on average.
         alone = recursion.beta == 0 and parameters.sampled == 1
+        alone = alone and parameters.selection != "bernoulli"
         reason = ONE_SAMPLED if alone else NO_STEADY_STATE
         return Certificate(np.inf, np.nan, np.inf, recursion.beta, {}, assumptions, reason)
     rounds = max(1, int(np.ceil(enough * (1 + 1e-9))))  # room for rounding, taken back below
@@ -182,12 +196,32 @@ def _fewest(recursion: FullRecursion, point: Point, enough: int) -> int:
 
 
 def _start(parameters: Parameters, recursion: FullRecursion) -> Point:
-    """The proofs' stepsize, alpha and rho: the right order of magnitude to search around."""
-    psi = coefficients(parameters, "s2a", "repaired", recursion.convex)
+    """The proofs' stepsize, alpha and rho, which are those of uniform sampling: the right order of
+    magnitude to search around."""
+    alike = replace(parameters, selection="uniform", weights="equal")
+    psi = coefficients(alike, "s2a", "repaired", recursion.convex)
     stepsize = best_stepsize(psi.c, psi.e, psi.d, np.asarray(parameters.epsilon, float))
     forgotten = 1 - (1 - recursion.beta) ** 2 * float(delta(parameters.devices, parameters.sampled))
     rho = max(forgotten, 1 / float(parameters.devices)) / (2 * recursion.H)
     return float(stepsize), recursion.p / 2, rho
+
+
+def _sampling(parameters: Parameters) -> tuple[str, ...]:
+    """What is assumed of the server, and what of the paper's picture does not hold under it."""
+    if parameters.is_as_in_the_paper:
+        return UNIFORMLY
+    words = [SAMPLED[parameters.selection]]
+    stratified = parameters.weights == "stratified"
+    if stratified and parameters.selection != "one_each":
+        words.append("S2A weighs islands by their size wherever every one of them is sampled")
+    if stratified or parameters.selection != "bernoulli":
+        words.append(
+            "delta and kappa hold for uniform sampling alone: here what S2S leaves and what S2A "
+            "turns into bias depends on how much disagreement is inside islands, how much between"
+        )
+        if len(set(parameters.sizes)) > 1:
+            words.append("islands differ in size: the rule's share of each is an upper bound")
+    return tuple(words)
 
 
 def _on_the_dial(primitive: str, beta: float) -> float:

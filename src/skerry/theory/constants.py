@@ -13,11 +13,12 @@ from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, World, build_world, pick_device
 from skerry.errors import SkerryError, argument
-from skerry.experiment import Experiment
+from skerry.experiment import Experiment, Server
 from skerry.models.quadratic import QuadraticLearner
 from skerry.network.contraction import MixingParameters
 from skerry.theory.constants_at import ConstantsAt, Measured, measure_at
 from skerry.theory.parameters import Parameters
+from skerry.theory.participation import has_bounds
 from skerry.theory.smoothness import Smoothness, estimated_smoothness, known_smoothness
 
 if TYPE_CHECKING:
@@ -73,11 +74,14 @@ class Constants:
                 f"'{self.experiment.model.name}', whose optimum is not). Give "
                 f"{argument('initial_error')}, or use convex=False."
             )
+        server, n = self.experiment.server, sum(self.sizes)
+        K = _sampled(server, n)
+        known = has_bounds(server.selection, server.weights, self.sizes, K)
         return Parameters(
-            devices=sum(self.sizes),
+            devices=n,
             components=self.sizes,
-            sampled=self.experiment.server.sampled,
-            period=self.experiment.server.period,
+            sampled=K,
+            period=server.period,
             p=self.mixing.minimum,
             zeta_intra=math.sqrt(self.zeta_intra2.value),
             zeta_inter=math.sqrt(self.zeta_inter2.value),
@@ -85,6 +89,8 @@ class Constants:
             smoothness=self.smoothness.value,
             initial_error=initial_error,
             epsilon=epsilon,
+            selection=server.selection if known else "uniform",
+            weights=server.weights if known else "equal",
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -148,7 +154,7 @@ def constants_of(world: World, *, rounds: Sequence[int], draws: int) -> Constant
         f0=Measured(exact[0], 0.0) if exact else points[0].loss,
         R0_squared=exact[1] if exact else None,
         points=tuple(points),
-        remarks=tuple(_remarks(world.experiment)),
+        remarks=tuple(_remarks(world)),
     )
 
 
@@ -182,7 +188,14 @@ def _exact_initial_errors(world: World) -> tuple[float, float] | None:
     return float(0.5 * away_d.square() @ learner.a_d.double()), float(away_d.square().sum())
 
 
-def _remarks(experiment: Experiment) -> Iterator[str]:
+def _sampled(server: Server, n: int) -> int:
+    """K; by coins, their mean number, rounded."""
+    by_coins = server.selection == "bernoulli"
+    return max(1, round(server.sample_prob * n)) if by_coins else server.sampled
+
+
+def _remarks(world: World) -> Iterator[str]:
+    experiment = world.experiment
     training, server = experiment.training, experiment.server
     if training.local_steps > 1:
         yield f"the theory takes one local step a round (here {training.local_steps})"
@@ -196,6 +209,18 @@ def _remarks(experiment: Experiment) -> Iterator[str]:
         yield f"the theory's server meets devices from round 0 on (here {server.offset})"
     if server.primitive == "none":
         yield "the theory has a server (here none)"
+    asked = server.selection, server.weights, world.sizes, _sampled(server, world.n)
+    if server.is_there and not has_bounds(*asked):
+        yield (
+            f"the theory knows no law of {server.selection} sampling with {server.weights} weights "
+            "here; bounds take it for uniform"
+        )
+    if experiment.network.gossip_steps != 1:
+        yield f"the theory mixes once a round (here {experiment.network.gossip_steps} times)"
+    if training.order != "adapt_then_mix":
+        yield f"the theory steps before it mixes (here {training.order})"
+    if world.awake(experiment) is not None:
+        yield "the theory's devices are always awake (here some sleep)"
 
 
 def _plain(value: Any) -> Any:

@@ -1,10 +1,11 @@
 """The disagreement recursion that leaves nothing out, as matrices: behind certified bounds.
 
 With v = (A, B) = E (D_intra, D_inter)/n and any alpha, rho > 0, one round is
-    v <- P v + g                                              local step and D2D
-    bias = beta^2 kappa 1^T v,  then  v <- (1-beta)^2 M v     where t mod H = 0
+    v <- P v + g                                                             local step and D2D
+    bias = beta^2 (kappa_intra A + kappa_inter B),  then  v <- (1-beta)^2 M v   where t mod H = 0
 P holds the mixing and the gradient drift (2 eta^2 L^2 terms), g the heterogeneity, M what a
-server round moves between the two kinds of disagreement.
+server round moves between the two kinds of disagreement. M and both kappas are those of the rule
+by which the server samples; with uniform sampling the kappas are one number.
 """
 
 from copy import copy
@@ -16,6 +17,7 @@ from skerry.errors import SkerryError
 from skerry.theory import operators
 from skerry.theory.operators import Array
 from skerry.theory.parameters import Parameters
+from skerry.theory.participation import exchange_under
 
 A, B, ONE, COST = range(4)
 
@@ -31,6 +33,8 @@ class FullRecursion:
         _require_one_setting(parameters)
         operators.check_beta(beta)
         sizes, n, K = parameters.sizes, int(parameters.devices), int(parameters.sampled)
+        found = exchange_under(parameters.selection, parameters.weights, sizes, K)
+        kappas = np.array([found.kappa_intra, found.kappa_inter])
         self.beta = beta
         self.convex = convex
         self.H = int(parameters.period)
@@ -42,8 +46,10 @@ class FullRecursion:
         self.zeta2 = np.array([parameters.zeta_intra, parameters.zeta_inter], float) ** 2
         # Components of one device have no inside, a single component nothing between.
         self.present = np.array([max(sizes) > 1, len(sizes) > 1], float)
-        self.M = operators.exchange_matrix(sizes, K, beta)
-        self.kappa = beta**2 * float(operators.kappa(n, K))
+        self.M = (1 - beta) ** 2 * found.M
+        self.kappa = beta**2 * float(kappas.max())
+        # Which share of kappa each kind of disagreement has: both all of it, if uniform.
+        self.turned = kappas / kappas.max() if kappas.max() > 0 else np.ones(2)
         self.largest_stepsize = 1 / (4 * self.L)
 
     def average(self, eta: Array, alpha: Array, rho: Array, rounds: int) -> Array:
@@ -114,8 +120,8 @@ class FullRecursion:
         served = plain.copy()
         served[..., :2, :2] = self.M @ P
         served[..., :2, ONE] = g @ self.M.T
-        served[..., COST, :2] += per_bias[..., None] * P.sum(axis=-2)
-        served[..., COST, ONE] += per_bias * g.sum(axis=-1)
+        served[..., COST, :2] += per_bias[..., None] * (self.turned[:, None] * P).sum(axis=-2)
+        served[..., COST, ONE] += per_bias * (self.turned * g).sum(axis=-1)
         return served, plain
 
     def _d2d(self, eta: Array, alpha: Array, rho: Array) -> tuple[Array, Array]:

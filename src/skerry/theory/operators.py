@@ -17,6 +17,7 @@ from skerry.errors import SkerryError
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = float | Array
+Moments: TypeAlias = tuple[float, float, float]
 
 
 class Split(NamedTuple):
@@ -119,7 +120,7 @@ def expected_gram(G: npt.ArrayLike, K: int, beta: float = 0.0) -> Array:
     """
     G = np.asarray(G, float)
     n = len(G)
-    a, b, c = _sampling_moments(n, K)
+    a, b, c = sampling_moments(n, K)
     centre = np.eye(n) - Pi(n)
     mixed = a * G + np.diag(b * np.diag(G) + c * np.trace(G))
     return np.asarray((1 - beta) ** 2 * centre @ mixed @ centre)
@@ -132,13 +133,18 @@ def exchange_matrix(sizes: Sequence[int], K: int, beta: float = 0.0) -> Array:
     sizes the two parts do not determine the outcome, and each entry is the largest that any X
     reaches, so that M bounds both parts from above.
     """
+    check_beta(beta)
+    return (1 - beta) ** 2 * exchange_by_moments(sizes, sampling_moments(sum(sizes), K))
+
+
+def exchange_by_moments(sizes: Sequence[int], moments: Moments) -> Array:
+    """The same for S2S and any sampling that treats devices alike, from its moments."""
     n, C = sum(sizes), len(sizes)
     if min(sizes, default=0) < 1:
         raise SkerryError(
             f"every component needs at least one device (got sizes {list(sizes)}). Drop empty ones."
         )
-    check_beta(beta)
-    a, b, c = _sampling_moments(n, K)
+    a, b, c = moments
     share = 1 / np.asarray(sizes, float)
     # What one unit of disagreement at a device of each component becomes, besides the part `a` that
     # stays as it is: Diag and trace of the projections I - Pi_C and Pi_C - Pi.
@@ -152,7 +158,7 @@ def exchange_matrix(sizes: Sequence[int], K: int, beta: float = 0.0) -> Array:
         M[:, 1] = _largest_between(to_intra, sizes), a + _largest_between(to_inter, sizes)
     if C == 1 or not inside.any():
         M = np.diag(np.diag(M))  # nothing to leak into
-    return (1 - beta) ** 2 * M
+    return M
 
 
 def _largest_between(weights: Array, sizes: Sequence[int]) -> float:
@@ -162,7 +168,7 @@ def _largest_between(weights: Array, sizes: Sequence[int]) -> float:
     return float(np.linalg.eigvalsh(basis.T @ (weights[:, None] * basis))[-1])
 
 
-def _sampling_moments(n: int, K: int) -> tuple[float, float, float]:
+def sampling_moments(n: int, K: int) -> Moments:
     """(a, b, c) with E_S[W A W] = a A + b Diag(A) + c tr(A) I, centred, for centred A.
 
     W is W_s2s. (W A W)_ij is the mean of A over S x S if both i and j are sampled, the mean of

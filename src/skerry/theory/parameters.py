@@ -6,13 +6,16 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, unknown
+from skerry.theory.counts import check_rule
 from skerry.theory.operators import Array, Numbers, check_sampled
+from skerry.theory.participation import WEIGHTS
 
 _WHOLE = ("devices", "components", "sampled", "period")
 _COUNTS = ("devices", "components", "period")
 _POSITIVE = ("smoothness", "epsilon")
 _NOT_NEGATIVE = ("zeta_intra", "zeta_inter", "sigma2", "initial_error")
+_WORDS = ("selection", "weights")
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,20 @@ class Parameters:
     """How far off the start is: R0^2 = ||x0 - x*||^2 (convex) or f0 = f(x0) - f* (non-convex)."""
     epsilon: Numbers
     """The accuracy wanted of the average over rounds."""
+    selection: str = "uniform"
+    """Whom the server samples: a rule with a law of counts; only certified bounds know others than
+    uniform."""
+    weights: str = "equal"
+    """What S2A delivers: the mean of the sampled devices, or (stratified) islands weighed by their
+    size, as one_each always does."""
 
     def __post_init__(self) -> None:
+        check_rule(self.selection)
+        if self.weights not in WEIGHTS:
+            raise SkerryError(unknown("kind of weights", self.weights, WEIGHTS))
         for field in fields(self):
-            self._require(field.name, np.isfinite, "must be finite", "Give a number.")
+            if field.name not in _WORDS:
+                self._require(field.name, np.isfinite, "must be finite", "Give a number.")
         for name in _WHOLE:
             self._require(name, lambda x: x == np.round(x), "must be a whole number", "Round it.")
         for name in _COUNTS:
@@ -90,3 +103,8 @@ class Parameters:
             return self.components
         small, larger = divmod(int(self.devices), int(self.components))
         return tuple(small + (c < larger) for c in range(int(self.components)))
+
+    @property
+    def is_as_in_the_paper(self) -> bool:
+        """Whether devices are sampled uniformly and count alike: its theorems assume both."""
+        return self.selection == "uniform" and self.weights == "equal"

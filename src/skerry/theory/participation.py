@@ -1,32 +1,25 @@
 """What one server round does under any rule of selection, exactly.
 
-Inside an island the sampled devices are a uniform draw, so a rule is known by its *law of counts*:
-how likely it is that K_1, ..., K_C devices of the islands are sampled. Given the counts everything
-is a formula; averaged over the law it is what the rule does. Symbols: islands of n_c devices with
-mean m_c, mu_c = m_c - xbar, D_c = sum ||x_i - m_c||^2, f_c = K_c/n_c, and
+Given how many devices of each island are sampled everything is a formula; averaged over the rule's
+law of counts it is what the rule does. Symbols: islands of n_c devices with mean m_c,
+mu_c = m_c - xbar, D_c = sum ||x_i - m_c||^2, f_c = K_c/n_c, and
 theta_c = K_c (n_c - K_c) / (n_c (n_c - 1)). Energies are sums over devices.
 """
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from skerry.errors import SkerryError
-from skerry.theory.operators import Array, check_sampled
+from skerry.theory import operators
+from skerry.theory.counts import Law, binomial, check_rule, law, one_for_all
+from skerry.theory.operators import Array
 
-MOST_COUNTS = 200_000
-"""Vectors of counts that a law is written out for."""
-
-
-class Likely(NamedTuple):
-    chance: float
-    counts: tuple[int, ...]
-
-
-Law = Sequence[Likely]
+WEIGHTS = ("equal", "stratified")
+"""What S2A delivers: the mean of the sampled devices, or islands weighed by their size."""
 
 
 class Expected(NamedTuple):
@@ -42,32 +35,6 @@ class Expected(NamedTuple):
         return Expected(kept * self.s2s_intra, kept * self.s2s_inter, turned * self.s2a_bias)
 
 
-def law(
-    rule: str, sizes: Sequence[int], K: int, *, sample_prob: float | None = None
-) -> list[Likely]:
-    """How many devices of each island a built-in rule samples, with what chance."""
-    check_sampled(sum(sizes), K)
-    if rule == "uniform":
-        return list(_uniform(sizes, K))
-    if rule == "per_component":
-        return list(_peeled(sizes, K))
-    if rule == "one_each":
-        each, rest = divmod(K, len(sizes))
-        if rest:
-            raise SkerryError(
-                "sampled must be a multiple of the number of islands for one_each (got "
-                f"{K} for {len(sizes)}). Change it, or ask about per_component."
-            )
-        return [Likely(1.0, tuple(min(each, size) for size in sizes))]
-    if rule == "bernoulli":
-        q = K / sum(sizes) if sample_prob is None else sample_prob
-        return list(_bernoulli(sizes, q))
-    raise SkerryError(
-        f"there is no law of counts for the rule '{rule}'. The theory knows uniform, "
-        "per_component, one_each and bernoulli."
-    )
-
-
 def expected(
     sizes: Sequence[int],
     counts: Law,
@@ -77,7 +44,7 @@ def expected(
     stratified: bool = False,
 ) -> Expected:
     """From the energies inside islands and the islands' means. `stratified` weighs islands by their
-    size in what S2A delivers; it needs every island in every sample."""
+    size in what S2A delivers, where every one of them is sampled."""
     n_c, D_c = np.asarray(sizes, float), np.asarray(D_c, float)
     means = np.asarray(means_cd, float).reshape(len(n_c), -1)
     mu = means - n_c @ means / n_c.sum()
@@ -101,9 +68,8 @@ def _given(
     moved = (1 - f)[:, None] * mu + f[:, None] * drawn
     leak = theta * ((1 - 2 * K_c / K) / n_c + (K_c**2 / n_c).sum() / K**2)
     left_inter = n_c @ (moved**2).sum(axis=1) + D_c @ leak
-    if stratified:
-        _require_all(K_c)
-        bias = (n_c / n) @ (_kappa(n_c, K_c) * D_c)
+    if stratified and K_c.all():
+        bias = (n_c**2 / K_c**2 / n) @ (theta * D_c)
     else:
         bias = n * (drawn**2).sum() + n / K**2 * (theta @ D_c)
     return float(whole - left_inter), float(left_inter), float(bias)
@@ -118,133 +84,142 @@ class Exchange(NamedTuple):
     M: Array
 
 
-def exchange(sizes: Sequence[int], counts: Law, *, stratified: bool = False) -> Exchange:
-    """Exact for equal islands; else every entry is the largest that any models reach, so that it
-    bounds from above."""
-    n_c = np.asarray(sizes, float)
-    n, C = n_c.sum(), len(n_c)
-    bias_c, kept_c, leak_c = np.zeros(C), np.zeros(C), np.zeros(C)
-    bias_inter, kept_inter, from_inter = (np.zeros((C, C)) for _ in range(3))
-    for chance, found in counts:
-        K_c = np.array(found, float)
-        K = K_c.sum()
-        if K == 0:
-            kept_c += chance
-            kept_inter += chance * np.eye(C)
-            continue
-        f, theta = K_c / n_c, _theta(n_c, K_c)
-        rho, h = K_c / (K * np.sqrt(n_c)), K_c / np.sqrt(n_c)
-        if stratified:
-            _require_all(K_c)
-            bias_c += chance * theta * n_c**2 / K_c**2 / n
-        else:
-            bias_c += chance * theta * n / K**2
-            bias_inter += chance * n * np.outer(rho, rho)
-        leak = theta * ((1 - 2 * K_c / K) / n_c + (K_c**2 / n_c).sum() / K**2)
-        leak_c += chance * leak
-        kept_c += chance * (1 - f + theta / K - leak)
-        A = np.diag(1 - f) + np.outer(np.sqrt(n_c) * f, rho)
-        kept_inter += chance * A.T @ A
-        from_inter += chance * (np.diag(1 - f) + np.outer(h, h) / K - A.T @ A)
-    inside = n_c > 1
-    M = np.array(
-        [
-            [_largest(kept_c[inside]), _largest_between(from_inter, n_c)],
-            [_largest(leak_c[inside]), _largest_between(kept_inter, n_c)],
-        ]
-    )
-    return Exchange(_largest(bias_c[inside]), _largest_between(bias_inter, n_c), M)
+@lru_cache(maxsize=1000)
+def exchange_under(rule: str, weights: str, sizes: tuple[int, ...], K: int) -> Exchange:
+    """Of a built-in rule of selection: exact for equal islands, else an upper bound.
+
+    With bernoulli K is the mean number of sampled devices.
+    """
+    check_rule(rule)
+    n, C = sum(sizes), len(sizes)
+    # one_each weighs islands by their size itself: its chances are not equal.
+    stratified = weights == "stratified" or rule == "one_each"
+    if rule == "uniform" and not stratified:
+        kappa = float(operators.kappa(n, K))
+        return Exchange(kappa, kappa, operators.exchange_matrix(sizes, K))
+    if rule == "bernoulli" and not stratified:
+        return _by_coins(sizes, K / n)
+    if rule == "per_component" and len(set(sizes)) == 1:
+        return exchange(sizes, one_for_all(C, K), stratified=stratified, alike=True)
+    return exchange(sizes, law(rule, sizes, K), stratified=stratified)
 
 
-# Laws of counts
+def has_bounds(rule: str, weights: str, sizes: tuple[int, ...], K: int) -> bool:
+    """Whether there is a law of counts, short enough to write out, and an exchange under it."""
+    try:
+        exchange_under(rule, weights, sizes, K)
+    except SkerryError:
+        return False
+    return weights in WEIGHTS
 
 
-def _uniform(sizes: Sequence[int], K: int) -> Iterator[Likely]:
-    """Multivariate hypergeometric."""
-    ways = math.comb(sum(sizes), K)
-    for found in _vectors(sizes, K):
-        chosen = math.prod(math.comb(n, k) for n, k in zip(sizes, found, strict=True))
-        yield Likely(chosen / ways, found)
-
-
-def _bernoulli(sizes: Sequence[int], q: float) -> Iterator[Likely]:
+def _by_coins(sizes: tuple[int, ...], q: float) -> Exchange:
+    """Bernoulli sampling: uniform sampling of a number of devices that is drawn first."""
     n = sum(sizes)
-    for K in range(n + 1):
-        total = math.comb(n, K) * q**K * (1 - q) ** (n - K)
-        for chance, found in _uniform(sizes, K):
-            yield Likely(total * chance, found)
+    idle, *chances = binomial(n, q).tolist()
+    moments = np.array([operators.sampling_moments(n, K) for K in range(1, n + 1)])
+    a, b, c = chances @ moments
+    kappa = float(chances @ operators.kappa(n, np.arange(1, n + 1)))
+    return Exchange(kappa, kappa, operators.exchange_by_moments(sizes, (a + idle, b, c)))
 
 
-def _peeled(sizes: Sequence[int], K: int) -> Iterator[Likely]:
-    """Islands take their places one after the other, the smallest first: of k places that are left
-    inside the sample, island c takes k n_c / n_left, rounded up or down by chance."""
-    order = sorted(range(len(sizes)), key=lambda c: (sizes[c], c))
+def exchange(
+    sizes: Sequence[int], counts: Law, *, stratified: bool = False, alike: bool = False
+) -> Exchange:
+    """Exact for equal islands; else every entry is the largest that any models reach, so that it
+    bounds from above. `alike` says that islands are of equal size and that the rule treats them
+    alike: one vector of counts then stands for all of its permutations.
 
-    def further(place: int, k: int, left: int) -> Iterator[tuple[float, dict[int, int]]]:
-        if place == len(order):
-            yield 1.0, {}
-            return
-        c = order[place]
-        low, rest = divmod(k * sizes[c], left)
-        for count, chance in ((low, 1 - rest / left), (low + 1, rest / left)):
-            if chance > 0:
-                for more, found in further(place + 1, k - count, left - sizes[c]):
-                    yield chance * more, found | {c: count}
+    `stratified` weighs islands by their size where every one of them is sampled; else all devices
+    weigh alike, as in a run.
+    """
+    n_c = np.asarray(sizes, float)
+    chance_m = np.array([chance for chance, _ in counts])
+    K_mc = np.array([found for _, found in counts], float)
+    somebody = K_mc.any(axis=1)
+    idle = chance_m[~somebody].sum()
+    chance_m, K_mc = chance_m[somebody], K_mc[somebody]
+    K_m1, n = K_mc.sum(axis=1, keepdims=True), n_c.sum()
+    f, theta = K_mc / n_c, _theta(n_c, K_mc)
+    by_size = _weighed_by_size(n_c, K_mc) if stratified else np.zeros(len(K_mc), bool)
+    weight_mc = np.where(by_size[:, None], n_c / np.maximum(K_mc, 1) / n, 1 / K_m1)
 
-    if 2 ** (len(sizes) - 1) > MOST_COUNTS:
-        raise SkerryError(_too_many(len(sizes)))
-    for chance, found in further(0, K, sum(sizes)):
-        yield Likely(chance, tuple(found[c] for c in range(len(sizes))))
+    # h is K_c / sqrt(n_c): the mean of the sampled is sum h_c (sqrt(n_c) m_c) / K, S2S puts it
+    # in the place of f_c of island c.
+    h = K_mc / np.sqrt(n_c)
+    square_m1 = (h**2).sum(axis=1, keepdims=True)
+    leak = theta * ((1 - 2 * K_mc / K_m1) / n_c + square_m1 / K_m1**2)
 
+    def mean(x_mc: Array) -> Array:
+        return np.asarray(chance_m @ x_mc)
 
-def _vectors(sizes: Sequence[int], K: int) -> Iterator[tuple[int, ...]]:
-    """All counts that add up to K."""
-    if math.prod(min(n, K) + 1 for n in sizes[:-1]) > MOST_COUNTS:
-        raise SkerryError(_too_many(len(sizes)))
+    def outer(x_mc: Array, y_mc: Array) -> Array:
+        return np.asarray((chance_m[:, None] * x_mc).T @ y_mc)
 
-    def further(place: int, left: int) -> Iterator[tuple[int, ...]]:
-        if place == len(sizes) - 1:
-            if left <= sizes[place]:
-                yield (left,)
-            return
-        for count in range(min(sizes[place], left) + 1):
-            for more in further(place + 1, left - count):
-                yield (count, *more)
-
-    yield from further(0, K)
-
-
-def _too_many(islands: int) -> str:
-    return (
-        f"{islands} islands have too many possible counts to write out. Ask about fewer islands, "
-        "or about one_each, whose counts are fixed."
+    crossed = outer((1 - f) * h, h / K_m1)
+    kept_inter = (
+        np.diag(mean((1 - f) ** 2)) + crossed + crossed.T + outer(square_m1 * h / K_m1, h / K_m1)
     )
+    after = np.diag(mean(1 - f)) + outer(h / K_m1, h)
+    moved = outer(np.where(by_size[:, None], 0, n * h / K_m1), h / K_m1)
+    kept_c = mean(1 - f + theta / K_m1 - leak) + idle
+    inside, between = (_mean, _mean_between) if alike else (_largest, _largest_between)
+    has_inside = n_c > 1
+    return Exchange(
+        inside(mean(theta * weight_mc**2 * n)[has_inside]),
+        between(moved, n_c),
+        np.array(
+            [
+                [inside(kept_c[has_inside]), between(after - kept_inter, n_c)],
+                [
+                    inside(mean(leak)[has_inside]),
+                    between(kept_inter + idle * np.eye(len(n_c)), n_c),
+                ],
+            ]
+        ),
+    )
+
+
+def _weighed_by_size(n_c: Array, K_mc: Array) -> npt.NDArray[np.bool_]:
+    """Which counts have a device of every island. Where one may be missed, the plain mean takes
+    over; on islands of several sizes this leans to some of them."""
+    complete = np.asarray(K_mc.all(axis=1))
+    if not complete.all() and len(set(n_c)) > 1:
+        raise SkerryError(
+            "stratified weights on islands of several sizes have bounds only where every island is "
+            "in every sample: else what S2A delivers leans to some of them. Sample more devices, "
+            "or use one_each."
+        )
+    return complete
 
 
 def _theta(n_c: Array, K_c: Array) -> Array:
     return np.asarray(K_c * (n_c - K_c) / (n_c * np.maximum(n_c - 1, 1)))
 
 
-def _kappa(n_c: Array, K_c: Array) -> Array:
-    return np.asarray((n_c - K_c) / (K_c * np.maximum(n_c - 1, 1)))
-
-
 def _largest(values: Array) -> float:
     return float(values.max(initial=0.0))
+
+
+def _mean(values: Array) -> float:
+    return float(values.mean()) if len(values) else 0.0
 
 
 def _largest_between(matrix: Array, n_c: Array) -> float:
     """The largest eigenvalue among differences of islands' means: off sqrt(n_c / n)."""
     if len(n_c) == 1:
         return 0.0
+    largest = np.linalg.eigvalsh(_among_differences(matrix, n_c))[-1]
+    return max(0.0, float(largest))  # energies: below 0 is rounding
+
+
+def _mean_between(matrix: Array, n_c: Array) -> float:
+    if len(n_c) == 1:
+        return 0.0
+    return max(0.0, float(np.trace(_among_differences(matrix, n_c)) / (len(n_c) - 1)))
+
+
+def _among_differences(matrix: Array, n_c: Array) -> Array:
     z = np.sqrt(n_c / n_c.sum())
     basis = np.linalg.svd(z[None, :])[2][1:].T
-    return float(np.linalg.eigvalsh(basis.T @ matrix @ basis)[-1])
-
-
-def _require_all(K_c: Array) -> None:
-    if (K_c == 0).any():
-        raise SkerryError(
-            "islands can be weighed by their size only where every one of them is sampled. Sample "
-            "more devices, or use one_each."
-        )
+    return np.asarray(basis.T @ matrix @ basis)

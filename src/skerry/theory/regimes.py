@@ -91,11 +91,13 @@ def figure_setting(
     zeta_intra: float, zeta_inter: float, axis: Axis, values: Numbers, epsilon: float = 1e-5
 ) -> Parameters:
     """The parameters of a panel, with `values` along its axis."""
-    setting: dict[str, Numbers] = {"sampled": 20.0, "period": 5.0, "p": 1.0, axis: values}
+    setting: dict[Axis, Numbers] = {"sampled": 20.0, "period": 5.0, "p": 1.0, axis: values}
     return Parameters(
         devices=100,
         components=2,
-        **setting,
+        sampled=setting["sampled"],
+        period=setting["period"],
+        p=setting["p"],
         zeta_intra=zeta_intra,
         zeta_inter=zeta_inter,
         sigma2=0,

@@ -53,6 +53,9 @@ class Answer:
         if self.reason:
             row["reason"] = self.reason
         setting = asdict(self.parameters)
+        for name, usual in (("selection", "uniform"), ("weights", "equal")):
+            if setting[name] == usual:
+                del setting[name]
         # In JSON the initial error has the name that it had first: scripts read it.
         row |= {("gap" if name == "initial_error" else name): setting[name] for name in setting}
         return row | {"assumptions": list(self.assumptions)}

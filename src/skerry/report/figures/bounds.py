@@ -1,17 +1,19 @@
 """What the server does to disagreement and to the average: measured, and as the theory says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skerry.errors import SkerryError, unknown
+from skerry.experiment import Experiment
 from skerry.labels import dial
 from skerry.report.figures.captions import SHARE, measure_title
 from skerry.report.figures.panels import ASIDE
 from skerry.report.figures.series import labelled, looks_of, measured, over_seeds
 from skerry.report.style import GREY, plain
 from skerry.theory.operators import Numbers, delta, kappa
+from skerry.theory.ratios import expected_ratios, samples_as_in_the_paper
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,13 +24,16 @@ THEORY: dict[str, Callable[[int, "np.typing.NDArray[np.int64]", float], Numbers]
     "bias_ratio": lambda n, K, beta: beta**2 * kappa(n, K),
 }
 
+UNIFORM, EXPECTED = "samples_as_in_the_paper", "expected_"
+
 
 def bound(frame: "pd.DataFrame", axis: "Axes", measure: str = "disagreement_ratio") -> "Axes":
     """Against the sampled share: what of the disagreement a server round leaves, or turns into
     bias. Points are means over all server rounds, with 95 % intervals over seeds; lines are the
-    exact expectations, (1-β)² (n-K)/(n-1) and β² (n-K)/(K(n-1)).
+    exact expectations, (1-β)² (n-K)/(n-1) and β² (n-K)/(K(n-1)), of uniform sampling.
 
-    `frame` is that of `skerry.load`, of runs whose server optimizer is fedavg.
+    `frame` is that of `skerry.load`, of runs whose server optimizer is fedavg. `with_expected` adds
+    what is expected where the server samples otherwise.
     """
     if measure not in THEORY:
         raise SkerryError(unknown("measure of the theory", measure, THEORY))
@@ -51,14 +56,42 @@ def bound(frame: "pd.DataFrame", axis: "Axes", measure: str = "disagreement_rati
             zorder=3,
         )  # fmt: skip
         beta = _beta(ours)
-        if beta is not None:
-            axis.plot(K / n, THEORY[measure](n, K, beta), color=look.colour, linewidth=0.9)
+        if UNIFORM not in ours or ours[UNIFORM].all():
+            if beta is not None:
+                axis.plot(K / n, THEORY[measure](n, K, beta), color=look.colour, linewidth=0.9)
+        elif not ours[UNIFORM].any() and ours[EXPECTED + measure].notna().any():
+            theory = over_seeds(ours, EXPECTED + measure, "sampled")
+            axis.plot(
+                theory.at / n, theory.mean, color=look.colour, linewidth=0.9,
+                marker="_", markersize=9,
+            )  # fmt: skip
     axis.plot([], [], color=GREY, linewidth=0.9, label="theory", gid=ASIDE)
     axis.set_ylim(-0.04 * top, 1.08 * top)
     axis.set_xlabel(SHARE)
     axis.set_ylabel(measure_title(measure))
     axis.grid(axis="y", alpha=0.25, linewidth=0.5)
     return axis
+
+
+def with_expected(frame: "pd.DataFrame", experiments: Mapping[str, Experiment]) -> "pd.DataFrame":
+    """The frame with what is expected of both ratios in every server round, by the keys of its
+    runs: under other rules than uniform sampling it depends on how much of the disagreement is
+    inside islands, which was measured before the server round."""
+    parts = ("disagreement_intra_before", "disagreement_inter_before")
+    before = [frame[part].to_numpy() for part in parts if part in frame]
+    uniform = {key: samples_as_in_the_paper(one) for key, one in experiments.items()}
+    columns = {measure: np.full(len(frame), np.nan) for measure in THEORY}
+    for run, rows in frame.groupby("key").indices.items():
+        key = str(run)
+        if uniform.get(key, True):
+            continue
+        for measure, shares in expected_ratios(experiments[key])._asdict().items():
+            if shares is not None and shares.is_one_number:
+                columns[measure][rows] = shares.intra
+            elif shares is not None and len(before) == len(parts):
+                columns[measure][rows] = shares.ratio(*(part[rows] for part in before))
+    found = {EXPECTED + measure: column for measure, column in columns.items()}
+    return frame.assign(**found, **{UNIFORM: frame["key"].map(uniform)})
 
 
 def _beta(ours: "pd.DataFrame") -> float | None:

@@ -47,7 +47,7 @@ def cell_title(fields: tuple[str, ...], values: tuple[Any, ...]) -> str:
 
 def _named(field: str, value: Any) -> str:
     name = field.rpartition(".")[2]
-    speaks = isinstance(value, str) and name in ("topology", "dataset", "mixing")
+    speaks = isinstance(value, str) and name in ("topology", "dataset", "mixing", "selection")
     word = value_title(value)
     return word if speaks else f"{plain(name.replace('_', ' '))}{KEEP}{word}"
 

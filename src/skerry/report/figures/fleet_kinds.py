@@ -31,10 +31,10 @@ def network_of(asked: Asked) -> Drawn:
         fleet = fleet_of(run)
         shapes.append(aspect(fleet))
         t = _round(asked, run)
-        sampled = sampled_in(run.experiment, fleet.devices, t)
-        alone = "" if sampled else ", no server round"
+        sampled = sampled_in(run.experiment, fleet, t)
+        alone = "" if sampled else ", no server round" if sampled == [] else ", samples not known"
         title = f"{fleet_in_words(run.experiment, fleet.sizes)}; round {t + 1}{alone}"
-        panels.append(Panel(lines_of(title), partial(network, fleet, t=t, sampled=sampled)))
+        panels.append(Panel(lines_of(title), partial(network, fleet, t=t, sampled=sampled or ())))
     columns = in_a_row(len(panels), asked.width, WIDE)
     height = min(TALLEST, asked.width / columns * max(shapes)) + 0.2
     return drawn(asked, panels, [_seed_note(runs)], columns=columns, height=height)

@@ -1,6 +1,7 @@
 """The kinds of figure that show what was measured: which panels there are, what each shows."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ from skerry.analysis.answers import Answers
 from skerry.analysis.cells import Cell, Cells
 from skerry.analysis.grid import Grid
 from skerry.errors import SkerryError, argument
-from skerry.report.figures.bounds import THEORY, bound
+from skerry.report.figures.bounds import THEORY, bound, with_expected
 from skerry.report.figures.captions import cell_title
 from skerry.report.figures.from_store import Asked, Drawn, drawn, notes_on
 from skerry.report.figures.fronts import front
@@ -18,6 +19,7 @@ from skerry.report.figures.rounds import cost, curves
 from skerry.report.figures.sensitivities import sensitivity
 from skerry.report.figures.series import labelled, with_known_labels
 from skerry.sections import GRAPH_FILES
+from skerry.theory.ratios import notes_on_rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +31,8 @@ WIDE = 2.0
 LOWEST, ROW = 2.0, 0.17
 """Inches of a map and of each of its rows, at least."""
 HATCHED = "Hatched: no clear lead at level 0.05 (paired t tests after Holm), or not tested."
+
+THEORY_AXES = (DEVICES, "server.selection", "server.weights")
 
 Draw = Callable[..., object]
 """Takes a frame, and an axis by name."""
@@ -59,11 +63,13 @@ def bound_of(asked: Asked) -> Drawn:
     measures = asked.measures or tuple(THEORY)
     chosen = _chosen(asked, *measures, optimizer=["fedavg"])  # the theory's server
     # Nothing else plays a part in the theory.
-    by = asked.panel_fields(chosen, [field for field in chosen.axes if field == DEVICES])
-    frame = asked.recorded.frame()
+    by = asked.panel_fields(chosen, [field for field in chosen.axes if field in THEORY_AXES])
+    experiments = {run.key: run.experiment for run in chosen.runs}
+    frame = with_expected(asked.recorded.frame(), experiments)
     frame = frame.assign(devices=frame["key"].map(_devices(chosen)))
     draws = [partial(bound, measure=measure) for measure in measures]
-    return _by_cell(asked, chosen, frame, draws, "server.sampled", by)
+    found = _by_cell(asked, chosen, frame, draws, "server.sampled", by)
+    return replace(found, notes=(*found.notes, *notes_on_rules(experiments.values())))
 
 
 def gap_of(asked: Asked) -> Drawn:

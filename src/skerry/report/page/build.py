@@ -21,7 +21,16 @@ from skerry.report.page.sections.overview import heading
 from skerry.report.page.study import Study, read_study
 
 FILE = "report.html"
-SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js", "bounds.js", "explorer.js")
+SCRIPTS = (
+    "numbers.js",
+    "data.js",
+    "dom.js",
+    "plot.js",
+    "grid.js",
+    "server_round.js",
+    "bounds.js",
+    "explorer.js",
+)
 """In this order; then the widgets and, last, page.js, which begins."""
 
 # Nothing is fetched and nothing runs but the two scripts named by their hashes.

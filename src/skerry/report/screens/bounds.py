@@ -29,7 +29,8 @@ def tell(asked: BoundsOver) -> None:
     out = console(fold_at=PAGE)
     what = "average of f - f*, convex" if asked.convex else "average of ||grad f||^2, non-convex"
     out.print(f"[bold]{asked.mode}[/]: {MODES[asked.mode]}; {what}")
-    out.print(setting_in_words(first[0].parameters, asked.varied))
+    differ = [*asked.varied, *(["selection"] if asked.several_rules else [])]
+    out.print(setting_in_words(first[0].parameters, differ))
     out.print(bounds_table(asked.answers, asked.varied))
     finite = [answer for answer in first if not answer.reason]
     if finite and not asked.varied:
@@ -37,7 +38,7 @@ def tell(asked: BoundsOver) -> None:
     for line in [*verdicts(asked), *_reasons(asked)]:
         out.print(line)
     out.print("\nWhat it rests on:", style="dim")
-    for words in dict.fromkeys(words for answer in first for words in answer.assumptions):
+    for words in _assumptions(first):
         out.print(f"- {words}", style="dim")
 
 
@@ -47,11 +48,12 @@ def tell(asked: BoundsOver) -> None:
 def bounds_table(settings: Sequence[Sequence[Answer]], varied: Sequence[str]) -> "Table":
     """One row per setting and primitive; the fewest rounds of a setting stand out."""
     first = settings[0][0]
-    columns = [*varied, "primitive", "rounds"]
+    rules = ["selection"] if _several_rules(settings[0]) else []
+    columns = [*varied, *rules, "primitive", "rounds"]
     if first.N_b1 is not None:
         columns += ["rounds by\nlemma", "closed\nform"]
     columns += [] if first.stepsize is None else ["stepsize"]
-    table = plain_table(*columns, "messages", left=("primitive",))
+    table = plain_table(*columns, "messages", left=("selection", "primitive"))
     for answers in settings:
         fewest = min(answer.rounds for answer in answers)
         for i, answer in enumerate(answers):
@@ -60,7 +62,10 @@ def bounds_table(settings: Sequence[Sequence[Answer]], varied: Sequence[str]) ->
             ]
             rounds = number(answer.rounds)
             bold = answer.rounds == fewest and len(answers) > 1
-            cells = [*where, name(answer.label), f"[bold]{rounds}[/]" if bold else rounds]
+            rule = answer.parameters.selection if rules else ""
+            told = "" if i and rule == answers[i - 1].parameters.selection else rule
+            cells = [*where, *([told] if rules else []), name(answer.label)]
+            cells.append(f"[bold]{rounds}[/]" if bold else rounds)
             if answer.N_b1 is not None:
                 cells += [number(answer.N_b2), number(answer.N_b1)]
             cells += [] if answer.stepsize is None else [number(answer.stepsize)]
@@ -73,12 +78,24 @@ def terms_table(answers: Sequence[Answer]) -> "Table":
     terms = [term for term in TERMS if any(term in answer.terms for answer in answers)]
     whole = "% of rounds" if answers[0].mode == "order" else "% of epsilon"
     table = plain_table(whole, *(term.replace("_", "\n") for term in terms))
-    for answer in answers:
+    for label, answer in _by_label(answers).items():
         total = sum(answer.terms.values()) or math.nan  # nothing to reach: nothing to divide
         parts = (100 * answer.terms.get(term, math.nan) / total for term in terms)
         told = (NOTHING if math.isnan(part) else f"{part:.1f}" for part in parts)
-        table.add_row(name(answer.label), *told)
+        table.add_row(name(label), *told)
     return table
+
+
+def _several_rules(answers: Sequence[Answer]) -> bool:
+    return len({answer.parameters.selection for answer in answers}) > 1
+
+
+def _by_label(answers: Sequence[Answer]) -> dict[str, Answer]:
+    """By primitive; and by rule of selection, where there are several."""
+    several = _several_rules(answers)
+    return {
+        f"{one.label} {one.parameters.selection}" if several else one.label: one for one in answers
+    }
 
 
 # Words
@@ -100,6 +117,10 @@ def setting_in_words(parameters: Parameters, varied: Sequence[str]) -> str:
         "initial_error": f"initial error {x.initial_error:g}",
         "epsilon": f"epsilon {x.epsilon:g}",
     }
+    if x.selection != "uniform":
+        symbols["selection"] = f"selection {x.selection}"
+    if x.weights != "equal":
+        symbols["weights"] = f"weights {x.weights}"
     return ", ".join(words for field, words in symbols.items() if field not in varied)
 
 
@@ -118,7 +139,7 @@ def verdicts(asked: BoundsOver) -> Iterator[str]:
 
 def _compared(measure: str, answers: Sequence[Answer]) -> str:
     """`Fewest rounds: S2A, 40,083,767; S2S needs 2.24 times as many.`"""
-    costs = {answer.label: float(getattr(answer, measure)) for answer in answers}
+    costs = {label: float(getattr(one, measure)) for label, one in _by_label(answers).items()}
     ranked = sorted(costs, key=lambda label: costs[label])
     best = costs[ranked[0]]
     if math.isinf(best):
@@ -152,12 +173,33 @@ def _reasons(asked: BoundsOver) -> list[str]:
     return [f"Infinite: {reason}" for reason in dict.fromkeys(found) if reason]
 
 
+def _assumptions(answers: Sequence[Answer]) -> list[str]:
+    """Each once; those of one rule of selection alone come last, with its name."""
+    by_rule: dict[str, list[str]] = {}
+    for answer in answers:
+        by_rule.setdefault(answer.parameters.selection, []).extend(answer.assumptions)
+    common = [
+        words
+        for words in dict.fromkeys(next(iter(by_rule.values())))
+        if all(words in others for others in by_rule.values())
+    ]
+    own = [
+        f"{rule}: {words.replace(f' ({rule})', '')}"
+        for rule, found in by_rule.items()
+        for words in dict.fromkeys(found)
+        if words not in common
+    ]
+    return [*common, *own]
+
+
 def winner(who: str) -> str:
     return "equal" if who == TIE else name(who)
 
 
-def name(primitive: str) -> str:
-    return primitive.upper() if primitive in ("s2s", "s2a") else primitive
+def name(label: str) -> str:
+    """`S2A`, or with its rule of selection `S2A per_component`."""
+    primitive, *rule = label.split(" ")
+    return " ".join([primitive.upper() if primitive in ("s2s", "s2a") else primitive, *rule])
 
 
 def span(stretch: Stretch) -> str:

@@ -84,7 +84,7 @@ def pictures(results: Results, out: Path) -> list[Path]:
 
     first, key = results[0].experiment, results[0].key
     fleet, t = fleet_named_by(first), first_server_round(first)
-    sampled = sampled_in(first, fleet.devices, t)
+    sampled = sampled_in(first, fleet, t) or []
     title = fleet_in_words(first)
     title += "; ringed: sampled in the first server round" if sampled else ""
     study = study_in_words([lane.experiment for lane in results])

@@ -132,6 +132,10 @@ def bounds_command(constants: Constants) -> str:
         "initial-error": f"{x.initial_error:.4g}",
         "epsilon": x.epsilon,
     }
+    if x.selection != "uniform":
+        options["selection"] = x.selection
+    if x.weights != "equal":
+        options["weights"] = x.weights
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return shlex.join(["skerry", "theory", "bounds", *words])
 

@@ -2,73 +2,7 @@
 "use strict";
 
 const SkerryBounds = (() => {
-  // Operators: what one server round does
-
-  const delta = (n, K) => (n - K) / Math.max(n - 1, 1);
-  const kappa = (n, K) => delta(n, K) / K;
-  const q = (n, K) => (n === 1 ? 1 : (n - 1) / (K - 1)); // infinite at K = 1
-
-  /* [[intra to intra, inter to intra], [intra to inter, inter to inter]], row by row. */
-  function exchangeMatrix(sizes, K, beta) {
-    const n = total(sizes), C = sizes.length;
-    const [a, b, c] = samplingMoments(n, K);
-    const inverse = sizes.map((size) => 1 / size);
-    const toIntra = inverse.map((s) => b * (1 - s) + c * (n - C));
-    const toInter = inverse.map((s) => b * (s - 1 / n) + c * (C - 1));
-    const inside = sizes.some((size) => size > 1), between = C > 1;
-    const atMost = (weights) => Math.max(...weights.filter((_, i) => inverse[i] < 1));
-    const M = [0, 0, 0, 0];
-    if (inside) M[0] = a + atMost(toIntra);
-    if (between) M[3] = a + largestBetween(toInter, sizes);
-    if (inside && between) {
-      M[1] = largestBetween(toIntra, sizes);
-      M[2] = atMost(toInter);
-    }
-    return M.map((entry) => (1 - beta) ** 2 * entry);
-  }
-
-  /* Largest eigenvalue of Diag(weights) among vectors at right angles to z, z_i^2 = size_i/n: the
-     largest weight where two components have it, else the root of sum z_i^2/(w_i - x) between the
-     two largest. */
-  function largestBetween(weights, sizes) {
-    const n = total(sizes);
-    let [high, low] = [...weights].sort((one, other) => other - one);
-    const sum = (x) => total(weights.map((w, i) => sizes[i] / n / (w - x)));
-    for (let i = 0; i < 100 && high > low; i++) {
-      const middle = (low + high) / 2;
-      if (middle <= low || middle >= high) break;
-      if (sum(middle) < 0) low = middle;
-      else high = middle;
-    }
-    return (low + high) / 2;
-  }
-
-  /* (a, b, c) of E[W A W] = a A + b Diag(A) + c tr(A) I, in exact fractions over one denominator:
-     the differences cancel, to nothing at K = 1. */
-  function samplingMoments(n, K) {
-    if (n === K) return [0, 0, 0];
-    const falling = (x, k) => {
-      let product = 1n;
-      for (let i = 0; i < k; i++) product *= BigInt(x - i);
-      return product;
-    };
-    const last = Math.min(n, 4), square = BigInt(K) ** 2n, k = BigInt(K);
-    const whole = falling(n, last) * square;
-    // K^2 times the chance that so many given devices are sampled, over `whole`.
-    const chance = (m) => (m > n ? 0n : falling(K, m) * (falling(n, last) / falling(n, m)));
-    const [one, two, three, four] = [1, 2, 3, 4].map(chance);
-    const all = falling(n, last);
-    const offDiagonal =
-      2n * (two - 2n * three + four) +
-      2n * k * (one - 2n * two + three) +
-      square * (all - 2n * one + two);
-    const rowAndColumn = two - 3n * three + 2n * four - k * (two - three);
-    const diagonal = one - 3n * two + 2n * three + square * (all - one);
-    const trace = two - 2n * three + four;
-    return [offDiagonal, diagonal - offDiagonal - 2n * rowAndColumn, trace].map(
-      (part) => Number(part) / Number(whole)
-    );
-  }
+  const { delta, kappa, q, exchangeUnder, refusal, total } = SkerryServerRound;
 
   // Parameters
 
@@ -200,8 +134,11 @@ const SkerryBounds = (() => {
       this.noise = (x.sigma2 / x.devices) * (convex ? 1 : 2 * x.smoothness);
       this.zeta2 = [x.zeta_intra ** 2, x.zeta_inter ** 2];
       this.present = [Math.max(...sizes) > 1 ? 1 : 0, sizes.length > 1 ? 1 : 0];
-      this.M = exchangeMatrix(sizes, x.sampled, beta);
-      this.kappa = beta ** 2 * kappa(x.devices, x.sampled);
+      const { kappas, M } = exchangeUnder(x.selection ?? "uniform", sizes, x.sampled);
+      const largest = Math.max(...kappas);
+      this.M = M.map((entry) => (1 - beta) ** 2 * entry);
+      this.kappa = beta ** 2 * largest;
+      this.turned = largest > 0 ? kappas.map((one) => one / largest) : [1, 1];
       this.largestStepsize = 1 / (4 * x.smoothness);
     }
 
@@ -256,7 +193,7 @@ const SkerryBounds = (() => {
       const g0 = intra * byIntra * this.zeta2[0], g1 = inter * byInter * this.zeta2[1];
       const perDisagreement = this.convex ? 1.5 * this.L : 4 * L2;
       const perBias = (this.kappa * (this.convex ? 1 : 2 * this.L)) / eta;
-      const [m00, m01, m10, m11] = this.M;
+      const [m00, m01, m10, m11] = this.M, [t0, t1] = this.turned;
       const plain = new Float64Array(SIZE), withServer = new Float64Array(SIZE);
       plain[0] = p00;
       plain[1] = p01;
@@ -271,9 +208,9 @@ const SkerryBounds = (() => {
       withServer[3] = m10 * p01 + m11 * p11;
       withServer[4] = m00 * g0 + m01 * g1;
       withServer[5] = m10 * g0 + m11 * g1;
-      withServer[6] = perDisagreement + perBias * (p00 + p10);
-      withServer[7] = perDisagreement + perBias * (p01 + p11);
-      withServer[8] = perBias * (g0 + g1);
+      withServer[6] = perDisagreement + perBias * (t0 * p00 + t1 * p10);
+      withServer[7] = perDisagreement + perBias * (t0 * p01 + t1 * p11);
+      withServer[8] = perBias * (t0 * g0 + t1 * g1);
       return { withServer, plain };
     }
 
@@ -374,6 +311,8 @@ const SkerryBounds = (() => {
   /* beta: that of a blend, or "best". */
   function ask(x, primitive, mode, convex, beta = 0.5) {
     if (mode === "certified") {
+      const refused = refusal(x.selection ?? "uniform", sizesOf(x), x.sampled);
+      if (refused) return { primitive, rounds: Infinity, messages: Infinity, stepsize: NaN, beta: NaN, terms: {}, reason: refused, refused };
       const dial = { s2s: 0, s2a: 1 }[primitive] ?? beta;
       const found = dial === "best" ? bestBlend(x, convex) : certifiedRounds(x, dial, convex);
       const sends = found.beta === 0 ? "s2s" : primitive;
@@ -448,7 +387,6 @@ const SkerryBounds = (() => {
 
   // Small helpers
 
-  const total = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
   const clip = (value, low, high) => Math.min(Math.max(value, low), high);
   const mapValues = (table, change) =>
     Object.fromEntries(Object.entries(table).map(([name, value]) => [name, change(value, name)]));
@@ -469,7 +407,7 @@ const SkerryBounds = (() => {
   }
 
   return {
-    ask, exchangeMatrix, serverRoundCost, stretches, runs, TIE,
+    ask, sizesOf, serverRoundCost, stretches, runs, TIE,
     total, clip, mapValues, linspace, smallest,
   };
 })();

@@ -2,7 +2,7 @@
 "use strict";
 
 const SkerryExplorer = (() => {
-  const { ask, serverRoundCost, stretches, runs, TIE, total, clip, mapValues, linspace, smallest } = SkerryBounds;
+  const { ask, sizesOf, serverRoundCost, stretches, runs, TIE, total, clip, mapValues, linspace, smallest } = SkerryBounds;
 
   // What can be set
 
@@ -28,6 +28,11 @@ const SkerryExplorer = (() => {
     printed: "printed: the paper's constants",
     repaired: "repaired: checked constants",
     certified: "certified, with blend",
+  };
+  const SELECTIONS = {
+    uniform: "uniform: any K devices",
+    per_component: "per_component: by size",
+    one_each: "one_each: as many of each",
   };
   const SOURCES = {
     experiment: "from the experiment",
@@ -57,6 +62,7 @@ const SkerryExplorer = (() => {
     }
     if (one.zero) stops.push(0);
     if (own >= low && own <= high) stops.push(own);
+    if (one.name === "sampled") stops = stops.map((K) => sampledBy(x, K));
     return [...new Set(stops)].sort((left, right) => left - right);
   }
 
@@ -66,7 +72,8 @@ const SkerryExplorer = (() => {
     const powers = linspace(Math.log10(low), Math.log10(high), count);
     const spread = powers.map((power) => clip(10 ** power, low, high));
     const even = linspace(low, high, count);
-    const along = one.whole ? [...spread, ...even].map(Math.round) : spread;
+    let along = one.whole ? [...spread, ...even].map(Math.round) : spread;
+    if (one.name === "sampled") along = along.map((K) => sampledBy(x, K));
     const here = x[one.name] > 0 ? [x[one.name]] : [];
     return [...new Set([...along, ...here])].sort((left, right) => left - right);
   }
@@ -75,11 +82,25 @@ const SkerryExplorer = (() => {
   function lawful(one, value, x) {
     if (!Number.isFinite(value)) return null;
     if (one.whole) value = Math.round(value);
-    if (one.name === "sampled" || one.name === "components") return clip(value, 1, x.devices);
+    if (one.name === "sampled") return sampledBy(x, clip(value, 1, x.devices));
+    if (one.name === "components") return clip(value, 1, x.devices);
     if (one.name === "p" || one.name === "beta") value = Math.min(value, 1);
     if (one.whole) return Math.max(value, one.low);
     if (one.zero || one.linear) return Math.max(value, 0);
     return value > 0 ? value : null;
+  }
+
+  /* The number of sampled devices nearest to K that the rule can take: one_each takes multiples. */
+  function sampledBy(x, K) {
+    if (x.selection !== "one_each") return K;
+    const C = sizesOf(x).length;
+    return C * clip(Math.round(K / C), 1, Math.floor(x.devices / C));
+  }
+
+  /* What is asked: the paper's theorems know uniform sampling only. */
+  function setting({ x, mode, selection }) {
+    const asked = { ...x, selection: mode === "certified" ? selection : "uniform" };
+    return { ...asked, sampled: sampledBy(asked, x.sampled) };
   }
 
   /* A setting with one value changed; what cannot be larger than n follows n. */
@@ -123,6 +144,7 @@ const SkerryExplorer = (() => {
   /* Who needs fewer rounds and messages at this setting, and why, in one sentence. */
   function verdict(x, answers, mode) {
     const rounds = comparison("rounds", answers), messages = comparison("messages", answers);
+    if (answers.s2a.refused) return answers.s2a.refused;
     if (rounds.low === Infinity) return `Neither gets there. ${answers.s2a.reason || answers.s2s.reason}`;
     if (rounds.high === Infinity)
       return `Only ${NAMES[rounds.fewer]} gets there, in ${number(rounds.low)} rounds: ${answers[rounds.more].reason}`;
@@ -163,6 +185,7 @@ const SkerryExplorer = (() => {
   /* Blend beside the two; certified bounds only. */
   function blendInWords(answers) {
     const blend = answers.blend;
+    if (blend?.refused) return "Nor is there an answer for blend.";
     if (!blend) return "Blend has certified bounds only: the paper's proofs do not cover it.";
     if (!Number.isFinite(blend.rounds)) return `Blend does not get there. ${blend.reason}`;
     const both = [answers.s2s.rounds, answers.s2a.rounds];
@@ -174,6 +197,17 @@ const SkerryExplorer = (() => {
     return `Blend with β = ${digits(blend.beta, 3)} needs ${number(blend.rounds)} rounds, ${place}, and ${number(blend.messages)} messages.`;
   }
 
+  /* Whom the server samples, where it is not just any K devices. */
+  function samplingInWords(start, x, mode) {
+    const own = start.values.selection;
+    if (start.weights !== "equal" && x.selection !== "one_each") return [`Here S2A delivers the plain mean of the sampled devices; this experiment weighs them (server.weights is ${start.weights}).`];
+    if (start.sources.selection === "assumed") return ["The theory has no law for the way in which this experiment samples: it is taken for uniform."];
+    if (mode !== "certified" && own !== "uniform") return [`The paper's theorems assume uniform sampling, but this experiment's is ${own}: certified bounds know it.`];
+    if (x.selection === "uniform" || x.sampled < sizesOf(x).length) return [];
+    const rule = x.selection === "one_each" ? "alike, and weighs by its size" : "in proportion to its size";
+    return [`Every island is sampled ${rule}: what S2A delivers depends on whom the server met inside islands, hardly on how islands differ.`];
+  }
+
   /* The same question on the command line. */
   function command(x, mode, convex, beta) {
     const sizes = Array.isArray(x.components) ? x.components.join("+") : x.components;
@@ -182,6 +216,7 @@ const SkerryExplorer = (() => {
       "zeta-intra": x.zeta_intra, "zeta-inter": x.zeta_inter, sigma2: x.sigma2,
       smoothness: x.smoothness, "initial-error": x.initial_error, epsilon: x.epsilon,
       ...(mode === "certified" ? { beta } : {}),
+      ...(x.selection === "uniform" ? {} : { selection: x.selection }),
     };
     const words = Object.entries(options).map(([name, value]) => `--${name} ${value}`);
     return ["skerry theory bounds", ...words, ...(convex ? ["--convex"] : [])].join(" ");
@@ -195,8 +230,8 @@ const SkerryExplorer = (() => {
     const known = new Map();
     const at = (value) => {
       if (!known.has(value)) {
-        const setting = changed(x, axis, value);
-        const answer = (primitive) => [primitive, ask(setting, primitive, mode, convex, beta)];
+        const there = changed(x, axis, value);
+        const answer = (primitive) => [primitive, ask(there, primitive, mode, convex, beta)];
         known.set(value, Object.fromEntries(contenders.map(answer)));
       }
       return known.get(value);
@@ -352,7 +387,7 @@ const SkerryExplorer = (() => {
   }
 
   function notes(start, { x, mode, convex }, here) {
-    const found = [blendInWords(here)];
+    const found = [blendInWords(here), ...samplingInWords(start, x, mode)];
     const aim = convex ? "f(x̄) - f*" : "‖∇f(x̄)‖²";
     found.push(`Rounds until the average of ${aim} over all rounds is at most ε.`);
     if (mode === "order") found.push("All hidden constants count as one: compare with these numbers, do not plan by them.");
@@ -365,7 +400,7 @@ const SkerryExplorer = (() => {
   /* Build the explorer inside `root`. */
   function mount(root, start, tools) {
     const id = (name) => `explorer-${prefix}-${name}`, prefix = ++mounted;
-    const asked = { x: { ...start.values }, mode: "order", convex: false, axis: "epsilon", beta: "best", betaOfSlider: start.values.beta };
+    const asked = { x: { ...start.values }, mode: "order", convex: false, axis: "epsilon", beta: "best", betaOfSlider: start.values.beta, selection: start.values.selection };
     const said = element("p", { class: "explorer-verdict", "aria-live": "polite" });
     const figures = mapValues(MEASURES, (title) => element("div", { class: "explorer-figure", role: "img", "aria-label": `${title} along the chosen axis` }));
     const numbers = element("div", { class: "explorer-numbers", tabindex: "0", role: "region", "aria-label": "numbers at this setting" });
@@ -387,8 +422,10 @@ const SkerryExplorer = (() => {
       choice(id("mode"), "Bound", MODES, (mode) => set({ mode })),
       choice(id("loss"), "Loss", { any: "any smooth f", convex: "convex f" }, (loss) => set({ convex: loss === "convex" })),
       choice(id("axis"), "Along", axes, (axis) => set({ axis })),
+      choice(id("selection"), "Sampling", SELECTIONS, (selection) => set({ selection })),
     ];
-    const reset = element("button", { type: "button", text: "Back to the experiment", onclick: () => set({ x: { ...start.values }, betaOfSlider: start.values.beta, beta: "best" }) });
+    const sampling = choices[choices.length - 1];
+    const reset = element("button", { type: "button", text: "Back to the experiment", onclick: () => set({ x: { ...start.values }, betaOfSlider: start.values.beta, beta: "best", selection: start.values.selection }) });
     root.classList.add("explorer");
     root.replaceChildren(
       said,
@@ -403,11 +440,12 @@ const SkerryExplorer = (() => {
 
     let turn = 0;
     async function refresh() {
-      const mine = ++turn, frozen = { ...asked };
+      const mine = ++turn, frozen = { ...asked, x: setting(asked) };
       for (const one of [...sliders, ...more]) one.show(frozen.x);
       beta.show({ ...frozen.x, beta: frozen.betaOfSlider });
       best.checked = frozen.beta === "best";
-      blend.hidden = frozen.mode !== "certified";
+      sampling.select.value = frozen.selection;
+      blend.hidden = sampling.row.hidden = frozen.mode !== "certified";
       shell.textContent = command(frozen.x, frozen.mode, frozen.convex, frozen.beta);
       await pause(); // several events of one gesture are answered once
       let since = performance.now(), last = null;
@@ -439,5 +477,5 @@ const SkerryExplorer = (() => {
     if (where.textContent !== text) where.textContent = text;
   }
 
-  return { verdict, mount };
+  return { verdict, samplingInWords, mount };
 })();

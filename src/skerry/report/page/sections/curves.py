@@ -1,10 +1,10 @@
 """Over the rounds: learning curves, consensus beside its theory, and the price in messages."""
 
-from skerry.analysis.grid import Group
+from skerry.experiment import Experiment
 from skerry.measures import traits
 from skerry.report.page.blocks import Block, Section, note, text, widget
 from skerry.report.page.study import RATIOS, Study
-from skerry.theory.operators import delta, kappa
+from skerry.theory.ratios import expected_ratios, notes_on_rules
 
 
 def learning_curves(study: Study) -> Section | None:
@@ -38,10 +38,11 @@ def consensus(study: Study) -> Section | None:
                 "global average; S2A leaves none and turns the share κ = δ / K of it into bias; "
                 "blend(β) leaves (1 - β)² δ and turns β² κ."
             ),
+            *_other_rules(study),
             widget(
                 "consensus",
                 ratios=RATIOS,
-                theory=[_expected(study, group) for group in study.grid.groups],
+                theory=[_shares(study.experiment(group)) for group in study.grid.groups],
             ),
         ],
     )
@@ -78,11 +79,13 @@ def _thinned(study: Study) -> list[Block]:
     ]
 
 
-def _expected(study: Study, group: Group) -> list[float] | None:
-    """The RATIOS of a group by the theory; None where no formula holds."""
-    experiment = study.experiment(group)
-    server, devices, beta = experiment.server, experiment.network.devices, experiment.server.dial
-    if beta is None or server.optimizer != "fedavg":
-        return None
-    left, turned = delta(devices, server.sampled), kappa(devices, server.sampled)
-    return [float((1 - beta) ** 2 * left), float(beta**2 * turned)]
+def _other_rules(study: Study) -> list[Block]:
+    """What stands in the place of δ and κ where the server does not sample uniformly."""
+    experiments = [study.experiment(group) for group in study.grid.groups]
+    told = notes_on_rules(one for one in experiments if one.server.is_there)
+    return [note(" ".join(["δ and κ are those of uniform sampling.", *told]))] if told else []
+
+
+def _shares(experiment: Experiment) -> list[list[float] | None]:
+    """For each of RATIOS, what is expected of disagreement inside islands and between them."""
+    return [share and [share.intra, share.inter] for share in expected_ratios(experiment)]

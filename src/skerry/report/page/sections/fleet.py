@@ -1,13 +1,15 @@
 """The network with its islands and sampled devices, and who holds which labels. For a page nothing
 is fetched and no module of a user is imported; what cannot be built says why."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skerry import registry
 from skerry.errors import SkerryError
+from skerry.experiment import Experiment
 from skerry.records.store import Run
 from skerry.report import rebuild
 from skerry.report.figures.islands import places as places_of
@@ -26,10 +28,23 @@ MOST_LINKS = 4_000
 MOST_ROUNDS = 120
 MOST_SAMPLES = 150_000
 MOST_COUNTS = 200_000
+MOST_OWN = 40
+"""Ways of sampling, besides the usual one, whose samples a page holds."""
+ANY = {"primitive": "s2s", "beta": 0.5}
+"""What of a server plays no part in whom it samples."""
 
 
 def network(study: Study) -> Section:
-    drawn, of_cell, why = _each(study, _network_key, _drawing)
+    fleets: list[Fleet] = []
+
+    def show(run: Run) -> dict[str, Any]:
+        fleet = fleet_of(run)
+        drawing = _drawing(run, fleet)
+        fleets.append(fleet)
+        return drawing
+
+    drawn, of_cell, why = _each(study, _network_key, show)
+    own, own_of_group = _own_samples(study, [None if c < 0 else fleets[c] for c in of_cell])
     blocks = [
         text(
             "Every island on a circle of its own, as it was for the first seed. Ringed devices are "
@@ -40,6 +55,8 @@ def network(study: Study) -> Section:
             networks=drawn,
             ofCell=of_cell,
             orders=_orders(study, {one["devices"] for one in drawn}),
+            samples=own,
+            samplesOf=own_of_group,
         ),
     ]
     return Section("network", "The network", [*(blocks if drawn else []), *map(note, why)])
@@ -99,8 +116,7 @@ def _split_key(run: Run) -> object:
     return run.experiment.data, run.experiment.network.sizes, run.materials.get("dataset")
 
 
-def _drawing(run: Run) -> dict[str, Any]:
-    fleet = fleet_of(run)
+def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
     links = fleet.edges(0)
     shown = links
     if len(links) > MOST_LINKS:
@@ -117,7 +133,7 @@ def _drawing(run: Run) -> dict[str, Any]:
     }
 
 
-def _orders(study: Study, sizes: Collection[int]) -> dict[str, dict[str, list[int]]]:
+def _orders(study: Study, sizes: AbstractSet[int]) -> dict[str, dict[str, list[int]]]:
     """By number of devices and round, the devices in the order in which the server samples them
     (as World.server_order draws them): the first K are sampled, for every K."""
     seed, most = study.grid.seeds[0], _most_sampled(study)
@@ -128,6 +144,41 @@ def _orders(study: Study, sizes: Collection[int]) -> dict[str, dict[str, list[in
         }
         for devices in sorted(sizes)
     }
+
+
+def _own_samples(
+    study: Study, fleets: Sequence["Fleet | None"]
+) -> tuple[list[dict[str, list[int]]], list[int | None]]:
+    """Where the first K of a common order are not the sample: the sampled devices by round, and for
+    each group its place among them; -1 where the common order holds, None where it is not known."""
+    found: list[dict[str, list[int]]] = []
+    places: dict[str, int | None] = {}
+    of_group: list[int | None] = []
+    seed, rounds = study.grid.seeds[0], set(_shown_rounds(study))
+    for group in study.grid.groups:
+        one = study.experiment(group).model_copy(update={"seed": seed})
+        plain = one.server.selection == "uniform" and one.fleet == type(one.fleet)()
+        fleet = fleets[group.cell]
+        key = repr((one.server.model_copy(update=ANY), one.fleet, one.network))
+        if plain or fleet is None:
+            places[key] = -1
+        elif key not in places:
+            met = _met(one, fleet, rounds) if len(found) < MOST_OWN else None
+            places[key] = None if met is None else len(found)
+            found += [] if met is None else [met]
+        of_group.append(places[key])
+    return found, of_group
+
+
+def _met(
+    experiment: Experiment, fleet: "Fleet", rounds: AbstractSet[int]
+) -> dict[str, list[int]] | None:
+    shown = rounds & set(experiment.server.server_rounds(experiment.rounds))
+    try:
+        met = {str(t): rebuild.sampled_in(experiment, fleet, t) for t in sorted(shown)}
+    except SkerryError:  # a trace that is gone
+        return None
+    return None if None in met.values() else {t: who for t, who in met.items() if who is not None}
 
 
 def _shown_rounds(study: Study) -> list[int]:

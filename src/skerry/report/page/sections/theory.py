@@ -1,5 +1,6 @@
 """The theory of these runs, to play with: where the explorer's sliders start. The explorer itself
-is `assets/explorer.js`, with the formulas of `skerry.theory` in `assets/bounds.js`."""
+is `assets/explorer.js`, with the formulas of `skerry.theory` in `assets/server_round.js` and
+`assets/bounds.js`."""
 
 from typing import Any
 
@@ -15,6 +16,8 @@ ALIKE, DIFFERENT = 0.1, 1.0
 """Heterogeneities of the paper's Figure 1: a split that is iid, and one that is not."""
 ASSUMED = {"sigma2": 0.0, "smoothness": 1.0, "initial_error": 1.0, "epsilon": 1e-5}
 """As in the paper's Figure 1."""
+SELECTIONS = ("uniform", "per_component", "one_each")
+"""Rules of selection that the explorer knows."""
 
 
 def theory(study: Study) -> Section:
@@ -45,6 +48,7 @@ def explorer_start(experiment: Experiment, fleet: Fleet | None) -> dict[str, Any
         "sampled": min(server.sampled, devices),
         "period": server.period,
         "beta": server.beta,
+        "selection": server.selection,
     }
     values = known | {
         "p": _four_digits(fleet.mixing_parameters(DRAWS).minimum) if fleet is not None else 1.0,
@@ -55,7 +59,9 @@ def explorer_start(experiment: Experiment, fleet: Fleet | None) -> dict[str, Any
     sources = dict.fromkeys(values, "assumed") | dict.fromkeys(known, "experiment")
     if fleet is not None:
         sources["p"] = "network"
-    return {"values": values, "sources": sources}
+    if server.selection not in SELECTIONS:
+        values["selection"], sources["selection"] = "uniform", "assumed"
+    return {"values": values, "sources": sources, "weights": server.weights}
 
 
 def _four_digits(value: float) -> float:

@@ -39,6 +39,30 @@ Skerry.widgets.consensus = (root, data, page) => {
     return Skerry.plots.plot(parts.plot, seen, { xaxis: { title: { text: "rounds" } }, yaxis: y });
   }
 
+  /** What is expected of a ratio at each server round: {rounds, mean}, or null where no law holds.
+      Unless both shares are equal it follows the disagreement inside and between islands before. */
+  async function expectedOf(ratio, group) {
+    const shares = data.theory[group]?.[data.ratios.indexOf(ratio)];
+    if (!shares) return null;
+    if (shares[0] === shares[1]) {
+      const rounds = [0, model.groups.rounds[group]];
+      return { rounds, mean: rounds.map(() => shares[0]) };
+    }
+    const places = ["intra", "inter"].map((part) => grid.measureNamed(`disagreement_${part}_before`));
+    if (places.some((place) => place < 0)) return null;
+    const [inside, between] = await Promise.all(places.map((place) => grid.curve(place, group)));
+    if (!inside || !between) return null;
+    const across = new Map(between.rounds.map((round, i) => [round, between.mean[i]]));
+    const found = { rounds: [], mean: [] };
+    inside.rounds.forEach((round, i) => {
+      const intra = inside.mean[i], inter = across.get(round);
+      if (!(intra + inter > 0)) return;
+      found.rounds.push(round);
+      found.mean.push((shares[0] * intra + shares[1] * inter) / (intra + inter));
+    });
+    return found.rounds.length ? found : null;
+  }
+
   async function drawRatio(chosen) {
     const place = grid.measureNamed(view.name), measure = model.measures[place];
     const traces = [];
@@ -52,11 +76,11 @@ Skerry.widgets.consensus = (root, data, page) => {
         hoverinfo: "text", hovertext: curve.mean.map((mean, i) =>
           `${told}, round ${curve.rounds[i]}: ${plusMinus("number", { mean, half: curve.half[i] })}`),
       });
-      const expected = data.theory[group]?.[data.ratios.indexOf(view.name)];
-      if (expected !== undefined) {
+      const expected = await expectedOf(view.name, group);
+      if (expected) {
         traces.push({
-          type: "scatter", mode: "lines", showlegend: false, x: [0, model.groups.rounds[group]], y: [expected, expected],
-          line: { color: colour, dash: "dash", width: 2 }, hoverinfo: "text", hovertext: Array(2).fill(`theory, ${told}: ${number("number", expected)}`),
+          type: "scatter", mode: "lines", showlegend: false, x: expected.rounds, y: expected.mean,
+          line: { color: colour, dash: "dash", width: 2 }, hoverinfo: "text", hovertext: expected.mean.map((mean) => `theory, ${told}: ${number("number", mean)}`),
         });
       }
     }
@@ -66,10 +90,14 @@ Skerry.widgets.consensus = (root, data, page) => {
 
   async function list(chosen) {
     const measured = await Promise.all(data.ratios.map(Skerry.data.meanRatio));
-    const rows = chosen.map(({ group }) => [grid.labelled(group), ...data.ratios.flatMap((_, k) => {
-      const found = grid.over(measured[k], group), expected = data.theory[group]?.[k];
-      return [found.count ? plusMinus("share", found) : "-", expected === undefined ? "-" : number("share", expected)];
-    })]);
+    const average = (numbers) => numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
+    const rows = await Promise.all(chosen.map(async ({ group }) => {
+      const cells = await Promise.all(data.ratios.map(async (ratio, k) => {
+        const found = grid.over(measured[k], group), expected = await expectedOf(ratio, group);
+        return [found.count ? plusMinus("share", found) : "-", expected ? number("share", average(expected.mean)) : "-"];
+      }));
+      return [grid.labelled(group), ...cells.flat()];
+    }));
     const header = ["", "disagreement ratio", "theory", "bias ratio", "theory"];
     numbers.replaceChildren(table("Means over all server rounds, and over seeds ± half of the 95 % interval.", header, rows, "lrrrr"));
   }

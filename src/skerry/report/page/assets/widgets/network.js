@@ -2,7 +2,7 @@
 Skerry.widgets.network = (root, data, page) => {
   const { make, slider, controls, figure } = Skerry.dom;
   const { model, grid } = page;
-  const view = { network: undefined, sampled: 0, rounds: [], step: 0 };
+  const view = { network: undefined, samples: null, rounds: [], step: 0 };
   const picture = figure("", "square");
   const steps = make("div"), told = make("p", { class: "status", role: "status" });
   root.append(steps, told, picture.element);
@@ -37,10 +37,18 @@ Skerry.widgets.network = (root, data, page) => {
     };
   }
 
+  /** By round, whom the server samples in a group; null where that is not known. */
+  function samplesOf(group) {
+    const own = data.samplesOf[group];
+    if (own === null) return null;
+    if (own >= 0) return (round) => data.samples[own][round - 1];
+    const orders = data.orders[view.network.devices];
+    return (round) => orders[round - 1]?.slice(0, model.groups.sampled[group]);
+  }
+
   function sampledNow() {
     const round = view.rounds[view.step];
-    if (round === undefined) return [];
-    return data.orders[view.network.devices][round - 1].slice(0, view.sampled);
+    return round === undefined ? [] : view.samples(round);
   }
 
   function tell(sampled) {
@@ -48,10 +56,11 @@ Skerry.widgets.network = (root, data, page) => {
     for (const device of sampled) count.set(network.component[device], (count.get(network.component[device]) ?? 0) + 1);
     const split = [...count].sort((a, b) => a[0] - b[0]).map(([island, many]) => `${many} on island ${island}`);
     const where = split.slice(0, 8).join(", ") + (split.length > 8 ? ", ..." : "");
-    told.textContent = sampled.length
+    const nobody = view.rounds.length ? `In round ${view.rounds[view.step]} there is nobody to sample.` : "No server samples these devices.";
+    told.textContent = !view.samples ? "Whom the server samples here is decided by data, models or a rule of your own: it is not drawn." : sampled.length
       ? `In round ${view.rounds[view.step]} the server samples ${sampled.length} of ${network.devices} devices: ${where}. ` +
         "S2S leaves the average with these; S2A and blend with all."
-      : "No server samples these devices.";
+      : nobody;
     const shown = network.links.length / 2, number = (count) => count.toLocaleString("en-US");
     const some = shown < network.linksInAll ? `; ${number(shown)} of ${number(network.linksInAll)} links are drawn` : "";
     picture.tell(`${network.name}${some}${network.fixed ? "" : "; links as in round 1, others come later"}.`);
@@ -86,9 +95,8 @@ Skerry.widgets.network = (root, data, page) => {
         told.textContent = "The network of this cell is not drawn.";
         return;
       }
-      view.sampled = model.groups.sampled[group];
-      const orders = data.orders[view.network.devices];
-      const rounds = grid.serverRounds(group).filter((round) => orders[round - 1]);
+      view.samples = samplesOf(group);
+      const rounds = view.samples ? grid.serverRounds(group).filter((round) => view.samples(round)) : [];
       if (String(rounds) !== String(view.rounds) || !steps.hasChildNodes()) offer(rounds);
       await draw();
     },

@@ -1,0 +1,33 @@
+"""What the theory says of the measured problem, under the rule by which its server samples."""
+
+from skerry.advice.prediction import predict
+from skerry.theory.communication import ONE_EACH
+from skerry.theory.constants import constants_of
+from theory_bench import bench
+
+
+def predicted(*settings):
+    world = bench("server.sampled=6", "data.inter=non_iid", *settings)
+    return predict(constants_of(world, rounds=[0], draws=2), 50, ONE_EACH)
+
+
+def test_the_papers_theorems_where_they_hold():
+    found = predicted()
+    assert {one.mode for pair in found.order_by_server.values() for one in pair} == {"order"}
+    assert {K for K, _ in found.order_by_server} == {3, 6, 12}
+
+
+def test_another_rule_is_compared_by_its_own_bounds():
+    """Certified ones, which know it; only for K that it can sample, here multiples of two."""
+    found = predicted("server.selection=one_each")
+    answers = [one for pair in found.order_by_server.values() for one in pair]
+    assert {one.mode for one in answers} == {"certified"}
+    assert {one.parameters.selection for one in answers} == {"one_each"}
+    assert {K for K, _ in found.order_by_server} == {6, 12}
+    assert found.order[1].rounds == found.certified[1].rounds
+    assert found.favours_if_islands_differed(10) in ("s2s", "s2a", None)
+
+
+def test_a_rule_without_a_law_is_taken_for_uniform():
+    found = predicted("server.selection=weighted")
+    assert [one.rounds for one in found.order] == [one.rounds for one in predicted().order]
