@@ -4,6 +4,7 @@ Whoever ranks, shows, draws or writes a measure asks here which way is better, w
 what scale it is seen, and between what it lies.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -101,6 +102,68 @@ MEASURES = {
             words="devices, classes of their island",
             short="accuracy: island's labels",
         ),
+        _loss(
+            "device_loss",
+            "devices",
+            words="loss of devices, global test set",
+            short="loss: all data",
+            heading="devices,\nall data",
+        ),
+        _loss("device_loss_std", "devices"),
+        _loss("device_loss_min", "devices"),
+        _loss("device_loss_max", "devices"),
+        _loss(
+            "own_loss",
+            "devices",
+            words="loss of devices, own mix of data",
+            short="loss: own data",
+            heading="devices,\nown data",
+        ),
+        _loss("own_loss_weighted", "devices"),
+        _loss(
+            "component_loss",
+            "devices",
+            words="loss of devices, data of their island",
+            short="loss: island's data",
+        ),
+        _loss(
+            "average_rmse",
+            "average",
+            words="root mean squared error of the average model",
+            short="RMSE: average model",
+            heading="average\nRMSE",
+        ),
+        Measure(
+            "average_r2",
+            "average",
+            words="R² of the average model",
+            heading="average\nR²",
+            better="higher",
+            range=(-float("inf"), 1.0),
+        ),
+        _loss(
+            "average_perplexity",
+            "average",
+            words="perplexity of the average model",
+            short="perplexity: average",
+            heading="average\nperplexity",
+            range=(1.0, float("inf")),
+        ),
+        _accuracy(
+            "average_token_accuracy",
+            "average",
+            words="next tokens that the average model gets right",
+            short="tokens right: average",
+            heading="tokens\nright %",
+        ),
+        Measure(
+            "average_score",
+            "average",
+            words="your score of the average model",
+            heading="average\nscore",
+            better="higher",
+            range=(-float("inf"), float("inf")),
+        ),
         _loss("train_loss", "training", words="minibatch loss"),
         _distance("disagreement", words="disagreement per device", heading="disagree-\nment"),
         _distance("disagreement_intra"),
@@ -144,6 +207,37 @@ GROUPS = {
 
 USUAL = tuple(group for group in GROUPS if group != "participation")
 """What is measured unless something else is asked for."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """By what runs of a task are judged: the average model, and devices on data like their own."""
+
+    average: str
+    own: str
+
+    @property
+    def both(self) -> tuple[str, str]:
+        return self.average, self.own
+
+
+JUDGED = {
+    "accuracy": Judged("average_accuracy", "own_accuracy"),
+    "loss": Judged("average_loss", "own_loss"),
+}
+"""By a task's `judged_by`. Where runs measured accuracies, those judge; else losses do."""
+
+
+def judged_by(there: Collection[str]) -> Judged:
+    """By what runs are judged that measured these."""
+    accuracies = JUDGED["accuracy"]
+    return accuracies if set(accuracies.both) & set(there) else JUDGED["loss"]
+
+
+def headline(there: Collection[str]) -> str:
+    """The measure that is looked at first, of those that runs measured; empty if there are none."""
+    averages = [judged.average for judged in JUDGED.values()]
+    return next((name for name in (*averages, *there) if name in there), "")
 
 
 def traits(measure: str) -> Measure:

@@ -18,12 +18,20 @@ from skerry.kernels import fused, precision
 from skerry.models.blocks import Slot
 from skerry.models.chain import chain_of
 from skerry.models.learner import ALIGNMENT, Batch, Problem
-from skerry.models.loss import cross_entropy
 from skerry.models.noise import key_dropouts
+from skerry.tasks.task import over_lanes
+
+
+_WANTED = {
+    "classification": "one score per class",
+    "regression": "one number for each of a target's",
+    "tokens": "one score per token at every place",
+}
 
 
 class ModuleLearner:
-    """A classifier: the module maps inputs [B, ...] to class scores [B, classes]."""
+    """The module maps inputs [B, ...] to what the task wants of each: class scores, numbers, or
+    scores of the next token at every place."""
 
     classifies = True
 
@@ -41,10 +49,13 @@ class ModuleLearner:
         self._initial = torch.zeros(self.d)
         for name, slot in self._slots.items():
             slot.of(self._initial).copy_(trainable[name])
+        self._task = problem.task
         self._training = module.train()
         self._evaluating = copy.deepcopy(module).eval()
         self._activations = self._try_out(problem)
-        self._chain = chain_of(module, self._slots, problem.input_shape)
+        self._chain = None
+        if problem.tokens is None and len(problem.output_shape) == 1:
+            self._chain = chain_of(module, self._slots, problem.input_shape, problem.task)
         self._input_shape = problem.input_shape
         self._fused = False
 
@@ -66,8 +77,10 @@ class ModuleLearner:
     def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
         if self._chain is not None and self._chain.runs_on(X_nld):
             return self._chain.step(X_nld, batch, eta_l)
-        over_lanes = vmap(grad_and_value(self._loss), in_dims=(0, None, None, None))
-        gradients, losses = vmap(over_lanes)(self._views(X_nld), batch.x, batch.y, batch.noise)
+        usual = self._task.loss_name == "cross_entropy"
+        y = batch.y if usual else over_lanes(batch.y, X_nld)
+        each_lane = vmap(grad_and_value(self._loss), in_dims=(0, None, None if usual else 0, None))
+        gradients, losses = vmap(each_lane)(self._views(X_nld), batch.x, y, batch.noise)
         for name, view in self._views(X_nld).items():
             eta = eta_l.view(1, -1, *[1] * len(self._slots[name].shape))
             view.addcmul_(gradients[name], eta, value=-1)
@@ -83,7 +96,7 @@ class ModuleLearner:
         return vmap(of_one)(self._views(X_md))  # type: ignore[no-any-return]
 
     def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        return cross_entropy(self.scores(X_md, x), y)
+        return self._task.mean_loss(self.scores(X_md, x), y)
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
         if self._chain is not None:
@@ -95,8 +108,8 @@ class ModuleLearner:
 
     def _loss(self, parameters: dict[str, Tensor], x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         keys = dict.fromkeys(self._key_names, noise)
-        scores = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
-        return nn.functional.cross_entropy(scores, y)
+        outputs = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
+        return self._task.loss(outputs, y)
 
     @property
     def _channels_last(self) -> bool:
@@ -129,9 +142,10 @@ class ModuleLearner:
         for hook in hooks:
             hook.remove()
         got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        if got != (2, problem.classes):
+        wanted = (2, *problem.output_shape)
+        if got != wanted:
             raise ModelError(
-                f"the model must give one score per class, shape (2, {problem.classes}) for two "
+                f"the model must give {_WANTED[problem.task.name]}, shape {wanted} for two "
                 f"samples (got {got}). Change its last layer."
             )
         return counted
@@ -151,7 +165,7 @@ def _outputs(module: nn.Module, problem: Problem) -> Any:
     """What the module makes of two samples."""
     try:
         with torch.no_grad():
-            return module(torch.zeros(2, *problem.input_shape))
+            return module(problem.example()[0])
     except Exception as error:  # a user's module may fail in any way
         raise ModelError(
             f"the model fails on inputs of shape {problem.input_shape} ({one_line(error)}). "
