@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+TASKS = ("classification", "regression", "tokens")
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -27,6 +29,8 @@ class Measure:
     """log: it spans powers of ten."""
     range: tuple[float, float] = (0.0, float("inf"))
     """Between what it can lie; intervals know nothing of that."""
+    tasks: tuple[str, ...] = TASKS
+    """What must be learnt for it to be measured."""
 
     @property
     def title(self) -> str:
@@ -59,7 +63,9 @@ class Measure:
 
 
 _loss = Measure
-_accuracy = partial(Measure, unit="%", better="higher", range=(0.0, 100.0))
+_percent = partial(Measure, unit="%", better="higher", range=(0.0, 100.0))
+_accuracy = partial(_percent, tasks=("classification",))
+_device_loss = partial(Measure, group="devices", tasks=("regression", "tokens"))
 _distance = partial(Measure, group="consensus", scale="log")
 _messages = partial(Measure, group="communication", unit="messages")
 _participation = partial(Measure, group="participation", better="higher")
@@ -102,36 +108,34 @@ MEASURES = {
             words="devices, classes of their island",
             short="accuracy: island's labels",
         ),
-        _loss(
+        _device_loss(
             "device_loss",
-            "devices",
             words="loss of devices, global test set",
             short="loss: all data",
             heading="devices,\nall data",
         ),
-        _loss("device_loss_std", "devices"),
-        _loss("device_loss_min", "devices"),
-        _loss("device_loss_max", "devices"),
-        _loss(
+        _device_loss("device_loss_std"),
+        _device_loss("device_loss_min"),
+        _device_loss("device_loss_max"),
+        _device_loss(
             "own_loss",
-            "devices",
             words="loss of devices, own mix of data",
             short="loss: own data",
             heading="devices,\nown data",
         ),
-        _loss("own_loss_weighted", "devices"),
-        _loss(
+        _device_loss("own_loss_weighted"),
+        _device_loss(
             "component_loss",
-            "devices",
             words="loss of devices, data of their island",
             short="loss: island's data",
         ),
-        _loss(
+        Measure(
             "average_rmse",
             "average",
             words="root mean squared error of the average model",
             short="RMSE: average model",
             heading="average\nRMSE",
+            tasks=("regression",),
         ),
         Measure(
             "average_r2",
@@ -140,21 +144,24 @@ MEASURES = {
             heading="average\nR²",
             better="higher",
             range=(-float("inf"), 1.0),
+            tasks=("regression",),
         ),
-        _loss(
+        Measure(
             "average_perplexity",
             "average",
             words="perplexity of the average model",
             short="perplexity: average",
             heading="average\nperplexity",
             range=(1.0, float("inf")),
+            tasks=("tokens",),
         ),
-        _accuracy(
+        _percent(
             "average_token_accuracy",
             "average",
             words="next tokens that the average model gets right",
             short="tokens right: average",
             heading="tokens\nright %",
+            tasks=("tokens",),
         ),
         Measure(
             "average_score",
@@ -209,35 +216,22 @@ USUAL = tuple(group for group in GROUPS if group != "participation")
 """What is measured unless something else is asked for."""
 
 
-@dataclass(frozen=True)
-class Judged:
-    """By what runs of a task are judged: the average model, and devices on data like their own."""
-
-    average: str
-    own: str
-
-    @property
-    def both(self) -> tuple[str, str]:
-        return self.average, self.own
-
-
-JUDGED = {
-    "accuracy": Judged("average_accuracy", "own_accuracy"),
-    "loss": Judged("average_loss", "own_loss"),
-}
-"""By a task's `judged_by`. Where runs measured accuracies, those judge; else losses do."""
-
-
-def judged_by(there: Collection[str]) -> Judged:
-    """By what runs are judged that measured these."""
-    accuracies = JUDGED["accuracy"]
-    return accuracies if set(accuracies.both) & set(there) else JUDGED["loss"]
+def shown(measure: str, there: Collection[str]) -> str:
+    """The measure, of what runs measured; where nothing was classified, the loss in its place:
+    own_loss for own_accuracy."""
+    return measure if measure in there else measure.replace("accuracy", "loss")
 
 
 def headline(there: Collection[str]) -> str:
     """The measure that is looked at first, of those that runs measured; empty if there are none."""
-    averages = [judged.average for judged in JUDGED.values()]
-    return next((name for name in (*averages, *there) if name in there), "")
+    usual = shown("average_accuracy", there)
+    return usual if usual in there else next(iter(there), "")
+
+
+def task_of(there: Collection[str]) -> str:
+    """What was learnt in runs that measured these; empty where no measure tells."""
+    known = (MEASURES[name].tasks for name in there if name in MEASURES)
+    return next((tasks[0] for tasks in known if len(tasks) == 1), "")
 
 
 def traits(measure: str) -> Measure:

@@ -1,4 +1,4 @@
-"""For every task, loss and kind of model the fast engine computes what the paper's loop computes."""
+"""For every task, loss and kind of model the fast engine computes what the paper's loop does."""
 
 import pytest
 import torch

@@ -69,7 +69,9 @@ def regression(
     _require_number("noise", noise)
     _require_number("curve", curve)
     rng = stream(data_seed, "synthetic regression")
-    u, v = (direction / np.linalg.norm(direction) for direction in rng.standard_normal((2, features)))
+    u, v = (
+        direction / np.linalg.norm(direction) for direction in rng.standard_normal((2, features))
+    )
     x = rng.standard_normal((samples + test_samples, features))
     y = x @ u + curve * np.sin(2 * (x @ v)) + noise * rng.standard_normal(len(x))
     x, y = x.astype(np.float32), y.astype(np.float32)

@@ -234,9 +234,7 @@ def build_world(
     fleet = build_fleet(experiment.network, experiment.seed, graph)
     task = choose(experiment.task, dataset)
     labels = np.asarray(dataset.strata("train"), dtype=np.int64)
-    partition = split(
-        labels, dataset.strata_count, fleet.sizes, experiment.data, experiment.seed
-    )
+    partition = split(labels, dataset.strata_count, fleet.sizes, experiment.data, experiment.seed)
     problem = Problem(
         dataset.input_shape,
         outputs_of(task, dataset),

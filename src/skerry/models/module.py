@@ -21,7 +21,6 @@ from skerry.models.learner import ALIGNMENT, Batch, Problem
 from skerry.models.noise import key_dropouts
 from skerry.tasks.task import over_lanes
 
-
 _WANTED = {
     "classification": "one score per class",
     "regression": "one number for each of a target's",

@@ -88,7 +88,11 @@ def _rehearse(task: Task, section: Section, dataset: Dataset) -> None:
         ("loss", section.loss, task.loss),
         ("score", section.score, task.score),
     ):
-        if function is not None and name and not (kind == "loss" and registry.is_builtin(kind, name)):
+        if (
+            function is not None
+            and name
+            and not (kind == "loss" and registry.is_builtin(kind, name))
+        ):
             outputs = torch.linspace(0.1, 0.9, len(y) * math.prod(shape)).view(len(y), *shape)
             _try(kind, name, function, outputs, y)
 

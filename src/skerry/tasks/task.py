@@ -1,8 +1,8 @@
 """A task: what a model is to give for a sample, what its loss is, and how it is judged.
 
 The three tasks differ in the targets of their data: labels, numbers, or the next tokens of a text.
-`choice.py` finds the task of an experiment and its data. A model's outputs are class scores, numbers
-or token scores; m models on N samples give [m, N, ...].
+`choice.py` finds the task of an experiment and its data. A model's outputs are class scores,
+numbers or token scores; m models on N samples give [m, N, ...].
 """
 
 from collections.abc import Callable

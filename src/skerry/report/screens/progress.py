@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from skerry.measures import traits
+from skerry.measures import shown, traits
 from skerry.report.text import duration, plural, say
 from skerry.runs.presence import device_steps
 from skerry.runs.watcher import Watcher
@@ -116,14 +116,15 @@ class SweepWatcher(Watcher):
             key: one.server.label for key, one in zip(task.keys, task.experiments, strict=True)
         }
         for key, final in finals.items():
-            self._compare(final.get(self.measure, math.nan), labels[key])
+            measure = shown(self.measure, final)
+            self._compare(measure, final.get(measure, math.nan), labels[key])
         self.show()
 
     def failed(self, experiments: Sequence["Experiment"], message: str) -> None:
         self.say_once(f"failed: {message}")
 
-    def _compare(self, value: float, name: str) -> None:
-        sign = -1 if traits(self.measure).lower_is_better else 1
+    def _compare(self, measure: str, value: float, name: str) -> None:
+        sign = -1 if traits(measure).lower_is_better else 1
         if math.isfinite(value) and (self.best is None or sign * value > sign * self.best[0]):
             self.best = value, name
 
