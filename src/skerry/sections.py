@@ -212,6 +212,8 @@ class Model(Section, extra="allow"):
     name: Annotated[str, Names("model")] = "linear"
     """linear, mlp, cnn_cifar10, cnn_cifar100, gru, transformer, quadratic, or your own
     "package.module:factory"."""
+    weights: Annotated[str, Later()] = ""
+    """A .safetensors file to start from; empty: as drawn by the seed."""
 
 
 class Task(Section, extra="allow"):

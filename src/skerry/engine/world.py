@@ -20,6 +20,7 @@ from skerry.data.published import PUBLISHED
 from skerry.engine.awake import Awake
 from skerry.errors import DataError, SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
+from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.network.fleet import Fleet, build_fleet, fingerprint
 from skerry.network.graph_files import read_graph
@@ -294,6 +295,7 @@ def material_fingerprints(
         "graph": lambda: fingerprint(fleet.graph(0)),
         "dataset": dataset.fingerprint,
         "model": lambda: _model_fingerprint(learner, materials.model),
+        "weights": lambda: weights.fingerprint(experiment.model.weights),
     }
     return {name: fingerprints[name]() for name in outside(experiment, materials)}
 
@@ -306,6 +308,7 @@ def outside(experiment: Experiment, materials: Materials) -> list[str]:
         "graph": materials.graph is not None or experiment.network.is_file,
         "dataset": materials.dataset is not None or data.get("path") or ":" in data["dataset"],
         "model": materials.model is not None or ":" in experiment.model.name,
+        "weights": bool(experiment.model.weights),
     }
     return [name for name, lies in lies_outside.items() if lies]
 

@@ -72,6 +72,11 @@ class Learner(Protocol):
         """Working memory that `step` needs for one device, for the memory plan."""
 
 
+def goes_one_by_one(learner: Learner) -> bool:
+    """Whether its models are stepped one after the other, because vmap cannot batch them."""
+    return bool(getattr(learner, "one_by_one", False))
+
+
 @dataclass(frozen=True)
 class Problem:
     """What a model factory may need to know about the data; `seed` draws the initial point."""
@@ -113,8 +118,9 @@ def build_learner(
     A factory takes `(problem, **options)` or only its options, and returns an `nn.Module` or a
     learner of its own.
     """
-    from skerry.models.module import ModuleLearner
+    from skerry.models.weights import read_weights
 
+    weights = read_weights(model.weights) if model.weights else None
     name = model.name if factory is None else _reference(factory)
     # Modules draw their initial weights from torch's global state: lend them a seeded copy.
     with registry.users_own("model", name, ModelError), torch.random.fork_rng(devices=[]):
@@ -122,7 +128,10 @@ def build_learner(
         make = factory or registry.resolve("model", name)
         arguments = (problem,) if _takes_problem(make) else ()
         made = make(*arguments, **model.options)
-        learner = ModuleLearner(made, problem) if isinstance(made, torch.nn.Module) else made
+        if isinstance(made, torch.nn.Module):
+            learner = _of_module(made, problem, weights, model.weights)
+        else:
+            learner = _started(made, name, weights, model.weights)
     if not isinstance(learner, Learner):
         raise ModelError(
             f"model '{name}' must give an nn.Module or a learner (got {type(made).__name__}). "
@@ -130,6 +139,30 @@ def build_learner(
         )
     if not registry.is_builtin("model", name):
         _rehearse(name, learner, problem)
+    return learner
+
+
+def _of_module(
+    module: torch.nn.Module, problem: Problem, weights: dict[str, Tensor] | None, path: str
+) -> Learner:
+    from skerry.models.fitness import refuse_batch_statistics, settle_lazy_layers
+    from skerry.models.module import ModuleLearner
+    from skerry.models.weights import load
+
+    refuse_batch_statistics(module)
+    module.float()
+    settle_lazy_layers(module, problem)
+    if weights is not None:
+        load(module, weights, path)
+    return ModuleLearner(module, problem)
+
+
+def _started(learner: Any, name: str, weights: dict[str, Tensor] | None, path: str) -> Any:
+    """A learner that is no module, from given weights if it knows how."""
+    if weights is not None:
+        if not hasattr(learner, "load"):
+            raise ModelError(f"model '{name}' cannot start from weights. Leave out model.weights.")
+        learner.load(weights, path)
     return learner
 
 
@@ -160,9 +193,8 @@ def _rehearse(name: str, learner: Learner, problem: Problem) -> None:
             shapes["scores"] = (learner.scores(X_nld[0], x), (1, 2, *problem.output_shape))
     except Exception as error:  # a user's model may fail in any way
         raise ModelError(
-            f"model '{name}' cannot be trained for all devices at once ({one_line(error)}). "
-            "All devices go through one torch.func.vmap: avoid .item(), branches on values and "
-            "functional dropout (nn.Dropout is fine), and give the same shape when training."
+            f"model '{name}' cannot be trained ({one_line(error)}). Correct the model; skerry "
+            "--debug shows where it fails."
         ) from error
     for method, (found, shape) in shapes.items():
         if tuple(found.shape) != shape:

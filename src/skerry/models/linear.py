@@ -1,6 +1,7 @@
 """A linear model in closed form: the gradients of all devices and lanes are two products."""
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from skerry.kernels import fused
 from skerry.models.learner import ALIGNMENT, Batch, Problem
 from skerry.models.update import subtract_product
+from skerry.models.weights import check_names, check_shape
 from skerry.tasks.task import Task
 
 
@@ -49,6 +51,16 @@ class LinearLearner:
 
     def initial(self) -> Tensor:
         return self._initial
+
+    def load(self, weights: Mapping[str, Tensor], path: str) -> None:
+        """`weight` [outputs, features] and `bias` [outputs], as nn.Linear has them."""
+        shapes = {"weight": (self.outputs, self.features), "bias": (self.outputs,)}
+        check_names(path, sorted(shapes.keys() - weights.keys()), sorted(weights.keys() - shapes))
+        for name, shape in shapes.items():
+            check_shape(path, name, weights[name], shape)
+        rows = self._initial.view(self.outputs, self.p)
+        rows[:, : self.features] = weights["weight"]
+        rows[:, self.features] = weights["bias"]
 
     def loss(self, x_d: Tensor, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         return self.task.loss(x @ x_d.view(self.outputs, self.p).T, y)
