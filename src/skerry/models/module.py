@@ -8,7 +8,8 @@ buffers stay in the module: all devices share them, and no message carries them.
 import copy
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ class ModuleLearner:
         self._initial = torch.zeros(self.d)
         for name, slot in self._slots.items():
             slot.of(self._initial).copy_(trainable[name])
-        self._task, self._problem = problem.task, problem
+        self._task, self.problem = problem.task, problem
         self._training = module.train()
         self._evaluating = copy.deepcopy(module).eval()
         self._activations = self._try_out(problem)
@@ -54,11 +55,12 @@ class ModuleLearner:
             self._chain = chain_of(module, self._slots, problem.input_shape, problem.task)
         self._input_shape = problem.input_shape
         self._fused = False
+        self.device, self.dtype = torch.device("cpu"), torch.float32
         self.why_one_by_one = ""
         """Why steps go one model after the other, if they do."""
         self._map_scores: Callable[..., Tensor] = _mapped
         if self._chain is None:
-            self._see_what_can_be_batched(torch.device("cpu"), torch.float32)
+            self._see_what_can_be_batched()
 
     @property
     def one_by_one(self) -> bool:
@@ -68,9 +70,10 @@ class ModuleLearner:
         """Frozen parameters and buffers follow the data."""
         for module in (self._training, self._evaluating):
             module.to(device=device, dtype=dtype)
+        self.device, self.dtype = device, dtype
         self._fused = fused.serves(device, dtype)
         if self._chain is None and device.type != "cpu":  # whose kernels may be others
-            self._see_what_can_be_batched(device, dtype)
+            self._see_what_can_be_batched()
 
     def prepare(self, x: Tensor) -> Tensor:
         return x.movedim(1, -1).contiguous() if self._channels_last else x
@@ -89,7 +92,8 @@ class ModuleLearner:
         usual = self._task.loss_name == "cross_entropy"
         y = batch.y if usual else over_lanes(batch.y, X_nld)
         each_lane = vmap(grad_and_value(self._loss), in_dims=(0, None, None if usual else 0, None))
-        gradients, losses = vmap(each_lane)(self._views(X_nld), batch.x, y, batch.noise)
+        with _quietly():
+            gradients, losses = vmap(each_lane)(self._views(X_nld), batch.x, y, batch.noise)
         for name, view in self._views(X_nld).items():
             eta = eta_l.view(1, -1, *[1] * len(self._slots[name].shape))
             view.addcmul_(gradients[name], eta, value=-1)
@@ -102,7 +106,8 @@ class ModuleLearner:
         def of_one(parameters: Parameters) -> Any:
             return functional_call(self._evaluating, parameters, (self._as_given(x),))
 
-        return self._map_scores(of_one, self._views(X_md))
+        with _quietly():
+            return self._map_scores(of_one, self._views(X_md))
 
     def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
         return self._task.mean_loss(self.scores(X_md, x), y)
@@ -169,33 +174,40 @@ class ModuleLearner:
         fitness.check_outputs(scores, problem)
         return counted
 
-    def _see_what_can_be_batched(self, device: torch.device, dtype: torch.dtype) -> None:
+    def _see_what_can_be_batched(self) -> None:
         """Two devices and two lanes, batched: what fails so goes one after the other."""
-        x, y = (part.to(device) for part in self._problem.example())
+        device, dtype = self.device, self.dtype
+        x, y = (part.to(device) for part in self.problem.example())
         x, y = (part.to(dtype) if part.is_floating_point() else part for part in (x, y))
         batch = Batch(
             torch.stack([x, x]), torch.stack([y, y]), torch.zeros(2, dtype=torch.int64).to(device)
         )
         X_nld = self._initial.to(device, dtype).expand(2, 2, -1).clone()
         self.why_one_by_one = ""
-        with warnings.catch_warnings():  # torch tells of operations that it batches slowly
-            warnings.simplefilter("ignore")
+        try:
+            self.step(X_nld.clone(), batch, X_nld.new_full((2,), 0.1))
+        except Exception as error:  # an operation may lack a rule, or look at values
+            self.why_one_by_one = one_line(error)
+            self.step(X_nld, batch, X_nld.new_full((2,), 0.1))
+        for self._map_scores in (_mapped, _mapped_by_parts, _one_after_the_other):
             try:
-                self.step(X_nld.clone(), batch, X_nld.new_full((2,), 0.1))
-            except Exception as error:  # an operation may lack a rule, or look at values
-                self.why_one_by_one = one_line(error)
-                self._step_one_by_one(X_nld, batch, X_nld.new_full((2,), 0.1))
-            for self._map_scores in (_mapped, _mapped_by_parts, _one_after_the_other):
-                try:
-                    self.scores(X_nld[0], x)
-                    break
-                except Exception as error:
-                    if self._map_scores is _one_after_the_other:
-                        raise ModelError(f"the model cannot be evaluated ({error}).") from error
+                self.scores(X_nld[0], x)
+                break
+            except Exception:
+                if self._map_scores is _one_after_the_other:
+                    raise
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """torch warns of operations that it loops over inside vmap."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*performance drop")
+        yield
 
 
 def _mapped(of_one: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:
-    return vmap(of_one)(models)  # type: ignore[no-any-return]
+    return vmap(of_one)(models)
 
 
 def _mapped_by_parts(of_one: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:

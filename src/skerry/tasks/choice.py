@@ -39,7 +39,7 @@ LOSSES = {
 
 def choose(section: Section, dataset: Dataset) -> Task:
     """Raise SkerryError where data and task do not go together."""
-    name = section.name
+    name: str = section.name
     if name == "auto":
         name = MEANT[dataset.targets]
         if dataset.targets == "numbers" and is_whole(dataset.y_train):

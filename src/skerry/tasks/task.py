@@ -93,7 +93,7 @@ def _of_samples(function: Function, outputs_mn: Tensor, y_n: Tensor) -> Tensor:
         return function(output.unsqueeze(0), target.unsqueeze(0))
 
     y_mn = y_n.expand(len(outputs_mn), *y_n.shape)
-    return vmap(vmap(of_one))(outputs_mn, y_mn)  # type: ignore[no-any-return]
+    return vmap(vmap(of_one))(outputs_mn, y_mn)
 
 
 def over_lanes(y_nb: Tensor, X_nl: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from skerry.runs.watcher import Watcher
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from skerry.engine.world import World
     from skerry.experiment import Experiment
     from skerry.runs.executors.messages import Task, Tick
 
@@ -26,9 +27,15 @@ class RunWatcher(Watcher):
 
     def __init__(self) -> None:
         self.reused = 0
+        self._remarked = False
 
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         self.reused += len(experiments)
+
+    def world_ready(self, world: "World") -> None:
+        if not self._remarked and (line := _how_slow(world)):
+            say(line)
+        self._remarked = True
 
 
 class RunBars(RunWatcher):
@@ -83,6 +90,7 @@ class SweepWatcher(Watcher):
         """When the first rounds were done, and how many device-steps they were: before that a
         world is built and kernels are made ready, which says nothing about the rounds to come."""
         self._said: set[str] = set()
+        self._remarked = False
 
     def planned(self, experiments: Sequence["Experiment"]) -> None:
         self.runs += len(experiments)
@@ -91,6 +99,11 @@ class SweepWatcher(Watcher):
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         self.reused += len(experiments)
         self._steps -= sum(map(device_steps, experiments))
+
+    def world_ready(self, world: "World") -> None:
+        if not self._remarked and (line := _how_slow(world)):
+            self.say(line)
+        self._remarked = True
 
     def waiting(self, worlds: int) -> None:
         self.say_once("Another sweep works on the runs that are left here; waiting for it.")
@@ -219,6 +232,12 @@ def watch_sweep(measure: str) -> Iterator[SweepWatcher]:
         return
     with _bars() as progress:
         yield SweepBars(progress, measure)
+
+
+def _how_slow(world: "World") -> str | None:
+    from skerry.models.pace import remark  # brings torch
+
+    return remark(world.learner, world.experiment.training.batch)
 
 
 def stack_in_words(task: "Task") -> str:
