@@ -136,7 +136,7 @@ EXPERIMENT_FILES = [
     toml(
         "one of two",
         '[data]\nscaling = "none"',
-        "data.scaling must be one of 'standard' or 'unit' (got \"none\").",
+        "data.scaling must be one of 'standard', 'unit' or 'raw' (got \"none\").",
     ),
     toml("section as a value", "network = 3", "network must be a section (got 3)."),
     toml(
@@ -691,7 +691,8 @@ DATA_FILES = [
     npz(
         "float labels",
         GOOD | {"y_train": Y + 0.5},
-        "d.npz: y_train must hold whole numbers (got dtype float64). Convert: y_train.astype(int)",
+        "d.npz: y_train and y_test must both hold whole numbers, or both numbers of a regression (got "
+        "dtype float32 and int64). Convert labels: y_train.astype(int)",
     ),
     npz(
         "negative labels",
@@ -897,15 +898,12 @@ MODELS = [
     ),
     plugin("model.name=frozen", "the model has no trainable parameters. Leave requires_grad on."),
     plugin(
-        "model.name=Branches", "model * cannot be trained for all devices at once (RuntimeError:"
-    ),
-    plugin(
         "model.name=FunctionalDropout",
-        "and functional dropout (nn.Dropout is fine), and give the same shape when training.",
+        "the model draws random numbers of its own while it trains, as functional dropout",
     ),
     plugin(
         "model.name=FewerWhenTraining",
-        "model * cannot be trained for all devices at once (",
+        "the model must give one score per class, shape (2, 10) for two samples (got (2, 3)).",
     ),
 ]
 

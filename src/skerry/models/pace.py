@@ -18,9 +18,9 @@ def remark(learner: Learner, batch: int) -> str | None:
     if not isinstance(learner, ModuleLearner) or not goes_one_by_one(learner):
         return None
     return (
-        f"The models go one after the other, because torch cannot batch them "
-        f"({_plainly(learner.why_one_by_one)}). A step takes {_ratio(learner, batch):.3g} times as long "
-        f"as one of batched dense layers with as many parameters."
+        "The models go one after the other, because torch cannot batch them "
+        f"({_plainly(learner.why_one_by_one)}). A step takes {_ratio(learner, batch):.3g} times "
+        "as long as one of batched dense layers with as many parameters."
     )
 
 
