@@ -53,8 +53,8 @@ def check_targets(split: str, x: Array, y: Array) -> None:
             )
         if not np.isfinite(y).all():
             raise DataError(
-                f"y_{split} must be finite in float32 (got {np.count_nonzero(~np.isfinite(y))} "
-                "values that are not). Drop those samples."
+                f"y_{split} must be finite in float32 ({np.count_nonzero(~np.isfinite(y))} of its "
+                "values are not). Drop those samples."
             )
         return
     if y.ndim == 2 and np.issubdtype(x.dtype, np.integer) and x.ndim == 2:
