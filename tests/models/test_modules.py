@@ -140,10 +140,10 @@ def test_a_given_backbone_under_a_new_head(tmp_path):
     save_file(backbone, tmp_path / "w.safetensors")
     learner = learner_of("frozen_backbone", weights=str(tmp_path / "w.safetensors"))
     assert torch.equal(learner._training[1].weight, plain[1].weight)
-    with pytest.raises(ModelError, match="lacks '3.bias', '3.weight'"):
+    with pytest.raises(ModelError, match=r"lacks '3\.bias', '3\.weight'"):
         learner_of("backbone", weights=str(tmp_path / "w.safetensors"))
     save_file({"3.bias": weights_of(plain)["3.bias"]}, tmp_path / "w.safetensors")
-    with pytest.raises(ModelError, match="lacks '1.bias', '1.weight'"):
+    with pytest.raises(ModelError, match=r"lacks '1\.bias', '1\.weight'"):
         learner_of("frozen_backbone", weights=str(tmp_path / "w.safetensors"))
 
 

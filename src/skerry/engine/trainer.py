@@ -22,7 +22,9 @@ class Trainer:
         self._looks_ahead = X.is_cuda
         self._recording: Recording | None = None
         records = X.is_cuda and X.nbytes <= SMALL and stack.is_plain
-        records = records and not goes_one_by_one(stack.world.learner)
+        # Neither loops over models nor the gradients of embeddings can be recorded for sure.
+        plain = stack.world.x_train.is_floating_point() and not goes_one_by_one(stack.world.learner)
+        records = records and plain
         self._warm_up = WARM_UP if records else -1
 
     def train(self, state: State) -> Tensor:

@@ -1,6 +1,7 @@
 """Minibatch gradients of all devices at one common point: the matrix G(x) of the theory."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -67,10 +68,11 @@ def _over_devices(
     world: World, of_one: Callable[..., Any], in_dims: tuple[int | None, ...]
 ) -> Callable[..., Any]:
     """The same for all devices of a batch; one after the other where vmap cannot."""
-    if not goes_one_by_one(world.learner):
-        return vmap(of_one, in_dims=in_dims)
 
     def each(*arguments: Tensor) -> Any:
+        if not goes_one_by_one(world.learner):
+            with suppress(RuntimeError):  # recurrent layers, where not all they get is batched
+                return vmap(of_one, in_dims=in_dims)(*arguments)
         count = next(len(a) for a, d in zip(arguments, in_dims, strict=True) if d is not None)
         found = [
             of_one(*(a if d is None else a[i] for a, d in zip(arguments, in_dims, strict=True)))
