@@ -88,7 +88,7 @@ def cifar100(data: Data, seed: int, *, path: str) -> Dataset:
 
 def npz(data: Data, seed: int, *, path: str) -> Dataset:
     """The arrays of the file `path`: x_train, y_train, x_test, y_test; or x and y, of which
-    every fifth sample of each class is held out for testing."""
+    every fifth sample (of each class) is held out for testing."""
     arrays = _npz_arrays(user_path(path))
     name = Path(path).stem
     parts = ("x_train", "y_train", "x_test", "y_test")
@@ -98,7 +98,7 @@ def npz(data: Data, seed: int, *, path: str) -> Dataset:
             return from_arrays(x_train, y_train, x_test, y_test, name=name)
     if arrays.keys() >= {"x", "y"}:
         x, y = arrays["x"], arrays["y"]
-        if y.ndim != 1 or x.ndim == 0 or len(x) != len(y):
+        if 0 in (x.ndim, y.ndim) or len(x) != len(y):
             raise DataError(
                 f"x and y in {path} must have the same length (got shapes {x.shape} and {y.shape})."
             )
@@ -126,9 +126,10 @@ def _published(name: str, path: str) -> Dataset:
 
 
 def _hold_out_fifth(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-    """A stratified 80/20 split that no seed changes: every fifth sample, counted class by class."""
+    """A stratified 80/20 split that no seed changes: every fifth sample, counted class by class, or
+    by the size of numbers; of rows, as they come."""
     in_test = np.zeros(len(y), bool)
-    in_test[np.argsort(y, kind="stable")[::5]] = True
+    in_test[(np.argsort(y, kind="stable") if y.ndim == 1 else np.arange(len(y)))[::5]] = True
     return x[~in_test], y[~in_test], x[in_test], y[in_test]
 
 
