@@ -1,5 +1,6 @@
 """What samples have beside their inputs: labels, numbers, or the next tokens of a text."""
 
+import operator
 from typing import Any, Literal
 
 import numpy as np
@@ -124,8 +125,6 @@ def is_whole(y: Array) -> bool:
 
 def sample_targets(label: Any) -> Any:
     """One target of a torch data set: a whole label, a number, or a row of either."""
-    import operator
-
     try:
         return operator.index(label)
     except TypeError:

@@ -88,7 +88,8 @@ class ModuleLearner:
         if self._chain is not None and self._chain.runs_on(X_nld):
             return self._chain.step(X_nld, batch, eta_l)
         if self.one_by_one:
-            return self._step_one_by_one(X_nld, batch, eta_l)
+            with _quietly():
+                return self._step_one_by_one(X_nld, batch, eta_l)
         usual = self._task.loss_name == "cross_entropy"
         y = batch.y if usual else over_lanes(batch.y, X_nld)
         each_lane = vmap(grad_and_value(self._loss), in_dims=(0, None, None if usual else 0, None))
@@ -200,9 +201,10 @@ class ModuleLearner:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """torch warns of operations that it loops over inside vmap."""
+    """torch warns of operations that it loops over inside vmap, and of recurrent layers whose
+    weights are views."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*performance drop")
+        warnings.filterwarnings("ignore", message=".*(performance drop|contiguous chunk)")
         yield
 
 

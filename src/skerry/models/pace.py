@@ -1,5 +1,6 @@
 """How much longer models take that go one after the other, measured beside batched ones."""
 
+import math
 import re
 import time
 from collections.abc import Callable
@@ -34,13 +35,10 @@ def _plainly(why: str) -> str:
 def _ratio(learner: ModuleLearner, batch: int) -> float:
     """Of the time of a step of a few devices, to that of dense layers of the same size."""
     problem = learner.problem
-    width = max(1, learner.parameters // (problem.outputs + 2))
-    like = Problem((1,), problem.outputs, problem.seed)
-    dense = ModuleLearner(
-        nn.Sequential(nn.Linear(1, width), nn.Tanh(), nn.Linear(width, problem.outputs)), like
-    )
-    device = learner.device
-    dense.to(device, torch.float32)
+    width = max(2, math.isqrt(learner.parameters))
+    like = Problem((width,), width, problem.seed)
+    dense = ModuleLearner(nn.Sequential(nn.Linear(width, width), nn.Tanh()), like)
+    dense.to(learner.device, learner.dtype)
     return _seconds(learner, problem, batch) / _seconds(dense, like, batch)
 
 

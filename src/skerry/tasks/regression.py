@@ -43,8 +43,8 @@ class Regression(Task):
 
     def measures(self, sums: dict[str, Tensor], y_n: Tensor) -> dict[str, Tensor]:
         mean_square = sums["squares"] / len(y_n)
-        # Without spread there is nothing to explain: 0/0 is no number, and is left out.
         variance = (y_n - y_n.mean(dim=0)).square().mean()
+        variance = variance.masked_fill(variance == 0, torch.nan)  # nothing to explain: left out
         more = {"rmse": mean_square.sqrt(), "r2": 1 - mean_square / variance}
         return super().measures(sums, y_n) | more
 
