@@ -35,7 +35,7 @@ def classes(
     """
     _require_whole("classes", classes, 2)
     _require_whole("features", features, 2)
-    _require_size(samples, test_samples, features, data_seed)
+    _require_size(samples, test_samples, data_seed, features=features)
     if samples < classes:
         raise DataError(
             f"data.samples must be at least data.classes (got {samples} samples of {classes} "
@@ -65,7 +65,7 @@ def regression(
     vectors u and v: no model has a mean squared error below noise^2, and with curve = 0 a linear
     one can reach it. The data follow from `data_seed`."""
     _require_whole("features", features, 2)
-    _require_size(samples, test_samples, features, data_seed)
+    _require_size(samples, test_samples, data_seed, features=features)
     _require_number("noise", noise)
     _require_number("curve", curve)
     rng = stream(data_seed, "synthetic regression")
@@ -95,7 +95,7 @@ def tokens(
     _require_whole("length", length, 2)
     _require_whole("vocabulary", vocabulary, 2)
     _require_whole("dialects", dialects, 1)
-    _require_size(samples, test_samples, length, data_seed)
+    _require_size(samples, test_samples, data_seed, length=length)
     if vocabulary > MOST_TOKENS or dialects > min(samples, test_samples, MOST_TOKENS):
         raise DataError(
             f"data.vocabulary and data.dialects must be at most {MOST_TOKENS:,}, and dialects at "
@@ -121,16 +121,17 @@ def _texts(follows_dvv: Array, count: int, length: int, rng: np.random.Generator
     return text
 
 
-def _require_size(samples: object, test_samples: object, each: int, data_seed: object) -> None:
+def _require_size(samples: object, test_samples: object, data_seed: object, **each: int) -> None:
     _require_whole("samples", samples, 1)
     _require_whole("test_samples", test_samples, 1)
     _require_whole("data_seed", data_seed, 0)
     assert isinstance(samples, int)
     assert isinstance(test_samples, int)
-    if (samples + test_samples) * each > MOST_NUMBERS:
+    ((option, size),) = each.items()
+    if (samples + test_samples) * size > MOST_NUMBERS:
         raise DataError(
-            "data.samples and data.test_samples times data.features must be at most "
-            f"{MOST_NUMBERS:,} (got {(samples + test_samples) * each:,}). Lower one of them."
+            f"data.samples and data.test_samples times data.{option} must be at most "
+            f"{MOST_NUMBERS:,} (got {(samples + test_samples) * size:,}). Lower one of them."
         )
 
 
