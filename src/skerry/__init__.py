@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skerry.analysis.answers import results
     from skerry.analysis.recorded import finals, load
     from skerry.analysis.results import Lane, Results
-    from skerry.data.catalog import from_arrays, from_torch
+    from skerry.data.catalog import from_arrays, from_devices, from_torch
     from skerry.errors import SkerryError
     from skerry.experiment import (
         Data,
@@ -49,6 +49,7 @@ _HOME = {
     "advise": "skerry.advice.advise",
     "finals": "skerry.analysis.recorded",
     "from_arrays": "skerry.data.catalog",
+    "from_devices": "skerry.data.catalog",
     "from_torch": "skerry.data.catalog",
     "load": "skerry.analysis.recorded",
     "run": "skerry.runs.run",
@@ -73,6 +74,7 @@ __all__ = [
     "advise",
     "finals",
     "from_arrays",
+    "from_devices",
     "from_torch",
     "load",
     "results",

@@ -36,6 +36,7 @@ MIXING = {
 DATASETS = {
     "cifar10": "skerry.data.catalog:cifar10",
     "cifar100": "skerry.data.catalog:cifar100",
+    "devices": "skerry.data.catalog:devices",
     "digits": "skerry.data.catalog:digits",
     "fashion_mnist": "skerry.data.catalog:fashion_mnist",
     "mnist": "skerry.data.catalog:mnist",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skerry.data.formats import Array
+from skerry.data.holdings import Holdings
 from skerry.data.targets import (
     Kind,
     check_alike,
@@ -44,6 +45,8 @@ class Dataset:
     """The raw value that is 1 on the unit scale; None: 255 for uint8, 1 for anything else."""
     whole: bool = False
     """Whether the inputs were given as whole numbers, which raw scaling keeps."""
+    holdings: Holdings | None = None
+    """Which device holds which samples, if the data say so."""
 
     def __post_init__(self) -> None:
         for split, x, y in (
@@ -72,8 +75,9 @@ class Dataset:
 
     def strata(self, split: Split) -> NDArray[np.int64]:
         """The kind of each sample, where samples are dealt or weighed by kind: its label, or what
-        stands for it (targets.py)."""
-        return strata(self.y_train, self.y_train if split == "train" else self.y_test)
+        stands for it (targets.py). Of the test samples, those that all devices are measured on."""
+        common = self.y_test[self.common_tests]
+        return strata(self.y_train, self.y_train if split == "train" else common)
 
     def tokens(self, scaling: Scaling) -> int | None:
         """How many different whole numbers a model sees; None where it sees real ones."""
@@ -110,6 +114,11 @@ class Dataset:
         return x
 
     @property
+    def common_tests(self) -> slice:
+        """The test samples that all devices are measured on."""
+        return slice(self.holdings.common or None) if self.holdings else slice(None)
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """Of one sample, as a model sees it."""
         shape = self.x_train.shape[1:]
@@ -124,6 +133,8 @@ class Dataset:
         for array in (self.x_train, self.y_train, self.x_test, self.y_test):
             total.update(repr((array.dtype.str, array.shape)).encode())
             total.update(np.ascontiguousarray(array).data)
+        if self.holdings is not None:
+            total.update(self.holdings.fingerprint().encode())
         return total.hexdigest()
 
     def _counted(self) -> list[tuple[str, Array]]:

@@ -40,7 +40,7 @@ from skerry.runs.executors.messages import (
     Tick,
     TooBig,
 )
-from skerry.runs.given import with_sizes_of_files
+from skerry.runs.given import with_sizes
 from skerry.runs.grouping import cut, shape, stacks
 from skerry.runs.presence import CHECKPOINTS, Place, announced
 from skerry.runs.tracking import Tracker, tracked_store
@@ -118,7 +118,7 @@ class Driver:
         """Run what is not recorded yet; gives every experiment's key, in their order. `until` is
         asked after every piece of news, as long as anything is left to do: when it is true, what is
         under way is forgotten, and StoppedError is raised."""
-        experiments = with_sizes_of_files(experiments)
+        experiments = with_sizes(experiments)
         groups = stacks(experiments)
         with _memory_in_words():
             found = self._check(groups)
@@ -354,6 +354,8 @@ class Driver:
                 )
                 self.store.rewind([outcome.key], -1)
                 self.store.append({outcome.key: outcome.columns()})
+                if outcome.devices is not None:
+                    self.store.keep_devices({outcome.key: outcome.devices})
                 self.store.finish(
                     outcome.key,
                     outcome.status,

@@ -69,7 +69,7 @@ def footprint(world: World) -> Footprint:
     each = world.n * world.learner.d * world.dtype.itemsize
     one, two = step_bytes(world, 1), step_bytes(world, 2)
     most = max(working_memory(world.device), two)
-    tensors = (world.x_train, world.y_train, world.x_test, world.y_test, world.test_classes)
+    tensors = (world.x_train, world.y_train, world.x_own, world.y_own, world.test_classes)
     if world.device.type == "cuda":
         free, total = torch.cuda.mem_get_info(world.device)
         efficient = 2**16
