@@ -47,7 +47,7 @@ FILES = {
     "devices": "a table with a column device, or a folder with a file per device,",
 }
 """The data sets that are nowhere but at a path."""
-BY_DEVICE = ("devices",)
+BY_DEVICE = ("devices", "speeches", "vowels")
 """Those that lie on devices."""
 
 

@@ -41,9 +41,11 @@ DATASETS = {
     "fashion_mnist": "skerry.data.catalog:fashion_mnist",
     "mnist": "skerry.data.catalog:mnist",
     "npz": "skerry.data.catalog:npz",
+    "speeches": "skerry.data.natural:speeches",
     "synthetic": "skerry.data.synthetic:classes",
     "synthetic_regression": "skerry.data.synthetic:regression",
     "synthetic_tokens": "skerry.data.synthetic:tokens",
+    "vowels": "skerry.data.natural:vowels",
 }
 
 INTER_PARTITIONS = {

@@ -179,7 +179,7 @@ class Network(Section, extra="allow"):
 class Data(Section, extra="allow"):
     dataset: Annotated[str, Names("dataset")] = "digits"
     """digits, synthetic, synthetic_regression, synthetic_tokens, mnist, fashion_mnist, cifar10,
-    cifar100, npz, devices, or your own function."""
+    cifar100, npz, devices, vowels, speeches, or your own function."""
     path: Annotated[str, OptionOf("dataset")] = ""
     """Where the data set lies, if you have it already (required for npz and devices)."""
     split: Annotated[Literal["dealt", "given"], Later()] = "dealt"
