@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skerry.advice.advice import Advice
     from skerry.advice.advise import advise
     from skerry.analysis.answers import results
+    from skerry.analysis.devices import devices
     from skerry.analysis.recorded import finals, load
     from skerry.analysis.results import Lane, Results
     from skerry.data.catalog import from_arrays, from_devices, from_torch
@@ -47,6 +48,7 @@ _HOME = {
     "Task": "skerry.experiment",
     "Training": "skerry.experiment",
     "advise": "skerry.advice.advise",
+    "devices": "skerry.analysis.devices",
     "finals": "skerry.analysis.recorded",
     "from_arrays": "skerry.data.catalog",
     "from_devices": "skerry.data.catalog",
@@ -72,6 +74,7 @@ __all__ = [
     "Task",
     "Training",
     "advise",
+    "devices",
     "finals",
     "from_arrays",
     "from_devices",

@@ -17,7 +17,8 @@ def gather(where: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[
     """The content of those `wanted` files that `where` holds, and the names of all it holds.
 
     `where` is a folder or a tar archive, whose own folders do not matter; either may hold a file
-    compressed (.gz). A wanted name may hold a *. Links and other special members of an archive count as absent.
+    compressed (.gz). A wanted name may hold a *. Links and other special members of an archive
+    count as absent.
     """
     try:
         return _from_folder(where, wanted) if where.is_dir() else _from_tar(where, wanted)

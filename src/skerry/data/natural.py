@@ -49,7 +49,10 @@ def speeches(data: Data, seed: int, *, path: str) -> Dataset:
     names, parties = presidents(arrays["presidents"])
     return Dataset(
         "speeches",
-        *(arrays[part].astype(np.int64) for part in ("x_train", "y_train", "x_test", "y_test")),
+        arrays["x_train"].astype(np.int64),
+        arrays["y_train"].astype(np.int64),
+        arrays["x_test"].astype(np.int64),
+        arrays["y_test"].astype(np.int64),
         classes=CHARACTERS,
         whole=True,
         holdings=Holdings(

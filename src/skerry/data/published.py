@@ -69,8 +69,8 @@ class Published:
             images, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
             if images.shape != (size, *self.image) or labels.shape != (size, *self.target):
                 raise DataError(
-                    f"{origin} does not hold {self.name}: the {split} part must be {size} {self.of} "
-                    f"of {self.image} (got {images.shape} and labels of {labels.shape}). "
+                    f"{origin} does not hold {self.name}: the {split} part must be {size} "
+                    f"{self.of} of {self.image} (got {images.shape} and labels of {labels.shape}). "
                     'Give other data as data.dataset = "npz".'
                 )
             if labels.max() >= self.classes:

@@ -60,7 +60,8 @@ def _stretches(text: str) -> Array:
     inside = (codes >= ord(FIRST)) & (codes <= ord(LAST))
     tokens = np.where(inside, codes - ord(FIRST), 0).astype(np.uint8)
     starts = np.arange(0, len(tokens) - LENGTH, LENGTH)
-    return tokens[starts[:, np.newaxis] + np.arange(LENGTH + 1)]
+    found: Array = tokens[starts[:, np.newaxis] + np.arange(LENGTH + 1)]
+    return found
 
 
 JSON_FILES = Layout(("[12]???_*.json",), decode)
