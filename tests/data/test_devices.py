@@ -87,7 +87,7 @@ def test_a_large_table_stays_on_disk(tmp_path):
     """What is not compressed is mapped, and compressed tables are read all the same."""
     from skerry.data.npz import npz_arrays
 
-    x = np.arange(50_000, dtype=np.float32).reshape(-1, 5)
+    x = np.arange(300_000, dtype=np.float32).reshape(-1, 5)
     for save in (np.savez, np.savez_compressed):
         save(tmp_path / "a.npz", x=x, y=x[:, 0].T)
         found = npz_arrays(tmp_path / "a.npz", "", mapped=True)["x"]

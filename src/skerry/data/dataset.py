@@ -3,6 +3,7 @@
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -91,13 +92,14 @@ class Dataset:
     def strata_count(self) -> int:
         return strata_count(self.y_train, self.classes)
 
-    def inputs(self, split: Split, scaling: Scaling) -> Array:
-        """What a model sees: float32, images as N,C,H,W, vectors as N,F; tokens as int64 N,L.
+    def inputs(self, split: Split, scaling: Scaling, some: slice = slice(None)) -> Array:
+        """What a model sees: float32, images as N,C,H,W, vectors as N,F; tokens as int64 N,L. All
+        of it, or some samples: large data go to a model in blocks.
 
         unit: raw values over `white`; standard: minus the training mean, over the training
         standard deviation, per channel or per feature; raw: as they are.
         """
-        raw = self.x_train if split == "train" else self.x_test
+        raw = (self.x_train if split == "train" else self.x_test)[some]
         if self.tokens(scaling) is not None:
             return raw.astype(np.int64)
         if raw.ndim == 3:
@@ -108,7 +110,7 @@ class Dataset:
         x /= np.float32(self._white)
         if scaling == "standard":
             per_channel = (-1,) + (1,) * (x.ndim - 2)
-            mean, std = (m.astype(np.float32).reshape(per_channel) for m in self._moments())
+            mean, std = (m.astype(np.float32).reshape(per_channel) for m in self._moments)
             x -= mean
             x /= std
         return x
@@ -147,6 +149,7 @@ class Dataset:
     def _white(self) -> float:
         return self.white or (255.0 if self.x_train.dtype == np.uint8 else 1.0)
 
+    @cached_property
     def _moments(self) -> tuple[Array, Array]:
         if self.mean is not None and self.std is not None:
             return np.array(self.mean), np.array(self.std)
@@ -179,12 +182,18 @@ def _check_samples(split: str, x: Array, y: Array) -> None:
         )
     if not x.size:
         raise DataError(f"x_{split} must not be empty (got shape {x.shape}).")
-    if x.dtype != np.uint8 and not np.isfinite(x).all():
+    if x.dtype != np.uint8 and not _is_finite(x):
         raise DataError(
             f"x_{split} must be finite in float32 (got {np.count_nonzero(~np.isfinite(x))} values "
             "that are not). Fill or drop them."
         )
     check_targets(split, x, y)
+
+
+def _is_finite(x: Array) -> bool:
+    """In blocks: large data may lie on disk."""
+    blocks = (x[start : start + 2**16] for start in range(0, len(x), 2**16))
+    return all(np.isfinite(block).all() for block in blocks)
 
 
 def _check_shapes(x_train: Array, x_test: Array) -> None:

@@ -17,7 +17,7 @@ from skerry.data.dataset import Dataset
 from skerry.data.formats import Array
 from skerry.data.gathering import Gathering
 from skerry.data.holdings import named
-from skerry.data.npz import npz_arrays
+from skerry.data.npz import let_go, npz_arrays
 from skerry.errors import DataError, one_line
 from skerry.files import exists, user_path
 
@@ -43,6 +43,8 @@ class Rows:
     x: Array
     y: Array
     device: Array | None = None
+    """Names, or numbers of those in `names`."""
+    names: Array | None = None
     is_test: NDArray[np.bool_] | None = None
     island: Array | None = None
 
@@ -74,7 +76,13 @@ def _gather_table(file: Path, gathering: Gathering) -> None:
                 "with a file per device."
             )
         gathering.add_rows(
-            rows.device, rows.x, rows.y, where=str(file), is_test=rows.is_test, islands=rows.island
+            rows.device,
+            rows.x,
+            rows.y,
+            where=str(file),
+            names=rows.names,
+            is_test=rows.is_test,
+            islands=rows.island,
         )
 
 
@@ -110,7 +118,9 @@ def _add(gathering: Gathering, device: str, rows: Rows, where: str, island: str 
 
 
 def _check_device(file: Path, device: str, told: Array | None) -> None:
-    other = [] if told is None else [str(name) for name in np.unique(told) if str(name) != device]
+    other = (
+        [str(name) for name in np.unique(told) if str(name) != device] if told is not None else []
+    )
     if other:
         raise DataError(
             f"{file} is the file of device '{device}', but holds samples of '{other[0]}'. Name the "
@@ -177,24 +187,25 @@ def _npz_blocks(
             raise DataError(
                 f"{file}: {name} must be as long as x (got shapes {column.shape} and {x.shape})."
             )
+    names = arrays.get("devices")
     for start in range(0, len(x), BLOCK) or (0,):
         some = slice(start, start + BLOCK)
-        device = about.get("device")
+        told = {name: np.asarray(column[some]) for name, column in about.items()}
+        is_test = None if test is None else np.full(len(y[some]), test)
         yield Rows(
             np.asarray(x[some]),
             np.asarray(y[some]),
-            None if device is None else _names(file, device[some], arrays.get("devices")),
-            _is_test(file, about["split"][some])
-            if "split" in about
-            else None
-            if test is None
-            else np.full(len(y[some]), test),
-            np.asarray(about["island"][some]) if "island" in about else None,
+            _devices(file, told["device"], names) if "device" in told else None,
+            names,
+            _is_test(file, told["split"]) if "split" in told else is_test,
+            told.get("island"),
         )
+        for column in (x, y, *about.values()):
+            let_go(column)
 
 
-def _names(file: Path, device: Array, names: Array | None) -> Array:
-    """Devices by name; numbers may stand for names in `devices`."""
+def _devices(file: Path, device: Array, names: Array | None) -> Array:
+    """Devices by name, or by the numbers of names."""
     if device.dtype.kind not in "uiUS" or device.ndim != 1:
         raise DataError(
             f"{file}: device must hold names or whole numbers (got {device.dtype} of shape "
@@ -202,14 +213,14 @@ def _names(file: Path, device: Array, names: Array | None) -> Array:
         )
     if device.dtype.kind == "S":
         return np.char.decode(device, "utf-8")
-    if names is None or device.dtype.kind == "U":
-        return np.asarray(device)
-    if names.ndim != 1 or (len(device) and not 0 <= device.min() <= device.max() < len(names)):
+    if names is None or not len(device):
+        return device
+    if device.dtype.kind == "U" or not 0 <= device.min() <= device.max() < len(names):
         raise DataError(
             f"{file}: device must number the names in devices, 0 to {len(names) - 1} (got "
             f"{device.min()} to {device.max()})."
         )
-    return np.asarray(names[device])
+    return device
 
 
 def _is_test(file: Path, values: Any) -> NDArray[np.bool_]:
@@ -288,8 +299,8 @@ def _frame_rows(file: Path, frame: "pd.DataFrame", features: list[str]) -> Rows:
         _matrix(file, frame, features),
         y.to_numpy(),
         about["device"].to_numpy(str) if "device" in about else None,
-        _is_test(file, about["split"]) if "split" in about else None,
-        about["island"].to_numpy(str) if "island" in about else None,
+        is_test=_is_test(file, about["split"]) if "split" in about else None,
+        island=about["island"].to_numpy(str) if "island" in about else None,
     )
 
 

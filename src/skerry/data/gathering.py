@@ -19,7 +19,7 @@ from skerry.errors import DataError
 
 NOBODY = -1
 """The device of test samples that all are measured on."""
-GROWTH = 1.25
+GROWTH = 1.1
 BLOCK = 2**16
 EVERY = 5
 """Without test samples, every fifth of a device's own is held out."""
@@ -61,16 +61,18 @@ class Gathering:
         y: Array,
         *,
         where: str,
+        names: Array | None = None,
         is_test: NDArray[np.bool_] | None = None,
         islands: Array | None = None,
     ) -> None:
-        """Samples of many devices, mixed: a name for each, and an empty one for test samples that
-        all devices are measured on."""
-        names, number = numbered(devices)
-        known = [self._number(name, where) if name else NOBODY for name in names]
+        """Samples of many devices, mixed: a name for each, or its number among `names`; an empty
+        name for test samples that all devices are measured on."""
+        found, number = numbered(devices)
+        called = found if names is None else tuple(str(names[int(place)]) for place in found)
+        known = [self._number(name, where) if name else NOBODY for name in called]
         number_of = np.array(known, dtype=np.int64)[number]
         if islands is not None:
-            self._put_rows_on(names, number, islands, where)
+            self._put_rows_on(called, number, islands, where)
         test = np.zeros(len(y), bool) if is_test is None else is_test
         lost = np.flatnonzero((number_of == NOBODY) & ~test)
         if lost.size:
@@ -254,18 +256,29 @@ def _held_out(
 ) -> tuple[tuple[Array, Array, Ints], tuple[Array, Array, Ints]]:
     """Every fifth sample of a device, counted label by label; those with fewer keep them all."""
     by_device = Grouped.by(device_of, len(devices))
-    label = np.unique(y, return_inverse=True)[1].ravel() if y.ndim == 1 else np.zeros(len(y))
+    by_label = y if y.ndim == 1 else np.zeros(len(y), np.int8)
     is_test = np.zeros(len(y), bool)
     for device in range(len(devices)):
         rows = by_device.indices(device)
-        is_test[rows[np.argsort(label[rows], kind="stable")][EVERY - 1 :: EVERY]] = True
+        is_test[rows[np.argsort(by_label[rows], kind="stable")][EVERY - 1 :: EVERY]] = True
     if not is_test.any():
         raise DataError(
             f"there are no test samples, and no device has {EVERY} samples of which one could be "
             "held out. Give test samples."
         )
-    train = x[~is_test], y[~is_test], device_of[~is_test]
-    return train, (x[is_test], y[is_test], device_of[is_test])
+    tests = x[is_test], y[is_test], device_of[is_test]
+    return (_kept(x, ~is_test), y[~is_test], device_of[~is_test]), tests
+
+
+def _kept(x: Array, rows: NDArray[np.bool_]) -> Array:
+    """Some rows of an array that nobody else needs, moved together inside of it."""
+    end = 0
+    for start in range(0, len(x), BLOCK):
+        block = x[start : start + BLOCK][rows[start : start + BLOCK]]
+        x[end : end + len(block)] = block
+        end += len(block)
+    x.resize((end, *x.shape[1:]), refcheck=False)
+    return x
 
 
 def _settled(
@@ -274,7 +287,7 @@ def _settled(
     """Labels that are text become numbers, in the order of the alphabet."""
     if _kind(y) not in ("whole numbers", "text") or y.ndim > 1:
         return y, y_test
-    known, numbers = np.unique(y, return_inverse=True)
+    known = np.unique(y)
     unknown = np.flatnonzero(~np.isin(y_test, known))
     if unknown.size:
         whose = tester[unknown[0]]
@@ -285,7 +298,7 @@ def _settled(
         )
     if _kind(y) == "whole numbers":
         return y, y_test
-    return numbers.ravel(), np.searchsorted(known, y_test)
+    return np.searchsorted(known, y), np.searchsorted(known, y_test)
 
 
 def _check_finite(part: str, x: Array, device_of: Ints, devices: tuple[str, ...]) -> None:

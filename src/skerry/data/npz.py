@@ -1,5 +1,6 @@
 """Arrays out of .npz files, without pickles; large ones stay on disk until they are read."""
 
+import mmap
 import zipfile
 from pathlib import Path
 from typing import IO
@@ -9,6 +10,8 @@ import numpy as np
 from skerry.data.formats import Array, Arrays
 from skerry.errors import DataError, one_line
 
+LARGE = 2**20
+"""Bytes; smaller arrays are read at once."""
 _LOCAL_HEADER = 30
 """Bytes before the name of a member of a zip file."""
 
@@ -32,15 +35,24 @@ def _loaded(path: Path) -> Arrays:
 
 def _mapped(path: Path) -> Arrays:
     found: Arrays = {}
-    with zipfile.ZipFile(path) as archive, np.load(path, allow_pickle=False) as loaded:
+    with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
-            name = member.filename.removesuffix(".npy")
-            if member.compress_type == zipfile.ZIP_STORED and member.file_size > 2**16:
-                with archive.open(member) as stream:
-                    found[name] = _in_place(path, member, stream)
-            else:
-                found[name] = np.asarray(loaded[name])
+            with archive.open(member) as stream:
+                large = member.compress_type == zipfile.ZIP_STORED and member.file_size > LARGE
+                name = member.filename.removesuffix(".npy")
+                found[name] = (
+                    _in_place(path, member, stream)
+                    if large
+                    else np.lib.format.read_array(stream, allow_pickle=False)
+                )
     return found
+
+
+def let_go(array: Array) -> None:
+    """Tell the system that what was read of a mapped array is not needed again soon."""
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _in_place(path: Path, member: zipfile.ZipInfo, stream: IO[bytes]) -> Array:

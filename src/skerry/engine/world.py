@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 SOURCE = "__skerry_source__"
+BLOCK = 2**16
+"""Samples that are prepared at once."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +263,11 @@ def build_world(
     learner.to(device, dtype)
 
     def inputs(part: Split) -> Tensor:
-        x = torch.from_numpy(dataset.inputs(part, data.scaling))
+        count = len(dataset.y_train if part == "train" else dataset.y_test)
+        return in_blocks(count, lambda some: some_inputs(part, some))
+
+    def some_inputs(part: Split, some: slice) -> Tensor:
+        x = torch.from_numpy(dataset.inputs(part, data.scaling, some))
         prepared = learner.prepare(x)
         return prepared.to(device, dtype if prepared.is_floating_point() else None)
 
@@ -289,6 +295,19 @@ def build_world(
         y_own=y_own,
         fingerprints=material_fingerprints(experiment, materials, fleet, dataset, learner),
     )
+
+
+def in_blocks(count: int, rows: Callable[[slice], Tensor]) -> Tensor:
+    """All rows as one tensor, made a block at a time: of large data there is never a second copy on
+    the way."""
+    first = rows(slice(BLOCK))
+    if count <= BLOCK:
+        return first
+    whole = first.new_empty(count, *first.shape[1:])
+    whole[:BLOCK] = first
+    for start in range(BLOCK, count, BLOCK):
+        whole[start : start + BLOCK] = rows(slice(start, start + BLOCK))
+    return whole
 
 
 def _check_precision(precision: str, device: torch.device) -> None:

@@ -66,6 +66,7 @@ def problem_in_words(experiment: Experiment) -> str:
     """`digits (non_iid across, iid within); linear`."""
     data, model = experiment.data, experiment.model.name
     dataset = "given data" if is_given("dataset", data.dataset) else data.dataset
+    dataset = data.path if dataset == "devices" else dataset
     model = "a given model" if is_given("model", model) else model
     split = f"{data.inter} across, {data.intra} within" if data.split == "dealt" else BY_DEVICE
     return f"{dataset} ({split}); {model}"
