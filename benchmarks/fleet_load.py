@@ -23,18 +23,25 @@ FEATURES, CLASSES, MOST = 16, 10, 5_000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--devices", type=int, default=10_000)
+    parser.add_argument("--write", help=argparse.SUPPRESS)
     parser.add_argument("--load", help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.load:
+    if asked.write:
+        print(write(Path(asked.write), asked.devices))
+    elif asked.load:
         print(json.dumps(loaded(asked.load)))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        size = write(Path(folder), asked.devices)
-        print(f"{asked.devices:,} devices, {size / 1e9:.2f} GB of samples and labels")
-        for name in ("fleet.npz", "fleet"):
-            command = [sys.executable, __file__, "--load", f"{folder}/{name}"]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            tell(name, json.loads(done.stdout), size)
+    else:
+        # Each in a process of its own: a child's peak memory begins with its parent's.
+        with tempfile.TemporaryDirectory() as folder:
+            size = int(child("--write", folder, "--devices", str(asked.devices)))
+            print(f"{asked.devices:,} devices, {size / 1e9:.2f} GB of samples and labels")
+            for name in ("fleet.npz", "fleet"):
+                tell(name, json.loads(child("--load", f"{folder}/{name}")), size)
+
+
+def child(*arguments: str) -> str:
+    command = [sys.executable, __file__, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def write(folder: Path, devices: int) -> int:

@@ -1383,7 +1383,8 @@ DEVICE_DATA = [
         "digits are nobody's",
         "data.split=given",
         'data.split = "given" needs data that say which device holds which samples (got digits). '
-        'Use data.dataset = "devices" with data.path, skerry.from_devices, or data.split = "dealt".',
+        'Use data.dataset = "devices" with data.path, skerry.from_devices, or data.split = '
+        '"dealt".',
     ),
     sets(
         "half given",
@@ -1496,7 +1497,8 @@ DEVICE_DATA = [
     fleet(
         "samples in no rows",
         TABLE | {"x": X[:, 0]},
-        "f.npz must have samples in rows, as an array of at least two dimensions (got shape (60,)).",
+        "f.npz must have samples in rows, as an array of at least two dimensions (got shape "
+        "(60,)).",
     ),
     fleet(
         "nothing to test on",
@@ -1536,19 +1538,19 @@ DEVICE_DATA = [
         ROW.replace("4,-4", "4,warm"),
         "f.csv: column 'b' must hold numbers (got 'warm' in row 5, device 'd1').",
         file="f.csv",
-    ),  # fmt: skip
+    ),
     fleet(
         "a row without a label",
         ROW + "d1,3,4,\n",
         "f.csv: row 31, device 'd1' has no label.",
         file="f.csv",
-    ),  # fmt: skip
+    ),
     fleet(
         "a table without a label column",
         ROW.replace("y", "z"),
         "f.csv must have one column y or label (got device, a, b, z).",
         file="f.csv",
-    ),  # fmt: skip
+    ),
     fleet(
         "a csv that is none", b"\xff\xfe\x00a", "f.csv cannot be read as a table (", file="f.csv"
     ),

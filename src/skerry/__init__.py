@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skerry.analysis.recorded import finals, load
     from skerry.analysis.results import Lane, Results
     from skerry.data.catalog import from_arrays, from_devices, from_torch
+    from skerry.data.huggingface import from_flower, from_huggingface
     from skerry.errors import SkerryError
     from skerry.experiment import (
         Data,
@@ -52,6 +53,8 @@ _HOME = {
     "finals": "skerry.analysis.recorded",
     "from_arrays": "skerry.data.catalog",
     "from_devices": "skerry.data.catalog",
+    "from_flower": "skerry.data.huggingface",
+    "from_huggingface": "skerry.data.huggingface",
     "from_torch": "skerry.data.catalog",
     "load": "skerry.analysis.recorded",
     "run": "skerry.runs.run",
@@ -78,6 +81,8 @@ __all__ = [
     "finals",
     "from_arrays",
     "from_devices",
+    "from_flower",
+    "from_huggingface",
     "from_torch",
     "load",
     "results",

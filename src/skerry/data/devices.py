@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from skerry.data import huggingface
 from skerry.data.arrays import stacked
 from skerry.data.dataset import Dataset
 from skerry.data.formats import Array
@@ -17,8 +18,9 @@ def from_devices(
     islands: Mapping[Any, Any] | None = None,
     name: str = "devices",
 ) -> Dataset:
-    """A data set from the samples of each device, by its name: a pair (x, y) of arrays, or a
-    map-style torch data set of such pairs. A list names its devices 0, 1, 2 and so on.
+    """A data set from the samples of each device, by its name: a pair (x, y) of arrays, a map-style
+    torch data set of such pairs, or one of Hugging Face's. A list names its devices 0, 1, 2 and so
+    on.
 
     `test` holds the samples that all devices are measured on, `own_test` those of single devices,
     by name. Without `test`, all own test samples together take its place; without either, every
@@ -49,11 +51,11 @@ def pair(samples: Any, who: str) -> tuple[Array, Array]:
         if len(samples) != 2:
             raise DataError(f"{who} must be a pair (x, y) (got {len(samples)} parts).")
         return samples[0], samples[1]
+    if huggingface.is_huggingface(samples):
+        return huggingface.pair(samples, who)
     if hasattr(samples, "__getitem__") and not isinstance(samples, Mapping | str):
         return stacked(f"data set of {who}", samples)
-    raise DataError(
-        f"{who} must be a pair (x, y) or a torch data set (got {type(samples).__name__})."
-    )
+    raise DataError(f"{who} must be a pair (x, y) or a data set (got {type(samples).__name__}).")
 
 
 def _by_name(argument: str, given: Mapping[Any, Any] | Sequence[Any]) -> dict[str, Any]:

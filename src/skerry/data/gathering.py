@@ -67,10 +67,9 @@ class Gathering:
     ) -> None:
         """Samples of many devices, mixed: a name for each, or its number among `names`; an empty
         name for test samples that all devices are measured on."""
-        found, number = numbered(devices)
-        called = found if names is None else tuple(str(names[int(place)]) for place in found)
+        called, number = numbered(devices) if names is None else (tuple(map(str, names)), devices)
         known = [self._number(name, where) if name else NOBODY for name in called]
-        number_of = np.array(known, dtype=np.int64)[number]
+        number_of = np.array(known, dtype=np.int32)[number]
         if islands is not None:
             self._put_rows_on(called, number, islands, where)
         test = np.zeros(len(y), bool) if is_test is None else is_test
@@ -287,7 +286,8 @@ def _settled(
     """Labels that are text become numbers, in the order of the alphabet."""
     if _kind(y) not in ("whole numbers", "text") or y.ndim > 1:
         return y, y_test
-    known = np.unique(y)
+    small = y.dtype.kind == "i" and len(y) and 0 <= y.min() <= y.max() < 2**16
+    known = np.flatnonzero(np.bincount(y)) if small else np.unique(y)  # without sorting all
     unknown = np.flatnonzero(~np.isin(y_test, known))
     if unknown.size:
         whose = tester[unknown[0]]

@@ -25,7 +25,8 @@ class Grouped:
     @classmethod
     def by(cls, device_of: NDArray[np.integer], devices: int) -> "Grouped":
         """From the number of the device of each sample; one below 0 is nobody's."""
-        order = np.argsort(device_of, kind="stable")
+        small = device_of.astype(np.int16) if devices < 2**15 else device_of
+        order = np.argsort(small, kind="stable")  # of 16-bit numbers ten times as fast
         held = np.bincount(device_of[device_of >= 0], minlength=devices)
         return cls(order[len(order) - held.sum() :], np.cumsum([0, *held]))
 
