@@ -31,7 +31,9 @@ ABOUT = ("device", "split", "island")
 COMMON = "test"
 """In a folder, the file of the test samples that all devices are measured on."""
 BLOCK = 2**16
-"""Rows that are read at once."""
+"""Rows of text or of Parquet that are read at once."""
+BYTES = 2**26
+"""Of an array that are read at once."""
 _HOW_TO_WRITE = "Write it with np.savez(path, x=..., y=..., device=...), without objects."
 _HOW_TO_WRITE_ONE = "Write it with np.savez(path, x=..., y=...), without objects."
 
@@ -188,8 +190,9 @@ def _npz_blocks(
                 f"{file}: {name} must be as long as x (got shapes {column.shape} and {x.shape})."
             )
     names = arrays.get("devices")
-    for start in range(0, len(x), BLOCK) or (0,):
-        some = slice(start, start + BLOCK)
+    rows = max(1, BYTES // max(1, x.nbytes // max(1, len(x))))
+    for start in range(0, len(x), rows) or (0,):
+        some = slice(start, start + rows)
         told = {name: np.asarray(column[some]) for name, column in about.items()}
         is_test = None if test is None else np.full(len(y[some]), test)
         yield Rows(
