@@ -183,14 +183,15 @@ EXPERIMENT_FILES = [
         "unknown field of a section with options",
         '[data]\ninterr = "iid"',
         "unknown field 'data.interr'; did you mean 'inter'? [data] takes: dataset, path, "
-        "inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset 'digits' "
+        "split, inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset 'digits' "
         "adds none.",
     ),
     toml(
         "unknown option",
         '[data]\ndataset = "synthetic"\nsampels = 3',
         "unknown field 'data.sampels'; did you mean 'samples'? [data] takes: dataset, path, "
-        "inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset 'synthetic' "
+        "split, inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset "
+        "'synthetic' "
         "adds: samples, test_samples, features, classes, difficulty, data_seed.",
     ),
     toml(
@@ -222,7 +223,8 @@ EXPERIMENT_FILES = [
         "unknown data set",
         '[data]\ndataset = "minst"',
         "unknown dataset 'minst'; did you mean 'mnist'? Available: cifar10, cifar100, "
-        "digits, fashion_mnist, mnist, npz, synthetic, synthetic_regression, synthetic_tokens.",
+        "devices, digits, fashion_mnist, mnist, npz, speeches, synthetic, synthetic_regression, "
+        "synthetic_tokens, vowels.",
     ),
     toml(
         "unknown split",
@@ -458,7 +460,7 @@ COMMAND_LINE = [
         ("data", "fetch", "minst"),
         (
             "unknown published data set 'minst'; did you mean 'mnist'? Available: cifar10, "
-            "cifar100, fashion_mnist, mnist.",
+            "cifar100, fashion_mnist, mnist, speeches.",
         ),
     ),
     Row(
@@ -1471,8 +1473,8 @@ DEVICE_DATA = [
     ),
     fleet(
         "a target that is not finite",
-        TABLE | {"y": np.where(np.arange(60) == 24, np.inf, np.arange(60.0))},
-        "f.npz: device 'barn' has a training target that is not finite (inf at place 0).",
+        TABLE | {"y": np.where(np.arange(60) == 24, -np.inf, np.arange(60.0))},
+        "f.npz: device 'barn' has a training target that is not finite (-inf at place 0).",
     ),
     fleet(
         "a test label nobody has",
