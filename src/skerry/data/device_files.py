@@ -7,6 +7,7 @@ file's name is the device's, and a folder in it is an island.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,16 @@ def read_devices(path: str) -> Dataset:
             f"data.path does not exist: {place!s:.200}. Name a table ({', '.join(ENDINGS)}) or a "
             "folder with a file per device."
         )
+    files = [file for file, _ in _files(place)] if place.is_dir() else [place]
+    stats = [(str(file), file.stat()) for file in files]
+    state = tuple((name, found.st_size, found.st_mtime_ns) for name, found in stats)
+    return _read(path, state)
+
+
+@lru_cache(maxsize=1)  # asked for the sizes of a fleet, and again for its world
+def _read(path: str, state: tuple[tuple[str, int, int], ...]) -> Dataset:
+    """`state` tells files from changed ones."""
+    place = user_path(path)
     gathering = Gathering()
     if place.is_dir():
         _gather_folder(place, gathering)

@@ -85,8 +85,9 @@ class Holdings:
     def places(self, names: Sequence[str]) -> Ints:
         """Where the devices of a fleet stand here, by their names."""
         place = {name: number for number, name in enumerate(self.devices)}
+        asked = set(names)
         unknown = [name for name in names if name not in place]
-        absent = [name for name in self.devices if name not in set(names)]
+        absent = [name for name in self.devices if name not in asked]
         if unknown or absent:
             sides = {"no data for": unknown, "no place in the graph for": absent}
             missing = "; ".join(f"{side} {named(who)}" for side, who in sides.items() if who)
