@@ -61,7 +61,7 @@ def read_devices(path: str) -> Dataset:
             "folder with a file per device."
         )
     files = [file for file, _ in _files(place)] if place.is_dir() else [place]
-    stats = [(str(file), file.stat()) for file in files]
+    stats = [(str(file.absolute()), file.stat()) for file in files]
     state = tuple((name, found.st_size, found.st_mtime_ns) for name, found in stats)
     return _read(path, state)
 

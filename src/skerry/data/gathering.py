@@ -158,7 +158,14 @@ class _Pile:
         self._devices: list[Ints] = []
         self._first = ""
 
-    def add(self, number: int | Ints, x: ArrayLike, y: ArrayLike, who: str, first: "_Pile") -> None:
+    def add(
+        self,
+        number: int | NDArray[np.integer[Any]],
+        x: ArrayLike,
+        y: ArrayLike,
+        who: str,
+        first: "_Pile",
+    ) -> None:
         """Samples of the device with a number, or of each of them; `first` is the pile that all
         others must be like."""
         samples, labels = _samples(x, who), _labels(y, who)
@@ -213,7 +220,9 @@ class _Pile:
         if self._x is None:
             return None
         self._x.resize((self._length, *self._x.shape[1:]), refcheck=False)
-        return self._x, np.concatenate(self._y), np.concatenate(self._devices)
+        labels, self._y = np.concatenate(self._y), []
+        numbers, self._devices = np.concatenate(self._devices), []
+        return self._x, labels, numbers
 
 
 def assemble(
@@ -286,7 +295,7 @@ def _settled(
     """Labels that are text become numbers, in the order of the alphabet."""
     if _kind(y) not in ("whole numbers", "text") or y.ndim > 1:
         return y, y_test
-    small = y.dtype.kind == "i" and len(y) and 0 <= y.min() <= y.max() < 2**16
+    small = y.dtype.kind in "ui" and len(y) and 0 <= y.min() <= y.max() < 2**16
     known = np.flatnonzero(np.bincount(y)) if small else np.unique(y)  # without sorting all
     unknown = np.flatnonzero(~np.isin(y_test, known))
     if unknown.size:
@@ -335,7 +344,7 @@ def _labels(values: ArrayLike, who: str) -> Array:
         y = y.astype(str)
     if y.dtype.kind not in "uifU" or not y.ndim:
         raise DataError(f"{who} must have labels that are numbers or text (got {_told(y)}).")
-    return y.astype(np.int64) if y.dtype.kind in "ui" else y
+    return y
 
 
 def _array(values: ArrayLike, who: str, what: str) -> Array:
