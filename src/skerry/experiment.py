@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
-from skerry import registry
+from skerry import dials, labels, registry
 from skerry.errors import ExperimentError
 from skerry.explain import any_inside, explain, faulty_paths, without_faulty
 from skerry.section import Section
@@ -77,6 +77,13 @@ class Experiment(Section):
                 ("data.dataset", "data.path"),
                 'data.path must name a .npz file when data.dataset = "npz". Set data.path.',
             )
+        yield from dials.faults(server)
+        if labels.read_any(server.name)[0] in labels.BUILT_IN:
+            yield (
+                ("server.name",),
+                f"server.name must not be that of a primitive (got {server.name!r}): tables would "
+                "confuse the two. Choose another name.",
+            )
         if network.is_file:
             # Sizes come from the file; the fleet checks them when it reads it.
             if network.dynamic:
@@ -100,12 +107,14 @@ class Experiment(Section):
                 "fleet.on and fleet.off go together: rounds awake, then rounds asleep (got one). "
                 "Set both.",
             )
-        if server.is_there and server.sampled > network.devices:
-            yield (
-                ("server.primitive", "server.sampled", "network.devices"),
-                f"server.sampled must be between 1 and network.devices (got {server.sampled} "
-                f"of {network.devices} devices). Lower server.sampled or raise network.devices.",
-            )
+        for field in ("sampled", "sampled_end") if server.is_there else ():
+            sampled = getattr(server, field)
+            if sampled is not None and sampled > network.devices:
+                yield (
+                    ("server.primitive", f"server.{field}", "network.devices"),
+                    f"server.{field} must be between 1 and network.devices (got {sampled} of "
+                    f"{network.devices} devices). Lower server.{field} or raise network.devices.",
+                )
 
     # Reading and writing
 

@@ -97,6 +97,15 @@ SELECTIONS = {
     "weighted": "skerry.engine.selection:weighted",
 }
 
+SERVER_SCHEDULES = {
+    "constant": "skerry.dials:constant",
+    "cosine": "skerry.dials:cosine",
+    "double": "skerry.dials:double",
+    "inverse_sqrt": "skerry.dials:inverse_sqrt",
+    "step": "skerry.dials:step",
+    "switch": "skerry.dials:switch",
+}
+
 TRACKERS = {
     "mlflow": "skerry.runs.trackers:MLflow",
     "tensorboard": "skerry.runs.trackers:TensorBoard",
@@ -120,6 +129,9 @@ KINDS = {
     "schedule": SCHEDULES,
     "primitive": PRIMITIVES,
     "selection": SELECTIONS,
+    "beta schedule": SERVER_SCHEDULES,
+    "sampled schedule": SERVER_SCHEDULES,
+    "period schedule": SERVER_SCHEDULES,
     "server optimizer": OPTIMIZERS,
     "executor": EXECUTORS,
     "tracker": TRACKERS,

@@ -13,7 +13,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from skerry import labels, registry
+from skerry import dials, labels, registry
 from skerry.errors import unknown
 from skerry.measures import GROUPS, MEASURES, USUAL
 from skerry.options import options_of
@@ -235,7 +235,13 @@ class Training(Section, extra="allow"):
         return {*own, *self.options_declared("schedule"), *further}
 
 
+SCHEDULES = ("beta schedule", "sampled schedule", "period schedule")
+
+
 class Server(Section, extra="allow"):
+    name: str = ""
+    """What it is called beside others, such as the name of a preset; it does not change the
+    result. Without one: the primitive."""
     primitive: Annotated[str, Names("primitive")] = "s2s"
     """Who receives the average: s2s (the sampled), s2a (all), blend (all, in part), none."""
     beta: Annotated[float, Field(ge=0, le=1), REAL, OptionOf("primitive")] = 0.5
@@ -246,6 +252,25 @@ class Server(Section, extra="allow"):
     """Rounds between two server rounds (H)."""
     offset: Annotated[int, Field(ge=0, le=LARGEST), WHOLE] = 0
     """The first server round; they are the rounds t >= offset with (t - offset) mod period = 0."""
+    beta_schedule: Annotated[str, Names("beta schedule"), Later()] = "constant"
+    """How beta changes over the run: constant, cosine, inverse_sqrt, step, switch, double, or your
+    own."""
+    beta_end: Annotated[Annotated[float, Field(ge=0, le=1), REAL] | None, Later()] = None
+    """Where beta ends, with a schedule."""
+    sampled_schedule: Annotated[str, Names("sampled schedule"), Later()] = "constant"
+    """How the number of sampled devices changes; the same names."""
+    sampled_end: Annotated[Count | None, Later()] = None
+    """Where it ends."""
+    period_schedule: Annotated[str, Names("period schedule"), Later()] = "constant"
+    """How the period changes; the same names."""
+    period_end: Annotated[Count | None, Later()] = None
+    """Where it ends."""
+    switch_round: Annotated[
+        Annotated[int, Field(ge=0), WHOLE] | None, OptionOf(*SCHEDULES), Later()
+    ] = None
+    """The first round in which a switch schedule is at its end."""
+    change_every: Annotated[Count, OptionOf(*SCHEDULES), Later()] = 30
+    """Rounds between two changes of a step or double schedule."""
     selection: Annotated[str, Names("selection"), Later()] = "uniform"
     """Whom the server samples: uniform, per_component (every island in proportion), one_each (as
     many of every island), bernoulli, round_robin, weighted (by data), importance, or your own."""
@@ -260,32 +285,52 @@ class Server(Section, extra="allow"):
     """Momentum of fedavgm."""
 
     def idle_fields(self) -> frozenset[str]:
-        """Without a server all but the primitive, which says so."""
-        if self.is_there:
-            return super().idle_fields()
-        return frozenset(name for name, _ in self if name != "primitive")
+        """Its name; ends that no schedule goes to; the schedule of a beta that plays no part.
+        Without a server all but the primitive, which says so."""
+        if not self.is_there:
+            return frozenset(name for name, _ in self if name != "primitive")
+        idle = super().idle_fields()
+        if "beta" in idle and dials.moves(self, "beta"):
+            idle = self.model_copy(update={"beta_schedule": dials.CONSTANT}).idle_fields()
+        moot = {"name"} | ({"beta_schedule", "beta_end"} if "beta" in idle else set())
+        return idle.union(moot, dials.idle_ends(self))
 
     @property
     def label(self) -> str:
-        """How a run is called beside others: its primitive, with the dial's position."""
+        """How a run is called beside others: by its name, or by its primitive, with the dial's
+        position."""
+        if self.name:
+            return self.name
+        if self.primitive == labels.BLEND and dials.moves(self, "beta"):
+            return f"{labels.BLEND} {dials.in_words(self)}"
         return labels.write(self.primitive, self.beta)
 
     @property
     def dial(self) -> float | None:
-        """Where the primitive stands between S2S, at 0, and S2A, at 1; None if it is neither."""
-        return labels.dial(self.primitive, self.beta)
+        """Where the primitive stands between S2S, at 0, and S2A, at 1; None if it is neither, or
+        does not stand still."""
+        moves = self.primitive == labels.BLEND and dials.moves(self, "beta")
+        return None if moves else labels.dial(self.primitive, self.beta)
 
     @property
     def is_there(self) -> bool:
         return self.primitive != labels.NO_SERVER
 
-    def server_rounds(self, rounds: int) -> range:
-        """The rounds t < `rounds` in which it meets devices: offset, offset + H, ..."""
-        return range(self.offset, rounds, self.period) if self.is_there else range(0)
+    def server_rounds(self, rounds: int) -> Sequence[int]:
+        """Of so many rounds, those in which it meets devices: offset, offset + H, ..."""
+        if not self.is_there:
+            return range(0)
+        if dials.moves(self, "period"):
+            return dials.server_rounds(self, rounds)
+        return range(self.offset, rounds, self.period)
 
-    def meets(self, t: int) -> bool:
-        """Whether round t is a server round."""
-        return t in self.server_rounds(t + 1)
+    def meets(self, t: int, rounds: int) -> bool:
+        """Whether round t, of so many, is a server round."""
+        return t in self.server_rounds(rounds)
+
+    def at(self, t: int, rounds: int) -> "Server":
+        """As it stands in round t, of so many: with the beta and K that its schedules give."""
+        return dials.at(self, t, rounds)
 
 
 class Fleet(Section):

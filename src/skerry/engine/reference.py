@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry import registry
+from skerry.dials import When
 from skerry.engine.sampler import Sampler
 from skerry.engine.world import World
 from skerry.experiment import Experiment
@@ -32,6 +33,7 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     scale = [world.n * m / sum(sizes) if by_data else 1.0 for m in sizes]
     last = x0.clone()  # what the server delivered last
     y, v = x0.clone(), torch.zeros_like(x0)  # the server's memory, for fedavgm
+    next_server, number = server.offset, 0
 
     for t in range(experiment.rounds):
         awake = [True] * world.n if sleep is None else sleep(t).tolist()
@@ -54,8 +56,11 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
             x = [_weighted_sum(W[:, i], x) for i in range(world.n)]
         x = [x[i] + moved[i] for i in range(world.n)]
 
-        since = t - server.offset
-        if server.primitive != "none" and since >= 0 and since % server.period == 0:
+        if server.primitive != "none" and t == next_server:
+            beta = {"s2s": 0.0, "s2a": 1.0}.get(server.primitive)
+            beta = _scheduled(experiment, "beta", t, number) if beta is None else beta
+            next_server += round(_scheduled(experiment, "period", t, number))
+            number += 1
             away = torch.stack([(x_i - last).double().norm() for x_i in x]).numpy()
             sampled, weights = _participants(world, experiment, t, away)
             if not sampled:
@@ -67,14 +72,13 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
                 torch.tensor(weights, dtype=x0.dtype), [*(x[i] for i in sampled), last]
             )
             if server.optimizer == "fedavgm":
-                xhat = plain if server.primitive == "s2s" else estimate
+                xhat = plain if beta == 0 else estimate
                 v = server.momentum * v + (y - xhat)
                 y = y - v
                 both = server.selection == "uniform" and server.weights == "equal"
-                plain = y if server.primitive == "s2s" or both else plain
+                plain = y if beta == 0 or both else plain
                 estimate = y
-            last = plain if server.primitive == "s2s" else estimate
-            beta = {"s2s": 0.0, "s2a": 1.0, "blend": server.beta}[server.primitive]
+            last = plain if beta == 0 else estimate
             for i in range(world.n):
                 if awake[i] or experiment.fleet.reach_asleep:
                     before = plain if i in sampled else x[i]
@@ -94,6 +98,33 @@ def _participants(
     if sample.weights_k is not None:
         return sampled, sample.weights_k.tolist()
     return sampled, [1 / len(sampled)] * len(sampled)
+
+
+def _scheduled(experiment: Experiment, field: str, t: int, number: int) -> float:
+    """What beta or H is in round t, the server round of this number."""
+    server, T = experiment.server, experiment.rounds
+    start, end = getattr(server, field), getattr(server, f"{field}_end")
+    match getattr(server, f"{field}_schedule"):
+        case "constant":
+            found = start
+        case "cosine":
+            found = end + (start - end) * (1 + np.cos(np.pi * t / T)) / 2
+        case "inverse_sqrt":
+            found = start / np.sqrt(number + 1)
+        case "switch":
+            found = start if t < (server.switch_round or 0) else end
+        case "step":
+            found = np.linspace(start, end, max(2, -(-T // server.change_every)))[
+                t // server.change_every
+            ]
+        case "double":
+            found = min(start * 2 ** (t // server.change_every), np.inf if end is None else end)
+        case own:
+            when = When(t, T, number, start, end)
+            found = registry.resolve(f"{field} schedule", own)(when)
+    if field == "beta":
+        return min(float(found), 1.0)
+    return max(1, int(found + 0.5))
 
 
 def _gradient(world: World, x_d: Tensor, rows: Tensor, noise: Tensor) -> Tensor:

@@ -169,7 +169,7 @@ def mix(stack: Stack, state: State) -> None:
 
 def meet(stack: Stack, state: State) -> list[Meeting]:
     """The server samples, averages and delivers, in the groups whose period has come."""
-    due = [group for group in stack.servers if group.meets(state.t)]
+    due = [group.at(state.t) for group in stack.servers if group.meets(state.t)]
     return [meeting for group in due for meeting in _meetings(group, state)]
 
 

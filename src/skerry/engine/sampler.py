@@ -1,5 +1,6 @@
 """Who takes part in a server round, and how each of them counts."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from skerry import registry
 from skerry.engine.selection import Array, Context, Ints
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment
+from skerry.experiment import Experiment, Server
 from skerry.seeds import stream
 
 
@@ -54,9 +55,9 @@ class Sampler:
 
     def sample(self, t: int, distances_n: Array | None = None) -> Sample | None:
         """In round t, which is a server round; None if there is nobody to sample."""
-        world, server = self._world, self._server
+        world = self._world
         if self._is_plain:
-            order = world.server_order(t)[: server.sampled]
+            order = world.server_order(t)[: self._at(t).sampled]
             return Sample(order, awake=world.n, islands=self._islands_of(t))
         who = self.context(t, distances_n)
         devices, weights = self._asked(who)
@@ -78,16 +79,19 @@ class Sampler:
         if not self._counts_islands:
             return 0
         order = stream(self._world.seed, "sampled", t).permutation(self._world.n)
-        return len(np.unique(self._world.fleet.component_of[order[: self._server.sampled]]))
+        return len(np.unique(self._world.fleet.component_of[order[: self._at(t).sampled]]))
+
+    def _at(self, t: int) -> Server:
+        return self._server.at(t, self._world.rounds)
 
     def context(self, t: int, distances_n: Array | None = None) -> Context:
-        world, server = self._world, self._server
+        world = self._world
         awake_n = np.ones(world.n, dtype=bool) if self._awake is None else self._awake(t)
         return Context(
             seed=world.seed,
             round=t,
-            number=len(server.server_rounds(t)),
-            sampled=server.sampled,
+            number=bisect_left(self._server.server_rounds(world.rounds), t),
+            sampled=self._at(t).sampled,
             islands_n=world.fleet.component_of,
             samples_n=world.partition.sizes,
             names=world.fleet.labels,

@@ -1,7 +1,7 @@
 """Lanes side by side: which of them mix and meet the server together, and how much fits at once."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
@@ -23,6 +23,9 @@ from skerry.kernels.precision import arithmetic
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
+
+
+Primitive = Callable[[Tensor, Tensor, Tensor, Server], int]
 
 
 @dataclass(frozen=True)
@@ -52,14 +55,23 @@ class ServerGroup:
 
     lanes: slice
     server: Server
-    primitive: Callable[[Tensor, Tensor, Tensor, Server], int]
+    primitive: Primitive
     start: Callable[[Tensor], Memory]
     deliver: Callable[[Memory, Tensor, Server], Tensor]
     sampler: Sampler
+    rounds: int
+    """T, which schedules go by."""
     reaches_asleep: bool = False
 
     def meets(self, t: int) -> bool:
-        return self.server.meets(t)
+        return self.server.meets(t, self.rounds)
+
+    def at(self, t: int) -> "ServerGroup":
+        """As it stands in round t: with that round's beta and K."""
+        server = self.server.at(t, self.rounds)
+        if server is self.server:
+            return self
+        return replace(self, server=server, primitive=_told_primitive(server))
 
 
 @dataclass(frozen=True)
@@ -116,11 +128,13 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 "Run these experiments as separate stacks."
             )
         server = experiment.server
-        if server.is_there and server.sampled > world.n:  # a graph file knows only here
-            raise SkerryError(
-                f"server.sampled must be between 1 and the number of devices (got "
-                f"{server.sampled} of {world.n} devices). Lower server.sampled."
-            )
+        for field in ("sampled", "sampled_end") if server.is_there else ():
+            sampled = getattr(server, field)
+            if sampled is not None and sampled > world.n:  # a graph file knows only here
+                raise SkerryError(
+                    f"server.{field} must be between 1 and the number of devices (got {sampled} "
+                    f"of {world.n} devices). Lower server.{field}."
+                )
     in_company = sorted(((company(e), e) for e in experiments), key=itemgetter(0))
     companies, ordered = [c for c, _ in in_company], [e for _, e in in_company]
     etas_tl = _stepsizes([e.training for e in ordered], world.rounds)
@@ -144,7 +158,7 @@ def company(experiment: Experiment) -> tuple[str, str]:
     meet it together."""
     network, fleet, training = experiment.network, experiment.fleet, experiment.training
     mixing = (network.model_dump_json(), fleet.model_dump_json(), training.order, training.weights)
-    return "\n".join(mixing), experiment.server.model_dump_json()
+    return "\n".join(mixing), experiment.server.model_dump_json(exclude={"name"})
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
@@ -167,17 +181,22 @@ def data_scale(world: World) -> Tensor:
 
 def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
-    primitive = registry.resolve("primitive", server.primitive)
     optimizer = registry.resolve("server optimizer", server.optimizer)
     return ServerGroup(
         lanes,
         server,
-        partial(primitive, **server.options_for("primitive")),
+        _told_primitive(server),
         optimizer.start,
         partial(optimizer.deliver, **server.options_for("server optimizer")),
         Sampler(world, first),
+        world.rounds,
         first.fleet.reach_asleep,
     )
+
+
+def _told_primitive(server: Server) -> Primitive:
+    primitive = registry.resolve("primitive", server.primitive)
+    return partial(primitive, **server.options_for("primitive"))
 
 
 def _stepsizes(trainings: Sequence[Training], rounds: int) -> NDArray[np.float64]:
