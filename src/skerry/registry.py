@@ -106,6 +106,10 @@ SERVER_SCHEDULES = {
     "switch": "skerry.dials:switch",
 }
 
+BETA_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:beta"}
+SAMPLED_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:sampled"}
+PERIOD_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:period"}
+
 TRACKERS = {
     "mlflow": "skerry.runs.trackers:MLflow",
     "tensorboard": "skerry.runs.trackers:TensorBoard",
@@ -129,9 +133,9 @@ KINDS = {
     "schedule": SCHEDULES,
     "primitive": PRIMITIVES,
     "selection": SELECTIONS,
-    "beta schedule": SERVER_SCHEDULES,
-    "sampled schedule": SERVER_SCHEDULES,
-    "period schedule": SERVER_SCHEDULES,
+    "beta schedule": BETA_SCHEDULES,
+    "sampled schedule": SAMPLED_SCHEDULES,
+    "period schedule": PERIOD_SCHEDULES,
     "server optimizer": OPTIMIZERS,
     "executor": EXECUTORS,
     "tracker": TRACKERS,

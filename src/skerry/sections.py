@@ -253,8 +253,8 @@ class Server(Section, extra="allow"):
     offset: Annotated[int, Field(ge=0, le=LARGEST), WHOLE] = 0
     """The first server round; they are the rounds t >= offset with (t - offset) mod period = 0."""
     beta_schedule: Annotated[str, Names("beta schedule"), Later()] = "constant"
-    """How beta changes over the run: constant, cosine, inverse_sqrt, step, switch, double, or your
-    own."""
+    """How beta changes over the run: constant, cosine, inverse_sqrt, step, switch, double,
+    adaptive, or your own."""
     beta_end: Annotated[Annotated[float, Field(ge=0, le=1), REAL] | None, Later()] = None
     """Where beta ends, with a schedule."""
     sampled_schedule: Annotated[str, Names("sampled schedule"), Later()] = "constant"
@@ -271,6 +271,15 @@ class Server(Section, extra="allow"):
     """The first round in which a switch schedule is at its end."""
     change_every: Annotated[Count, OptionOf(*SCHEDULES), Later()] = 30
     """Rounds between two changes of a step or double schedule."""
+    bias_cost: Annotated[Positive, OptionOf("beta schedule"), Later()] = 8.0
+    """Adaptive beta: what a move of the average costs against disagreement (lambda). Between 1.6
+    and 8, over stepsize times period, was best on quadratics."""
+    sampled_target: Annotated[Positive | None, OptionOf("sampled schedule"), Later()] = None
+    """Adaptive K: the bias (per device) that S2A may have; as many are sampled as that takes."""
+    period_target: Annotated[Positive | None, OptionOf("period schedule"), Later()] = None
+    """Adaptive H: the disagreement between islands (per device) at which the server comes."""
+    adapt_over: Annotated[Count, OptionOf(*SCHEDULES), Later()] = 5
+    """Adaptive schedules: the server rounds whose estimates are averaged."""
     selection: Annotated[str, Names("selection"), Later()] = "uniform"
     """Whom the server samples: uniform, per_component (every island in proportion), one_each (as
     many of every island), bernoulli, round_robin, weighted (by data), importance, or your own."""

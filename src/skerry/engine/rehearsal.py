@@ -55,7 +55,7 @@ def _samples(group: ServerGroup, world: World) -> None:
     """What a schedule gives in every server round, and a sample of each size."""
     tried: set[int] = set()
     for t in group.server.server_rounds(world.rounds):
-        sampled = group.at(t).server.sampled
+        sampled = group.server.at(t, world.rounds).sampled
         if sampled > world.n and ":" in group.server.sampled_schedule:
             raise SkerryError(
                 f"sampled schedule '{group.server.sampled_schedule}' must give server.sampled, at "

@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry import registry
+from skerry import dials, registry
 from skerry.engine.awake import Awake
+from skerry.engine.course import Course, Turn
 from skerry.engine.mixer import Mixer
 from skerry.engine.sampler import Sampler
 from skerry.engine.server import Memory
@@ -51,7 +52,8 @@ class MixingGroup:
 
 @dataclass(frozen=True)
 class ServerGroup:
-    """Neighbouring lanes with the same server; its functions have been told their options."""
+    """Neighbouring lanes with the same server; its functions have been told their options. One lane
+    alone, where a schedule goes by the models."""
 
     lanes: slice
     server: Server
@@ -59,19 +61,14 @@ class ServerGroup:
     start: Callable[[Tensor], Memory]
     deliver: Callable[[Memory, Tensor, Server], Tensor]
     sampler: Sampler
-    rounds: int
-    """T, which schedules go by."""
+    course: Course
     reaches_asleep: bool = False
 
-    def meets(self, t: int) -> bool:
-        return self.server.meets(t, self.rounds)
-
-    def at(self, t: int) -> "ServerGroup":
-        """As it stands in round t: with that round's beta and K."""
-        server = self.server.at(t, self.rounds)
-        if server is self.server:
+    def standing(self, turn: Turn) -> "ServerGroup":
+        """With that server round's beta and K."""
+        if turn.server is self.server:
             return self
-        return replace(self, server=server, primitive=_told_primitive(server))
+        return replace(self, server=turn.server, primitive=_told_primitive(turn.server))
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,8 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
             for lanes in _runs(network for network, _ in companies)
         ),
         servers=tuple(
-            _server_group(lanes, world, ordered[lanes.start]) for lanes in _runs(companies)
+            _server_group(lanes, world, ordered[lanes.start])
+            for lanes in _runs(zip(companies, map(_own_course, ordered), strict=True))
         ),
         etas_tl=torch.from_numpy(etas_tl).to(world.device, world.dtype),
     )
@@ -159,6 +157,12 @@ def company(experiment: Experiment) -> tuple[str, str]:
     network, fleet, training = experiment.network, experiment.fleet, experiment.training
     mixing = (network.model_dump_json(), fleet.model_dump_json(), training.order, training.weights)
     return "\n".join(mixing), experiment.server.model_dump_json(exclude={"name"})
+
+
+def _own_course(experiment: Experiment) -> object:
+    """Lanes whose server goes by the models meet it each by itself."""
+    server = experiment.server
+    return object() if server.is_there and dials.adapts(server, *dials.RANGES) else None
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
@@ -189,7 +193,7 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
         optimizer.start,
         partial(optimizer.deliver, **server.options_for("server optimizer")),
         Sampler(world, first),
-        world.rounds,
+        Course(world, first),
         first.fleet.reach_asleep,
     )
 

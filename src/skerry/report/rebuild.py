@@ -1,11 +1,12 @@
 """What recorded runs stood on, built anew from their experiments: networks, sampled devices, data.
 What cannot be built says why."""
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skerry import registry
+from skerry import dials, registry
 from skerry.errors import DataError, NetworkError
 
 if TYPE_CHECKING:
@@ -55,12 +56,15 @@ def first_server_round(experiment: "Experiment") -> int:
 
 def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | None:
     """Whom the server meets in round t, as the engine samples; None where data, models or a user's
-    own rule decide it."""
+    own rule or schedule decide it."""
     from skerry.engine.awake import Awake
     from skerry.engine.selection import Context
 
-    server = experiment.server
-    if not server.meets(t):
+    server, rounds = experiment.server, experiment.rounds
+    planned = server.server_rounds(rounds)
+    if dials.adapts(server, "sampled", "period") and t > server.offset:
+        return None
+    if t not in planned:
         return []
     if server.selection not in BY_SEED_ALONE:
         return None
@@ -68,8 +72,8 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
     who = Context(
         seed=experiment.seed,
         round=t,
-        number=len(server.server_rounds(t)),
-        sampled=server.sampled,
+        number=bisect_left(planned, t),
+        sampled=server.at(t, rounds).sampled,
         islands_n=fleet.component_of,
         samples_n=np.ones(fleet.devices, dtype=np.int64),  # these rules do not look at data
         names=fleet.labels,
