@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from recorded_runs import PlugPulledError, assert_same, record
 from skerry.dials import Seen, When
 from skerry.engine.round import LOG
 from skerry.engine.seen import seen
@@ -225,6 +226,22 @@ def test_a_state_in_the_middle_goes_on_as_if_nothing_had_been(base):
     for (X, log), moment in zip(ends[6:], _ends(build_stack(world, lanes), kept), strict=True):
         assert torch.equal(X, moment.state.X_nld)
         assert torch.equal(log, moment.state.memory[LOG])
+
+
+@pytest.mark.parametrize("stop_after", [0, 3, 7])
+def test_an_adaptive_run_that_was_stopped_ends_as_it_would_have(base, tmp_path, stop_after):
+    """From its checkpoint, to the bit; beside lanes that do not adapt, and one that diverges."""
+    lanes = [
+        base.with_settings(*ALL),
+        base.with_settings(*ALL, "server.selection=per_component", "server.adapt_over=2"),
+        base.with_settings(*ADAPTIVE["period"], "server.optimizer=fedavgm"),
+        base.with_settings(*ALL, "training.stepsize=1e30"),
+        base,
+    ]
+    undisturbed = record(tmp_path / "whole", lanes)
+    with pytest.raises(PlugPulledError):
+        record(tmp_path / "parts", lanes, stop_after)
+    assert_same(record(tmp_path / "parts", lanes), undisturbed)
 
 
 def _ends(stack, state):
