@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry import registry
+from skerry import dials, registry
 from skerry.dials import Seen, When
 from skerry.engine.course import BY_ISLAND, Turn
 from skerry.engine.sampler import Sampler
@@ -37,7 +37,8 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     next_server, number = server.offset, 0
     seen: list[Seen] = []  # what the server could tell in earlier server rounds
     H, last_round = server.period, -1
-    p = fleet.mixing_parameters().minimum if server.beta_schedule == "adaptive" else 0.0
+    adapts = dials.adapts(server, "beta", "sampled", "period")
+    p = fleet.mixing_parameters().minimum if dials.adapts(server, "beta") else 0.0
     p = 1 - (1 - p) ** experiment.network.gossip_steps
 
     for t in range(experiment.rounds):
@@ -68,8 +69,8 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
             K = round(_scheduled(experiment, "sampled", *known))
             away = torch.stack([(x_i - last).double().norm() for x_i in x]).numpy()
             sampled, weights = _participants(world, experiment, t, number, K, away)
-            one = _seen(world, experiment, x, sampled, awake, t - last_round)
-            seen += [one] if one else []
+            if adapts and sampled:
+                seen += _seen(world, experiment, x, sampled, awake, t - last_round)
             known = (t, number, H, p, tuple(seen[-server.adapt_over :]))
             H = round(_scheduled(experiment, "period", *known))
             next_server, last_round, number = t + H, t, number + 1
@@ -153,8 +154,9 @@ def _seen(
     sampled: list[int],
     awake: list[bool],
     since: int,
-) -> Seen | None:
-    """What the sampled models tell of all, by sums over pairs of them."""
+) -> list[Seen]:
+    """What the sampled models tell of all, by sums over pairs of them; none where they tell
+    nothing."""
     server, island = experiment.server, world.fleet.component_of.tolist()
     of = [i for i in range(world.n) if awake[i]]
     sizes = [sum(island[i] == c for i in of) for c in range(len(world.sizes))]
@@ -170,7 +172,7 @@ def _seen(
     by_island = server.selection in BY_ISLAND or server.weights == "stratified"
     if by_island:
         if any(len(members[c]) < min(2, sizes[c]) for c in there):
-            return None
+            return []
         v = {c: (1 / len(members[c]) - 1 / sizes[c]) * s2[c] for c in there}
         m = {c: torch.stack([x[i].double() for i in members[c]]).mean(dim=0) for c in there}
         intra = sum((sizes[c] - 1) * s2[c] for c in there)
@@ -185,21 +187,14 @@ def _seen(
         bias = sum((sizes[c] / n) ** 2 * v[c] for c in there)
     else:
         if K < 2:
-            return None
+            return []
         spread, bias = variance(sampled), (1 / K - 1 / n) * variance(sampled)
         inside = sum(len(members[c]) / sizes[c] * (len(members[c]) - 1) * s2[c] for c in there)
         intra = n * (n - 1) / (K * (K - 1)) * inside
         inter = (n - 1) * spread - intra
-    return Seen(
-        tuple(sizes[c] for c in there),
-        tuple(len(members[c]) for c in there),
-        spread,
-        intra / n,
-        max(0.0, inter / n),
-        bias,
-        since,
-        by_island,
-    )
+    found = (spread, intra / n, max(0.0, inter / n), bias)
+    counts = tuple(len(members[c]) for c in there)
+    return [Seen(tuple(sizes[c] for c in there), counts, *found, since, by_island)]
 
 
 def _gradient(world: World, x_d: Tensor, rows: Tensor, noise: Tensor) -> Tensor:
