@@ -70,4 +70,4 @@ def _by_island(
     apart_c = (means_cd - share @ means_cd).square().sum(dim=1).cpu().numpy()
     inter = n_c @ apart_c - (n_c * (1 - n_c / n)) @ v_c
     bias = ((n_c / n) ** 2 * v_c).sum()
-    return (n_c / n) @ s2_c, (n_c - 1) @ s2_c, inter, bias
+    return float((n_c / n) @ s2_c), float((n_c - 1) @ s2_c), float(inter), float(bias)

@@ -21,8 +21,6 @@ BY_SEED_ALONE = ("uniform", "per_component", "one_each", "bernoulli", "round_rob
 
 def fleet_of(run: "Run") -> "Fleet":
     """The network of a recorded run, if it is still the same."""
-    from skerry.network.fleet import fingerprint
-
     network, recorded = run.experiment.network, run.materials.get("graph")
     if recorded and not network.is_file:
         raise NetworkError(
@@ -30,7 +28,7 @@ def fleet_of(run: "Run") -> "Fleet":
             "there: skerry.report.figures.network(build_fleet(network, seed, graph), axis)"
         )
     fleet = fleet_named_by(run.experiment)
-    if recorded and fingerprint(fleet.graph(0)) != recorded:
+    if recorded and fleet.fingerprint() != recorded:
         raise NetworkError(
             f"{network.topology} has changed since the runs were recorded. Bring the old file back."
         )

@@ -21,9 +21,8 @@ from skerry.runs.watcher import Watcher
 from skerry.tables import read_tables
 
 if TYPE_CHECKING:
-    import networkx as nx
-
     from skerry.data.catalog import Dataset
+    from skerry.runs.given import Given
 
 Asked = Experiment | Sweep | Sequence[Experiment]
 
@@ -36,7 +35,7 @@ def run(
     out: str | Path | None = None,
     again: bool = False,
     keep_going: bool | None = None,
-    graph: "nx.Graph[Any] | None" = None,
+    graph: "Given" = None,
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
     model: Callable[..., Any] | None = None,
     device: str = "auto",
@@ -54,7 +53,8 @@ def run(
     a sweep has both already. With `out` everything is recorded in that folder: runs finished there
     before are not computed again (unless `again`), interrupted ones go on. `graph`, `dataset` and
     `model` take the place of what the experiment names: a networkx graph, arrays (x_train, y_train,
-    x_test, y_test), a function that returns an nn.Module.
+    x_test, y_test), a function that returns an nn.Module. A list of graphs has one for each round,
+    again and again; in a dict, each holds from its round on.
 
     `executor` says where it is computed: here, processes (with `workers`), ray (at `ray_address`),
     or your own. A run that fails ends all, unless they may `keep_going`, as those of a sweep do:
