@@ -259,3 +259,15 @@ def test_complete_islands_cannot_be_had_of_a_given_graph(islands):
 def test_a_name_must_not_be_that_of_a_primitive(name):
     with pytest.raises(ExperimentError, match="must not be that of a primitive"):
         Experiment.parse({"server": {"name": name}})
+
+
+# What is told of them
+
+
+@pytest.mark.parametrize("row", PRESETS.values(), ids=lambda row: row.name)
+def test_pages_and_files_say_how_well_a_preset_is_known(row):
+    page = (ROOT / "docs" / "presets.md").read_text()
+    assert f"| {row.rule} | {row.source}; {row.known} | {row.differs} |" in page
+    lines = (ROOT / "experiments" / f"{row.name}.toml").read_text().splitlines()
+    comment = " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
+    assert f"Source: {row.source}. How well it is known: {row.known}." in comment

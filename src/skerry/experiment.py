@@ -209,9 +209,12 @@ class Experiment(Section):
         return {f"{name}.{f}" for name, section in self._sections() for f in section.idle_fields()}
 
     def canonical(self) -> dict[str, Any]:
-        """What decides the result: the fields that do, and the sources of a user's own parts."""
+        """What decides the result: the fields that do, the sources of a user's own parts, and what
+        a trace says."""
         table = self.deciding()
         sources = {path: registry.source(name) for path, name in self.users_own()}
+        if isinstance(self.fleet.awake, str):
+            sources["fleet.awake"] = _content_of(self.fleet.awake)
         return {**table, "sources": sources} if sources else table
 
     def users_own(self) -> Iterable[tuple[str, str]]:
@@ -280,6 +283,14 @@ _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 def _digest(content: Any) -> str:
     return hashlib.sha256(_JSON.encode(content).encode()).hexdigest()[:16]
+
+
+def _content_of(file: str) -> str:
+    """The hash of a file; empty where it is not here."""
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    except (OSError, ValueError):
+        return ""
 
 
 def _toml_lines(section: Section, comments: bool) -> list[str]:

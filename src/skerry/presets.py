@@ -8,7 +8,7 @@ here.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
@@ -17,7 +17,10 @@ from skerry.tables import toml_value
 
 Settings = Mapping[str, Any]
 """`section.field` and its value."""
-Known = Literal["the authors' code", "the paper's abstract", "textbooks"]
+
+COMMON = "as it is commonly described; not held against the paper or its code"
+ABSTRACT = "read in the paper's abstract; the rest as it is commonly described"
+CODE = "read in the authors' code, "
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,8 @@ class Preset:
     name: str
     rule: str
     source: str
-    known: Known
-    """How well: where the rule was read. Textbooks: as it is commonly written."""
+    known: str
+    """How well, and from where."""
     differs: str
     """What is different here; empty if nothing is."""
     settings: Callable[[Experiment], Settings]
@@ -127,7 +130,7 @@ PRESETS = {
             "fedavg",
             "No links. The sampled devices' average goes to everybody, all count alike.",
             "McMahan et al., AISTATS 2017",
-            "textbooks",
+            COMMON,
             "It counts rounds, not epochs: H rounds of local steps lie between two server rounds.",
             _fedavg,
         ),
@@ -135,7 +138,7 @@ PRESETS = {
             "fedavg_data",
             "As fedavg; a sampled device counts by its number of samples.",
             "McMahan et al., AISTATS 2017",
-            "textbooks",
+            COMMON,
             "As fedavg.",
             _fedavg_data,
         ),
@@ -143,7 +146,7 @@ PRESETS = {
             "local_sgd",
             "No links. The average of all devices goes to everybody.",
             "Stich, ICLR 2019",
-            "textbooks",
+            COMMON,
             "",
             _local_sgd,
         ),
@@ -151,7 +154,7 @@ PRESETS = {
             "dsgd",
             "No server. W (X - eta G(X)): devices step, then mix.",
             "Koloskova et al., ICML 2020",
-            "textbooks",
+            COMMON,
             "Islands never learn of each other; it is the same run as the primitive none.",
             _dsgd,
         ),
@@ -159,7 +162,7 @@ PRESETS = {
             "d_psgd",
             "No server. W X - eta G(X): the gradient is taken before mixing, and added after it.",
             "Lian et al., NeurIPS 2017",
-            "textbooks",
+            COMMON,
             "As dsgd.",
             _d_psgd,
         ),
@@ -167,8 +170,10 @@ PRESETS = {
             "gossip_pga",
             "Devices mix in every round; every H rounds all of them take the average of all.",
             "Chen et al., ICML 2021",
-            "the paper's abstract",
-            "Meant for one island. Here islands may be several, and the server alone joins them.",
+            ABSTRACT,
+            "Meant for one island. Here islands may be several, and the server alone joins them. "
+            "Its server rounds end a period, where ours begin one: after the last round of the run "
+            "its devices may have just agreed.",
             _gossip_pga,
         ),
         Preset(
@@ -176,7 +181,7 @@ PRESETS = {
             "Islands average completely in every round (their edge server does); every H rounds "
             "all devices take the average of all.",
             "Liu et al., ICC 2020",
-            "the authors' code",
+            f"{CODE}LuminLiu/HierFL",
             "Devices count alike and all take part; the authors sample by data. Messages to an "
             "edge server are counted as links.",
             _hier_favg,
@@ -186,7 +191,7 @@ PRESETS = {
             "The server meets one device of every island, weighs islands by their size, and sends "
             "the result to everybody.",
             "Lin et al., IEEE JSAC 2021",
-            "the authors' code",
+            f"{CODE}shams-sam/TwoTimeScaleHybridLearning",
             "TT-HF does not mix in server rounds, and chooses the number of gossip steps as it "
             "goes; here devices mix in every round, network.gossip_steps times.",
             _tt_hf,
@@ -196,16 +201,16 @@ PRESETS = {
             "Gossip steps after local steps; the server meets as many devices of every island, "
             "and sends the result to everybody.",
             "Guo et al., ICLR 2022",
-            "the paper's abstract",
-            "K is rounded down to a multiple of the islands; the number of gossip steps is the "
-            "experiment's, network.gossip_steps.",
+            COMMON,
+            "No code of the authors was found. K is rounded down to a multiple of the islands; the "
+            "number of gossip steps is the experiment's, network.gossip_steps.",
             _hl_sgd,
         ),
         Preset(
             "modest",
             "FedAvg without a fixed server: a hash of device and round says who takes part.",
             "de Vos et al., MoDeST and Plexus",
-            "the authors' code",
+            f"{CODE}sacs-epfl/plexus",
             "The draw is ours, nested in K as theirs is: it is the same run as fedavg. Who "
             "aggregates, and what that costs, is not simulated.",
             _fedavg,

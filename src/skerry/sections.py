@@ -252,6 +252,18 @@ class Server(Section, extra="allow"):
     """Rounds between two server rounds (H)."""
     offset: Annotated[int, Field(ge=0, le=LARGEST), WHOLE] = 0
     """The first server round; they are the rounds t >= offset with (t - offset) mod period = 0."""
+    selection: Annotated[str, Names("selection"), Later()] = "uniform"
+    """Whom the server samples: uniform, per_component (every island in proportion), one_each (as
+    many of every island), bernoulli, round_robin, weighted (by data), importance, or your own."""
+    sample_prob: Annotated[float, Field(gt=0, le=1), REAL, OptionOf("selection")] = 0.2
+    """Chance of each device with selection = "bernoulli"."""
+    weights: Annotated[Literal["equal", "stratified", "data"], Later()] = "equal"
+    """How the sampled count in what S2A delivers: equal (as the selection wants it), stratified
+    (islands by their size), data (devices by their samples, as FedAvg has it)."""
+    optimizer: Annotated[str, Names("server optimizer")] = "fedavg"
+    """What the server does with the average: fedavg delivers it, fedavgm adds momentum."""
+    momentum: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("server optimizer")] = 0.9
+    """Momentum of fedavgm."""
     beta_schedule: Annotated[str, Names("beta schedule"), Later()] = "constant"
     """How beta changes over the run: constant, cosine, inverse_sqrt, step, switch, double,
     adaptive, or your own."""
@@ -266,7 +278,7 @@ class Server(Section, extra="allow"):
     period_end: Annotated[Count | None, Later()] = None
     """Where it ends."""
     switch_round: Annotated[
-        Annotated[int, Field(ge=0), WHOLE] | None, OptionOf(*SCHEDULES), Later()
+        Annotated[int, Field(ge=0, le=LARGEST), WHOLE] | None, OptionOf(*SCHEDULES), Later()
     ] = None
     """The first round in which a switch schedule is at its end."""
     change_every: Annotated[Count, OptionOf(*SCHEDULES), Later()] = 30
@@ -280,18 +292,6 @@ class Server(Section, extra="allow"):
     """Adaptive H: the disagreement between islands (per device) at which the server comes."""
     adapt_over: Annotated[Count, OptionOf(*SCHEDULES), Later()] = 5
     """Adaptive schedules: the server rounds whose estimates are averaged."""
-    selection: Annotated[str, Names("selection"), Later()] = "uniform"
-    """Whom the server samples: uniform, per_component (every island in proportion), one_each (as
-    many of every island), bernoulli, round_robin, weighted (by data), importance, or your own."""
-    sample_prob: Annotated[float, Field(gt=0, le=1), REAL, OptionOf("selection")] = 0.2
-    """Chance of each device with selection = "bernoulli"."""
-    weights: Annotated[Literal["equal", "stratified", "data"], Later()] = "equal"
-    """How the sampled count in what S2A delivers: equal (as the selection wants it), stratified
-    (islands by their size), data (devices by their samples, as FedAvg has it)."""
-    optimizer: Annotated[str, Names("server optimizer")] = "fedavg"
-    """What the server does with the average: fedavg delivers it, fedavgm adds momentum."""
-    momentum: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("server optimizer")] = 0.9
-    """Momentum of fedavgm."""
 
     def idle_fields(self) -> frozenset[str]:
         """Its name; ends that no schedule goes to; the schedule of a beta that plays no part.
