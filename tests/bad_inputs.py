@@ -176,7 +176,7 @@ EXPERIMENT_FILES = [
         "[network]\nsampled = 3",
         "unknown field 'network.sampled'; did you mean 'server.sampled'? [network] takes: "
         "devices, components, topology, degree, edge_prob, rewire_prob, dynamic, "
-        "link_failure, gossip_steps, mixing.",
+        "link_failure, gossip_steps, mix_with_server, mixing.",
     ),
     toml(
         "field outside its section",

@@ -174,6 +174,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "network.dynamic": ([], "true", None),
     "network.link_failure": ([], "0.1", None),
     "network.gossip_steps": ([], "2", None),
+    "network.mix_with_server": ([], "false", None),
     "network.mixing": ([], "lazy", None),
     "data.dataset": ([], "synthetic", None),
     "data.path": (["data.dataset=npz", "data.path=a.npz"], "b.npz", ["data.dataset=digits"]),

@@ -78,6 +78,12 @@ class Experiment(Section):
                 'data.path must name a .npz file when data.dataset = "npz". Set data.path.',
             )
         yield from dials.faults(server)
+        if not network.mix_with_server and dials.adapts(server, "period"):
+            yield (
+                ("network.mix_with_server", "server.period_schedule"),
+                "network.mix_with_server = false needs server rounds that are known beforehand "
+                f'(got server.period_schedule = "{server.period_schedule}"). Change one of them.',
+            )
         if labels.read_any(server.name)[0] in labels.BUILT_IN:
             yield (
                 ("server.name",),

@@ -35,7 +35,11 @@ class Preset:
     settings: Callable[[Experiment], Settings]
 
 
-NO_LINKS: Settings = {"network.gossip_steps": 0, "training.order": "adapt_then_mix"}
+NO_LINKS: Settings = {
+    "network.gossip_steps": 0,
+    "network.mix_with_server": True,
+    "training.order": "adapt_then_mix",
+}
 PLAIN: Settings = {"server.selection": "uniform", "server.weights": "equal"}
 
 
@@ -51,6 +55,7 @@ def _gossip(experiment: Experiment) -> Settings:
     """Links are used, as often as the experiment says."""
     return {
         "network.gossip_steps": max(1, experiment.network.gossip_steps),
+        "network.mix_with_server": True,
         "training.order": "adapt_then_mix",
     }
 
@@ -97,6 +102,7 @@ def _hier_favg(experiment: Experiment) -> Settings:
         "network.topology": "complete",
         "network.mixing": "metropolis",  # of a complete island: the island's average
         "network.gossip_steps": 1,
+        "network.mix_with_server": True,
         "training.order": "adapt_then_mix",
         "server.primitive": "s2a",
         "server.optimizer": "fedavg",
@@ -115,7 +121,12 @@ def _one_each(experiment: Experiment, sampled: int) -> Settings:
 
 
 def _tt_hf(experiment: Experiment) -> Settings:
-    return _one_each(experiment, len(experiment.network.sizes))
+    islands = len(experiment.network.sizes)
+    return {
+        **_one_each(experiment, islands),
+        "network.mix_with_server": False,
+        "server.period_schedule": "constant",
+    }
 
 
 def _hl_sgd(experiment: Experiment) -> Settings:
@@ -189,11 +200,10 @@ PRESETS = {
         Preset(
             "tt_hf",
             "The server meets one device of every island, weighs islands by their size, and sends "
-            "the result to everybody.",
+            "the result to everybody; devices do not mix in that round.",
             "Lin et al., IEEE JSAC 2021",
             f"{CODE}shams-sam/TwoTimeScaleHybridLearning",
-            "TT-HF does not mix in server rounds, and chooses the number of gossip steps as it "
-            "goes; here devices mix in every round, network.gossip_steps times.",
+            "TT-HF chooses the number of gossip steps as it goes; here it is network.gossip_steps.",
             _tt_hf,
         ),
         Preset(

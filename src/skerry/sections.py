@@ -99,6 +99,8 @@ class Network(Section, extra="allow"):
     """Probability that a link is down in a round; W is recomputed from the links that are up."""
     gossip_steps: Annotated[int, Field(ge=0), WHOLE, Later()] = 1
     """Mixings in a round, one after the other; 0: links are not used."""
+    mix_with_server: Annotated[bool, Later()] = True
+    """Whether devices mix in server rounds, too, before the server acts."""
     mixing: Annotated[str, Names("mixing")] = "metropolis"
     """Weights of W: metropolis, max_degree, laplacian, lazy, or your own function."""
 

@@ -6,6 +6,8 @@ from itertools import product
 import pytest
 import torch
 
+import skerry
+from recorded_runs import PlugPulledError, assert_same, record
 from skerry import registry
 from skerry.dials import When
 from skerry.engine.sampler import Sampler
@@ -88,6 +90,41 @@ def test_s2a_first_and_s2s_later(small):
     others = [i for i in range(world.n) if i not in sampled.tolist()]
     assert (found[6][others] != found[6][sampled[0]]).any()
     assert torch.equal(found[6][sampled], found[6][sampled[:1]].expand_as(found[6][sampled]))
+
+
+def test_lanes_that_do_not_mix_in_server_rounds(small):
+    """Beside others that do, and whose server comes at other times."""
+    base = small(*CHANGES)
+    rests = "network.mix_with_server=false"
+    lanes = [
+        (),
+        (rests,),
+        (rests, "server.period=5", "server.primitive=s2a"),
+        (rests, *changing("period", "double"), "fleet.awake=0.6"),
+        (rests, "server.primitive=none"),
+    ]
+    world = build_world(base, dtype=torch.float64)
+    assert_same_trajectories(world, lanes_of(base, lanes), 1e-12)
+
+
+def test_links_that_rest_carry_nothing(small):
+    """Of 14 rounds 5 are server rounds."""
+    base = small(*CHANGES, "server.period=3")
+    always, rested = (
+        skerry.run(base.with_settings(f"network.mix_with_server={value}"))[0].final
+        for value in ("true", "false")
+    )
+    assert 14 * rested["d2d_messages"] == 9 * always["d2d_messages"]
+
+
+@pytest.mark.parametrize("stop_after", [0, 5, 9])
+def test_a_run_with_schedules_that_was_stopped_ends_as_it_would_have(small, tmp_path, stop_after):
+    base = small(*CHANGES)
+    lanes = lanes_of(base, [changing(f, s) for f, s in product(ENDS, SCHEDULES)])
+    undisturbed = record(tmp_path / "whole", lanes)
+    with pytest.raises(PlugPulledError):
+        record(tmp_path / "parts", lanes, stop_after)
+    assert_same(record(tmp_path / "parts", lanes), undisturbed)
 
 
 # By hand
@@ -291,6 +328,14 @@ def test_a_wrong_schedule_is_told(field, name, message):
         (["server.beta_schedule=cosin"], "did you mean 'cosine'"),
         (["server.sampled_end=101"], "server.sampled_end must be between 1 and network.devices"),
         (["server.beta_end=1.5"], "server.beta_end must be at most 1"),
+        (
+            [
+                "network.mix_with_server=false",
+                "server.period_schedule=adaptive",
+                "server.period_target=1",
+            ],
+            "needs server rounds that are known beforehand",
+        ),
         (["server.change_every=0"], "server.change_every must be at least 1"),
     ],
 )

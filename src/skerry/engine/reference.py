@@ -58,11 +58,13 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
         if training.order == "adapt_then_mix":
             x = stepped
         moved = [stepped[i] - x[i] for i in range(world.n)]
-        for _ in range(experiment.network.gossip_steps):
+        is_server_round = server.primitive != "none" and t == next_server
+        mixes = experiment.network.mix_with_server or not is_server_round
+        for _ in range(experiment.network.gossip_steps if mixes else 0):
             x = [_weighted_sum(W[:, i], x) for i in range(world.n)]
         x = [x[i] + moved[i] for i in range(world.n)]
 
-        if server.primitive != "none" and t == next_server:
+        if is_server_round:
             known = (t, number, H, p, tuple(seen[-server.adapt_over :]))
             beta = {"s2s": 0.0, "s2a": 1.0}.get(server.primitive)
             beta = _scheduled(experiment, "beta", *known) if beta is None else beta

@@ -172,7 +172,7 @@ def mix(stack: Stack, state: State) -> None:
     """X <- X W: every lane with the links of its own network."""
     with arithmetic(stack.world.experiment.training.precision):
         for group in stack.mixing:
-            for _ in range(group.steps):
+            for _ in range(0 if state.t in group.rests else group.steps):
                 group.mixer.mix(state.X_nld[:, group.lanes], state.t)
 
 

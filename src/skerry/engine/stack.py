@@ -43,6 +43,8 @@ class MixingGroup:
     """None: everybody."""
     scale_n: Tensor | None = None
     """The factor on each device's stepsize, where devices count by their data."""
+    rests: frozenset[int] = frozenset()
+    """Rounds without mixing."""
 
     @property
     def is_plain(self) -> bool:
@@ -152,11 +154,12 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
 
 
 def company(experiment: Experiment) -> tuple[str, str]:
-    """Lanes with the same network and the same sleep mix together; with the same server too, they
-    meet it together."""
+    """Lanes with the same network and the same sleep mix together, unless the server says when;
+    with the same server too, they meet it together."""
     network, fleet, training = experiment.network, experiment.fleet, experiment.training
     mixing = (network.model_dump_json(), fleet.model_dump_json(), training.order, training.weights)
-    return "\n".join(mixing), experiment.server.model_dump_json(exclude={"name"})
+    server = experiment.server.model_dump_json(exclude={"name"})
+    return "\n".join([*mixing, "" if network.mix_with_server else server]), server
 
 
 def _own_course(experiment: Experiment) -> object:
@@ -173,7 +176,14 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
         adapts_first=first.training.order == "adapt_then_mix",
         awake=world.awake(first),
         scale_n=data_scale(world) if first.training.weights == "data" else None,
+        rests=_rests(first),
     )
+
+
+def _rests(experiment: Experiment) -> frozenset[int]:
+    if experiment.network.mix_with_server:
+        return frozenset()
+    return frozenset(experiment.server.server_rounds(experiment.rounds))
 
 
 def data_scale(world: World) -> Tensor:
