@@ -58,6 +58,7 @@ def test_a_preset_is_what_it_is_whatever_it_is_set_on(islands, name):
         "training.order=mix_then_adapt",
         "network.gossip_steps=0",
         "server.sampled_schedule=double",
+        "server.period_schedule=double",
         "server.name=ours",
     )
     there = with_preset(odd, name)

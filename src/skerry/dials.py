@@ -236,7 +236,8 @@ def in_words(server: Dialled) -> str:
     if server.beta_end is not None and "beta_end" not in idle_ends(server):
         words += f"-{server.beta_end:g}"
     options = server.options_for("beta schedule") if ":" not in schedule else {}
-    return f"{schedule}({', '.join([words, *(f'{o} {value}' for o, value in options.items())])})"
+    told = [f"{option} {value:g}" for option, value in options.items() if value is not None]
+    return f"{schedule}({', '.join([words, *told])})"
 
 
 def idle_ends(server: Dialled) -> set[str]:

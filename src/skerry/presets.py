@@ -40,7 +40,11 @@ NO_LINKS: Settings = {
     "network.mix_with_server": True,
     "training.order": "adapt_then_mix",
 }
-PLAIN: Settings = {"server.selection": "uniform", "server.weights": "equal"}
+PLAIN: Settings = {
+    "server.selection": "uniform",
+    "server.weights": "equal",
+    "server.period_schedule": "constant",
+}
 
 
 def _sampling(sampled: int) -> Settings:
@@ -116,6 +120,7 @@ def _one_each(experiment: Experiment, sampled: int) -> Settings:
         "server.primitive": "s2a",
         "server.selection": "one_each",
         "server.weights": "equal",  # the rule itself weighs islands by their size
+        "server.period_schedule": "constant",
         "server.optimizer": "fedavg",
     }
 
@@ -125,7 +130,6 @@ def _tt_hf(experiment: Experiment) -> Settings:
     return {
         **_one_each(experiment, islands),
         "network.mix_with_server": False,
-        "server.period_schedule": "constant",
     }
 
 

@@ -224,6 +224,7 @@ def test_labels_tell_how_beta_changes():
         == "blend switch(1-0, switch_round 50)"
     )
     assert label(beta_schedule="inverse_sqrt") == "blend inverse_sqrt(1)"
+    assert label(beta_schedule="adaptive") == "blend adaptive(1, bias_cost 8, adapt_over 5)"
     assert label(beta_schedule="step", beta_end=0.5) == "blend step(1-0.5, change_every 30)"
     assert Server(primitive="s2a", beta_schedule="cosine", beta_end=0.0).label == "s2a"
     assert Server(primitive="blend", beta_schedule="cosine", beta_end=0.0).dial is None
