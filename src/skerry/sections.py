@@ -335,6 +335,12 @@ class Server(Section, extra="allow"):
             return dials.server_rounds(self, rounds)
         return range(self.offset, rounds, self.period)
 
+    def known_rounds(self, rounds: int) -> Sequence[int]:
+        """Those of them that are known without a user's own schedule: records may be read where it
+        is not at hand."""
+        own = self.is_there and ":" in self.period_schedule
+        return range(self.offset, rounds)[:1] if own else self.server_rounds(rounds)
+
     def meets(self, t: int, rounds: int) -> bool:
         """Whether round t, of so many, is a server round."""
         return t in self.server_rounds(rounds)

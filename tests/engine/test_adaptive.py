@@ -17,6 +17,7 @@ from skerry.engine.world import build_world
 from skerry.errors import ExperimentError
 from skerry.experiment import Experiment
 from skerry.theory.adaptive import after_s2s, beta, period, sampled, staying
+from skerry.theory.ratios import expected_ratios, samples_as_in_the_paper
 from trajectories import assert_same_trajectories
 
 ADAPTIVE = {
@@ -284,3 +285,11 @@ def test_a_beta_that_plays_no_part_adapts_nothing():
     settings = ("server.beta_schedule=adaptive", "server.selection=weighted")
     lane = Experiment.parse({}, ["server.primitive=s2a", *settings])
     assert lane.key() == Experiment.parse({}, ["server.primitive=s2a", settings[1]]).key()
+
+
+def test_no_ratio_is_expected_where_K_changes():
+    """The law of a server round is that of one K."""
+    changing = Experiment.parse({}, ["server.sampled_schedule=double", "server.primitive=blend"])
+    assert expected_ratios(changing) == (None, None)
+    assert not samples_as_in_the_paper(changing)
+    assert expected_ratios(Experiment()).disagreement_ratio is not None

@@ -59,9 +59,10 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
     from skerry.engine.selection import Context
 
     server, rounds = experiment.server, experiment.rounds
-    planned = server.server_rounds(rounds)
-    if dials.adapts(server, "sampled", "period") and t > server.offset:
+    schedules = (server.sampled_schedule, server.period_schedule)
+    if any(":" in name or name == dials.ADAPTIVE for name in schedules):
         return None
+    planned = server.server_rounds(rounds)
     if t not in planned:
         return []
     if server.selection not in BY_SEED_ALONE:

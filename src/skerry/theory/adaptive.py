@@ -9,8 +9,9 @@ import math
 from functools import lru_cache
 
 from skerry.dials import Seen, When
+from skerry.theory.counts import Likely
 from skerry.theory.operators import Array, exchange_matrix
-from skerry.theory.participation import Likely, exchange
+from skerry.theory.participation import exchange
 
 ROUNDING = 1e-9
 """Of a whole number that was computed."""

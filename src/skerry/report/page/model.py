@@ -139,7 +139,7 @@ def _groups(study: Study) -> dict[str, Any]:
 def _server_rounds(experiment: Experiment) -> tuple[int, int, int] | list[list[int]]:
     """The first, the step to the next, and how many there are; where the period changes, a list of
     all. Counted when done, as in records: round t of the run is t + 1."""
-    found = experiment.server.server_rounds(experiment.rounds)
+    found = experiment.server.known_rounds(experiment.rounds)
     if isinstance(found, range):
         return found.start + 1, found.step, len(found)
     return [[t + 1 for t in found]]
