@@ -1,5 +1,5 @@
-"""What a large fleet takes to load, in seconds of a processor and in memory: devices with 1 to 5,000
-samples each.
+"""What a large fleet takes to load, in seconds of one processor and in memory: devices with 1 to
+5,000 samples each.
 
     python benchmarks/fleet_load.py --devices 10000
 
