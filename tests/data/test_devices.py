@@ -253,3 +253,23 @@ def test_a_folder_runs_and_resumes_by_content(tmp_path):
     skerry.run(given(path), out=tmp_path / "runs")
     with Store.read(tmp_path / "runs") as store:
         assert [run.status for run in store.runs()] == ["finished", "finished"]
+
+
+def test_a_sweep_over_given_data(tmp_path):
+    """Tuning finds the runs of its cells."""
+    from skerry.runs.given import sized_sweep
+    from skerry.runs.sweep import Sweep
+
+    path = fleet_data.write_folder(tmp_path / "fleet")
+    table = given(path).model_dump(exclude_unset=True)
+    axes = {"training.stepsize": [0.01, 0.1], "network.topology": ["ring", "complete"]}
+    sweep = Sweep.parse(
+        {**table, "sweep": {"seeds": 2, "tune": "training.stepsize", "tune_seeds": 1, "axes": axes}}
+    )
+    lanes = skerry.run(sweep)
+    assert len(lanes) == 4 + 2
+    assert {lane.experiment.network.sizes for lane in lanes} == {(3, 3)}
+    sized = sized_sweep(sweep)
+    assert {point.at(0).key() for point in sized.points} == {
+        lane.experiment.key() for lane in lanes if lane.experiment.seed == 0
+    }

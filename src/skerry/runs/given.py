@@ -39,7 +39,7 @@ def given_sweep(sweep: Sweep, materials: Materials) -> Sweep:
         for field, value in fields.items()
     }
     if not told:
-        return sweep
+        return sized_sweep(sweep)
     for field in sweep.fields:
         if field in told:
             raise ExperimentError(
@@ -49,7 +49,14 @@ def given_sweep(sweep: Sweep, materials: Materials) -> Sweep:
     for path, value in told.items():
         section, _, field = path.partition(".")
         table[section] = {**table.get(section, {}), field: value}
-    return Sweep(**{**dict(sweep), "experiment": table})
+    return sized_sweep(Sweep(**{**dict(sweep), "experiment": table}))
+
+
+def sized_sweep(sweep: Sweep) -> Sweep:
+    """One whose runs tell how many devices there are, where files say it."""
+    told = with_sizes(point.experiment for point in sweep.points)
+    same = all(one is point.experiment for one, point in zip(told, sweep.points, strict=True))
+    return sweep if same else sweep.with_experiments(told)
 
 
 def _telling(experiment: Experiment, materials: Materials) -> Experiment:
