@@ -39,12 +39,14 @@ def notes(found: Devices, whole: bool = False) -> list[str]:
     tested = found.frame["own_tests"] > 0
     told = []
     if not tested.any():
-        told.append("No device has test samples of its own: own scores are by its label mix.")
+        told.append(
+            "No device has test samples of its own: own scores are weighed by its mix of data."
+        )
     elif not tested.all():
         without = found.frame.loc[~tested, "device"].nunique()
         told.append(
             f"{plural(without, 'device')} without test samples of their own: their own scores are "
-            "by label mix."
+            "weighed by their mix of data."
         )
     most = max(len(table) for table in found.cells.values())
     if most > MOST_SHOWN and not whole:

@@ -21,7 +21,7 @@ Skerry.widgets.devices = (root, data, page) => {
     const y = scores[Number(view.on)];
     const hovertext = cell.device.map((device, i) =>
       `${Skerry.plots.escape(device)}, island ${Skerry.plots.escape(cell.island[i])}<br>${name}: ${number(style, y[i])}`
-      + `<br>${cell.samples[i].toLocaleString("en")} samples, ${cell.tests[i] ? `${cell.tests[i]} test samples of its own` : "scored by its label mix"}`);
+      + `<br>${cell.samples[i].toLocaleString("en")} samples, ${cell.tests[i] ? `${cell.tests[i]} test samples of its own` : "scored by its mix of data"}`);
     const common = { name, y, hovertext, hoverinfo: "text", marker: { color: colour, symbol: model.labels[label].symbol, size: 7, opacity: 0.75 } };
     if (view.across === "samples") return { ...common, type: "scatter", mode: "markers", x: cell.samples };
     return {
