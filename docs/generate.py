@@ -16,7 +16,8 @@ SECTIONS = {
     "data": "Which samples there are, and who holds them. [More about data](data.md).",
     "model": "What is learned.",
     "training": "What a device does on its own in a round.",
-    "server": "What the server does, when, and for whom. [Who takes part](participation.md).",
+    "server": "What the server does, when, and for whom. [Who takes part](participation.md), "
+    "[presets](presets.md).",
     "fleet": "Who is awake. [Who takes part](participation.md).",
     "evaluate": "What is measured, and how often. [More about measures](measures.md).",
 }

@@ -81,6 +81,12 @@ def _foreign(path: Path) -> None:
         db.execute("CREATE TABLE theirs (a)")
 
 
+SERVER = (
+    "name, primitive, beta, sampled, period, offset, selection, sample_prob, weights, optimizer, "
+    "momentum, beta_schedule, beta_end, sampled_schedule, sampled_end, period_schedule, "
+    "period_end, switch_round, change_every, bias_cost, sampled_target, period_target, adapt_over"
+)
+
 EXPERIMENT_FILES = [
     toml(
         "not toml",
@@ -157,8 +163,7 @@ EXPERIMENT_FILES = [
     toml(
         "unknown field",
         "[server]\nsampeld = 3",
-        "unknown field 'server.sampeld'; did you mean 'sampled'? [server] takes: primitive, "
-        "beta, sampled, period, offset, selection, sample_prob, weights, optimizer, momentum.",
+        f"unknown field 'server.sampeld'; did you mean 'sampled'? [server] takes: {SERVER}.",
     ),
     toml(
         "unknown section",
@@ -171,7 +176,7 @@ EXPERIMENT_FILES = [
         "[network]\nsampled = 3",
         "unknown field 'network.sampled'; did you mean 'server.sampled'? [network] takes: "
         "devices, components, topology, degree, edge_prob, rewire_prob, dynamic, "
-        "link_failure, gossip_steps, mixing.",
+        "link_failure, gossip_steps, mix_with_server, mixing.",
     ),
     toml(
         "field outside its section",
@@ -196,15 +201,13 @@ EXPERIMENT_FILES = [
     toml(
         "unknown option of one's own",
         '[server]\nprimitive = "good_plugins:pull"\nstrength = 1\nstrenght = 2',
-        "unknown field 'server.strenght'; did you mean 'strength'? [server] takes: primitive, "
-        "beta, sampled, period, offset, selection, sample_prob, weights, optimizer, momentum; "
+        f"unknown field 'server.strenght'; did you mean 'strength'? [server] takes: {SERVER}; "
         "primitive 'good_plugins:pull' adds: strength.",
     ),
     toml(
         "option of a function that is not named",
         "[server]\nstrength = 2",
-        "unknown field 'server.strength'. [server] takes: primitive, beta, sampled, period, "
-        "offset, selection, sample_prob, weights, optimizer, momentum.",
+        f"unknown field 'server.strength'. [server] takes: {SERVER}.",
     ),
     toml(
         "unknown topology",
@@ -1035,6 +1038,129 @@ PLUGINS = [
 ]
 
 
+def trace(id: str, content: str, *told: str) -> Row:
+    given = settings(*SMALL, "fleet.awake=trace.csv")
+    return Row(id, ("run", *given), told, {"trace.csv": content})
+
+
+PARTICIPATION = [
+    plugin(
+        "server.selection=strangers",
+        "selection * names devices that are not in the fleet, 0 to 9 (got [10, 99]).",
+    ),
+    plugin(
+        "server.selection=one_twice",
+        "selection * must name each device once (got [0, 1, 1]). Give one that counts twice twice "
+        "the weight.",
+    ),
+    plugin(
+        "server.selection=table_of_devices",
+        "selection * must give the numbers of the sampled devices, a list of whole numbers (got "
+        "[[0, 1], [2, 3]]).",
+    ),
+    plugin(
+        "server.selection=nothing",
+        "selection * must give the numbers of the sampled devices, a list of whole numbers (got "
+        "None).",
+    ),
+    plugin(
+        "server.selection=weights_that_do_not_sum",
+        "selection * must give a weight for each sampled device, which sum to 1 (got 3 weights for "
+        "3 devices, sum 1.5).",
+    ),
+    plugin(
+        "server.selection=a_weight_too_few",
+        "selection * must give a weight for each sampled device, which sum to 1 (got 2 weights for "
+        "3 devices, sum 1).",
+    ),
+    plugin("server.selection=raises", "selection * failed (ValueError: boom and a second line)."),
+    sets(
+        "one_each of fewer than islands",
+        "network.components=5 server.selection=one_each",
+        "server.sampled must be a multiple of the number of islands for server.selection = "
+        '"one_each" (got 3 for 5 islands). Change server.sampled, or use "per_component".',
+    ),
+    trace(
+        "trace without its header",
+        "0,1,2\n",
+        "the first line of trace.csv must read device,from,to (got '0,1,2'). Each further line "
+        "tells from which round on a device is awake, and from which on no longer.",
+    ),
+    trace(
+        "trace of a stranger",
+        "device,from,to\nporch,0,1\n",
+        "line 2 of trace.csv names the device 'porch', which is not in the fleet",
+    ),
+    trace(
+        "trace of no rounds",
+        "device,from,to\n0,dawn,dusk\n",
+        "line 2 of trace.csv: from and to must be whole rounds (got 'dawn' and 'dusk').",
+    ),
+    sets(
+        "no trace",
+        "fleet.awake=none.csv",
+        "cannot read the trace none.csv ([Errno 2] No such file or directory: 'none.csv'). Check "
+        "fleet.awake.",
+    ),
+    sets(
+        "schedule without an end",
+        "server.sampled_schedule=cosine",
+        'server.sampled_schedule = "cosine" goes from server.sampled to an end (got none). Set '
+        "server.sampled_end.",
+    ),
+    sets(
+        "unknown schedule",
+        "server.period_schedule=doubled",
+        "unknown period schedule 'doubled'; did you mean 'double'? Available: adaptive, constant, "
+        "cosine, double, inverse_sqrt, step, switch.",
+    ),
+    sets(
+        "adaptive without a target",
+        "server.period_schedule=adaptive",
+        'server.period_schedule = "adaptive" goes by a target (got none). Set '
+        "server.period_target.",
+    ),
+    sets(
+        "adaptive where nothing can be told",
+        "server.primitive=blend server.beta_schedule=adaptive server.selection=weighted",
+        'server.beta_schedule = "adaptive" goes by the spread of the sampled models, which is '
+        "known for the selections uniform, bernoulli, round_robin, per_component, one_each, and "
+        "not for weights by data (got 'weighted' with weights 'equal'). Change one of them.",
+    ),
+    plugin(
+        "server.sampled_schedule=more_than_all",
+        "sampled schedule * must give server.sampled, at most the 10 devices there are (got 99 in "
+        "round 0).",
+    ),
+    plugin(
+        "server.period_schedule=text_of_a_number",
+        "period schedule * must give server.period, a number of at least 1 (got 'slower' in round "
+        "0).",
+    ),
+    plugin(
+        "server.sampled_schedule=raises",
+        "sampled schedule * failed (ValueError: boom and a second line).",
+    ),
+    run(
+        "unknown preset",
+        ["--compare", "s2s,tthf"],
+        "unknown primitive 'tthf'; did you mean 'tt_hf'? Available: blend, none, s2a, s2s. "
+        "Presets: fedavg, fedavg_data, local_sgd, dsgd, d_psgd, gossip_pga, hier_favg, tt_hf, "
+        "hl_sgd, modest.",
+    ),
+    sets(
+        "name of a primitive",
+        "server.name=s2a",
+        "server.name must not be that of a primitive (got 's2a'): tables would confuse the two. "
+        "Choose another name.",
+    ),
+    graph(
+        "links without a round",
+        "round,source,target\n0,a,b\nlater,b,c\n",
+        "line 3 of g.edgelist must have a round, a whole number of at least 0 (got 'later,b,c').",
+    ),
+]
+
 STORES = [
     run(
         "store of garbage",
@@ -1354,6 +1480,7 @@ ROWS = [
     *PARTITIONS,
     *MODELS,
     *PLUGINS,
+    *PARTICIPATION,
     *STORES,
     *RULES_OF_BOUNDS,
     *TASKS,

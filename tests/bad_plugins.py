@@ -208,3 +208,34 @@ def option_of_another_kind(graph, *, degree):
 
 def default_of_its_own(size, network, rng, *, degree=7):
     raise AssertionError("the field has a default")
+
+
+# Who takes part, and when
+
+
+def strangers(who):
+    return [10, 99]
+
+
+def one_twice(who):
+    return [0, 1, 1]
+
+
+def table_of_devices(who):
+    return [[0, 1], [2, 3]]
+
+
+def weights_that_do_not_sum(who):
+    return [0, 1, 2], [0.5, 0.5, 0.5]
+
+
+def a_weight_too_few(who):
+    return [0, 1, 2], [0.5, 0.5]
+
+
+def more_than_all(when):
+    return 99
+
+
+def text_of_a_number(when):
+    return "slower"

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry import registry
+from skerry.dials import RANGES
 from skerry.errors import ExperimentError, SkerryError
 from skerry.experiment import Data, Experiment, Fleet, Model, Network, Section, Server
 from skerry.measures import GROUPS
@@ -173,6 +174,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "network.dynamic": ([], "true", None),
     "network.link_failure": ([], "0.1", None),
     "network.gossip_steps": ([], "2", None),
+    "network.mix_with_server": ([], "false", None),
     "network.mixing": ([], "lazy", None),
     "data.dataset": ([], "synthetic", None),
     "data.path": (["data.dataset=npz", "data.path=a.npz"], "b.npz", ["data.dataset=digits"]),
@@ -207,6 +209,42 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "server.selection": ([], "per_component", ["server.primitive=none"]),
     "server.sample_prob": (["server.selection=bernoulli"], "0.7", ["server.selection=uniform"]),
     "server.weights": ([], "stratified", ["server.primitive=none"]),
+    "server.beta_schedule": (["server.primitive=blend"], "inverse_sqrt", ["server.primitive=s2a"]),
+    "server.beta_end": (
+        ["server.primitive=blend", "server.beta_schedule=double"],
+        "0.75",
+        ["server.beta_schedule=inverse_sqrt"],
+    ),
+    "server.sampled_schedule": ([], "inverse_sqrt", ["server.primitive=none"]),
+    "server.sampled_end": (["server.sampled_schedule=double"], "30", []),
+    "server.period_schedule": ([], "inverse_sqrt", ["server.primitive=none"]),
+    "server.period_end": (["server.period_schedule=double"], "30", []),
+    "server.switch_round": (
+        ["server.period_schedule=switch", "server.period_end=9", "server.switch_round=5"],
+        "6",
+        ["server.period_schedule=double"],
+    ),
+    "server.change_every": (["server.period_schedule=double"], "7", []),
+    "server.bias_cost": (
+        ["server.primitive=blend", "server.beta_schedule=adaptive"],
+        "2.0",
+        ["server.beta_schedule=double"],
+    ),
+    "server.sampled_target": (
+        ["server.sampled_schedule=adaptive", "server.sampled_target=0.1"],
+        "0.2",
+        ["server.sampled_schedule=double"],
+    ),
+    "server.period_target": (
+        ["server.period_schedule=adaptive", "server.period_target=0.1"],
+        "0.2",
+        ["server.period_schedule=double"],
+    ),
+    "server.adapt_over": (
+        ["server.period_schedule=adaptive", "server.period_target=0.1"],
+        "3",
+        ["server.period_schedule=double"],
+    ),
     "server.optimizer": ([], "fedavgm", ["server.primitive=none"]),
     "server.momentum": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
     "fleet.awake": ([], "0.5", None),
@@ -232,7 +270,7 @@ LANES = {
 
 
 def test_the_table_of_parts_names_every_field():
-    assert set(PARTS) == set(FIELDS) - {"name"}
+    assert set(PARTS) == set(FIELDS) - {"name", "server.name"}
 
 
 def test_a_changed_copy_has_a_key_of_its_own():
@@ -284,17 +322,18 @@ def test_a_users_own_function_may_read_any_field(path):
             "server.primitive=good_plugins:anything",
             "server.optimizer=good_plugins:AnyOptimizer",
             "server.selection=good_plugins:anything",
+            *(f"server.{field}_schedule=good_plugins:anything" for field in RANGES),
         ],
     }
     because, value = kinds[path.split(".")[0]], PARTS[path][1]
-    if path in ("server.optimizer", "server.selection"):
-        because = because[:1]
+    because = [setting for setting in because if not setting.startswith(f"{path}=")]
     before, after = experiment(*because), experiment(*because, f"{path}={value}")
     assert before.key() != after.key()
 
 
 def test_the_label_does_not_change_the_key():
     assert experiment("name=another").key() == Experiment().key()
+    assert experiment("server.name=another").key() == Experiment().key()
     assert experiment("name=another").world_key() == Experiment().world_key()
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
-from skerry import registry
+from skerry import dials, labels, registry
 from skerry.errors import ExperimentError
 from skerry.explain import any_inside, explain, faulty_paths, without_faulty
 from skerry.section import Section
@@ -80,6 +80,19 @@ class Experiment(Section):
                 ("data.dataset", "data.path"),
                 'data.path must name a .npz file when data.dataset = "npz". Set data.path.',
             )
+        yield from dials.faults(server)
+        if not network.mix_with_server and dials.adapts(server, "period"):
+            yield (
+                ("network.mix_with_server", "server.period_schedule"),
+                "network.mix_with_server = false needs server rounds that are known beforehand "
+                f'(got server.period_schedule = "{server.period_schedule}"). Change one of them.',
+            )
+        if labels.read_any(server.name)[0] in labels.BUILT_IN:
+            yield (
+                ("server.name",),
+                f"server.name must not be that of a primitive (got {server.name!r}): tables would "
+                "confuse the two. Choose another name.",
+            )
         if network.is_file:
             # Sizes come from the file; the fleet checks them when it reads it.
             if network.dynamic:
@@ -103,12 +116,14 @@ class Experiment(Section):
                 "fleet.on and fleet.off go together: rounds awake, then rounds asleep (got one). "
                 "Set both.",
             )
-        if server.is_there and server.sampled > network.devices:
-            yield (
-                ("server.primitive", "server.sampled", "network.devices"),
-                f"server.sampled must be between 1 and network.devices (got {server.sampled} "
-                f"of {network.devices} devices). Lower server.sampled or raise network.devices.",
-            )
+        for field in ("sampled", "sampled_end") if server.is_there else ():
+            sampled = getattr(server, field)
+            if sampled is not None and sampled > network.devices:
+                yield (
+                    ("server.primitive", f"server.{field}", "network.devices"),
+                    f"server.{field} must be between 1 and network.devices (got {sampled} of "
+                    f"{network.devices} devices). Lower server.{field} or raise network.devices.",
+                )
 
     # Reading and writing
 
@@ -203,9 +218,12 @@ class Experiment(Section):
         return {f"{name}.{f}" for name, section in self._sections() for f in section.idle_fields()}
 
     def canonical(self) -> dict[str, Any]:
-        """What decides the result: the fields that do, and the sources of a user's own parts."""
+        """What decides the result: the fields that do, the sources of a user's own parts, and what
+        a trace says."""
         table = self.deciding()
         sources = {path: registry.source(name) for path, name in self.users_own()}
+        if isinstance(self.fleet.awake, str):
+            sources["fleet.awake"] = _content_of(self.fleet.awake)
         return {**table, "sources": sources} if sources else table
 
     def users_own(self) -> Iterable[tuple[str, str]]:
@@ -282,6 +300,14 @@ _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 def _digest(content: Any) -> str:
     return hashlib.sha256(_JSON.encode(content).encode()).hexdigest()[:16]
+
+
+def _content_of(file: str) -> str:
+    """The hash of a file; empty where it is not here."""
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    except (OSError, ValueError):
+        return ""
 
 
 def _toml_lines(section: Section, comments: bool) -> list[str]:

@@ -51,7 +51,7 @@ def read(label: str) -> tuple[str, float | None]:
 
 def meant(name: str, among: Sequence[str]) -> str:
     """The one of these labels that a user means; `blend` alone, where there is one blend."""
-    primitive, beta = _read_any(name)
+    primitive, beta = read_any(name)
     blends = [label for label in among if beta_of(label) is not None]
     if name == BLEND and len(blends) == 1:
         return blends[0]
@@ -68,17 +68,17 @@ def dial(primitive: str, beta: float | None = None) -> float | None:
 
 def rank(label: str) -> float:
     """In order: S2S, the blends by their beta, S2A, users' own, no server."""
-    primitive, beta = _read_any(label)
+    primitive, beta = read_any(label)
     place = dial(primitive, beta)
     return place if place is not None else 3.0 if primitive == NO_SERVER else 2.0
 
 
 def beta_of(label: str) -> float | None:
     """A blend's beta: 0.25 of `blend(0.25)`; None for anything else."""
-    return _read_any(label)[1]
+    return read_any(label)[1]
 
 
-def _read_any(label: str) -> tuple[str, float | None]:
+def read_any(label: str) -> tuple[str, float | None]:
     """As `read`; what only looks like a blend is a user's own."""
     try:
         return read(label)

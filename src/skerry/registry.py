@@ -112,6 +112,19 @@ SELECTIONS = {
     "weighted": "skerry.engine.selection:weighted",
 }
 
+SERVER_SCHEDULES = {
+    "constant": "skerry.dials:constant",
+    "cosine": "skerry.dials:cosine",
+    "double": "skerry.dials:double",
+    "inverse_sqrt": "skerry.dials:inverse_sqrt",
+    "step": "skerry.dials:step",
+    "switch": "skerry.dials:switch",
+}
+
+BETA_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:beta"}
+SAMPLED_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:sampled"}
+PERIOD_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:period"}
+
 TRACKERS = {
     "mlflow": "skerry.runs.trackers:MLflow",
     "tensorboard": "skerry.runs.trackers:TensorBoard",
@@ -137,6 +150,9 @@ KINDS = {
     "schedule": SCHEDULES,
     "primitive": PRIMITIVES,
     "selection": SELECTIONS,
+    "beta schedule": BETA_SCHEDULES,
+    "sampled schedule": SAMPLED_SCHEDULES,
+    "period schedule": PERIOD_SCHEDULES,
     "server optimizer": OPTIMIZERS,
     "executor": EXECUTORS,
     "tracker": TRACKERS,

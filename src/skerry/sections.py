@@ -13,7 +13,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from skerry import labels, registry
+from skerry import dials, labels, registry
 from skerry.errors import unknown
 from skerry.measures import GROUPS, MEASURES, USUAL
 from skerry.options import options_of
@@ -106,6 +106,8 @@ class Network(Section, extra="allow"):
     """Probability that a link is down in a round; W is recomputed from the links that are up."""
     gossip_steps: Annotated[int, Field(ge=0), WHOLE, Later()] = 1
     """Mixings in a round, one after the other; 0: links are not used."""
+    mix_with_server: Annotated[bool, Later()] = True
+    """Whether devices mix in server rounds, too, before the server acts."""
     mixing: Annotated[str, Names("mixing")] = "metropolis"
     """Weights of W: metropolis, max_degree, laplacian, lazy, or your own function."""
 
@@ -272,7 +274,13 @@ class Training(Section, extra="allow"):
         return {*own, *self.options_declared("schedule"), *further}
 
 
+SCHEDULES = ("beta schedule", "sampled schedule", "period schedule")
+
+
 class Server(Section, extra="allow"):
+    name: str = ""
+    """What it is called beside others, such as the name of a preset; it does not change the
+    result. Without one: the primitive."""
     primitive: Annotated[str, Names("primitive")] = "s2s"
     """Who receives the average: s2s (the sampled), s2a (all), blend (all, in part), none."""
     beta: Annotated[float, Field(ge=0, le=1), REAL, OptionOf("primitive")] = 0.5
@@ -295,34 +303,88 @@ class Server(Section, extra="allow"):
     """What the server does with the average: fedavg delivers it, fedavgm adds momentum."""
     momentum: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("server optimizer")] = 0.9
     """Momentum of fedavgm."""
+    beta_schedule: Annotated[str, Names("beta schedule"), Later()] = "constant"
+    """How beta changes over the run: constant, cosine, inverse_sqrt, step, switch, double,
+    adaptive, or your own."""
+    beta_end: Annotated[Annotated[float, Field(ge=0, le=1), REAL] | None, Later()] = None
+    """Where beta ends, with a schedule."""
+    sampled_schedule: Annotated[str, Names("sampled schedule"), Later()] = "constant"
+    """How the number of sampled devices changes; the same names."""
+    sampled_end: Annotated[Count | None, Later()] = None
+    """Where it ends."""
+    period_schedule: Annotated[str, Names("period schedule"), Later()] = "constant"
+    """How the period changes; the same names."""
+    period_end: Annotated[Count | None, Later()] = None
+    """Where it ends."""
+    switch_round: Annotated[
+        Annotated[int, Field(ge=0, le=LARGEST), WHOLE] | None, OptionOf(*SCHEDULES), Later()
+    ] = None
+    """The first round in which a switch schedule is at its end."""
+    change_every: Annotated[Count, OptionOf(*SCHEDULES), Later()] = 30
+    """Rounds between two changes of a step or double schedule."""
+    bias_cost: Annotated[Positive, OptionOf("beta schedule"), Later()] = 8.0
+    """Adaptive beta: what a move of the average costs against disagreement (lambda). Between 1.6
+    and 8, over stepsize times period, was best on quadratics."""
+    sampled_target: Annotated[Positive | None, OptionOf("sampled schedule"), Later()] = None
+    """Adaptive K: the bias (per device) that S2A may have; as many are sampled as that takes."""
+    period_target: Annotated[Positive | None, OptionOf("period schedule"), Later()] = None
+    """Adaptive H: the disagreement between islands (per device) at which the server comes."""
+    adapt_over: Annotated[Count, OptionOf(*SCHEDULES), Later()] = 5
+    """Adaptive schedules: the server rounds whose estimates are averaged."""
 
     def idle_fields(self) -> frozenset[str]:
-        """Without a server all but the primitive, which says so."""
-        if self.is_there:
-            return super().idle_fields()
-        return frozenset(name for name, _ in self if name != "primitive")
+        """Its name; ends that no schedule goes to; the schedule of a beta that plays no part.
+        Without a server all but the primitive, which says so."""
+        if not self.is_there:
+            return frozenset(name for name, _ in self if name != "primitive")
+        idle = super().idle_fields()
+        if "beta" in idle and dials.moves(self, "beta"):
+            idle = self.model_copy(update={"beta_schedule": dials.CONSTANT}).idle_fields()
+        moot = {"name"} | ({"beta_schedule", "beta_end"} if "beta" in idle else set())
+        return idle.union(moot, dials.idle_ends(self))
 
     @property
     def label(self) -> str:
-        """How a run is called beside others: its primitive, with the dial's position."""
+        """How a run is called beside others: by its name, or by its primitive, with the dial's
+        position."""
+        if self.name:
+            return self.name
+        if self.primitive == labels.BLEND and dials.moves(self, "beta"):
+            return f"{labels.BLEND} {dials.in_words(self)}"
         return labels.write(self.primitive, self.beta)
 
     @property
     def dial(self) -> float | None:
-        """Where the primitive stands between S2S, at 0, and S2A, at 1; None if it is neither."""
-        return labels.dial(self.primitive, self.beta)
+        """Where the primitive stands between S2S, at 0, and S2A, at 1; None if it is neither, or
+        does not stand still."""
+        moves = self.primitive == labels.BLEND and dials.moves(self, "beta")
+        return None if moves else labels.dial(self.primitive, self.beta)
 
     @property
     def is_there(self) -> bool:
         return self.primitive != labels.NO_SERVER
 
-    def server_rounds(self, rounds: int) -> range:
-        """The rounds t < `rounds` in which it meets devices: offset, offset + H, ..."""
-        return range(self.offset, rounds, self.period) if self.is_there else range(0)
+    def server_rounds(self, rounds: int) -> Sequence[int]:
+        """Of so many rounds, those in which it meets devices: offset, offset + H, ..."""
+        if not self.is_there:
+            return range(0)
+        if dials.moves(self, "period"):
+            return dials.server_rounds(self, rounds)
+        return range(self.offset, rounds, self.period)
 
-    def meets(self, t: int) -> bool:
-        """Whether round t is a server round."""
-        return t in self.server_rounds(t + 1)
+    def known_rounds(self, rounds: int) -> Sequence[int]:
+        """Those of them that are known without a user's own schedule: records may be read where it
+        is not at hand."""
+        own = self.is_there and ":" in self.period_schedule
+        return range(self.offset, rounds)[:1] if own else self.server_rounds(rounds)
+
+    def meets(self, t: int, rounds: int) -> bool:
+        """Whether round t, of so many, is a server round."""
+        return t in self.server_rounds(rounds)
+
+    def at(self, t: int, rounds: int) -> "Server":
+        """As it stands in round t, of so many: with the beta and K that its schedules give."""
+        return dials.at(self, t, rounds)
 
 
 class Fleet(Section):

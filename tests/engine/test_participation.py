@@ -504,3 +504,13 @@ def test_counts_of_islands_are_measured(small):
             assert lane.history["sampled_most"][t + 1] == counts.max()
         if lane.experiment.server.selection != "uniform":
             assert (lane.history["sampled_most"][met] == 2).all()
+
+
+def test_a_trace_that_was_changed_is_another_run(small, tmp_path):
+    """The content of the file is part of the key, as that of a graph is."""
+    file = tmp_path / "trace.csv"
+    file.write_text("device,from,to\n0,0,2\n")
+    before = small(f"fleet.awake={file}").key()
+    assert small(f"fleet.awake={file}").key() == before
+    file.write_text("device,from,to\n0,0,3\n")
+    assert small(f"fleet.awake={file}").key() != before

@@ -10,6 +10,7 @@ from skerry.engine.sampler import Sampler
 from skerry.engine.world import build_world
 from skerry.experiment import Experiment
 from skerry.measures import traits
+from skerry.presets import with_preset
 from skerry.report.rebuild import first_server_round, sampled_in
 from skerry.report.screens.run import pictures, summary, verdicts
 from skerry.report.style import colours, looks
@@ -48,6 +49,23 @@ def test_counts_of_one_are_singular():
     study = study_in_words([Experiment.parse({}, ["rounds=1", "server.period=1"])])
     assert "every round;" in study
     assert study.endswith("1 round, 1 seed")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ([], "server samples 20 every 5 rounds;"),
+        (["server.sampled_schedule=double"], "server samples 20 at first, every 5 rounds;"),
+        (["server.period_schedule=double"], "server samples 20 every 5 rounds at first;"),
+        (
+            ["server.period_schedule=double", "server.sampled_schedule=double"],
+            "server samples 20 every 5 rounds, both at first;",
+        ),
+    ],
+)
+def test_a_server_that_changes_is_told_as_it_is_at_first(settings, words):
+    plain = Experiment.parse({}, settings)
+    assert words in study_in_words([with_preset(plain, "tt_hf"), plain])
 
 
 def test_a_primitive_has_one_colour_everywhere_and_no_two_share_one():

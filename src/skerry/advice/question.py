@@ -42,10 +42,10 @@ class Among:
         if self.selections or len(sizes) == 1:
             return self.selections or (server.selection,)
         same = len(set(sizes)) == 1 and server.sampled % len(sizes) == 0
-        meeting: tuple[str, ...] = MEETS_EVERY_ISLAND
+        beside: tuple[str, ...] = MEETS_EVERY_ISLAND
         if same:  # on equal islands the two draw the same devices
-            meeting = () if server.selection in meeting else meeting[:1]
-        return tuple(dict.fromkeys((server.selection, *meeting)))
+            beside = () if server.selection in beside else beside[:1]
+        return tuple(dict.fromkeys((server.selection, *beside)))
 
 
 @dataclass(frozen=True)

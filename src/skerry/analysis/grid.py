@@ -3,7 +3,7 @@ stand primitives and seeds. Tables, tests, figures and the page all look at runs
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -204,26 +204,25 @@ def _placed(
                 f"runs {runs[other].key} and {run.key} differ only in a data set or model given "
                 "from Python. Record such studies in folders of their own."
             )
-    return _beside_servers(places, axes)
+    servers = {run.experiment.server.label: run.experiment.server for run in runs}
+    return _beside_all(
+        places, {label for label, one in servers.items() if one.name or not one.is_there}
+    )
 
 
-def _beside_servers(places: Mapping[Cell, Places], axes: Sequence[str]) -> dict[Cell, Places]:
-    """Without a server there is no period: such a run stands beside every period's runs."""
-    server = [name.startswith("server.") for name in axes]
-
-    def rest(cell: Cell) -> Cell:
-        return tuple(v for v, of_server in zip(cell, server, strict=True) if not of_server)
-
-    alone = {labels.NO_SERVER}
-    served = {cell: dict(part) for cell, part in places.items() if part.keys() != alone}
-    alike: dict[Cell, list[Cell]] = {}
-    for cell in served:
-        alike.setdefault(rest(cell), []).append(cell)
+def _beside_all(places: Mapping[Cell, Places], free: Collection[str]) -> dict[Cell, Places]:
+    """Without a server there is no period: such a run stands beside every period's runs. And so
+    does that of a preset that sets the period itself."""
+    full = {
+        cell: dict(part) for cell, part in places.items() if None not in cell or part.keys() - free
+    }
+    found = {cell: dict(part) for cell, part in full.items()}
     for cell, part in places.items():
-        if labels.NO_SERVER in part:
-            for target in alike.get(rest(cell), [cell]):
-                served.setdefault(target, {})[labels.NO_SERVER] = part[labels.NO_SERVER]
-    return served
+        for label in part if None in cell else ():
+            if label in free:
+                for target in [one for one in full if _stands_in(cell, one)] or [cell]:
+                    found.setdefault(target, {})[label] = part[label]
+    return found
 
 
 def _numbered(runs: Sequence[Run], fields: Mapping[str, Fields]) -> Iterator[tuple[Run, str]]:

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from skerry import dials, labels
 from skerry.errors import SkerryError, argument, unknown
 from skerry.experiment import Experiment, Section
+from skerry.presets import told_by_name
 from skerry.records.store import Run
 
 Fields = dict[str, Any]
@@ -33,13 +35,28 @@ def fields_of(run: Run) -> Fields:
     """What tells cells apart; None where it plays no part, such as the degree of a ring."""
     idle = run.experiment.idle_paths() - {"network.devices"}
     fields = {n: None if n in idle else value for n, value in flat(run.experiment).items()}
-    for name in ("name", "seed", "server.primitive"):
+    for name in ("name", "seed", "server.primitive", "server.name"):
         del fields[name]
     # Two graphs given from Python, or in files of one name, are two networks.
     fields["network.graph"] = run.materials.get("graph", "as named")[:8]
-    if run.experiment.server.dial is not None:
-        fields["server.beta"] = None  # the label says it
-    return fields
+    return fields | dict.fromkeys(told_by_label(run.experiment))
+
+
+def told_by_label(experiment: Experiment) -> set[str]:
+    """The fields that a run's label tells: those that a preset sets, or how far a blend goes. Runs
+    that differ in them stand in one cell, beside each other."""
+    server = experiment.server
+    if server.name:
+        return told_by_name(experiment)
+    if server.dial is not None:
+        return {"server.beta"}
+    if server.primitive != labels.BLEND:
+        return set()
+    told = {"beta", "beta_schedule", "beta_end"}
+    if ":" not in server.beta_schedule:
+        standing = server.model_copy(update={"beta_schedule": dials.CONSTANT})
+        told |= standing.idle_fields() - server.idle_fields()
+    return {f"server.{field}" for field in told}
 
 
 def varying_fields(fields: Sequence[Mapping[str, Any]]) -> list[str]:

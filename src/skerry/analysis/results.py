@@ -3,17 +3,18 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry import labels
+from skerry import dials, labels
 from skerry.analysis.statistics import estimate
 from skerry.errors import SkerryError, unknown
 from skerry.experiment import Experiment
 from skerry.measures import traits
+from skerry.presets import told_by_name
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run, Store
 
@@ -38,6 +39,14 @@ class Lane:
     @property
     def label(self) -> str:
         return self.experiment.server.label
+
+    def named(self, name: str) -> "Lane":
+        """The same run under another `server.name`."""
+        server = self.experiment.server
+        if server.name == name:
+            return self
+        renamed = server.model_copy(update={"name": name})
+        return replace(self, experiment=self.experiment.model_copy(update={"server": renamed}))
 
     def to_json(self, history: bool = True) -> dict[str, Any]:
         table: dict[str, Any] = {
@@ -142,14 +151,53 @@ def _plain(name: str, value: float) -> float | int | None:
 
 
 def recorded(folder: Path) -> list[Results]:
-    """What a folder holds: runs that differ only in seed and primitive form one study."""
+    """What a folder holds: runs that differ only in seed, primitive and preset form one study."""
     with Store.read(folder) as store:
-        studies: dict[str, list[Lane]] = {}
-        for run, history in store.histories():
-            server = run.experiment.server.model_copy(
-                update={"primitive": labels.BLEND, "beta": 0.5}
-            )
-            plain = run.experiment.model_copy(update={"seed": 0, "server": server})
-            study = json.dumps(plain.deciding(), sort_keys=True) + run.name
-            studies.setdefault(study, []).append(_lane(run, history))
-    return [Results(tuple(lanes)) for lanes in studies.values()]
+        found = store.histories()
+    studies: list[_Study] = []
+    known: dict[str, _Study] = {}
+    for run, history in found:
+        mine = _Study.of(run)
+        study = known.get(mine.text)
+        # A preset says nothing of the fields that it sets: it goes with any study but for them.
+        if study is None:
+            study = next((one for one in studies if one.may_hold(mine)), None)
+        if study is None:
+            studies.append(study := mine)
+        elif study.told and not mine.told:
+            study.table, study.told = mine.table, mine.told
+        known.setdefault(mine.text, study)
+        study.lanes.append(_lane(run, history))
+    return [Results(tuple(study.lanes)) for study in studies]
+
+
+@dataclass
+class _Study:
+    table: dict[str, str]
+    """What all its runs have in common, by field."""
+    told: set[str]
+    """The fields of which only a preset's name is known."""
+    lanes: list[Lane]
+
+    @classmethod
+    def of(cls, run: Run) -> "_Study":
+        """The study that a run alone would be."""
+        same = {"primitive": labels.BLEND, "beta": 0.5, "beta_schedule": dials.CONSTANT}
+        server = run.experiment.server.model_copy(update=same)
+        plain = run.experiment.model_copy(update={"seed": 0, "server": server})
+        table = {"name": run.name}
+        for section, value in plain.deciding().items():
+            fields = value if isinstance(value, dict) else {"": value}
+            table |= {f"{section}.{name}".rstrip("."): json.dumps(v) for name, v in fields.items()}
+        return cls(table, told_by_name(run.experiment), [])
+
+    @property
+    def text(self) -> str:
+        return json.dumps([sorted(self.table.items()), sorted(self.told)])
+
+    def may_hold(self, other: "_Study") -> bool:
+        told = self.told | other.told
+        if not told:
+            return False  # they are two studies, or `text` would be the same
+        fields = (self.table.keys() | other.table.keys()) - told
+        return all(self.table.get(one) == other.table.get(one) for one in fields)

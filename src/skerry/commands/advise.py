@@ -80,7 +80,7 @@ def advise(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Which primitive, whom to sample, K and H for your fleet: measured, predicted, tried out, with reasons."""
+    """Which primitive, whom to sample, K and H for your fleet: tried out, with reasons."""
     from skerry.advice.screen import tell, watch_advice
     from skerry.commands.ranges import numbers
     from skerry.report.text import console

@@ -1,5 +1,6 @@
 """`skerry data`: the data sets."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,3 +46,21 @@ def data_where() -> None:
     from skerry.data.fetch import cache_folder
 
     typer.echo(cache_folder())
+
+
+@app.command("trace")
+def data_trace(
+    file: Annotated[Path, typer.Argument(help="A public trace (JSON), as FedScale's.")],
+    out: Annotated[Path, typer.Argument(help="The trace to write (CSV), for fleet.awake.")],
+    round_seconds: Annotated[float, typer.Option(help="How long a round takes.")] = 600.0,
+    devices: Annotated[int | None, typer.Option(help="Take the first of so many only.")] = None,
+) -> None:
+    """Make a trace of who is awake from a public one."""
+    from skerry.data.availability import convert
+
+    made = convert(file, out, round_seconds, devices)
+    typer.echo(
+        f"Wrote {out}: {made.devices:,} devices, {made.rounds:,} rounds of {round_seconds:g} s, "
+        f"awake {made.awake_share:.0%} of the time."
+    )
+    typer.echo(f"Use it: skerry run --set fleet.awake={out} --set network.devices={made.devices}")

@@ -39,7 +39,10 @@ def run(
     settings: Settings = None,
     compare: Annotated[
         str | None,
-        typer.Option(help="Primitives to run side by side, such as s2s,s2a,blend:0.25,none."),
+        typer.Option(
+            help="Primitives to run side by side, such as s2s,s2a,blend:0.25,none; or presets, "
+            "such as tt_hf,gossip_pga."
+        ),
     ] = None,
     seeds: Annotated[
         int | None,

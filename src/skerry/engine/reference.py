@@ -12,7 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry import registry
+from skerry import dials, registry
+from skerry.dials import Seen, When
+from skerry.engine.course import BY_ISLAND, Turn
 from skerry.engine.sampler import Sampler
 from skerry.engine.world import World
 from skerry.experiment import Experiment
@@ -32,6 +34,12 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     scale = [world.n * m / sum(sizes) if by_data else 1.0 for m in sizes]
     last = x0.clone()  # what the server delivered last
     y, v = x0.clone(), torch.zeros_like(x0)  # the server's memory, for fedavgm
+    next_server, number = server.offset, 0
+    seen: list[Seen] = []  # what the server could tell in earlier server rounds
+    H, last_round = server.period, -1
+    adapts = dials.adapts(server, "beta", "sampled", "period")
+    p = fleet.mixing_parameters().minimum if dials.adapts(server, "beta") else 0.0
+    p = 1 - (1 - p) ** experiment.network.gossip_steps
 
     for t in range(experiment.rounds):
         awake = [True] * world.n if sleep is None else sleep(t).tolist()
@@ -50,14 +58,24 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
         if training.order == "adapt_then_mix":
             x = stepped
         moved = [stepped[i] - x[i] for i in range(world.n)]
-        for _ in range(experiment.network.gossip_steps):
+        is_server_round = server.primitive != "none" and t == next_server
+        mixes = experiment.network.mix_with_server or not is_server_round
+        for _ in range(experiment.network.gossip_steps if mixes else 0):
             x = [_weighted_sum(W[:, i], x) for i in range(world.n)]
         x = [x[i] + moved[i] for i in range(world.n)]
 
-        since = t - server.offset
-        if server.primitive != "none" and since >= 0 and since % server.period == 0:
+        if is_server_round:
+            known = (t, number, H, p, tuple(seen[-server.adapt_over :]))
+            beta = {"s2s": 0.0, "s2a": 1.0}.get(server.primitive)
+            beta = _scheduled(experiment, "beta", *known) if beta is None else beta
+            K = round(_scheduled(experiment, "sampled", *known))
             away = torch.stack([(x_i - last).double().norm() for x_i in x]).numpy()
-            sampled, weights = _participants(world, experiment, t, away)
+            sampled, weights = _participants(world, experiment, t, number, K, away)
+            if adapts and sampled:
+                seen += _seen(world, experiment, x, sampled, awake, t - last_round)
+            known = (t, number, H, p, tuple(seen[-server.adapt_over :]))
+            H = round(_scheduled(experiment, "period", *known))
+            next_server, last_round, number = t + H, t, number + 1
             if not sampled:
                 yield torch.stack(x)
                 continue
@@ -67,14 +85,13 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
                 torch.tensor(weights, dtype=x0.dtype), [*(x[i] for i in sampled), last]
             )
             if server.optimizer == "fedavgm":
-                xhat = plain if server.primitive == "s2s" else estimate
+                xhat = plain if beta == 0 else estimate
                 v = server.momentum * v + (y - xhat)
                 y = y - v
                 both = server.selection == "uniform" and server.weights == "equal"
-                plain = y if server.primitive == "s2s" or both else plain
+                plain = y if beta == 0 or both else plain
                 estimate = y
-            last = plain if server.primitive == "s2s" else estimate
-            beta = {"s2s": 0.0, "s2a": 1.0, "blend": server.beta}[server.primitive]
+            last = plain if beta == 0 else estimate
             for i in range(world.n):
                 if awake[i] or experiment.fleet.reach_asleep:
                     before = plain if i in sampled else x[i]
@@ -83,17 +100,103 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
 
 
 def _participants(
-    world: World, experiment: Experiment, t: int, away: NDArray[np.float64]
+    world: World, experiment: Experiment, t: int, number: int, K: int, away: NDArray[np.float64]
 ) -> tuple[list[int], list[float]]:
     """Who is sampled, and the weight of each in what S2A delivers. Draws are shared with the fast
     engine, as batches are; the weights are written out."""
-    sample = Sampler(world, experiment).sample(t, away)
+    turn = Turn(experiment.server.model_copy(update={"sampled": K}), number)
+    sample = Sampler(world, experiment).sample(t, away, turn)
     if sample is None:
         return [], []
     sampled = sample.devices_k.tolist()
     if sample.weights_k is not None:
         return sampled, sample.weights_k.tolist()
     return sampled, [1 / len(sampled)] * len(sampled)
+
+
+def _scheduled(
+    experiment: Experiment,
+    field: str,
+    t: int,
+    number: int,
+    H: int,
+    p: float,
+    seen: tuple[Seen, ...],
+) -> float:
+    """What beta, K or H is in round t, the server round of this number."""
+    server, T = experiment.server, experiment.rounds
+    start, end = getattr(server, field), getattr(server, f"{field}_end")
+    match getattr(server, f"{field}_schedule"):
+        case "constant":
+            found = start
+        case "cosine":
+            found = end + (start - end) * (1 + np.cos(np.pi * t / T)) / 2
+        case "inverse_sqrt":
+            found = start / np.sqrt(number + 1)
+        case "switch":
+            found = start if t < (server.switch_round or 0) else end
+        case "step":
+            found = np.linspace(start, end, max(2, -(-T // server.change_every)))[
+                t // server.change_every
+            ]
+        case "double":
+            found = min(start * 2 ** (t // server.change_every), np.inf if end is None else end)
+        case name:
+            kind, when = f"{field} schedule", When(t, T, number, start, end, H, p, seen)
+            found = registry.resolve(kind, name)(when, **server.options_for(kind))
+    if field == "beta":
+        return min(float(found), 1.0)
+    return max(1, int(found + 0.5))
+
+
+def _seen(
+    world: World,
+    experiment: Experiment,
+    x: list[Tensor],
+    sampled: list[int],
+    awake: list[bool],
+    since: int,
+) -> list[Seen]:
+    """What the sampled models tell of all, by sums over pairs of them; none where they tell
+    nothing."""
+    server, island = experiment.server, world.fleet.component_of.tolist()
+    of = [i for i in range(world.n) if awake[i]]
+    sizes = [sum(island[i] == c for i in of) for c in range(len(world.sizes))]
+    there = [c for c, size in enumerate(sizes) if size]
+    members = {c: [i for i in sampled if island[i] == c] for c in there}
+    n, K = len(of), len(sampled)
+
+    def variance(some: list[int]) -> float:  # half the mean square difference of two
+        pairs = [(x[i] - x[j]).double().square().sum() for i in some for j in some if i < j]
+        return float(sum(pairs)) / (len(some) * (len(some) - 1) / 2) / 2 if pairs else 0.0
+
+    s2 = {c: variance(members[c]) for c in there}
+    by_island = server.selection in BY_ISLAND or server.weights == "stratified"
+    if by_island:
+        if any(len(members[c]) < min(2, sizes[c]) for c in there):
+            return []
+        v = {c: (1 / len(members[c]) - 1 / sizes[c]) * s2[c] for c in there}
+        m = {c: torch.stack([x[i].double() for i in members[c]]).mean(dim=0) for c in there}
+        intra = sum((sizes[c] - 1) * s2[c] for c in there)
+        # Between two means: what their errors add is subtracted.
+        inter = sum(
+            sizes[b] * sizes[c] / n * (float((m[b] - m[c]).square().sum()) - v[b] - v[c])
+            for b in there
+            for c in there
+            if b < c
+        )
+        spread = sum(sizes[c] / n * s2[c] for c in there)
+        bias = sum((sizes[c] / n) ** 2 * v[c] for c in there)
+    else:
+        if K < 2:
+            return []
+        spread, bias = variance(sampled), (1 / K - 1 / n) * variance(sampled)
+        inside = sum(len(members[c]) / sizes[c] * (len(members[c]) - 1) * s2[c] for c in there)
+        intra = n * (n - 1) / (K * (K - 1)) * inside
+        inter = (n - 1) * spread - intra
+    found = (spread, intra / n, max(0.0, inter / n), bias)
+    counts = tuple(len(members[c]) for c in there)
+    return [Seen(tuple(sizes[c] for c in there), counts, *found, since, by_island)]
 
 
 def _gradient(world: World, x_d: Tensor, rows: Tensor, noise: Tensor) -> Tensor:

@@ -35,6 +35,7 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
     for group in stack.servers:
         if ":" in group.server.primitive or ":" in group.server.optimizer:
             _meeting(group, world)
+        _samples(group, world)
 
 
 def _schedule(experiment: Experiment) -> None:
@@ -48,6 +49,21 @@ def _schedule(experiment: Experiment) -> None:
                 f"schedule '{name}' must give the factor on the stepsize, a number of at least 0 "
                 f"(got {found!r} in round {t})."
             )
+
+
+def _samples(group: ServerGroup, world: World) -> None:
+    """What a schedule gives in every server round, and a sample of each size."""
+    tried: set[int] = set()
+    for t in group.server.server_rounds(world.rounds):
+        sampled = group.server.at(t, world.rounds).sampled
+        if sampled > world.n and ":" in group.server.sampled_schedule:
+            raise SkerryError(
+                f"sampled schedule '{group.server.sampled_schedule}' must give server.sampled, at "
+                f"most the {world.n} devices there are (got {sampled} in round {t})."
+            )
+        if sampled not in tried:
+            group.sampler.sample(t, np.ones(world.n))
+            tried.add(sampled)
 
 
 def _meeting(group: ServerGroup, world: World) -> None:

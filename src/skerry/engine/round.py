@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skerry.engine.course import Log, Turn
 from skerry.engine.primitives import deliver
 from skerry.engine.sampler import Sample
 from skerry.engine.server import Memory
@@ -15,6 +16,8 @@ from skerry.models.learner import Batch
 
 REFERENCE = "reference"
 """The server's memory of what it delivered last, for rules that ask how far devices are from it."""
+LOG = "log"
+"""Its memory of what it saw, a row of numbers a lane, for schedules that go by the models."""
 
 
 @dataclass
@@ -25,7 +28,7 @@ class State:
     """Rounds done."""
     X_nld: Tensor
     memory: Memory
-    """What server optimizers remember, [L, d] each."""
+    """What server optimizers remember, [L, d] each; and what the server itself does."""
     chunk: int
     """Devices that step at once, decided at the start: a resumed run repeats its arithmetic."""
 
@@ -53,6 +56,12 @@ def start(stack: Stack) -> State:
             memory.setdefault(name, torch.zeros_like(X[0]))[group.lanes] = start_ld
         if group.sampler.asks_distances:
             memory.setdefault(REFERENCE, torch.zeros_like(X[0]))[group.lanes] = X[0, group.lanes]
+    adapting = [group for group in stack.servers if group.course.adapts]
+    if adapting:
+        width = max(group.course.width for group in adapting)
+        memory[LOG] = torch.zeros(lanes, width, dtype=torch.float64)
+        for group in adapting:
+            _remember(memory, group, group.course.start)
     return State(0, X, memory, stack.chunk())
 
 
@@ -163,26 +172,58 @@ def mix(stack: Stack, state: State) -> None:
     """X <- X W: every lane with the links of its own network."""
     with arithmetic(stack.world.experiment.training.precision):
         for group in stack.mixing:
-            for _ in range(group.steps):
+            for _ in range(0 if state.t in group.rests else group.steps):
                 group.mixer.mix(state.X_nld[:, group.lanes], state.t)
 
 
 def meet(stack: Stack, state: State) -> list[Meeting]:
     """The server samples, averages and delivers, in the groups whose period has come."""
-    due = [group for group in stack.servers if group.meets(state.t)]
-    return [meeting for group in due for meeting in _meetings(group, state)]
+    turns = [(group, _turn(group, state)) for group in stack.servers]
+    return [meeting for group, turn in turns if turn for meeting in _turned(group, turn, state)]
 
 
-def _meetings(group: ServerGroup, state: State) -> Iterator[Meeting]:
+def is_server_round(stack: Stack, state: State) -> bool:
+    """Whether the server is about to meet any lane."""
+    return any(_turn(group, state) for group in stack.servers)
+
+
+def _turn(group: ServerGroup, state: State) -> Turn | None:
+    return group.course.turn(state.t, _log(group, state) if group.course.adapts else None)
+
+
+def _turned(group: ServerGroup, turn: Turn, state: State) -> Iterator[Meeting]:
+    now = group.standing(turn)
+    if not group.course.adapts:
+        yield from _meetings(now, turn, state)
+        return
+    sample, received_kd = now.sampler.sample(state.t, turn=turn), None
+    if sample is not None:
+        received_kd = state.X_nld[sample.devices_k, group.lanes.start]
+        yield _meet(now, state, sample, group.lanes)
+    devices_k = sample.devices_k if sample else None
+    log = group.course.after(state.t, _log(group, state), received_kd, devices_k)
+    _remember(state.memory, group, log)
+
+
+def _log(group: ServerGroup, state: State) -> Log:
+    return Log.read(state.memory[LOG][group.lanes.start].tolist())
+
+
+def _remember(memory: Memory, group: ServerGroup, log: Log) -> None:
+    row = memory[LOG].new_tensor(log.row())
+    memory[LOG][group.lanes.start, : len(row)] = row
+
+
+def _meetings(group: ServerGroup, turn: Turn, state: State) -> Iterator[Meeting]:
     """One for all lanes of a group; one for each, where the models themselves decide who comes."""
     if not group.sampler.asks_distances:
-        sample = group.sampler.sample(state.t)
+        sample = group.sampler.sample(state.t, turn=turn)
         if sample is not None:
             yield _meet(group, state, sample, group.lanes)
         return
     for lane in range(group.lanes.start, group.lanes.stop):
         away = state.X_nld[:, lane] - state.memory[REFERENCE][lane]
-        sample = group.sampler.sample(state.t, away.double().norm(dim=1).cpu().numpy())
+        sample = group.sampler.sample(state.t, away.double().norm(dim=1).cpu().numpy(), turn)
         if sample is not None:
             yield _meet(group, state, sample, slice(lane, lane + 1))
 

@@ -1,5 +1,6 @@
 """Who takes part in a server round, and how each of them counts."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from skerry import registry
+from skerry.engine.course import Turn
 from skerry.engine.selection import Array, Context, Ints
 from skerry.engine.world import World
 from skerry.errors import SkerryError
@@ -52,13 +54,17 @@ class Sampler:
         """Whether the models themselves decide who is sampled."""
         return bool(getattr(self._rule, "asks_distances", False))
 
-    def sample(self, t: int, distances_n: Array | None = None) -> Sample | None:
-        """In round t, which is a server round; None if there is nobody to sample."""
-        world, server = self._world, self._server
+    def sample(
+        self, t: int, distances_n: Array | None = None, turn: Turn | None = None
+    ) -> Sample | None:
+        """In round t, which is a server round (as planned, without its turn); None if there is
+        nobody to sample."""
+        world = self._world
+        turn = turn or self._planned(t)
         if self._is_plain:
-            order = world.server_order(t)[: server.sampled]
-            return Sample(order, awake=world.n, islands=self._islands_of(t))
-        who = self.context(t, distances_n)
+            order = world.server_order(t)[: turn.server.sampled]
+            return Sample(order, awake=world.n, islands=self._islands_of(t, turn))
+        who = self.context(t, distances_n, turn)
         devices, weights = self._asked(who)
         if not len(devices):
             return None
@@ -73,21 +79,28 @@ class Sampler:
             len(np.unique(who.islands_n[devices])),
         )
 
-    def _islands_of(self, t: int) -> int:
+    def _islands_of(self, t: int, turn: Turn) -> int:
         """Of the usual sample; counted only where it is measured."""
         if not self._counts_islands:
             return 0
         order = stream(self._world.seed, "sampled", t).permutation(self._world.n)
-        return len(np.unique(self._world.fleet.component_of[order[: self._server.sampled]]))
+        return len(np.unique(self._world.fleet.component_of[order[: turn.server.sampled]]))
 
-    def context(self, t: int, distances_n: Array | None = None) -> Context:
-        world, server = self._world, self._server
+    def _planned(self, t: int) -> Turn:
+        server, rounds = self._server, self._world.rounds
+        return Turn(server.at(t, rounds), bisect_left(server.server_rounds(rounds), t))
+
+    def context(
+        self, t: int, distances_n: Array | None = None, turn: Turn | None = None
+    ) -> Context:
+        world = self._world
+        turn = turn or self._planned(t)
         awake_n = np.ones(world.n, dtype=bool) if self._awake is None else self._awake(t)
         return Context(
             seed=world.seed,
             round=t,
-            number=len(server.server_rounds(t)),
-            sampled=server.sampled,
+            number=turn.number,
+            sampled=turn.server.sampled,
             islands_n=world.fleet.component_of,
             samples_n=world.partition.sizes,
             names=world.fleet.labels,

@@ -1,7 +1,7 @@
 """Lanes side by side: which of them mix and meet the server together, and how much fits at once."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry import registry
+from skerry import dials, registry
 from skerry.engine.awake import Awake
+from skerry.engine.course import Course, Turn
 from skerry.engine.mixer import Mixer
 from skerry.engine.sampler import Sampler
 from skerry.engine.server import Memory
@@ -23,6 +24,9 @@ from skerry.kernels.precision import arithmetic
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
+
+
+Primitive = Callable[[Tensor, Tensor, Tensor, Server], int]
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class MixingGroup:
     """None: everybody."""
     scale_n: Tensor | None = None
     """The factor on each device's stepsize, where devices count by their data."""
+    rests: frozenset[int] = frozenset()
+    """Rounds without mixing."""
 
     @property
     def is_plain(self) -> bool:
@@ -48,18 +54,23 @@ class MixingGroup:
 
 @dataclass(frozen=True)
 class ServerGroup:
-    """Neighbouring lanes with the same server; its functions have been told their options."""
+    """Neighbouring lanes with the same server; its functions have been told their options. One lane
+    alone, where a schedule goes by the models."""
 
     lanes: slice
     server: Server
-    primitive: Callable[[Tensor, Tensor, Tensor, Server], int]
+    primitive: Primitive
     start: Callable[[Tensor], Memory]
     deliver: Callable[[Memory, Tensor, Server], Tensor]
     sampler: Sampler
+    course: Course
     reaches_asleep: bool = False
 
-    def meets(self, t: int) -> bool:
-        return self.server.meets(t)
+    def standing(self, turn: Turn) -> "ServerGroup":
+        """With that server round's beta and K."""
+        if turn.server is self.server:
+            return self
+        return replace(self, server=turn.server, primitive=_told_primitive(turn.server))
 
 
 @dataclass(frozen=True)
@@ -116,11 +127,13 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 "Run these experiments as separate stacks."
             )
         server = experiment.server
-        if server.is_there and server.sampled > world.n:  # a graph file knows only here
-            raise SkerryError(
-                f"server.sampled must be between 1 and the number of devices (got "
-                f"{server.sampled} of {world.n} devices). Lower server.sampled."
-            )
+        for field in ("sampled", "sampled_end") if server.is_there else ():
+            sampled = getattr(server, field)
+            if sampled is not None and sampled > world.n:  # a graph file knows only here
+                raise SkerryError(
+                    f"server.{field} must be between 1 and the number of devices (got {sampled} "
+                    f"of {world.n} devices). Lower server.{field}."
+                )
     in_company = sorted(((company(e), e) for e in experiments), key=itemgetter(0))
     companies, ordered = [c for c, _ in in_company], [e for _, e in in_company]
     etas_tl = _stepsizes([e.training for e in ordered], world.rounds)
@@ -133,18 +146,26 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
             for lanes in _runs(network for network, _ in companies)
         ),
         servers=tuple(
-            _server_group(lanes, world, ordered[lanes.start]) for lanes in _runs(companies)
+            _server_group(lanes, world, ordered[lanes.start])
+            for lanes in _runs(zip(companies, map(_own_course, ordered), strict=True))
         ),
         etas_tl=torch.from_numpy(etas_tl).to(world.device, world.dtype),
     )
 
 
 def company(experiment: Experiment) -> tuple[str, str]:
-    """Lanes with the same network and the same sleep mix together; with the same server too, they
-    meet it together."""
+    """Lanes with the same network and the same sleep mix together, unless the server says when;
+    with the same server too, they meet it together."""
     network, fleet, training = experiment.network, experiment.fleet, experiment.training
     mixing = (network.model_dump_json(), fleet.model_dump_json(), training.order, training.weights)
-    return "\n".join(mixing), experiment.server.model_dump_json()
+    server = experiment.server.model_dump_json(exclude={"name"})
+    return "\n".join([*mixing, "" if network.mix_with_server else server]), server
+
+
+def _own_course(experiment: Experiment) -> object:
+    """Lanes whose server goes by the models meet it each by itself."""
+    server = experiment.server
+    return object() if server.is_there and dials.adapts(server, *dials.RANGES) else None
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
@@ -155,7 +176,14 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
         adapts_first=first.training.order == "adapt_then_mix",
         awake=world.awake(first),
         scale_n=data_scale(world) if first.training.weights == "data" else None,
+        rests=_rests(first),
     )
+
+
+def _rests(experiment: Experiment) -> frozenset[int]:
+    if experiment.network.mix_with_server:
+        return frozenset()
+    return frozenset(experiment.server.server_rounds(experiment.rounds))
 
 
 def data_scale(world: World) -> Tensor:
@@ -167,17 +195,22 @@ def data_scale(world: World) -> Tensor:
 
 def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
-    primitive = registry.resolve("primitive", server.primitive)
     optimizer = registry.resolve("server optimizer", server.optimizer)
     return ServerGroup(
         lanes,
         server,
-        partial(primitive, **server.options_for("primitive")),
+        _told_primitive(server),
         optimizer.start,
         partial(optimizer.deliver, **server.options_for("server optimizer")),
         Sampler(world, first),
+        Course(world, first),
         first.fleet.reach_asleep,
     )
+
+
+def _told_primitive(server: Server) -> Primitive:
+    primitive = registry.resolve("primitive", server.primitive)
+    return partial(primitive, **server.options_for("primitive"))
 
 
 def _stepsizes(trainings: Sequence[Training], rounds: int) -> NDArray[np.float64]:

@@ -50,7 +50,7 @@ class Recording:
 
     def __init__(self, stack: Stack, state: State, draws: Draws):
         self._stack = stack
-        self._mixes = all(group.mixer.fleet.fixed for group in stack.mixing)
+        self._mixes = all(group.mixer.fleet.fixed and not group.rests for group in stack.mixing)
         self._draws = draws.copy()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):

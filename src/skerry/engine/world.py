@@ -22,8 +22,9 @@ from skerry.errors import DataError, SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
 from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner
-from skerry.network.fleet import Fleet, build_fleet, fingerprint
-from skerry.network.graph_files import read_graph
+from skerry.network.fleet import Fleet, build_fleet
+from skerry.network.graph_files import read_graphs
+from skerry.network.sequence import GraphSequence
 from skerry.sections import Fleet as FleetSection
 from skerry.seeds import stream
 from skerry.tasks.choice import choose, outputs_of
@@ -40,7 +41,7 @@ SOURCE = "__skerry_source__"
 class Materials:
     """What a file cannot hold: a graph, a data set, a model factory, given from Python."""
 
-    graph: "nx.Graph[Any] | None" = None
+    graph: "nx.Graph[Any] | GraphSequence | None" = None
     dataset: Dataset | None = None
     model: Callable[..., Any] | None = None
 
@@ -227,7 +228,7 @@ def build_world(
         before = None
     graph = materials.graph
     if graph is None and experiment.network.is_file:
-        graph = read_graph(experiment.network.topology)  # before data are fetched in vain
+        graph = read_graphs(experiment.network.topology)  # before data are fetched in vain
     dataset = before.dataset if before else materials.dataset
     dataset = dataset or load_dataset(experiment.data, experiment.seed)
     if graph is None:  # before the links of too large a fleet are drawn in vain
@@ -292,7 +293,7 @@ def material_fingerprints(
 ) -> dict[str, str]:
     """What lies outside the experiment's text but decides its result, for the content key."""
     fingerprints: dict[str, Callable[[], str]] = {
-        "graph": lambda: fingerprint(fleet.graph(0)),
+        "graph": fleet.fingerprint,
         "dataset": dataset.fingerprint,
         "model": lambda: _model_fingerprint(learner, materials.model),
         "weights": lambda: weights.fingerprint(experiment.model.weights),

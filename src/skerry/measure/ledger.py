@@ -29,6 +29,8 @@ class Ledger:
         """Count round t: every link that is up carries one model each way; then the meetings."""
         counts = self._of(stack.keys)
         for group in stack.mixing:
+            if t in group.rests:
+                continue
             counts[group.lanes, D2D] += 2 * group.steps * group.mixer.fleet.links(t)
         for meeting in meetings:
             counts[meeting.lanes, UP] += meeting.uplink

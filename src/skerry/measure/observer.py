@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry.engine.round import Meeting
+from skerry.engine.round import Meeting, is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
 from skerry.measure.accuracy import DeviceScores, average_model
@@ -43,7 +43,7 @@ class Observer:
     def look(self, moment: Moment) -> Reading | None:
         """The reading that is due at this moment, if any."""
         if moment.phase == "before_server":
-            meets = any(group.meets(moment.round - 1) for group in moment.stack.servers)
+            meets = is_server_round(moment.stack, moment.state)
             self._before = self._spread(moment) if meets and self.wants("consensus") else None
             return None
         if moment.phase == "end":

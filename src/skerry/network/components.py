@@ -12,10 +12,20 @@ from skerry.errors import NetworkError
 from skerry.experiment import Network
 from skerry.network import mixing
 from skerry.network.links import Graph, Links
+from skerry.network.sequence import GraphSequence
 
 
-def draw_component(size: int, network: Network, rng: np.random.Generator) -> Links:
-    """One component's links, drawn by its topology and checked.
+def asks_round(network: Network) -> bool:
+    """Whether its topology is a user's own that is asked anew in every round, and told which."""
+    name = network.topology
+    if ":" not in name or network.is_file:
+        return False
+    return bool(getattr(registry.resolve("topology", name), "asks_round", False))
+
+
+def draw_component(size: int, network: Network, rng: np.random.Generator, t: int = 0) -> Links:
+    """One component's links, drawn by its topology and checked; of round t, where the topology asks
+    for the round.
 
     A dynamic network deals the places of the drawn graph to the devices at random, so that a
     fresh ring is a different ring and a fresh hub a different device.
@@ -25,11 +35,12 @@ def draw_component(size: int, network: Network, rng: np.random.Generator) -> Lin
         raise NetworkError(*faults)
     with registry.users_own("topology", name, NetworkError):
         topology, told = registry.resolve("topology", name), network.options_for("topology")
-        graph = topology(size, network, rng, **told)
+        changing = asks_round(network)
+        graph = topology(size, network, rng, *([t] if changing else []), **told)
     links = _links_of_topology(name, graph, size)
     if network.dynamic:
         return links.shuffled(rng)
-    if not links.connected:
+    if not links.connected and not changing:
         raise NetworkError(
             f"topology '{name}' must give a connected graph, because a component is connected by "
             "definition (got several pieces). Add links, or set network.dynamic = true."
@@ -82,27 +93,50 @@ def islands(graph: Graph) -> tuple[tuple[Links, ...], tuple[str, ...]]:
     Components come in the order of their first nodes, and nodes inside them in node order.
     """
     links, labels = numbered_by_component(graph)
-    sizes = np.bincount(links.pieces)
+    return split_links(links, np.bincount(links.pieces)), labels
+
+
+def split_links(links: Links, sizes: NDArray[np.integer]) -> tuple[Links, ...]:
+    """The links of each component, where none goes from one to another."""
     starts = np.cumsum(sizes) - sizes
     edges = np.split(links.edges, np.searchsorted(links.edges[:, 0], starts[1:]))
-    return (
-        tuple(
-            Links(int(size), edges - start)
-            for size, start, edges in zip(sizes, starts, edges, strict=True)
-        ),
-        labels,
+    return tuple(
+        Links(int(size), edges - start)
+        for size, start, edges in zip(sizes, starts, edges, strict=True)
     )
+
+
+def islands_over_time(
+    sequence: GraphSequence,
+) -> tuple[tuple[tuple[Links, ...], ...], tuple[str, ...]]:
+    """For each graph of a sequence the links on every island, and the labels of the devices. The
+    islands are the components of all graphs together."""
+    union = sequence.union
+    links, labels = numbered_by_component(union)
+    number = dict(zip(union, np.argsort(_by_component(union)[1]).tolist(), strict=True))
+    sizes = np.bincount(links.pieces)
+    found = []
+    for graph in sequence.graphs:
+        ends = [number[node] for edge in graph.edges() for node in edge]
+        drawn = Links.between(len(number), ends)
+        found.append(split_links(drawn, sizes))
+    return tuple(found), labels
 
 
 def numbered_by_component(graph: Graph) -> tuple[Links, tuple[str, ...]]:
     """The whole graph with the devices of each component next to each other, and its labels."""
     if not isinstance(graph, nx.Graph):
         raise NetworkError(f"a graph must be a networkx.Graph (got {type(graph).__name__}).")
-    in_node_order = Links.of(nx.convert_node_labels_to_integers(graph))
-    order = np.argsort(in_node_order.pieces, kind="stable")
+    in_node_order, order = _by_component(graph)
     place = np.argsort(order)
     nodes = list(graph)
     return (
         Links.between(in_node_order.size, place[in_node_order.edges]),
         tuple(str(nodes[device]) for device in order),
     )
+
+
+def _by_component(graph: Graph) -> tuple[Links, NDArray[np.int64]]:
+    """The links in node order, and the nodes in the order of the components."""
+    links = Links.of(nx.convert_node_labels_to_integers(graph))
+    return links, np.argsort(links.pieces, kind="stable")

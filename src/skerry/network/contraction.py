@@ -1,5 +1,6 @@
 """How fast a fleet mixes inside its components: exactly, by formula, or by drawing rounds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,6 +51,27 @@ def of_fixed(W: mixing.Matrix) -> Contraction:
     return Contraction(mixing.mixing_parameter(W), mixing.p_frobenius(W))
 
 
+def of_sequence(sequence: Sequence[Links], network: Network, seed: int, draws: int) -> Contraction:
+    """p of a component whose links change as given, each of its graphs counted alike."""
+    size = sequence[0].size
+    if size == 1:
+        return Contraction(1.0, 1.0)
+    if network.link_failure:
+        frobenius: list[float] = []
+
+        def draw(k: int) -> sparse.csr_array:
+            rng = stream(seed, "mixing", size, k)
+            W = weigh(surviving(sequence[k % len(sequence)], network.link_failure, rng), network)
+            frobenius.append(mixing.p_frobenius(W))
+            return W
+
+        p, error = mixing.estimate_expected_p(draw, draws)
+        return Contraction(p, float(np.mean(frobenius)), "estimated", error)
+    weighed = [weigh(links, network) for links in sequence]
+    frobenius = [mixing.p_frobenius(W) for W in weighed]
+    return Contraction(mixing.expected_p(weighed), float(np.mean(frobenius)))
+
+
 def of_random(
     size: int, links: Links | None, network: Network, seed: int, draws: int
 ) -> Contraction:
@@ -60,12 +82,13 @@ def of_random(
 
     def draw(k: int) -> sparse.csr_array:
         rng = stream(seed, "mixing", size, k)
-        drawn = links or draw_component(size, network, rng)
+        drawn = links or draw_component(size, network, rng, k)
         W = weigh(surviving(drawn, network.link_failure, rng), network)
         frobenius.append(mixing.p_frobenius(W))
         return W
 
-    if links or network.mixing not in registry.MIXING:
+    dealt = network.dynamic  # places at random
+    if links or not dealt or network.mixing not in registry.MIXING:
         p, error = mixing.estimate_expected_p(draw, draws)
         return Contraction(p, float(np.mean(frobenius)), "estimated", error)
     # Places are dealt at random, so E[W W^T] = a I + b 11^T: every direction shrinks alike, and

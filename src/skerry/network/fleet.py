@@ -13,17 +13,20 @@ from skerry.errors import NetworkError
 from skerry.experiment import Network
 from skerry.network import contraction
 from skerry.network.components import (
+    asks_round,
     between_the_awake,
     draw_component,
     islands,
+    islands_over_time,
     numbered_by_component,
     surviving,
     weigh,
 )
 from skerry.network.contraction import Contraction, MixingParameters
-from skerry.network.graph_files import read_graph
+from skerry.network.graph_files import read_graphs
 from skerry.network.links import Edges, Graph, Links
 from skerry.network.mixing import Matrix
+from skerry.network.sequence import GraphSequence
 from skerry.seeds import stream
 
 MOST_LINKS = 10**7
@@ -43,6 +46,27 @@ class Block:
     """Dense float64, or sparse where it is large and mostly zero."""
 
 
+@dataclass(frozen=True, eq=False)
+class OverTime:
+    """The links of every component in each graph of a sequence."""
+
+    sequence: GraphSequence
+    links: tuple[tuple[Links, ...], ...]
+
+    def at(self, t: int) -> tuple[Links, ...]:
+        place = self.sequence.place(t)
+        if place >= 0:
+            return self.links[place]
+        return tuple(Links.between(one.size, []) for one in self.links[0])
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{self.sequence.rounds}:".encode())
+        for components in self.links:
+            for one in components:
+                digest.update(f"{one.size}:".encode() + one.edges.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+
 class Fleet:
     """Devices 0..devices-1, numbered component by component, and who can talk to whom when.
 
@@ -57,9 +81,11 @@ class Fleet:
         components: tuple[Links, ...] | None,
         labels: tuple[str, ...] | None = None,
         awake: Callable[[int], npt.NDArray[np.bool_]] | None = None,
+        over_time: OverTime | None = None,
     ):
-        """`components` are the links of each component; None draws fresh ones every round. `awake`
-        tells who is awake in a round: the links of all others are down. None: everybody."""
+        """`components` are the links of each component; None draws fresh ones every round, or takes
+        them from `over_time`. `awake` tells who is awake in a round: the links of all others are
+        down. None: everybody."""
         self.network = network
         self.seed = seed
         self.sizes = sizes
@@ -70,6 +96,7 @@ class Fleet:
         self.awake = awake
         self.fixed = components is not None and not network.link_failure and awake is None
         self._components = components
+        self._over_time = over_time
         self._latest_links: tuple[int, tuple[Links, ...]] | None = None
         self._latest_blocks: tuple[int, tuple[Block, ...]] | None = None
 
@@ -106,6 +133,10 @@ class Fleet:
         drawn beside the run."""
         known: dict[object, Contraction] = {}
         found = []
+        if self._over_time is not None:
+            changing = zip(*self._over_time.links, strict=True)
+            given = [contraction.of_sequence(c, self.network, self.seed, draws) for c in changing]
+            return contraction.of_fleet(given, self.sizes)
         for c, size in enumerate(self.sizes):
             links = self._components[c] if self._components else None
             law = (size, links.edges.tobytes() if links else None)
@@ -127,10 +158,12 @@ class Fleet:
 
     def _drawn(self, t: int) -> tuple[Links, ...]:
         network = self.network
-        components = self._components or tuple(
-            draw_component(size, network, stream(self.seed, "graph", c, t))
-            for c, size in enumerate(self.sizes)
-        )
+        components = self._components or self._given(t)
+        if components is None:
+            components = tuple(
+                draw_component(size, network, stream(self.seed, "graph", c, t), t)
+                for c, size in enumerate(self.sizes)
+            )
         if network.link_failure:
             rng = stream(self.seed, "links", t)
             components = tuple(surviving(one, network.link_failure, rng) for one in components)
@@ -139,9 +172,19 @@ class Fleet:
             components = tuple(map(between_the_awake, components, parts))
         return components
 
+    def _given(self, t: int) -> tuple[Links, ...] | None:
+        return None if self._over_time is None else self._over_time.at(t)
+
+    def fingerprint(self) -> str:
+        """Of the graph, or of all that are given over time."""
+        if self._over_time is None:
+            return fingerprint(self.graph(0))
+        return self._over_time.fingerprint()
+
     def sleeping(self, awake: Callable[[int], npt.NDArray[np.bool_]]) -> "Fleet":
         """The same devices and links, where not everybody is always awake."""
-        return Fleet(self.network, self.seed, self.sizes, self._components, self.labels, awake)
+        components, over_time = self._components, self._over_time
+        return Fleet(self.network, self.seed, self.sizes, components, self.labels, awake, over_time)
 
     def _weighed(self, t: int) -> tuple[Block, ...]:
         shared: dict[tuple[int, bytes], Matrix] = {}
@@ -160,14 +203,14 @@ def _stored(W: sparse.csr_array) -> Matrix:
     return W if large_and_mostly_zero else W.toarray()
 
 
-def build_fleet(network: Network, seed: int, graph: Graph | None = None) -> Fleet:
+def build_fleet(network: Network, seed: int, graph: Graph | GraphSequence | None = None) -> Fleet:
     """The fleet of an experiment; the components of a given graph or graph file are its islands."""
     if graph is None and network.is_file:
-        graph = read_graph(network.topology)
+        graph = read_graphs(network.topology)
     if graph is not None:
         return _fleet_of_graph(network, seed, graph)
     _check_links(network)
-    if network.dynamic:
+    if network.dynamic or asks_round(network):
         return Fleet(network, seed, network.sizes, None)
     components = tuple(
         draw_component(size, network, stream(seed, "graph", c))
@@ -188,14 +231,20 @@ def _check_links(network: Network) -> None:
         )
 
 
-def _fleet_of_graph(network: Network, seed: int, graph: Graph) -> Fleet:
+def _fleet_of_graph(network: Network, seed: int, graph: Graph | GraphSequence) -> Fleet:
     if network.dynamic:
         raise NetworkError(
             "network.dynamic = true needs a topology to draw from (got a graph). Set "
             "network.dynamic = false; network.link_failure makes a given graph vary."
         )
-    components, labels = islands(graph)
-    sizes = tuple(links.size for links in components)
+    over_time, components = None, None
+    if isinstance(graph, GraphSequence):
+        links, labels = islands_over_time(graph)
+        over_time = OverTime(graph, links)
+        sizes = tuple(one.size for one in links[0])
+    else:
+        components, labels = islands(graph)
+        sizes = tuple(one.size for one in components)
     asked, faults = network.model_fields_set, []
     if "devices" in asked and network.devices != sum(sizes):
         faults.append(
@@ -209,7 +258,7 @@ def _fleet_of_graph(network: Network, seed: int, graph: Graph) -> Fleet:
         )
     if faults:
         raise NetworkError(*faults)
-    return Fleet(network, seed, sizes, components, labels)
+    return Fleet(network, seed, sizes, components, labels, over_time=over_time)
 
 
 def fingerprint(graph: Graph | Edges) -> str:

@@ -212,6 +212,13 @@ def p_frobenius(W: Any, components: int = 1) -> float:
     return 1 - (norm_squared - components) / (int(size) - components)
 
 
+def expected_p(equally_likely: Sequence[Any]) -> float:
+    """p = 1 - lambda_max(E[W W^T] - Pi) of a W that is one of these."""
+    moment: Any = sum(_as_csr(W) @ _as_csr(W).T for W in equally_likely) / len(equally_likely)
+    loss = sparse.csr_array(sparse.eye_array(moment.shape[0]) - moment)
+    return max(0.0, smallest_beside_constants(loss, lambda: loss)[0])
+
+
 def estimate_expected_p(draw: Callable[[int], Any], draws: int = 400) -> tuple[float, float]:
     """p = 1 - lambda_max(E[W W^T] - Pi) of a random W, and its standard error.
 

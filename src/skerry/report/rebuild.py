@@ -1,11 +1,12 @@
 """What recorded runs stood on, built anew from their experiments: networks, sampled devices, data.
 What cannot be built says why."""
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skerry import registry
+from skerry import dials, registry
 from skerry.errors import DataError, NetworkError
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ BY_SEED_ALONE = ("uniform", "per_component", "one_each", "bernoulli", "round_rob
 
 def fleet_of(run: "Run") -> "Fleet":
     """The network of a recorded run, if it is still the same."""
-    from skerry.network.fleet import fingerprint
-
     network, recorded = run.experiment.network, run.materials.get("graph")
     if recorded and not network.is_file:
         raise NetworkError(
@@ -29,7 +28,7 @@ def fleet_of(run: "Run") -> "Fleet":
             "there: skerry.report.figures.network(build_fleet(network, seed, graph), axis)"
         )
     fleet = fleet_named_by(run.experiment)
-    if recorded and fingerprint(fleet.graph(0)) != recorded:
+    if recorded and fleet.fingerprint() != recorded:
         raise NetworkError(
             f"{network.topology} has changed since the runs were recorded. Bring the old file back."
         )
@@ -55,12 +54,16 @@ def first_server_round(experiment: "Experiment") -> int:
 
 def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | None:
     """Whom the server meets in round t, as the engine samples; None where data, models or a user's
-    own rule decide it."""
+    own rule or schedule decide it."""
     from skerry.engine.awake import Awake
     from skerry.engine.selection import Context
 
-    server = experiment.server
-    if not server.meets(t):
+    server, rounds = experiment.server, experiment.rounds
+    schedules = (server.sampled_schedule, server.period_schedule)
+    if any(":" in name or name == dials.ADAPTIVE for name in schedules):
+        return None
+    planned = server.server_rounds(rounds)
+    if t not in planned:
         return []
     if server.selection not in BY_SEED_ALONE:
         return None
@@ -68,8 +71,8 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
     who = Context(
         seed=experiment.seed,
         round=t,
-        number=len(server.server_rounds(t)),
-        sampled=server.sampled,
+        number=bisect_left(planned, t),
+        sampled=server.at(t, rounds).sampled,
         islands_n=fleet.component_of,
         samples_n=np.ones(fleet.devices, dtype=np.int64),  # these rules do not look at data
         names=fleet.labels,

@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from skerry.experiment import Experiment
+from skerry import dials
+from skerry.experiment import Experiment, Server
 from skerry.measures import task_of
 from skerry.registry import is_given
 from skerry.report.text import plural
@@ -51,14 +52,24 @@ def fleet_in_words(experiment: Experiment, sizes: Sequence[int] | None = None) -
 
 def study_in_words(experiments: Sequence[Experiment]) -> str:
     """One line for the runs of a table: what they have in common."""
-    first = experiments[0]
-    server, seeds = first.server, {experiment.seed for experiment in experiments}
-    period = "every round" if server.period == 1 else f"every {server.period} rounds"
+    # A preset sets fields of its own: another run tells better what they have in common.
+    first = next((one for one in experiments if not one.server.name), experiments[0])
+    seeds = {experiment.seed for experiment in experiments}
     return (
         f"{fleet_in_words(first)}; {problem_in_words(first)}, stepsize "
-        f"{first.training.stepsize:g}; server samples {server.sampled} {period}; "
+        f"{first.training.stepsize:g}; {_server_in_words(first.server)}; "
         f"{plural(first.rounds, 'round')}, {plural(len(seeds), 'seed')}"
     )
+
+
+def _server_in_words(server: Server) -> str:
+    """`server samples 20 every 5 rounds`; with schedules: at first."""
+    period = "every round" if server.period == 1 else f"every {server.period} rounds"
+    K_changes, H_changes = (dials.moves(server, field) for field in ("sampled", "period"))
+    if K_changes and H_changes:
+        return f"server samples {server.sampled} {period}, both at first"
+    sampled = f"{server.sampled} at first," if K_changes else server.sampled
+    return f"server samples {sampled} {period}{' at first' if H_changes else ''}"
 
 
 def problem_in_words(experiment: Experiment) -> str:

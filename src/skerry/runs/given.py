@@ -4,7 +4,7 @@ The experiment that is recorded with a run tells it all the same: `given` in the
 and the devices and components that a graph has.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,14 @@ from skerry.engine.world import Materials
 from skerry.errors import ExperimentError, NetworkError, SkerryError
 from skerry.experiment import Experiment, Network
 from skerry.network.fleet import build_fleet
+from skerry.network.sequence import as_graph
 from skerry.registry import GIVEN
 from skerry.runs.sweep import Sweep
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    Given = nx.Graph[Any] | Sequence[nx.Graph[Any]] | Mapping[int, nx.Graph[Any]] | None
 
 
 def given_experiments(experiments: Iterable[Experiment], materials: Materials) -> list[Experiment]:
@@ -89,7 +92,7 @@ def with_sizes_of_files(experiments: Iterable[Experiment]) -> list[Experiment]:
 
 
 def given_materials(
-    graph: "nx.Graph[Any] | None",
+    graph: "Given",
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None",
     model: Callable[..., Any] | None,
 ) -> Materials:
@@ -107,4 +110,4 @@ def given_materials(
             "model takes a function that returns a new nn.Module, so that every seed has its own "
             f"start (got {type(model).__name__}). Give model=lambda: MyNet(), or the class itself."
         )
-    return Materials(graph, dataset, model)
+    return Materials(as_graph(graph), dataset, model)

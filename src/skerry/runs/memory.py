@@ -67,6 +67,7 @@ class Footprint:
 def footprint(world: World) -> Footprint:
     """Raises SkerryError where not even one run has room."""
     each = world.n * world.learner.d * world.dtype.itemsize
+    server = world.experiment.server
     one, two = step_bytes(world, 1), step_bytes(world, 2)
     most = max(working_memory(world.device), two)
     tensors = (world.x_train, world.y_train, world.x_test, world.y_test, world.test_classes)
@@ -92,7 +93,7 @@ def footprint(world: World) -> Footprint:
         lane=each,
         step=(world.n * (2 * one - two), world.n * (two - one), most),
         # The server gathers the models of those it meets; measures hold a mean per component.
-        other=max(world.experiment.server.sampled, len(world.sizes) + 2) / world.n,
+        other=max(server.sampled, server.sampled_end or 0, len(world.sizes) + 2) / world.n,
         scores=3 * world.n * world.test_classes.nbytes,
         efficient=efficient,
     )

@@ -21,9 +21,8 @@ from skerry.runs.watcher import Watcher
 from skerry.tables import read_tables
 
 if TYPE_CHECKING:
-    import networkx as nx
-
     from skerry.data.catalog import Dataset
+    from skerry.runs.given import Given
 
 Asked = Experiment | Sweep | Sequence[Experiment]
 
@@ -36,7 +35,7 @@ def run(
     out: str | Path | None = None,
     again: bool = False,
     keep_going: bool | None = None,
-    graph: "nx.Graph[Any] | None" = None,
+    graph: "Given" = None,
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
     model: Callable[..., Any] | None = None,
     device: str = "auto",
@@ -50,11 +49,12 @@ def run(
     """Run an experiment, several of them, or a sweep; or the file that holds one. Runs that share a
     world go side by side, as lanes of one array.
 
-    `compare` names primitives (`["s2s", "s2a", "blend:0.25"]`), `seeds` how many seeds; a sweep has
-    both already. With `out` everything is recorded in that folder: runs finished there before are
-    not computed again (unless `again`), interrupted ones go on. `graph`, `dataset` and `model` take
-    the place of what the experiment names: a networkx graph, arrays (x_train, y_train, x_test,
-    y_test), a function that returns an nn.Module.
+    `compare` names primitives (`["s2s", "s2a", "blend:0.25"]`) or presets, `seeds` how many seeds;
+    a sweep has both already. With `out` everything is recorded in that folder: runs finished there
+    before are not computed again (unless `again`), interrupted ones go on. `graph`, `dataset` and
+    `model` take the place of what the experiment names: a networkx graph, arrays (x_train, y_train,
+    x_test, y_test), a function that returns an nn.Module. A list of graphs has one for each round,
+    again and again; in a dict, each holds from its round on.
 
     `executor` says where it is computed: here, processes (with `workers`), ray (at `ray_address`),
     or your own. A run that fails ends all, unless they may `keep_going`, as those of a sweep do:
@@ -119,4 +119,7 @@ def _experiments(
 
 def _computed(driver: Driver, experiments: Sequence[Experiment]) -> Results:
     keys = driver.run(experiments)
-    return results_of(driver.store, keys)
+    found = results_of(driver.store, keys)
+    # A run may be recorded under another name than it is asked for by now.
+    asked = {key: one.server.name for key, one in zip(keys, experiments, strict=True)}
+    return Results(tuple(lane.named(asked[lane.key]) for lane in found))

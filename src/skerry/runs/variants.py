@@ -1,18 +1,20 @@
-"""What to run: one experiment under several primitives and seeds."""
+"""What to run: one experiment under several primitives, presets and seeds."""
 
 from collections.abc import Sequence
 
 from skerry import labels
-from skerry.errors import ExperimentError, SkerryError, argument
+from skerry.errors import ExperimentError, SkerryError, argument, did_you_mean
 from skerry.experiment import Experiment
+from skerry.presets import PRESETS, with_preset
 
 MOST = 50_000
 """Runs in one go, as in a sweep."""
 
 
 def expand(experiment: Experiment, compare: Sequence[str] = (), seeds: int = 1) -> list[Experiment]:
-    """The experiment under each named primitive (`s2s`, `s2a`, `blend:0.25`) and for `seeds`
-    seeds, counted on from its own. Two names for the same run give it once."""
+    """The experiment under each named primitive (`s2s`, `s2a`, `blend:0.25`) or preset (`tt_hf`),
+    and for `seeds` seeds, counted on from its own. Two names for the same run give it once, under
+    the first."""
     variants = _variants(experiment, compare) if compare else [experiment]
     if seeds * len(variants) > MOST:
         raise ExperimentError(
@@ -24,19 +26,34 @@ def expand(experiment: Experiment, compare: Sequence[str] = (), seeds: int = 1) 
         for offset in range(seeds)
         for variant in variants
     ]
-    return list({run.key(): run for run in runs}.values())
+    once: dict[str, Experiment] = {}
+    for run in runs:
+        once.setdefault(run.key(), run)
+    return list(once.values())
 
 
 def _variants(experiment: Experiment, names: Sequence[str]) -> list[Experiment]:
     variants, faults = [], []
     for name in names:
         try:
-            primitive, beta = labels.read(name)
-            settings = [f"server.primitive={primitive}"]
-            settings += [f"server.beta={beta!r}"] if beta is not None else []
-            variants.append(experiment.with_settings(*settings))
+            variants.append(_variant(experiment, name.strip()))
         except SkerryError as error:
             faults += error.faults
     if faults:
         raise ExperimentError(*dict.fromkeys(faults))
     return variants
+
+
+def _variant(experiment: Experiment, name: str) -> Experiment:
+    if name in PRESETS:
+        return with_preset(experiment, name)
+    primitive, beta = labels.read(name)
+    if ":" not in primitive and primitive not in labels.BUILT_IN:
+        hint = did_you_mean(name, [*labels.BUILT_IN, *PRESETS])
+        raise SkerryError(
+            f"unknown primitive '{name}'{hint} Available: {', '.join(sorted(labels.BUILT_IN))}. "
+            f"Presets: {', '.join(PRESETS)}."
+        )
+    settings = [f"server.primitive={primitive}", "server.name="]
+    settings += [f"server.beta={beta!r}"] if beta is not None else []
+    return experiment.with_settings(*settings)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from skerry import dials
 from skerry.experiment import Experiment
 from skerry.theory.counts import binomial
 from skerry.theory.operators import Array, delta, kappa
@@ -62,10 +63,11 @@ def expected_ratios(experiment: Experiment) -> Ratios:
 
 
 def samples_as_in_the_paper(experiment: Experiment) -> bool:
-    """Whether delta and kappa hold: devices are sampled uniformly and weigh alike."""
+    """Whether delta and kappa hold: devices are sampled uniformly, always as many, and weigh
+    alike."""
     server = experiment.server
     plain = server.selection == "uniform" and server.weights == "equal"
-    return plain and _all_are_awake(experiment)
+    return plain and _all_are_awake(experiment) and not _K_changes(experiment)
 
 
 def notes_on_rules(experiments: Iterable[Experiment]) -> tuple[str, ...]:
@@ -85,7 +87,7 @@ def notes_on_rules(experiments: Iterable[Experiment]) -> tuple[str, ...]:
 def _left_by_s2s(experiment: Experiment) -> Shares | None:
     """S2S delivers the plain mean, whatever the weights."""
     server, n = experiment.server, experiment.network.devices
-    if not _all_are_awake(experiment):
+    if not _all_are_awake(experiment) or _K_changes(experiment):
         return None
     if server.selection == "uniform":
         return _alike(delta(n, server.sampled))
@@ -97,7 +99,7 @@ def _left_by_s2s(experiment: Experiment) -> Shares | None:
 
 def _turned_by_s2a(experiment: Experiment) -> Shares | None:
     server, n = experiment.server, experiment.network.devices
-    if not _all_are_awake(experiment) or server.weights not in WEIGHTS:
+    if not _all_are_awake(experiment) or server.weights not in WEIGHTS or _K_changes(experiment):
         return None
     if server.selection == "bernoulli":
         if server.weights != "equal":
@@ -120,6 +122,10 @@ def _exchange(experiment: Experiment, weights: str) -> Exchange | None:
 
 def _all_are_awake(experiment: Experiment) -> bool:
     return experiment.fleet.awake == 1 and experiment.fleet.on is None
+
+
+def _K_changes(experiment: Experiment) -> bool:
+    return dials.moves(experiment.server, "sampled")
 
 
 def _by_island(experiment: Experiment, intra: float, inter: float) -> Shares:

@@ -42,7 +42,7 @@ def kept(rounds: Ints, server: Server, most: int) -> NDArray[np.bool_]:
     mask = np.ones(len(rounds), dtype=bool)
     if len(rounds) > most:
         # Records count the rounds that are done: round t of the run is t + 1.
-        with_server = np.isin(rounds - 1, server.server_rounds(int(rounds[-1])))
+        with_server = np.isin(rounds - 1, server.known_rounds(int(rounds[-1])))
         after = _spread(np.flatnonzero(with_server), most // 4)
         even = _spread(np.arange(len(rounds)), most - 2 * len(after))
         mask[:] = False

@@ -136,11 +136,13 @@ def _groups(study: Study) -> dict[str, Any]:
     }
 
 
-def _server_rounds(experiment: Experiment) -> tuple[int, int, int]:
-    """The first, the step to the next, and how many there are. Counted when done, as in records:
-    round t of the run is t + 1."""
-    found = experiment.server.server_rounds(experiment.rounds)
-    return found.start + 1, found.step, len(found)
+def _server_rounds(experiment: Experiment) -> tuple[int, int, int] | list[list[int]]:
+    """The first, the step to the next, and how many there are; where the period changes, a list of
+    all. Counted when done, as in records: round t of the run is t + 1."""
+    found = experiment.server.known_rounds(experiment.rounds)
+    if isinstance(found, range):
+        return found.start + 1, found.step, len(found)
+    return [[t + 1 for t in found]]
 
 
 def _best_groups(study: Study) -> list[int]:

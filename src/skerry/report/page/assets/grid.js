@@ -71,6 +71,7 @@ Skerry.grid = (model) => {
   /** The server rounds of a group, counted when done. */
   function serverRounds(group) {
     const [first, step, count] = groups.serverRounds[group];
+    if (Array.isArray(first)) return first;  // the period changes
     return Array.from({ length: count }, (_, i) => first + i * step);
   }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry import registry
+from skerry import dials, registry
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
 from skerry.records.store import Run
@@ -163,6 +163,7 @@ def _own_samples(
     for group in study.grid.groups:
         one = study.experiment(group).model_copy(update={"seed": seed})
         plain = one.server.selection == "uniform" and one.fleet == type(one.fleet)()
+        plain = plain and not dials.moves(one.server, "sampled")
         fleet = fleets[group.cell]
         key = repr((one.server.model_copy(update=ANY), one.fleet, one.network))
         if plain or fleet is None:
@@ -178,7 +179,7 @@ def _own_samples(
 def _met(
     experiment: Experiment, fleet: "Fleet", rounds: AbstractSet[int]
 ) -> dict[str, list[int]] | None:
-    shown = rounds & set(experiment.server.server_rounds(experiment.rounds))
+    shown = rounds & set(experiment.server.known_rounds(experiment.rounds))
     try:
         met = {str(t): rebuild.sampled_in(experiment, fleet, t) for t in sorted(shown)}
     except SkerryError:  # a trace that is gone
@@ -189,7 +190,7 @@ def _met(
 def _shown_rounds(study: Study) -> list[int]:
     """The server rounds of all runs, evenly thinned."""
     servers = {(one.server, one.rounds) for one in study.experiments}
-    found = sorted({t for server, rounds in servers for t in server.server_rounds(rounds)})
+    found = sorted({t for server, rounds in servers for t in server.known_rounds(rounds)})
     most = min(MOST_ROUNDS, max(4, MOST_SAMPLES // max(1, _most_sampled(study))))
     if len(found) > most:
         found = [found[place] for place in np.linspace(0, len(found) - 1, most).astype(int)]
