@@ -190,7 +190,8 @@ class Driver:
             return True
         except BaseException:
             if math.isinf(self._checkpoint_seconds):
-                self._drop(groups)
+                with suppress(RecordsError):  # the error that broke it off is the one to tell
+                    self._drop(groups)
             raise
         finally:
             for site in self._sites.values():
