@@ -74,6 +74,8 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.ProgrammingError:
         raise
+    except UnicodeDecodeError as error:  # what SQLite says of a damaged schema, it quotes
+        raise damaged(path, str(error)) from error
     except sqlite3.Error as error:
         # Extended names such as SQLITE_IOERR_WRITE begin with the plain one.
         plain = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])

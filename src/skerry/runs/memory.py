@@ -1,6 +1,8 @@
 """How many lanes fit: the memory there is, measured, and what a lane needs of it."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import torch
 
 from skerry.engine.stack import step_bytes, working_memory
 from skerry.engine.world import World
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, is_out_of_memory, out_of_memory
 
 USABLE = {"cpu": 0.7, "cuda": 0.6}
 """Of the free memory. A step on a GPU takes a quarter of it for its temporaries."""
@@ -97,6 +99,17 @@ def footprint(world: World) -> Footprint:
         scores=3 * world.n * world.test_classes.nbytes,
         efficient=efficient,
     )
+
+
+@contextmanager
+def memory_in_words() -> Iterator[None]:
+    """Where not even a single lane fits."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise SkerryError(out_of_memory(error)) from error
 
 
 def free_memory() -> int:
