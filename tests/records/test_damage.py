@@ -180,6 +180,18 @@ def test_a_schema_that_is_no_text_is_damage(tmp_path, struck):
         read(tmp_path)
 
 
+@pytest.mark.parametrize("struck", [b"id INTEGER PRIMARY", b"matrix BLOB", b"wall_seconds REAL"])
+def test_a_schema_that_says_something_else_is_damage(tmp_path, struck):
+    """One bit makes INTEGER0PRIMARY of INTEGER PRIMARY: no run would have rounds, in silence."""
+    path = recorded(tmp_path, 2)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(struck, b"0".join(struck.rsplit(b" ", 1)), 1))
+    with pytest.raises(RecordsError, match="damaged"):
+        read(tmp_path)
+    with pytest.raises(RecordsError, match="damaged"):
+        Store.open(tmp_path)
+
+
 def test_lost_pages_are_missed(tmp_path):
     """Rows that vanish with a page are not overlooked: the store is refused."""
     path = recorded(tmp_path, 40)
