@@ -38,34 +38,34 @@ def sweep(tmp_path_factory, children):
     return file, histories(folder / "whole")
 
 
-def campaign(children, sweep, out, kills, seed, options, capsys):
+def campaign(children, sweep, out, kills, seed, options, counts):
     """Kill so many times; a sweep that comes to its end in between begins anew elsewhere."""
     file, whole = sweep
     began = time.monotonic()
     assert children.start(file, out / "undisturbed", **options).wait(300) == 0
     seconds = time.monotonic() - began
     draw = random.Random(seed)
-    counts = Counter()
+    ends = Counter()
     number = 0
-    while counts["killed"] + counts["stopped"] < kills:
+    while ends["killed"] + ends["stopped"] < kills:
         folder = out / str(number)
         child = children.start(file, folder, checkpoint_seconds=0.02, **options)
-        if disturbed(draw, child, folder, seconds, counts):
+        if disturbed(draw, child, folder, seconds, ends):
             continue
         assert child.wait(300) == 0
         check(folder, whole)
-        counts["ended between"] += 1
+        ends["ended between"] += 1
         number += 1
     folder = out / str(number)
     assert children.start(file, folder, checkpoint_seconds=0.02, **options).wait(300) == 0
     check(folder, whole)
-    counts["ended"] = counts.pop("ended between", 0) + 1
-    with capsys.disabled():
-        done = ", ".join(f"{times} {what}" for what, times in sorted(counts.items()))
-        print(f"\n{options or 'here'}: {done}, all with the rows of an undisturbed sweep")
+    ends["ended"] = ends.pop("ended between", 0) + 1
+    done = ", ".join(f"{times} {what}" for what, times in sorted(ends.items()))
+    where = options.get("executor", "processes" if options else "here")
+    counts(f"kills, {where}: {done}, all with the rows of an undisturbed sweep")
 
 
-def disturbed(draw, child, folder, seconds, counts):
+def disturbed(draw, child, folder, seconds, ends):
     """Strike at a random moment; False if the sweep was over by then."""
     workers = draw.random() < 0.3
     time.sleep(draw.uniform(0.0, seconds * 0.9) if draw.random() < 0.8 else 0.0)
@@ -73,12 +73,12 @@ def disturbed(draw, child, folder, seconds, counts):
         return False
     if workers and (pids := children_of(child.pid)):
         os.kill(draw.choice(pids), signal.SIGKILL)  # its driver replaces it
-        counts["workers killed"] += 1
+        ends["workers killed"] += 1
         time.sleep(draw.uniform(0.0, seconds))
     strike = signal.SIGKILL if draw.random() < 0.8 else signal.SIGINT
     child.kill(strike)
     until(child.ended, 120)
-    counts["killed" if strike == signal.SIGKILL else "stopped"] += 1
+    ends["killed" if strike == signal.SIGKILL else "stopped"] += 1
     return True
 
 
@@ -102,23 +102,23 @@ def check(folder, whole):
     assert left == set(), "nothing is left of what was killed"
 
 
-def test_a_sweep_killed_at_random_moments(children, sweep, tmp_path, capsys):
-    campaign(children, sweep, tmp_path, 8, 1, {}, capsys)
+def test_a_sweep_killed_at_random_moments(children, sweep, tmp_path, counts):
+    campaign(children, sweep, tmp_path, 8, 1, {}, counts)
 
 
 @pytest.mark.slow
-def test_a_sweep_killed_many_times(children, sweep, tmp_path, capsys):
-    campaign(children, sweep, tmp_path, 60, 2, {}, capsys)
+def test_a_sweep_killed_many_times(children, sweep, tmp_path, counts):
+    campaign(children, sweep, tmp_path, 60, 2, {}, counts)
 
 
 @LINUX
 @pytest.mark.slow
-def test_a_sweep_on_ray_killed_many_times(children, sweep, tmp_path, capsys):
+def test_a_sweep_on_ray_killed_many_times(children, sweep, tmp_path, counts):
     pytest.importorskip("ray")
-    campaign(children, sweep, tmp_path, 10, 4, {"executor": "ray", "workers": 2}, capsys)
+    campaign(children, sweep, tmp_path, 10, 4, {"executor": "ray", "workers": 2}, counts)
 
 
 @LINUX
 @pytest.mark.slow
-def test_a_sweep_in_processes_killed_many_times(children, sweep, tmp_path, capsys):
-    campaign(children, sweep, tmp_path, 30, 3, {"workers": 2}, capsys)
+def test_a_sweep_in_processes_killed_many_times(children, sweep, tmp_path, counts):
+    campaign(children, sweep, tmp_path, 30, 3, {"workers": 2}, counts)

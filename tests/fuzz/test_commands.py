@@ -94,7 +94,7 @@ def any_command_line(arguments: list[str]) -> str:
 
 @many(25, 1000)
 @pytest.mark.filterwarnings("ignore::skerry.errors.SkerryWarning")
-def test_any_command_line_is_run_or_told(cases, capsys, kept, monkeypatch):
+def test_any_command_line_is_run_or_told(cases, counts, kept, monkeypatch):
     monkeypatch.chdir(kept)
     monkeypatch.setenv("SKERRY_CACHE", str(kept / "cache"))
-    check(cases, st.sampled_from(BASES).flatmap(lines_of), any_command_line, capsys)
+    check(cases, st.sampled_from(BASES).flatmap(lines_of), any_command_line, counts)

@@ -77,8 +77,8 @@ def damaged_npz(content: bytes) -> str:
 
 
 @many(40, 400)
-def test_a_damaged_npz_is_told(cases, capsys):
-    check(cases, st.booleans().flatmap(lambda c: damaged(npz(c))), damaged_npz, capsys)
+def test_a_damaged_npz_is_told(cases, counts):
+    check(cases, st.booleans().flatmap(lambda c: damaged(npz(c))), damaged_npz, counts)
 
 
 def damaged_idx(content: bytes) -> str:
@@ -88,8 +88,8 @@ def damaged_idx(content: bytes) -> str:
 
 
 @many(40, 200)
-def test_a_damaged_idx_file_is_told(cases, capsys):
-    check(cases, damaged(idx(IMAGES)), damaged_idx, capsys)
+def test_a_damaged_idx_file_is_told(cases, counts):
+    check(cases, damaged(idx(IMAGES)), damaged_idx, counts)
 
 
 def damaged_png(case: tuple[bytes, bytes]) -> str:
@@ -102,9 +102,9 @@ def damaged_png(case: tuple[bytes, bytes]) -> str:
 
 
 @many(30, 200)
-def test_damaged_pictures_and_labels_are_told(cases, capsys):
+def test_damaged_pictures_and_labels_are_told(cases, counts):
     labels = damaged(json.dumps([1, 2]).encode()) | st.just(b"[" * 9999)
-    check(cases, st.tuples(damaged(png()), labels), damaged_png, capsys)
+    check(cases, st.tuples(damaged(png()), labels), damaged_png, counts)
 
 
 def damaged_graph(case: tuple[str, bytes]) -> str:
@@ -114,13 +114,13 @@ def damaged_graph(case: tuple[str, bytes]) -> str:
 
 
 @many(60, 400)
-def test_a_damaged_graph_file_is_told(cases, capsys):
+def test_a_damaged_graph_file_is_told(cases, counts):
     written = {"g.csv": b'source,target\n"a, b",c\nc,d,1.5\n', "g.graphml": graphml()}
     files = st.sampled_from(list(written)).flatmap(
         lambda name: st.tuples(st.just(name), damaged(written[name]))
     )
     lines = st.text("ab ,\"'#-><\t\n{}é", max_size=40).map(lambda text: ("g.csv", text.encode()))
-    check(cases, files | lines, damaged_graph, capsys)
+    check(cases, files | lines, damaged_graph, counts)
 
 
 def names_in_quotes(names: list[str]) -> str:
@@ -135,9 +135,9 @@ def names_in_quotes(names: list[str]) -> str:
 
 
 @many(60, 400)
-def test_names_of_any_letters_come_back(cases, capsys):
+def test_names_of_any_letters_come_back(cases, counts):
     letters = st.text(min_size=1, max_size=8).filter(lambda name: "\r" not in name)
-    check(cases, st.lists(letters, min_size=2, max_size=2), names_in_quotes, capsys)
+    check(cases, st.lists(letters, min_size=2, max_size=2), names_in_quotes, counts)
 
 
 def damaged_experiment(content: bytes) -> str:
@@ -147,9 +147,9 @@ def damaged_experiment(content: bytes) -> str:
 
 
 @many(40, 300)
-def test_a_damaged_experiment_is_told(cases, capsys):
+def test_a_damaged_experiment_is_told(cases, counts):
     whole = Experiment(rounds=5).to_toml(comments=True).encode()
-    check(cases, damaged(whole), damaged_experiment, capsys)
+    check(cases, damaged(whole), damaged_experiment, counts)
 
 
 @pytest.fixture(scope="module")
@@ -179,5 +179,5 @@ def damaged_store(case: tuple[tuple[str, ...], bytes]) -> str:
 
 
 @many(30, 400)
-def test_a_damaged_store_is_told(cases, capsys, store):
-    check(cases, st.tuples(st.sampled_from(LOOKS), damaged(store)), damaged_store, capsys)
+def test_a_damaged_store_is_told(cases, counts, store):
+    check(cases, st.tuples(st.sampled_from(LOOKS), damaged(store)), damaged_store, counts)
