@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from command_line import environment
 from conftest import small
 from skerry import registry
 from skerry.engine.world import Materials
@@ -297,3 +298,40 @@ def test_a_local_ray_listens_on_loopback_alone():
     addresses = [place.partition(":")[0] for place in found.stdout.split()]
     assert addresses
     assert {address[-8:] for address in addresses} == {"0100007F"}  # 127.0.0.1, also within ::ffff
+
+
+RAY_CHILD = """
+import os, sys
+from skerry.runs.executors.ray import OnRay
+with OnRay(device="cpu", workers=1):
+    import ray
+    print(ray.get_runtime_context().gcs_address, os.environ["RAY_AUTH_TOKEN"], flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.slow
+def test_a_local_ray_asks_for_its_token():
+    """Whoever else is on this machine and finds the port, is not let in."""
+    pytest.importorskip("ray")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", RAY_CHILD], env=environment(), **pipes) as ours:
+        address, token = ours.stdout.readline().split()
+        assert address.startswith("127.0.0.1:")
+        visit = f"import ray; ray.init('{address}', logging_level=50); print('let in')"
+        stranger, friend = (
+            subprocess.Popen(
+                [sys.executable, "-c", visit], env={**environment(), **more}, **pipes, stderr=-3
+            )
+            for more in (
+                {"RAY_AUTH_MODE": "disabled"},
+                {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token},
+            )
+        )
+        try:
+            assert friend.communicate(timeout=200)[0].strip() == "let in"
+        finally:
+            stranger.kill()
+            friend.kill()
+        assert "let in" not in stranger.communicate()[0]
+        ours.communicate("\n")
