@@ -25,16 +25,19 @@ def taken():
     [line] = [line for line in open("/proc/self/status") if line.startswith("VmRSS")]
     return int(line.split()[1]) * 1024
 
-experiment = Experiment.parse({}, sys.argv[1:])
+def told(experiment):
+    world = build_world(experiment)
+    stack = build_stack(world, [experiment])
+    observer = Observer(stack)
+    for moment in simulate(stack):
+        observer.look(moment)
+    return footprint(world).need(1)
+
+told(Experiment(rounds=2))  # all that is imported late
 before = taken()
-world = build_world(experiment)
-told = footprint(world).need(1)
-stack = build_stack(world, [experiment])
-observer = Observer(stack)
-for moment in simulate(stack):
-    observer.look(moment)
+need = told(Experiment.parse({}, sys.argv[1:]))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps([told, peak - before]))
+print(json.dumps([need, peak - before]))
 """
 MANY = ("data.dataset=synthetic", "training.batch=1", "rounds=2", "network.components=1")
 CASES = {
@@ -42,7 +45,7 @@ CASES = {
     "data": ("data.dataset=synthetic", "data.samples=60000", "data.features=100", "rounds=1"),
 }
 SMALL = 30e6
-"""Bytes of modules that are imported late, and the like."""
+"""Bytes that nobody counts."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -58,7 +61,7 @@ def test_a_forecast_counts_links_and_data(settings):
     )
     told, used = json.loads(done.stdout)
     assert used - SMALL < 1.3 * told, (told, used)
-    assert told < 1.4 * used, (told, used)
+    assert told < 1.8 * used, (told, used)
 
 
 def test_shared_weights_are_counted_once():
