@@ -90,7 +90,8 @@ class SweepWatcher(Watcher):
 
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         self.reused += len(experiments)
-        self._steps -= sum(map(device_steps, experiments))
+        self._done_steps += sum(map(device_steps, experiments))  # as `skerry watch` counts them
+        self.show()
 
     def waiting(self, worlds: int) -> None:
         self.say_once("Another sweep works on the runs that are left here; waiting for it.")
