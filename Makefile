@@ -1,9 +1,10 @@
 # make run    set up and watch two islands of devices learn (the README's first command)
-# make test   set up and run the tests; make test-slow runs the campaigns of damage and kills
+# make test   set up and run the tests; make test-slow runs the campaigns: kills, damage, fuzzed input
 # make check  formatting, lint, types, and that imports point one way
 # make bench  device-steps per second beside a plain PyTorch loop; beside kept figures:
 #             make bench COMPARE=benchmarks/results/two-cores.json
 # make docs   the generated pages: docs/experiment.md, docs/reproduction/, the figures of docs/speed.md
+# make lock   requirements.lock: what constraints.txt pins, with hashes (docs/trust.md)
 # make peers  the same job in Flower, pfl, fluke and FedJAX, each in its own environment
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPING := $(VENV)/.developing
 
-.PHONY: run test test-slow check bench docs peers clean
+.PHONY: run test test-slow check bench docs lock peers clean
 
 run: $(INSTALLED)
 	$(BIN)/skerry run
@@ -21,7 +22,7 @@ test: $(DEVELOPING)
 	$(BIN)/pytest -n 2
 
 test-slow: $(DEVELOPING)
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n 2 -m slow
 
 check: $(DEVELOPING)
 	$(BIN)/ruff format --check src tests benchmarks docs/*.py
@@ -37,6 +38,9 @@ docs: $(INSTALLED)
 	$(BIN)/python docs/reproduce.py
 	$(BIN)/python docs/selection.py
 	$(BIN)/python benchmarks/render.py
+
+lock: $(INSTALLED)
+	$(BIN)/python .ci/lock.py
 
 peers: $(INSTALLED)
 	$(BIN)/python benchmarks/peers/run.py

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import partial
 
 import pytest
 import torch
@@ -40,6 +41,20 @@ def small(*extra: str) -> Experiment:
             *extra,
         ],
     )
+
+
+@pytest.fixture
+def counts(record_property):
+    """Says what a campaign did in a line, which stands at the end of `make test-slow`."""
+    return partial(record_property, "counts")
+
+
+def pytest_terminal_summary(terminalreporter):
+    for report in terminalreporter.stats.get("passed", []):
+        if "slow" in report.keywords and report.when == "call":
+            for name, line in report.user_properties:
+                if name == "counts":
+                    terminalreporter.write_line(line)
 
 
 @pytest.fixture(name="small")

@@ -16,6 +16,8 @@ from recorded_runs import assert_same, histories
 from skerry.records.verify import verify
 from sweep_children import nursery, until
 
+LONGEST = 15.0
+"""Seconds between two strikes, at most: a busy machine takes long to start a Ray."""
 LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")
 
 
@@ -27,43 +29,45 @@ def children():
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory, children):
-    """A sweep of two worlds, its rows when nothing disturbs it, and the seconds it takes."""
+    """A sweep of two worlds, and its rows when nothing disturbs it."""
     folder = tmp_path_factory.mktemp("sweep")
     file = folder / "sweep.toml"
     file.write_text(
         small("rounds=200").to_toml()
         + '[sweep]\nseeds = 2\n[sweep.axes]\n"server.primitive" = ["s2s", "s2a", "blend"]\n'
     )
-    began = time.monotonic()
     assert children.start(file, folder / "whole").wait(300) == 0
-    return file, histories(folder / "whole"), time.monotonic() - began
+    return file, histories(folder / "whole")
 
 
-def campaign(children, sweep, out, kills, seed, options, capsys):
+def campaign(children, sweep, out, kills, seed, options, counts):
     """Kill so many times; a sweep that comes to its end in between begins anew elsewhere."""
-    file, whole, seconds = sweep
+    file, whole = sweep
+    began = time.monotonic()
+    assert children.start(file, out / "undisturbed", **options).wait(300) == 0
+    seconds = min(LONGEST, time.monotonic() - began)
     draw = random.Random(seed)
-    counts = Counter()
+    ends = Counter()
     number = 0
-    while counts["killed"] + counts["stopped"] < kills:
+    while ends["killed"] + ends["stopped"] < kills:
         folder = out / str(number)
         child = children.start(file, folder, checkpoint_seconds=0.02, **options)
-        if disturbed(draw, child, folder, seconds, counts):
+        if disturbed(draw, child, folder, seconds, ends):
             continue
         assert child.wait(300) == 0
         check(folder, whole)
-        counts["ended between"] += 1
+        ends["ended between"] += 1
         number += 1
     folder = out / str(number)
     assert children.start(file, folder, checkpoint_seconds=0.02, **options).wait(300) == 0
     check(folder, whole)
-    counts["ended"] = counts.pop("ended between", 0) + 1
-    with capsys.disabled():
-        done = ", ".join(f"{times} {what}" for what, times in sorted(counts.items()))
-        print(f"\n{options or 'here'}: {done}, all with the rows of an undisturbed sweep")
+    ends["ended"] = ends.pop("ended between", 0) + 1
+    done = ", ".join(f"{times} {what}" for what, times in sorted(ends.items()))
+    where = options.get("executor", "processes" if options else "here")
+    counts(f"kills, {where}: {done}, all with the rows of an undisturbed sweep")
 
 
-def disturbed(draw, child, folder, seconds, counts):
+def disturbed(draw, child, folder, seconds, ends):
     """Strike at a random moment; False if the sweep was over by then."""
     workers = draw.random() < 0.3
     time.sleep(draw.uniform(0.0, seconds * 0.9) if draw.random() < 0.8 else 0.0)
@@ -71,12 +75,12 @@ def disturbed(draw, child, folder, seconds, counts):
         return False
     if workers and (pids := children_of(child.pid)):
         os.kill(draw.choice(pids), signal.SIGKILL)  # its driver replaces it
-        counts["workers killed"] += 1
+        ends["workers killed"] += 1
         time.sleep(draw.uniform(0.0, seconds))
     strike = signal.SIGKILL if draw.random() < 0.8 else signal.SIGINT
     child.kill(strike)
     until(child.ended, 120)
-    counts["killed" if strike == signal.SIGKILL else "stopped"] += 1
+    ends["killed" if strike == signal.SIGKILL else "stopped"] += 1
     return True
 
 
@@ -100,16 +104,23 @@ def check(folder, whole):
     assert left == set(), "nothing is left of what was killed"
 
 
-def test_a_sweep_killed_at_random_moments(children, sweep, tmp_path, capsys):
-    campaign(children, sweep, tmp_path, 8, 1, {}, capsys)
+def test_a_sweep_killed_at_random_moments(children, sweep, tmp_path, counts):
+    campaign(children, sweep, tmp_path, 8, 1, {}, counts)
 
 
 @pytest.mark.slow
-def test_a_sweep_killed_many_times(children, sweep, tmp_path, capsys):
-    campaign(children, sweep, tmp_path, 70, 2, {}, capsys)
+def test_a_sweep_killed_many_times(children, sweep, tmp_path, counts):
+    campaign(children, sweep, tmp_path, 60, 2, {}, counts)
 
 
 @LINUX
 @pytest.mark.slow
-def test_a_sweep_in_processes_killed_many_times(children, sweep, tmp_path, capsys):
-    campaign(children, sweep, tmp_path, 30, 3, {"workers": 2}, capsys)
+def test_a_sweep_on_ray_killed_many_times(children, sweep, tmp_path, counts):
+    pytest.importorskip("ray")
+    campaign(children, sweep, tmp_path, 10, 4, {"executor": "ray", "workers": 2}, counts)
+
+
+@LINUX
+@pytest.mark.slow
+def test_a_sweep_in_processes_killed_many_times(children, sweep, tmp_path, counts):
+    campaign(children, sweep, tmp_path, 30, 3, {"workers": 2}, counts)

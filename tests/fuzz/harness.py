@@ -20,9 +20,12 @@ def many(quick: int, slow: int) -> pytest.MarkDecorator:
 
 
 def check(
-    cases: int, strategy: st.SearchStrategy[Any], law: Callable[[Any], str], capsys: Any
+    cases: int,
+    strategy: st.SearchStrategy[Any],
+    law: Callable[[Any], str],
+    counts: Callable[[str], None],
 ) -> None:
-    """Try a law, which says how a case ended; prints how many ended how."""
+    """Try a law, which says how a case ended; tells how many ended how."""
     seen: Counter[str] = Counter()
 
     @settings(
@@ -40,8 +43,8 @@ def check(
         seen[ended] += 1
 
     holds()
-    with capsys.disabled():
-        print(f"\n{law.__name__}: {sum(seen.values()):,} cases: {dict(seen)}")
+    ends = ", ".join(f"{count:,} {end}" for end, count in seen.most_common())
+    counts(f"{law.__name__.replace('_', ' ')}: {sum(seen.values()):,} cases: {ends}")
 
 
 def faults_of(call: Callable[[], object]) -> list[str]:

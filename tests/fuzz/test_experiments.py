@@ -77,8 +77,8 @@ def one_wrong_field(case: tuple[str, Any]) -> str:
 
 
 @many(150, 2000)
-def test_a_wrong_field_is_named(cases, capsys):
-    check(cases, st.tuples(fields, values), one_wrong_field, capsys)
+def test_a_wrong_field_is_named(cases, counts):
+    check(cases, st.tuples(fields, values), one_wrong_field, counts)
 
 
 def many_wrong_fields(table: dict[str, Any]) -> str:
@@ -86,10 +86,10 @@ def many_wrong_fields(table: dict[str, Any]) -> str:
 
 
 @many(80, 1000)
-def test_many_wrong_fields_are_told_together(cases, capsys):
+def test_many_wrong_fields_are_told_together(cases, counts):
     paths = fields | st.sampled_from(SWEEP_FIELDS) | misspelt
     tables = st.dictionaries(paths, values, min_size=1, max_size=6)
-    check(cases, tables, many_wrong_fields, capsys)
+    check(cases, tables, many_wrong_fields, counts)
 
 
 def one_wrong_section(case: tuple[str, Any]) -> str:
@@ -101,8 +101,8 @@ def one_wrong_section(case: tuple[str, Any]) -> str:
 
 
 @many(40, 500)
-def test_a_wrong_section_is_named(cases, capsys):
-    check(cases, st.tuples(st.sampled_from(list(SECTIONS)), values), one_wrong_section, capsys)
+def test_a_wrong_section_is_named(cases, counts):
+    check(cases, st.tuples(st.sampled_from(list(SECTIONS)), values), one_wrong_section, counts)
 
 
 def any_text(text: str) -> str:
@@ -110,9 +110,9 @@ def any_text(text: str) -> str:
 
 
 @many(80, 1000)
-def test_any_text_is_an_experiment_or_told(cases, capsys):
+def test_any_text_is_an_experiment_or_told(cases, counts):
     letters = st.text("ab =[]{}\"'#\n.,0123456789_-+eE\\\r\té", max_size=60)
-    check(cases, letters, any_text, capsys)
+    check(cases, letters, any_text, counts)
 
 
 # Settings
@@ -129,8 +129,8 @@ def one_wrong_setting(case: tuple[str, Any]) -> str:
 
 
 @many(80, 1000)
-def test_a_wrong_setting_is_named(cases, capsys):
-    check(cases, st.tuples(fields, values), one_wrong_setting, capsys)
+def test_a_wrong_setting_is_named(cases, counts):
+    check(cases, st.tuples(fields, values), one_wrong_setting, counts)
 
 
 def any_settings(given: list[str]) -> str:
@@ -141,11 +141,11 @@ def any_settings(given: list[str]) -> str:
 
 
 @many(80, 1000)
-def test_any_settings_are_read_or_told(cases, capsys):
+def test_any_settings_are_read_or_told(cases, counts):
     paths = st.sampled_from([*FIELDS, *SECTIONS, *SWEEP_FIELDS, "sweep"]) | misspelt
     right = st.builds(lambda path, value: f"{path}={text_of(value)}", paths, values)
     anything = st.text("abc.=[]{}\"',0123456789 \udcff\n", max_size=30)
-    check(cases, st.lists(right | anything, min_size=1, max_size=4), any_settings, capsys)
+    check(cases, st.lists(right | anything, min_size=1, max_size=4), any_settings, counts)
 
 
 # Sweeps
@@ -167,8 +167,8 @@ def one_wrong_axis(case: tuple[str, Any]) -> str:
 
 
 @many(80, 1000)
-def test_a_wrong_axis_is_named(cases, capsys):
-    check(cases, st.tuples(axis_names, axis_values), one_wrong_axis, capsys)
+def test_a_wrong_axis_is_named(cases, counts):
+    check(cases, st.tuples(axis_names, axis_values), one_wrong_axis, counts)
 
 
 def one_wrong_field_of_a_sweep(case: tuple[str, Any]) -> str:
@@ -184,6 +184,6 @@ def one_wrong_field_of_a_sweep(case: tuple[str, Any]) -> str:
 
 
 @many(80, 500)
-def test_a_wrong_field_of_a_sweep_is_named(cases, capsys):
+def test_a_wrong_field_of_a_sweep_is_named(cases, counts):
     wrong = st.tuples(st.sampled_from(SWEEP_FIELDS), values)
-    check(cases, wrong, one_wrong_field_of_a_sweep, capsys)
+    check(cases, wrong, one_wrong_field_of_a_sweep, counts)

@@ -170,6 +170,28 @@ def test_bytes_that_are_no_text_cost_one_run(tmp_path):
         assert len(read(tmp_path)) == COUNT - 1
 
 
+@pytest.mark.parametrize("struck", [b"history_changed", b"CREATE TABLE parts"])
+def test_a_schema_that_is_no_text_is_damage(tmp_path, struck):
+    """SQLite quotes it in its complaint, which Python cannot read then."""
+    path = recorded(tmp_path, 2)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(struck, b"\xe8" + struck[1:], 1))
+    with pytest.raises(RecordsError, match="damaged"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("struck", [b"id INTEGER PRIMARY", b"matrix BLOB", b"wall_seconds REAL"])
+def test_a_schema_that_says_something_else_is_damage(tmp_path, struck):
+    """One bit makes INTEGER0PRIMARY of INTEGER PRIMARY: no run would have rounds, in silence."""
+    path = recorded(tmp_path, 2)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(struck, b"0".join(struck.rsplit(b" ", 1)), 1))
+    with pytest.raises(RecordsError, match="damaged"):
+        read(tmp_path)
+    with pytest.raises(RecordsError, match="damaged"):
+        Store.open(tmp_path)
+
+
 def test_lost_pages_are_missed(tmp_path):
     """Rows that vanish with a page are not overlooked: the store is refused."""
     path = recorded(tmp_path, 40)

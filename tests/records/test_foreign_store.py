@@ -12,38 +12,39 @@ from skerry.engine.world import build_world
 from skerry.records.store import FILE, Store
 from skerry.runs.stack_run import run_world
 
-NAMED = {
-    "network": ("topology", "mixing"),
-    "data": ("dataset", "inter", "intra"),
-    "model": ("name",),
-    "training": ("schedule", "sampling"),
-    "server": ("primitive", "optimizer"),
-}
+NAMED = (
+    "network.topology",
+    "network.mixing",
+    "data.dataset",
+    "data.inter",
+    "data.intra",
+    "model.name",
+    "training.schedule",
+    "training.sampling",
+    "server.primitive",
+    "server.selection",
+    "server.optimizer",
+)
 
 
 @pytest.fixture
 def evil(tmp_path, monkeypatch):
-    """A store all of whose names are those of a module that writes a file when it is imported."""
-    lanes = [
-        small(f"seed={seed}", f"server.primitive={name}")
-        for seed in (0, 1)
-        for name in ("s2s", "s2a")
-    ]
-    for pair in (lanes[:2], lanes[2:]):
-        with Store.open(tmp_path / "runs") as store:
-            run_world(build_world(pair[0]), pair, store, tmp_path / "checkpoints")
+    """Runs that name a module which writes a file when it is imported: a run for each field that
+    can, and one with all of them."""
+    lanes = [small("rounds=3", f"training.stepsize=0.{i}") for i in range(1, len(NAMED) + 2)]
+    with Store.open(tmp_path / "runs") as store:
+        run_world(build_world(lanes[0]), lanes, store, tmp_path / "checkpoints")
     written = tmp_path / "written"
     (tmp_path / "evil.py").write_text(f"open({str(written)!r}, 'w').close()\ndef any(): ...\n")
     db = sqlite3.connect(tmp_path / "runs" / FILE)
     with db:
-        for key, text in db.execute("SELECT key, experiment FROM runs").fetchall():
+        for number, text in db.execute("SELECT id, experiment FROM runs").fetchall():
             table = json.loads(text)
-            for section, fields in NAMED.items():
-                for field in fields:
-                    if field != "primitive" or table[section][field] == "s2a":
-                        table[section][field] = "evil:any"
+            for path in NAMED[number - 1 : number] or NAMED:
+                section, field = path.split(".")
+                table[section][field] = "evil:any"
             text = json.dumps(table)
-            db.execute("UPDATE runs SET experiment = ? WHERE key = ?", (text, key))
+            db.execute("UPDATE runs SET experiment = ? WHERE id = ?", (text, number))
     db.close()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conftest import small
-from skerry.errors import SkerryError
+from skerry.errors import RecordsError, SkerryError
 from skerry.experiment import Experiment
 from skerry.runs.driver import Driver, StoppedError
 from skerry.runs.executors.here import Here
@@ -63,6 +63,25 @@ def test_without_checkpoints_nothing_broken_off_is_left(tmp_path, seconds, left)
         unfinished = [run for run in driver.store.runs() if run.status != "finished"]
         assert len(unfinished) == left
         assert len(driver.store.runs()) == 1 + left
+
+
+def test_the_first_error_is_told(tmp_path, monkeypatch) -> None:
+    """Where a store can be written no more, what broke the runs off is told, not what came of
+    tidying up."""
+
+    class Interrupt(Watcher):
+        def tick(self, task, tick) -> None:
+            raise KeyboardInterrupt
+
+    def unwritable(store, keys) -> None:
+        raise RecordsError("the disk is full")
+
+    monkeypatch.setattr("skerry.records.store.Store.forget", unwritable)
+    with (
+        Driver(Here(), tmp_path, watcher=Interrupt(), checkpoint_seconds=inf) as driver,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        driver.run(two_worlds())
 
 
 def test_memory_that_ends_is_told_in_words(tmp_path, monkeypatch) -> None:

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from command_line import environment
 from conftest import small
 from skerry import registry
 from skerry.engine.world import Materials
@@ -297,3 +298,49 @@ def test_a_local_ray_listens_on_loopback_alone():
     addresses = [place.partition(":")[0] for place in found.stdout.split()]
     assert addresses
     assert {address[-8:] for address in addresses} == {"0100007F"}  # 127.0.0.1, also within ::ffff
+
+
+RAY_CHILD = """
+import os, sys
+from skerry.runs.executors.ray import OnRay
+with OnRay(device="cpu", workers=1):
+    import ray
+    print(ray.get_runtime_context().gcs_address, os.environ["RAY_AUTH_TOKEN"], flush=True)
+    sys.stdin.readline()
+"""
+
+
+VISITOR = """
+import sys
+from ray._raylet import GcsClient
+GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, timeout=30)
+"""
+
+
+@pytest.mark.slow
+def test_a_local_ray_asks_for_its_token():
+    """Whoever else is on this machine and finds the port, is refused."""
+    pytest.importorskip("ray")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", RAY_CHILD], env=environment(), **pipes) as ours:
+        address, token = ours.stdout.readline().split()
+        assert address.startswith("127.0.0.1:")
+        told = {
+            name: subprocess.run(
+                [sys.executable, "-c", VISITOR, address],
+                env={**environment(), **more},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            for name, more in {
+                "who knows it": {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token},
+                "who guesses": {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "f" * 64},
+                "who has none": {"RAY_AUTH_MODE": "disabled"},
+            }.items()
+        }
+        ours.communicate("\n")
+    assert told.pop("who knows it").returncode == 0
+    for visitor in told.values():
+        assert visitor.returncode != 0
+        assert "token" in visitor.stderr

@@ -67,7 +67,7 @@ def test_no_lanes_are_no_stacks():
 )
 def test_stacks_that_are_planned_side_by_side_fit(free, world, lane, sharers):
     """One lane is tried in any case."""
-    found = Footprint(free, 2 * free, 0.7, world, lane, (0, 0, 0), 0.0, 0, efficient=128)
+    found = Footprint(free, 2 * free, 0.7, world, lane, (0, 0, 0), 0.0, 0, 0, efficient=128)
     lanes = found.lanes(sharers)
     held = world * sharers if sharers > 1 else 0
     assert 1 <= lanes <= 128

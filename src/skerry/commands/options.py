@@ -61,6 +61,14 @@ Workers = Annotated[
 RayAddress = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Join this Ray cluster; auto finds it.")
 ]
+Deterministic = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic",
+        help="Repeat to the bit on machines of one type, whatever runs beside it. Slower: runs are "
+        "computed one by one, each on one thread.",
+    ),
+]
 Again = Annotated[bool, typer.Option("--again", help="Compute finished runs anew.")]
 Track = Annotated[
     list[str] | None,

@@ -11,6 +11,7 @@ import typer
 from skerry.commands.options import (
     Again,
     AsJson,
+    Deterministic,
     Device,
     ExperimentFile,
     Folder,
@@ -52,6 +53,7 @@ def run(
     precision: Precision = None,
     out: Out = Path("runs"),
     again: Again = False,
+    deterministic: Deterministic = False,
     track: Track = None,
     as_json: AsJson = False,
 ) -> None:
@@ -77,6 +79,7 @@ def run(
             again=again,
             watcher=watcher,
             trackers=track or (),
+            deterministic=deterministic,
         )
     if as_json:
         print_json(results.to_json())

@@ -10,6 +10,7 @@ import typer
 from skerry.commands.options import (
     Again,
     AsJson,
+    Deterministic,
     Device,
     ExecutorName,
     Out,
@@ -42,6 +43,7 @@ def sweep(
     precision: Precision = None,
     out: Out = Path("runs"),
     again: Again = False,
+    deterministic: Deterministic = False,
     track: Track = None,
     as_json: AsJson = False,
     history: Annotated[
@@ -60,7 +62,7 @@ def sweep(
         find_plug_ins(file)
         asked = Sweep.load(file, with_precision(settings, precision))
         if dry_run:
-            _forecast(asked, executor, workers, device, ray_address, out, as_json)
+            _forecast(asked, executor, workers, device, ray_address, out, deterministic, as_json)
             return
 
         from skerry.report.screens.progress import watch_sweep
@@ -78,6 +80,7 @@ def sweep(
                 again=again,
                 watcher=watcher,
                 trackers=track or (),
+                deterministic=deterministic,
             )
     if as_json:
         print_json(_to_json(asked, results, history))
@@ -120,6 +123,7 @@ def _forecast(
     device: str,
     ray_address: str | None,
     out: Path,
+    deterministic: bool,
     as_json: bool,
 ) -> None:
     from dataclasses import asdict
@@ -129,7 +133,7 @@ def _forecast(
     from skerry.runs.forecast import forecast
 
     place = open_executor(executor, device=device, workers=workers, address=ray_address)
-    found = forecast(sweep, place, out, device)
+    found = forecast(sweep, place, out, device, deterministic)
     if as_json:
         print_json(asdict(found))
     else:

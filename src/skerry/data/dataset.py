@@ -19,6 +19,9 @@ from skerry.data.targets import (
 )
 from skerry.errors import DataError
 
+MOMENT_ROWS = 2**18
+"""Of which the squares are taken at once."""
+
 Split = Literal["train", "test"]
 Scaling = Literal["standard", "unit", "raw"]
 
@@ -149,7 +152,8 @@ def moments(x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     flat = x.reshape(-1, x.shape[3] if x.ndim == 4 else 1) if images else x
     mean = flat.mean(axis=0, dtype=np.float64)
     # In blocks: the squares of a whole image set in float64 would take gigabytes.
-    blocks = (flat[start : start + 2**18] for start in range(0, len(flat), 2**18))
+    starts = range(0, len(flat), MOMENT_ROWS)
+    blocks = (flat[start : start + MOMENT_ROWS] for start in starts)
     squares = sum(np.square(block - mean).sum(axis=0) for block in blocks)
     varies = flat.max(axis=0) > flat.min(axis=0)
     return mean, np.where(varies, np.sqrt(squares / len(flat)), 1.0)

@@ -24,6 +24,7 @@ from skerry.kernels.precision import arithmetic
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
+GPU_FIXED_SHARE = 0.02  # of all memory, where the order of sums must not depend on what is free
 
 
 Primitive = Callable[[Tensor, Tensor, Tensor, Server], int]
@@ -113,7 +114,9 @@ def step_bytes(world: World, lanes: int) -> int:
 def working_memory(device: torch.device) -> int:
     """What the temporaries of a step may take."""
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
+        free, total = torch.cuda.mem_get_info(device)
+        if torch.are_deterministic_algorithms_enabled():  # whatever else is in memory
+            return int(total * GPU_FIXED_SHARE)
         return int(free * GPU_WORKING_SHARE)
     return CPU_WORKING_SET
 

@@ -109,6 +109,10 @@ class Fleet:
         """How many links are up in round t."""
         return sum(len(links.edges) for links in self._up(t))
 
+    def components(self, t: int) -> tuple[Links, ...]:
+        """The links that are up in round t, component by component, each numbered from 0."""
+        return self._up(t)
+
     def blocks(self, t: int) -> tuple[Block, ...]:
         """W(t), component by component; components with the same links share one array."""
         t = 0 if self.fixed else t
@@ -198,9 +202,12 @@ class Fleet:
 
 
 def _stored(W: sparse.csr_array) -> Matrix:
-    size = W.shape[0]
-    large_and_mostly_zero = size > 256 and W.nnz < 0.1 * size**2
-    return W if large_and_mostly_zero else W.toarray()
+    return W if is_sparse(W.shape[0], W.nnz) else W.toarray()
+
+
+def is_sparse(size: int, entries: int) -> bool:
+    """Whether W is kept as a sparse matrix: where it is large and mostly zero."""
+    return size > 256 and entries < 0.1 * size**2
 
 
 def build_fleet(network: Network, seed: int, graph: Graph | GraphSequence | None = None) -> Fleet:

@@ -10,8 +10,10 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from skerry.errors import RecordsError
 from skerry.records import checksums
@@ -74,6 +76,8 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.ProgrammingError:
         raise
+    except UnicodeDecodeError as error:  # what SQLite says of a damaged schema, it quotes
+        raise damaged(path, str(error)) from error
     except sqlite3.Error as error:
         # Extended names such as SQLITE_IOERR_WRITE begin with the plain one.
         plain = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
@@ -106,6 +110,7 @@ def create_or_open(path: Path) -> sqlite3.Connection:
             _check_whole(db, path)
             _write_ahead(db)
             _bring_up_to_date(db)
+            _check_columns(db, path)
             # A checkpoint must never be ahead of the history after a loss of power.
             db.execute("PRAGMA synchronous = FULL")
     return db
@@ -124,6 +129,7 @@ def open_existing(path: Path) -> sqlite3.Connection:
                 _bring_up_to_date(db)
             elif not _has_additions(db):
                 db.execute(checksums.NONE)
+            _check_columns(db, path)
     return db
 
 
@@ -168,6 +174,27 @@ def _check_whole(db: sqlite3.Connection, path: Path) -> None:
     [found] = db.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         raise damaged(path, " ".join(found.split()))
+
+
+def _check_columns(db: sqlite3.Connection, path: Path) -> None:
+    """SQLite believes what the file says of its own tables: where `id` is no key any more, all runs
+    would be read as if they had no rounds."""
+    for table, columns in _columns_as_made().items():
+        if not columns <= _columns(db, table):
+            raise damaged(path, f"its table {table} has other columns")
+
+
+@cache
+def _columns_as_made() -> dict[str, set[Any]]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        for statement in SCHEMA:
+            db.execute(statement)
+        return {table: _columns(db, table) for table in ("runs", "measures", "parts")}
+
+
+def _columns(db: sqlite3.Connection, table: str) -> set[Any]:
+    """Their places, names, types and keys."""
+    return set(db.execute(f"PRAGMA table_info({table})"))
 
 
 def _version(db: sqlite3.Connection) -> int:

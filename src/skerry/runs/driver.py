@@ -8,26 +8,21 @@ takes back from a process that dies. Two sweeps on one store share the worlds be
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, outside
-from skerry.errors import (
-    RecordsError,
-    SkerryError,
-    is_out_of_memory,
-    one_line,
-    out_of_memory,
-)
+from skerry.errors import RecordsError, SkerryError, argument
 from skerry.experiment import Experiment
 from skerry.records.store import Store, versions
 from skerry.runs import stack_run
+from skerry.runs.determinism import LANES, was_deterministic
 from skerry.runs.executors.executor import POLL_SECONDS, Executor
 from skerry.runs.executors.messages import (
     Done,
@@ -39,10 +34,13 @@ from skerry.runs.executors.messages import (
     Task,
     Tick,
     TooBig,
+    said,
 )
 from skerry.runs.given import with_sizes_of_files
-from skerry.runs.grouping import cut, shape, stacks
-from skerry.runs.presence import CHECKPOINTS, Place, announced
+from skerry.runs.grouping import cut, shape, stack_size, stacks
+from skerry.runs.memory import memory_in_words
+from skerry.runs.presence import CHECKPOINTS, Place, announced, lock_world, unlock
+from skerry.runs.standing import counted_runs, tell
 from skerry.runs.tracking import Tracker, tracked_store
 from skerry.runs.watcher import Watcher
 
@@ -78,13 +76,16 @@ class Driver:
         again: bool = False,
         keep_going: bool = True,
         checkpoint_seconds: float | None = None,
+        deterministic: bool = False,
     ):
         """`again` computes finished runs anew; `keep_going` records what fails as failed and goes
         on, where it would be raised otherwise. With infinite `checkpoint_seconds` there is nothing
-        to go on from: what is broken off is forgotten."""
+        to go on from: what is broken off is forgotten. `deterministic` runs are computed one by
+        one; finished ones that were not are computed anew."""
         self._executor, self._folder, self._trackers = executor, folder, trackers
         self._watcher, self._materials = watcher or Watcher(), materials or Materials()
         self._again, self._keep_going = again, keep_going
+        self._deterministic = deterministic
         seconds = checkpoint_seconds
         self._checkpoint_seconds = stack_run.CHECKPOINT_SECONDS if seconds is None else seconds
         self._closing = ExitStack()
@@ -120,7 +121,7 @@ class Driver:
         under way is forgotten, and StoppedError is raised."""
         experiments = with_sizes_of_files(experiments)
         groups = stacks(experiments)
-        with _memory_in_words():
+        with memory_in_words():
             found = self._check(groups)
             self._watcher.planned(experiments)
             if found.world is not None:
@@ -137,8 +138,16 @@ class Driver:
     def waiting(self, experiments: Sequence[Experiment]) -> list[Experiment]:
         """Those that are not recorded yet."""
         keys = {self.key(experiment): experiment for experiment in experiments}
-        done = self.store.finished(keys)
+        done = self._done(keys)
         return [experiment for key, experiment in keys.items() if key not in done]
+
+    def _done(self, keys: Iterable[str]) -> set[str]:
+        """Those that need not be computed."""
+        done = self.store.finished(keys)
+        if not self._deterministic:
+            return done
+        runs = map(self.store.run, done)
+        return {run.key for run in runs if run is not None and was_deterministic(run.versions)}
 
     def key(self, experiment: Experiment) -> str:
         """Where all is told by an experiment's text, no world need be built to name its run."""
@@ -190,11 +199,12 @@ class Driver:
             return True
         except BaseException:
             if math.isinf(self._checkpoint_seconds):
-                self._drop(groups)
+                with suppress(RecordsError):  # the error that broke it off is the one to tell
+                    self._drop(groups)
             raise
         finally:
             for site in self._sites.values():
-                self._unlock(site)
+                unlock(site.lock)
             with suppress(OSError):  # there are checkpoints in it, or another sweep
                 (self.store.path.parent / CHECKPOINTS).rmdir()
 
@@ -218,7 +228,7 @@ class Driver:
             if self._queue:
                 break
             group = ahead.popleft()
-            if lock := self._lock(group[0]):
+            if lock := lock_world(self.store.path.parent, group[0].world_key()):
                 self._open(group, lock)
             else:
                 ahead.append(group)
@@ -231,38 +241,12 @@ class Driver:
             task = self._queue.popleft()
         return task
 
-    def _lock(self, experiment: Experiment) -> FileLock | None:
-        """None where another driver has this world."""
-        folder = self.store.path.parent / CHECKPOINTS
-        lock = FileLock(folder / f"{experiment.world_key()}.lock")
-        try:
-            folder.mkdir(exist_ok=True)
-            lock.acquire(timeout=0)
-        except (Timeout, FileNotFoundError):  # another driver has it, or has just tidied up
-            return None
-        except NotImplementedError:
-            return lock  # a file system without locks; the store still keeps rows from mixing
-        except OSError as error:
-            raise RecordsError(
-                f"cannot write to {folder} ({error.strerror}). Choose another folder."
-            ) from None
-        if not Path(lock.lock_file).exists():  # the one before has removed it in this instant
-            lock.release()
-            return None
-        return lock
-
-    def _unlock(self, site: _Site) -> None:
-        if site.lock.is_locked:
-            with suppress(OSError):
-                Path(site.lock.lock_file).unlink()
-            site.lock.release()
-
     def _open(self, group: Sequence[Experiment], lock: FileLock) -> None:
         """Plan what waits in a world. One that is all recorded need not be built."""
         site = self._sites[group[0].world_key()] = _Site(lock, group[0].world_key())
         if not outside(group[0], self._materials) and not self._again:
             keys = [experiment.key() for experiment in group]
-            if len(self.store.finished(keys)) == len(keys):
+            if len(self._done(keys)) == len(keys):
                 self._keys |= zip(keys, keys, strict=True)
                 self._watcher.found_finished(group)
                 self._close(site)
@@ -272,7 +256,7 @@ class Driver:
         except Exception as error:  # a user's data and model may fail in any way
             if not self._keep_going:
                 raise
-            self._fail(group, {}, _said(error))
+            self._fail(group, {}, said(error))
             site.failed = True
             self._close(site)
             return
@@ -287,14 +271,22 @@ class Driver:
         if self._again:
             self.store.forget(by_key)
             self._executor.clear(site.key)
-        done = self.store.finished(by_key)
+        done = self._done(by_key)
+        if others := self.store.finished(by_key) - done:
+            tell(
+                f"{self.store.path} holds {counted_runs(len(others))} of these that were not "
+                f"computed with {argument('deterministic')}. Computed again."
+            )
+            self.store.forget(others)
         waiting = [experiment for key, experiment in by_key.items() if key not in done]
         self._watcher.found_finished([by_key[key] for key in by_key if key in done])
         if survey.world is not None:
             self._watcher.world_ready(survey.world)
-        for lanes in cut(waiting, stack_size(len(waiting), self._worlds, survey, self._executor)):
+        size = stack_size(len(waiting), self._worlds, survey, self._executor)
+        for lanes in cut(waiting, LANES if self._deterministic else size):
             # Without the world: it must not be kept when the next one is built.
-            self._queue.append(Task(tuple(lanes), replace(survey, world=None)))
+            known = replace(survey, world=None)
+            self._queue.append(Task(tuple(lanes), known, deterministic=self._deterministic))
             site.tasks += 1
         if not site.tasks:
             self._close(site)
@@ -395,26 +387,4 @@ class Driver:
     def _close(self, site: _Site) -> None:
         if not site.failed:
             self._executor.clear(site.key)
-        self._unlock(site)
-
-
-def stack_size(waiting: int, worlds: int, survey: Survey, executor: Executor) -> int:
-    """As many lanes as fit, or so few that every slot has work where there are few worlds."""
-    fits = survey.footprint.lanes(executor.sharers(survey.footprint))
-    pieces = -(-executor.slots // worlds)
-    return max(1, min(fits, -(-waiting // pieces)))
-
-
-@contextmanager
-def _memory_in_words() -> Iterator[None]:
-    """Where not even a single lane fits."""
-    try:
-        yield
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        raise SkerryError(out_of_memory(error)) from error
-
-
-def _said(error: Exception) -> str:
-    return "; ".join(error.faults) if isinstance(error, SkerryError) else one_line(error)
+        unlock(site.lock)

@@ -13,10 +13,10 @@ from skerry.engine.world import build_world, pick_device
 from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
 from skerry.records.store import FILE, Store
-from skerry.runs.driver import stack_size
+from skerry.runs.determinism import LANES, THREADS
 from skerry.runs.executors.executor import Executor
 from skerry.runs.executors.messages import Survey
-from skerry.runs.grouping import cut, shape, stacks
+from skerry.runs.grouping import cut, shape, stack_size, stacks
 from skerry.runs.stages import planned_runs
 from skerry.runs.sweep import Sweep
 
@@ -43,7 +43,13 @@ class Forecast:
     seconds: float
 
 
-def forecast(sweep: Sweep, executor: Executor, out: Path, device: str = "auto") -> Forecast:
+def forecast(
+    sweep: Sweep,
+    executor: Executor,
+    out: Path,
+    device: str = "auto",
+    deterministic: bool = False,
+) -> Forecast:
     """Plan as a driver does, and time one stack of every shape, for a second in all."""
     runs = planned_runs(sweep)
     groups = stacks(runs)
@@ -51,12 +57,16 @@ def forecast(sweep: Sweep, executor: Executor, out: Path, device: str = "auto") 
         surveys = [executor.survey(group[0]) for group in groups]
         waiting = _waiting(groups, surveys, out)
         plans = [
-            cut(lanes, stack_size(len(lanes), len(groups), survey, executor))
+            cut(
+                lanes,
+                LANES if deterministic else stack_size(len(lanes), len(groups), survey, executor),
+            )
             for lanes, survey in zip(waiting, surveys, strict=True)
         ]
         at_once = executor.slots
     pieces = [piece for plan in plans for piece in plan]
-    paces = _paces(pieces, device, max(1, torch.get_num_threads() // at_once))
+    threads = THREADS if deterministic else max(1, torch.get_num_threads() // at_once)
+    paces = _paces(pieces, device, threads)
     seconds = sum(paces[shape(piece[0])] * len(piece) * piece[0].rounds for piece in pieces)
     sizes = [
         (survey.footprint.need(len(piece)), len(piece), survey.footprint.free)

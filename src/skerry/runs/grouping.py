@@ -2,8 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from skerry.experiment import Experiment
+
+if TYPE_CHECKING:
+    from skerry.runs.executors.executor import Executor
+    from skerry.runs.executors.messages import Survey
 
 
 def stacks(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
@@ -25,6 +30,13 @@ def cut(experiments: Sequence[Experiment], most: int) -> list[list[Experiment]]:
     count = -(-len(ordered) // most)
     edges = [len(ordered) * piece // count for piece in range(count + 1)]
     return [ordered[start:stop] for start, stop in pairwise(edges)]
+
+
+def stack_size(waiting: int, worlds: int, survey: "Survey", executor: "Executor") -> int:
+    """As many lanes as fit, or so few that every slot has work where there are few worlds."""
+    fits = survey.footprint.lanes(executor.sharers(survey.footprint))
+    pieces = -(-executor.slots // worlds)
+    return max(1, min(fits, -(-waiting // pieces)))
 
 
 def shape(experiment: Experiment) -> str:

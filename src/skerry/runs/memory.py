@@ -1,6 +1,8 @@
 """How many lanes fit: the memory there is, measured, and what a lane needs of it."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,19 +10,20 @@ import torch
 
 from skerry.engine.stack import step_bytes, working_memory
 from skerry.engine.world import World
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, is_out_of_memory, out_of_memory
+from skerry.runs.holdings import holdings, on_device
 
 USABLE = {"cpu": 0.7, "cuda": 0.6}
 """Of the free memory. A step on a GPU takes a quarter of it for its temporaries."""
-LIBRARIES = {"cpu": 0, "cuda": 2**26}
-"""What torch takes on a device for the workspaces of its products."""
+WORKSPACES = 2**26
+"""What torch takes on a GPU for the workspaces of its products."""
 COPIES = 3
 """Of X, for which a plan leaves room: itself, what the server gathers of it, and one more where
 lanes are kept or saved."""
 EVALUATION = 2**28
 """Temporaries of the measures, which are computed a few models at a time."""
-SCORES = 2**26
-"""What of them is class scores at most: more are computed in portions."""
+SCORES = {"cpu": 160 * 2**20, "cuda": 2**26}
+"""What of them is class scores at most, and what is made of them: more are computed in portions."""
 CPU_STACK = 2**28
 """More than this much X at once brings nothing on a CPU: time per lane stays the same."""
 CPU_LANES = (8, 128)
@@ -36,7 +39,7 @@ class Footprint:
     share: float
     """Of the free memory that stacks may take."""
     world: int
-    """What the world itself holds, which every process holds anew."""
+    """What the world itself holds, its links and data included; every process holds it anew."""
     lane: int
     """X of one lane."""
     step: tuple[int, int, int]
@@ -45,8 +48,14 @@ class Footprint:
     """Temporaries of server rounds and measures, as a share of X."""
     scores: int
     """Class scores of a lane's devices on the test set, and what is made of them."""
+    most_scores: int
+    """Of all lanes."""
     efficient: int
     """More lanes than this bring nothing."""
+    building: int = 0
+    """What building the world takes more, before there are lanes."""
+    weighing: int = 0
+    """What putting W together takes more, when there are."""
 
     def lanes(self, sharers: int = 1) -> int:
         """The most lanes of a stack where so many stacks are under way at once."""
@@ -60,8 +69,10 @@ class Footprint:
         X = lanes * self.lane
         fixed, more, most = self.step
         step = min(fixed + lanes * more, most)
-        scores = min(lanes * self.scores, SCORES)
-        return self.world + X + max(step, int(self.other * X) + scores)
+        scores = min(lanes * self.scores, self.most_scores)
+        return self.world + max(
+            self.building, X + max(step, int(self.other * X) + scores, self.weighing)
+        )
 
 
 def footprint(world: World) -> Footprint:
@@ -70,8 +81,8 @@ def footprint(world: World) -> Footprint:
     server = world.experiment.server
     one, two = step_bytes(world, 1), step_bytes(world, 2)
     most = max(working_memory(world.device), two)
-    tensors = (world.x_train, world.y_train, world.x_test, world.y_test, world.test_classes)
-    if world.device.type == "cuda":
+    taken, on_gpu = holdings(world), world.device.type == "cuda"
+    if on_gpu:
         free, total = torch.cuda.mem_get_info(world.device)
         efficient = 2**16
     else:
@@ -89,14 +100,28 @@ def footprint(world: World) -> Footprint:
         free=free,
         total=total,
         share=USABLE[world.device.type],
-        world=sum(tensor.nbytes for tensor in tensors) + LIBRARIES[world.device.type],
+        world=on_device(world) + WORKSPACES if on_gpu else taken.held,
         lane=each,
         step=(world.n * (2 * one - two), world.n * (two - one), most),
         # The server gathers the models of those it meets; measures hold a mean per component.
         other=max(server.sampled, server.sampled_end or 0, len(world.sizes) + 2) / world.n,
         scores=3 * world.n * world.test_classes.nbytes,
+        most_scores=SCORES[world.device.type],
         efficient=efficient,
+        building=0 if on_gpu else taken.building,
+        weighing=0 if on_gpu else taken.weighing,
     )
+
+
+@contextmanager
+def memory_in_words() -> Iterator[None]:
+    """Where not even a single lane fits."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise SkerryError(out_of_memory(error)) from error
 
 
 def free_memory() -> int:

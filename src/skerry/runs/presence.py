@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from skerry.errors import RecordsError
 from skerry.experiment import Experiment
 from skerry.files import remove_file, replace_file
@@ -52,6 +54,34 @@ class Plan:
 
     def __le__(self, other: "Plan") -> bool:
         return {planned.key for planned in self.runs} <= {planned.key for planned in other.runs}
+
+
+def lock_world(folder: Path, world: str) -> FileLock | None:
+    """The lock of a world, taken; None where another driver has it."""
+    folder = folder / CHECKPOINTS
+    lock = FileLock(folder / f"{world}.lock")
+    try:
+        folder.mkdir(exist_ok=True)
+        lock.acquire(timeout=0)
+    except (Timeout, FileNotFoundError):  # another driver has it, or has just tidied up
+        return None
+    except NotImplementedError:
+        return lock  # a file system without locks; the store still keeps rows from mixing
+    except OSError as error:
+        raise RecordsError(
+            f"cannot write to {folder} ({error.strerror}). Choose another folder."
+        ) from None
+    if not Path(lock.lock_file).exists():  # the one before has removed it in this instant
+        lock.release()
+        return None
+    return lock
+
+
+def unlock(lock: FileLock) -> None:
+    if lock.is_locked:
+        with suppress(OSError):
+            Path(lock.lock_file).unlink()
+        lock.release()
 
 
 @contextmanager

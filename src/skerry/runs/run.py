@@ -10,6 +10,7 @@ from skerry.analysis.results import Results, results_of
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
+from skerry.runs.determinism import torch_is_deterministic
 from skerry.runs.driver import Driver
 from skerry.runs.executors.executor import open_executor
 from skerry.runs.given import given_experiments, given_materials, given_sweep
@@ -45,6 +46,7 @@ def run(
     watcher: Watcher | None = None,
     trackers: Sequence[str | Tracker] = (),
     checkpoint_seconds: float | None = None,
+    deterministic: bool = False,
 ) -> Results:
     """Run an experiment, several of them, or a sweep; or the file that holds one. Runs that share a
     world go side by side, as lanes of one array.
@@ -60,6 +62,9 @@ def run(
     or your own. A run that fails ends all, unless they may `keep_going`, as those of a sweep do:
     then it is recorded as failed, with the reason. `trackers` names what else is told of the runs
     that are computed: tensorboard, mlflow, wandb, or your own.
+
+    `deterministic` runs repeat to the bit on machines of one type, whatever is computed beside them
+    and wherever. They are computed one by one, each on one thread: that takes longer.
     """
     asked = _read(experiment) if isinstance(experiment, str | Path) else experiment
     materials = given_materials(graph, dataset, model)
@@ -76,6 +81,7 @@ def run(
     tracking = open_trackers(trackers, out)
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with (
+        torch_is_deterministic(deterministic),
         records as folder,
         open_executor(
             executor, device=device, workers=workers, address=ray_address, materials=materials
@@ -89,6 +95,7 @@ def run(
             again=again,
             keep_going=isinstance(asked, Sweep) if keep_going is None else keep_going,
             checkpoint_seconds=checkpoint_seconds,
+            deterministic=deterministic,
         ) as driver,
     ):
         found = _computed(driver, first)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from skerry.measure.observer import Observer
 from skerry.measure.reading import Reading, columns_by_key
 from skerry.records import checkpoint
 from skerry.records.store import Store, versions
+from skerry.runs.determinism import circumstances
 from skerry.runs.interruption import HeldSignals
 from skerry.runs.standing import Standing, save, standings, tell
 
@@ -53,10 +54,15 @@ def follow_world(
     store: Store,
     folder: Path,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    deterministic: bool = False,
 ) -> Iterator[Moment]:
-    """As `run_world`, moment by moment."""
-    _begin(world, experiments, store)
-    for standing in standings(world, experiments, store, folder):
+    """As `run_world`, moment by moment. Whoever asks for `deterministic` runs hands them over one
+    by one, with torch set up for them (runs/determinism.py)."""
+    _begin(world, experiments, store, circumstances(len(experiments), deterministic))
+    for standing in standings(world, experiments, store, folder, deterministic):
+        if len(standing.stack) < len(experiments):
+            told = circumstances(len(standing.stack), deterministic)
+            _begin(world, standing.stack.experiments, store, told)
         yield from _run_stack(standing, store, checkpoint_seconds)
 
 
@@ -134,13 +140,15 @@ def _next_pause(pause: float, checkpoint_seconds: float, saving: float) -> float
     return max(min(2 * pause, checkpoint_seconds), saving / SAVING_SHARE)
 
 
-def _begin(world: World, experiments: Sequence[Experiment], store: Store) -> None:
+def _begin(
+    world: World, experiments: Sequence[Experiment], store: Store, how: Mapping[str, str]
+) -> None:
     store.begin_all(
         {world.key(experiment): experiment for experiment in experiments},
         materials=world.fingerprints,
         world=world.experiment.world_key(world.fingerprints),
         device=device_name(world.device),
-        versions=versions(),
+        versions={**versions(), **how},
     )
 
 

@@ -42,15 +42,24 @@ class Standing:
     """How many are recorded of every lane."""
 
 
+ALONE = "-alone"
+"""Marks the checkpoints of deterministic runs, which go on from no others."""
+
+
 def standings(
-    world: World, experiments: Sequence[Experiment], store: Store, folder: Path
+    world: World,
+    experiments: Sequence[Experiment],
+    store: Store,
+    folder: Path,
+    deterministic: bool = False,
 ) -> Iterator[Standing]:
     """Interrupted stacks first, each from its checkpoint; then all other lanes, afresh."""
     remove_leftovers(folder)
     waiting = {world.key(experiment): experiment for experiment in experiments}
     name = experiments[0].world_key(world.fingerprints)
     begun = store.begun(waiting)
-    for file in _newest_first(folder.glob(f"{name}-*.safetensors")):
+    mark = ALONE if deterministic else ""
+    for file in _newest_first(folder.glob(f"{name}-*{mark}.safetensors")):
         found = _load(file, world)
         if found is None:
             begun = set()  # told already, whichever they are
@@ -64,7 +73,7 @@ def standings(
         stack = build_stack(world, [waiting.pop(key) for key in keys])
         yield Standing(
             stack,
-            _file_of(stack, folder, name),
+            _file_of(stack, folder, name, mark),
             keep_lanes(found.state, lanes),
             Ledger(found.ledger),
             found.seconds,
@@ -75,10 +84,10 @@ def standings(
             checkpoint.remove(file)
     if waiting:
         if without := len(begun & waiting.keys()):
-            tell(f"no checkpoint is left of {_runs_in_words(without)} that had begun. {ANEW}")
+            tell(f"no checkpoint is left of {counted_runs(without)} that had begun. {ANEW}")
         stack = build_stack(world, list(waiting.values()))
         store.rewind(stack.keys, -1)
-        yield Standing(stack, _file_of(stack, folder, name))
+        yield Standing(stack, _file_of(stack, folder, name, mark))
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ def _rows_of_lanes(
     whole = {key: count for key, count in counts.items() if count is not None}
     if lost := len(asked) - len(whole):
         tell(
-            f"{store.path} lacks rows of {_runs_in_words(lost)} that the checkpoint {file.name} "
+            f"{store.path} lacks rows of {counted_runs(lost)} that the checkpoint {file.name} "
             f"counts: it is an older copy, or damaged. {ANEW}"
         )
     return whole
@@ -146,7 +155,7 @@ def _rows_of(experiment: Experiment, store: Store, key: str, found: _Checkpoint)
     return len(rounds) if (last if last > after else 0) in rounds else None
 
 
-def _runs_in_words(count: int) -> str:
+def counted_runs(count: int) -> str:
     return "1 run" if count == 1 else f"{count:,} runs"
 
 
@@ -154,9 +163,9 @@ def _newest_first(files: Iterable[Path]) -> list[Path]:
     return sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)
 
 
-def _file_of(stack: Stack, folder: Path, world: str) -> Path:
+def _file_of(stack: Stack, folder: Path, world: str, mark: str) -> Path:
     lanes = hashlib.sha256("".join(stack.keys).encode()).hexdigest()[:8]
-    return folder / f"{world}-{lanes}.safetensors"
+    return folder / f"{world}-{lanes}{mark}.safetensors"
 
 
 def save(

@@ -82,7 +82,8 @@ def gap_of(asked: Asked) -> Drawn:
     shown = [field for field in (rows, columns) if field]
     by = asked.panel_fields(cells, [field for field in cells.fields if field not in shown])
     frame = with_known_labels(Answers(cells.by([*shown, *by]), second).frame(), "primitive")
-    largest = float(frame.loc[frame["primitive"] == first, "difference"].abs().max())
+    apart = frame.loc[frame["primitive"] == first, "difference"].astype(float)  # None where no pair
+    largest = float(apart.abs().max())
     panels = [
         Panel(
             cell_title(by, cell),

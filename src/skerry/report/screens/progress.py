@@ -98,7 +98,8 @@ class SweepWatcher(Watcher):
 
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         self.reused += len(experiments)
-        self._steps -= sum(map(device_steps, experiments))
+        self._done_steps += sum(map(device_steps, experiments))  # as `skerry watch` counts them
+        self.show()
 
     def world_ready(self, world: "World") -> None:
         if not self._remarked and (line := _how_slow(world)):

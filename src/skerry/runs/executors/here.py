@@ -83,6 +83,7 @@ class Here:
                 self._store,
                 self._checkpoints,
                 self._checkpoint_seconds,
+                task.deterministic,
                 self._watcher.moment,
             )
         except RecordsError:

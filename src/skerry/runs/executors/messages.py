@@ -53,6 +53,8 @@ class Task:
     survey: Survey
     attempts: int = 0
     """How often a worker was lost over it."""
+    deterministic: bool = False
+    """Whether its run is to repeat to the bit; it is alone then (runs/determinism.py)."""
 
     def __len__(self) -> int:
         return len(self.experiments)
@@ -68,7 +70,8 @@ class Task:
     @cached_property
     def name(self) -> str:
         """Of the world and of these very lanes."""
-        return f"{self.world}-{hashlib.sha256(''.join(self.keys).encode()).hexdigest()[:8]}"
+        lanes = hashlib.sha256("".join(self.keys).encode()).hexdigest()[:8]
+        return f"{self.world}-{lanes}{'-alone' if self.deterministic else ''}"
 
     @property
     def steps(self) -> int:
@@ -167,8 +170,12 @@ def news_of(error: Exception) -> News:
         return TooBig(f"out of memory ({one_line(error)})", error)
     if isinstance(error, RecordsError):
         return Stuck(str(error))
-    said = "; ".join(error.faults) if isinstance(error, SkerryError) else one_line(error)
-    return Failed(said, error=error)
+    return Failed(said(error), error=error)
+
+
+def said(error: Exception) -> str:
+    """An error in a line."""
+    return "; ".join(error.faults) if isinstance(error, SkerryError) else one_line(error)
 
 
 def to_line(news: News) -> str:

@@ -33,6 +33,7 @@ from skerry.engine.world import SOURCE, Materials, World, build_world, pick_devi
 from skerry.errors import SkerryError, one_line
 from skerry.experiment import Experiment
 from skerry.records.store import Store
+from skerry.runs.determinism import torch_is_deterministic
 from skerry.runs.executors.messages import (
     Done,
     Failed,
@@ -136,6 +137,7 @@ def order(
             "token": token,
             "checkpoint_seconds": checkpoint_seconds,
             "threads": threads,
+            "deterministic": task.deterministic,
         }
     )
 
@@ -181,6 +183,7 @@ def ticks(
     store: Store,
     folder: Path,
     checkpoint_seconds: float,
+    deterministic: bool = False,
     watch: Callable[[Moment], None] = lambda moment: None,
 ) -> Iterator[Tick]:
     """Run and record lanes of a world, with a tick after every round."""
@@ -188,7 +191,8 @@ def ticks(
     unit = world.n * world.experiment.training.local_steps
     lanes: frozenset[str] = frozenset()
     before = fresh = 0
-    for moment in follow_world(world, experiments, store, folder, checkpoint_seconds):
+    moments = follow_world(world, experiments, store, folder, checkpoint_seconds, deterministic)
+    for moment in moments:
         watch(moment)
         if moment.phase != "end":
             continue
@@ -207,9 +211,30 @@ def _news(
     token: str,
     checkpoint_seconds: float,
     threads: int,
+    deterministic: bool = False,
 ) -> Iterator[News]:
     torch.set_num_threads(threads)
-    lanes = [Experiment.parse(table) for table in experiments]
+    with torch_is_deterministic(deterministic):
+        yield from _computed(
+            [Experiment.parse(table) for table in experiments],
+            fingerprints,
+            device,
+            folder,
+            token,
+            checkpoint_seconds,
+            deterministic,
+        )
+
+
+def _computed(
+    lanes: list[Experiment],
+    fingerprints: dict[str, str],
+    device: str,
+    folder: str,
+    token: str,
+    checkpoint_seconds: float,
+    deterministic: bool,
+) -> Iterator[News]:
     try:
         world = _worlds.of(lanes[0], device)
     except Exception as error:  # a user's data and model may fail in any way
@@ -226,7 +251,10 @@ def _news(
         done = store.finished(world.key(lane) for lane in lanes)
         waiting = [lane for lane in lanes if world.key(lane) not in done]
         if waiting:
-            for tick in ticks(world, waiting, store, own / "checkpoints", checkpoint_seconds):
+            checkpoints = own / "checkpoints"
+            for tick in ticks(
+                world, waiting, store, checkpoints, checkpoint_seconds, deterministic
+            ):
                 if time.monotonic() - told >= TICK_SECONDS:
                     told = time.monotonic()
                     yield tick
