@@ -142,7 +142,7 @@ EXPERIMENT_FILES = [
     toml(
         "one of two",
         '[data]\nscaling = "none"',
-        "data.scaling must be one of 'standard' or 'unit' (got \"none\").",
+        "data.scaling must be one of 'standard', 'unit' or 'raw' (got \"none\").",
     ),
     toml("section as a value", "network = 3", "network must be a section (got 3)."),
     toml(
@@ -169,7 +169,7 @@ EXPERIMENT_FILES = [
         "unknown section",
         "[netwrok]\ndevices = 3",
         "unknown field 'netwrok'; did you mean 'network'? An experiment takes: name, seed, "
-        "rounds, network, data, model, training, server, fleet, evaluate.",
+        "rounds, network, data, task, model, training, server, fleet, evaluate.",
     ),
     toml(
         "field of another section",
@@ -182,7 +182,7 @@ EXPERIMENT_FILES = [
         "field outside its section",
         "devices = 3",
         "unknown field 'devices'; did you mean 'network.devices'? An experiment takes: name, "
-        "seed, rounds, network, data, model, training, server, fleet, evaluate.",
+        "seed, rounds, network, data, task, model, training, server, fleet, evaluate.",
     ),
     toml(
         "unknown field of a section with options",
@@ -225,7 +225,7 @@ EXPERIMENT_FILES = [
         "unknown data set",
         '[data]\ndataset = "minst"',
         "unknown dataset 'minst'; did you mean 'mnist'? Available: cifar10, cifar100, "
-        "digits, fashion_mnist, mnist, npz, synthetic.",
+        "digits, fashion_mnist, mnist, npz, synthetic, synthetic_regression, synthetic_tokens.",
     ),
     toml(
         "unknown split",
@@ -339,9 +339,9 @@ EXPERIMENT_FILES = [
         '[model]\nname = "mlp"\nhiden = 3',
         "rounds must be at least 1 (got 0).",
         "unknown topology 'rign'; did you mean 'ring'?",
-        "unknown field 'foo'. An experiment takes: name, seed, rounds, network, data, model, "
+        "unknown field 'foo'. An experiment takes: name, seed, rounds, network, data, task, model, "
         "training, server, fleet, evaluate.",
-        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name; model "
+        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name, weights; model "
         "'mlp' adds: hidden.",
         "server.sampled must be between 1 and network.devices (got 20 of 10 devices).",
     ),
@@ -694,7 +694,8 @@ DATA_FILES = [
     npz(
         "float labels",
         GOOD | {"y_train": Y + 0.5},
-        "d.npz: y_train must hold whole numbers (got dtype float64). Convert: y_train.astype(int)",
+        "d.npz: y_train and y_test must both hold whole numbers, or both numbers of a regression "
+        "(got dtype float32 and int64). Convert labels: y_train.astype(int)",
     ),
     npz(
         "negative labels",
@@ -798,18 +799,18 @@ MODELS = [
         "unknown model",
         "model.name=mpl",
         "unknown model 'mpl'; did you mean 'mlp'? Available: cnn_cifar10, cnn_cifar100, "
-        "linear, mlp, quadratic.",
+        "gru, linear, mlp, quadratic, transformer.",
     ),
     sets(
         "misspelt option",
         "model.name=mlp model.hiden=3",
-        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name; model "
+        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name, weights; model "
         "'mlp' adds: hidden.",
     ),
     sets(
         "option of another model",
         "model.hidden=3",
-        "unknown field 'model.hidden'. [model] takes: name; model 'linear' adds none.",
+        "unknown field 'model.hidden'. [model] takes: name, weights; model 'linear' adds none.",
     ),
     sets(
         "no width",
@@ -900,15 +901,12 @@ MODELS = [
     ),
     plugin("model.name=frozen", "the model has no trainable parameters. Leave requires_grad on."),
     plugin(
-        "model.name=Branches", "model * cannot be trained for all devices at once (RuntimeError:"
-    ),
-    plugin(
         "model.name=FunctionalDropout",
-        "and functional dropout (nn.Dropout is fine), and give the same shape when training.",
+        "the model draws random numbers of its own while it trains, as functional dropout",
     ),
     plugin(
         "model.name=FewerWhenTraining",
-        "model * cannot be trained for all devices at once (",
+        "the model must give one score per class, shape (2, 10) for two samples (got (2, 3)).",
     ),
 ]
 
@@ -1278,6 +1276,201 @@ RULES_OF_BOUNDS = [
     ),
 ]
 
+Z = Y + 0.5
+NUMBERS = {"x_train": X, "y_train": Z, "x_test": X[:20], "y_test": Z[:20]}
+TEXT = np.arange(60 * 5).reshape(60, 5) % 7
+TOKENS = {"x_train": TEXT, "y_train": TEXT, "x_test": TEXT[:9], "y_test": TEXT[:9]}
+ON_TOKENS = "data.dataset=synthetic_tokens data.samples=60 data.test_samples=20"
+
+
+def weights(id: str, tensors: Content, *told: str, model: str = "linear") -> Row:
+    given = settings("model.weights=w.safetensors", f"model.name={model}")
+    return run(id, given, *told, **{"w.safetensors": tensors})
+
+
+def _tensors(**arrays: Any) -> Callable[[Path], object]:
+    from safetensors.numpy import save_file
+
+    return lambda path: save_file({name.replace("__", "."): a for name, a in arrays.items()}, path)
+
+
+FULL = {"weight": np.zeros((10, 64), np.float32), "bias": np.zeros(10, np.float32)}
+
+TASKS = [
+    npz(
+        "nan targets",
+        NUMBERS | {"y_train": np.where(Z > 2, np.nan, Z)},
+        "d.npz: y_train must be finite in float32 (20 of its values are not). Drop those samples.",
+    ),
+    npz(
+        "text targets",
+        GOOD | {"y_train": Y.astype(str)},
+        "d.npz: y_train must hold whole numbers, or for a regression floating-point ones (got ",
+    ),
+    npz(
+        "whole numbers as floats",
+        GOOD | {"y_train": Y.astype(float), "y_test": Y[:20].astype(float)},
+        "y_train of d holds whole numbers as float32: labels would be integers. Convert them with "
+        'y_train.astype(int), or set task.name = "regression".',
+    ),
+    npz(
+        "more numbers in the test",
+        NUMBERS | {"y_test": np.stack([Z, Z], axis=1)[:20]},
+        "d.npz: y_train and y_test must have as many numbers for each sample (got () and (2,)).",
+    ),
+    npz(
+        "targets in a cube",
+        NUMBERS | {"y_train": np.ones((60, 2, 2)) / 3},
+        "d.npz: y_train must hold one number, or one row of numbers, for each sample (got shape "
+        "(60, 2, 2)).",
+    ),
+    npz(
+        "fewer next tokens than tokens",
+        TOKENS | {"y_train": TEXT[:, :4]},
+        "d.npz: x_train and y_train must have the same shape, a next token for each token (got "
+        "(60, 5) and (60, 4)).",
+    ),
+    npz(
+        "a token below 0",
+        TOKENS | {"y_test": TEXT[:9] - 1},
+        "d.npz: y_test must hold tokens from 0 on (got -1).",
+    ),
+    sets(
+        "unknown task",
+        "task.name=clasification",
+        "task.name must be one of 'auto', 'classification', 'regression' or 'tokens' (got "
+        '"clasification").',
+    ),
+    sets(
+        "tokens without tokens",
+        "task.name=tokens",
+        'task.name = "tokens" needs targets that are whole numbers of the same shape as the inputs '
+        '(got int64 of shape (1437,)). Set task.name = "classification", or change the targets.',
+    ),
+    sets(
+        "classes without labels",
+        "task.name=classification data.dataset=synthetic_regression",
+        'task.name = "classification" needs targets that are whole labels, one for each sample',
+    ),
+    sets("unknown loss", "task.loss=hubber", "unknown loss 'hubber'; did you mean 'huber'?"),
+    sets(
+        "loss of another task",
+        "task.loss=mse",
+        'task.loss = "mse" is no loss of a classification task. Choose cross_entropy, or your own',
+    ),
+    sets("no delta", "task.loss=huber task.delta=0", "task.delta must be above 0 (got 0)."),
+    sets(
+        "top five numbers",
+        "task.name=regression task.score=top5",
+        'task.score = "top5" needs classes or tokens (got a regression task).',
+    ),
+    sets(
+        "option of no loss",
+        "task.smoothing=0.1",
+        "unknown field 'task.smoothing'",
+    ),
+    sets(
+        "loss that is a vector",
+        "task.name=regression task.loss=task_plugins:vector",
+        "loss 'task_plugins:vector' must give one number, the mean over the minibatch (got shape "
+        "(2, 1)). End it with .mean().",
+    ),
+    sets(
+        "loss that raises",
+        "task.loss=task_plugins:raises",
+        "loss 'task_plugins:raises' failed (ValueError: no loss today). Correct the function;",
+    ),
+    sets(
+        "loss that does not learn",
+        "task.loss=task_plugins:constant",
+        "loss 'task_plugins:constant' must be differentiable: its value does not depend on the "
+        "outputs",
+    ),
+    sets(
+        "loss that looks at values",
+        "task.loss=task_plugins:looks_at_values",
+        "loss 'task_plugins:looks_at_values' cannot be computed for all devices at once (",
+    ),
+    sets(
+        "score that is a vector",
+        "task.name=regression task.score=task_plugins:vector",
+        "score 'task_plugins:vector' must give one number, the mean over the minibatch (got shape ",
+    ),
+    sets(
+        "a buffer that changes",
+        "model.name=task_plugins:counts",
+        "the model changes its buffer 'calls' while it trains, which devices cannot average or mix "
+        "as parameters. Keep such numbers outside of the module.",
+    ),
+    sets(
+        "a recurrent layer with dropout",
+        f"{ON_TOKENS} model.name=task_plugins:gru_with_dropout",
+        "the model draws random numbers of its own while it trains, as functional dropout and the "
+        "dropout of nn.GRU",
+    ),
+    sets(
+        "a model that knows too few tokens",
+        f"{ON_TOKENS} model.name=task_plugins:few_tokens",
+        "the model fails on inputs of shape (16,) with tokens 0 to 11 (IndexError: index out of "
+        "range in self).",
+    ),
+    sets(
+        "a model of tokens for pictures",
+        "model.name=gru",
+        "model 'gru' reads tokens (got inputs of shape (1, 8, 8) that are real numbers). Use data",
+    ),
+    sets(
+        "heads that do not divide the width",
+        f"{ON_TOKENS} model.name=transformer model.width=9 model.heads=2",
+        "model.width must be a multiple of model.heads (got 9 and 2).",
+    ),
+    sets("one token", f"{ON_TOKENS} data.vocabulary=1", "data.vocabulary must be a whole number"),
+    sets(
+        "noise below 0",
+        "data.dataset=synthetic_regression data.noise=-1",
+        "data.noise must be a number from 0 to 1,000,000 (got -1).",
+    ),
+    sets(
+        "weights that are not there",
+        "model.weights=start.safetensors",
+        "model.weights does not exist: start.safetensors. Name a .safetensors file.",
+    ),
+    weights(
+        "weights that are a pickle",
+        b"\x80\x04not a safetensors file",
+        "model.weights: w.safetensors cannot be read as safetensors (",
+    ),
+    weights(
+        "weights of another shape",
+        _tensors(**FULL | {"weight": np.zeros((10, 63), np.float32)}),
+        "model.weights: 'weight' in w.safetensors must be numbers of shape (10, 64) (got float32 "
+        "of shape (10, 63)).",
+    ),
+    weights(
+        "weights that are missing",
+        _tensors(weight=FULL["weight"]),
+        "model.weights: w.safetensors lacks 'bias'. Names must be those of model.state_dict().",
+    ),
+    weights(
+        "weights of another model",
+        _tensors(**FULL),
+        "model.weights: w.safetensors lacks '1.bias', '1.weight', '3.bias' and 1 more and has "
+        "'bias', 'weight', which the model does not.",
+        model="mlp",
+    ),
+    weights(
+        "weights that are not numbers",
+        _tensors(**FULL | {"bias": np.full(10, np.nan, np.float32)}),
+        "model.weights: 'bias' in w.safetensors must be finite.",
+    ),
+    weights(
+        "weights for what has none",
+        _tensors(**FULL),
+        "model 'quadratic' cannot start from weights. Leave out model.weights.",
+        model="quadratic",
+    ),
+]
+
 ROWS = [
     *EXPERIMENT_FILES,
     *COMMAND_LINE,
@@ -1290,4 +1483,5 @@ ROWS = [
     *PARTICIPATION,
     *STORES,
     *RULES_OF_BOUNDS,
+    *TASKS,
 ]

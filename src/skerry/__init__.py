@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Model,
         Network,
         Server,
+        Task,
         Training,
     )
     from skerry.report.page.build import write_report
@@ -43,6 +44,7 @@ _HOME = {
     "Server": "skerry.experiment",
     "SkerryError": "skerry.errors",
     "Sweep": "skerry.runs.sweep",
+    "Task": "skerry.experiment",
     "Training": "skerry.experiment",
     "advise": "skerry.advice.advise",
     "finals": "skerry.analysis.recorded",
@@ -66,6 +68,7 @@ __all__ = [
     "Server",
     "SkerryError",
     "Sweep",
+    "Task",
     "Training",
     "advise",
     "finals",

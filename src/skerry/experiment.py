@@ -22,6 +22,7 @@ from skerry.sections import (
     Model,
     Network,
     Server,
+    Task,
     Training,
 )
 from skerry.tables import apply_settings, parse_tables, read_tables, toml_key, toml_value
@@ -36,6 +37,7 @@ __all__ = [
     "Network",
     "Section",
     "Server",
+    "Task",
     "Training",
 ]
 
@@ -51,6 +53,7 @@ class Experiment(Section):
     """Rounds (T)."""
     network: Network = Network()
     data: Data = Data()
+    task: Task = Task()
     model: Model = Model()
     training: Training = Training()
     server: Server = Server()
@@ -280,7 +283,15 @@ class Experiment(Section):
         return copied
 
 
-_SHARED = ("data.dataset", "data.inter", "data.intra", "model.name", "training.sampling")
+_SHARED = (
+    "data.dataset",
+    "data.inter",
+    "data.intra",
+    "task.loss",
+    "task.score",
+    "model.name",
+    "training.sampling",
+)
 """The plug-ins that all lanes of a world have in common."""
 
 

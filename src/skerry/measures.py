@@ -4,9 +4,12 @@ Whoever ranks, shows, draws or writes a measure asks here which way is better, w
 what scale it is seen, and between what it lies.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
+
+TASKS = ("classification", "regression", "tokens")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Measure:
     """log: it spans powers of ten."""
     range: tuple[float, float] = (0.0, float("inf"))
     """Between what it can lie; intervals know nothing of that."""
+    tasks: tuple[str, ...] = TASKS
+    """What must be learnt for it to be measured."""
 
     @property
     def title(self) -> str:
@@ -58,7 +63,9 @@ class Measure:
 
 
 _loss = Measure
-_accuracy = partial(Measure, unit="%", better="higher", range=(0.0, 100.0))
+_percent = partial(Measure, unit="%", better="higher", range=(0.0, 100.0))
+_accuracy = partial(_percent, tasks=("classification",))
+_device_loss = partial(Measure, group="devices", tasks=("regression", "tokens"))
 _distance = partial(Measure, group="consensus", scale="log")
 _messages = partial(Measure, group="communication", unit="messages")
 _participation = partial(Measure, group="participation", better="higher")
@@ -76,6 +83,48 @@ MEASURES = {
         ),
         _loss(
             "average_loss", "average", words="loss of the average model", heading="average\nloss"
+        ),
+        Measure(
+            "average_rmse",
+            "average",
+            words="root mean squared error of the average model",
+            short="RMSE: average model",
+            heading="average\nRMSE",
+            tasks=("regression",),
+        ),
+        Measure(
+            "average_r2",
+            "average",
+            words="R² of the average model",
+            heading="average\nR²",
+            better="higher",
+            range=(-float("inf"), 1.0),
+            tasks=("regression",),
+        ),
+        Measure(
+            "average_perplexity",
+            "average",
+            words="perplexity of the average model",
+            short="perplexity: average",
+            heading="average\nperplexity",
+            range=(1.0, float("inf")),
+            tasks=("tokens",),
+        ),
+        _percent(
+            "average_token_accuracy",
+            "average",
+            words="next tokens that the average model gets right",
+            short="tokens right: average",
+            heading="tokens\nright %",
+            tasks=("tokens",),
+        ),
+        Measure(
+            "average_score",
+            "average",
+            words="your score of the average model",
+            heading="average\nscore",
+            better="higher",
+            range=(-float("inf"), float("inf")),
         ),
         _accuracy(
             "device_accuracy",
@@ -100,6 +149,27 @@ MEASURES = {
             "devices",
             words="devices, classes of their island",
             short="accuracy: island's labels",
+        ),
+        _device_loss(
+            "device_loss",
+            words="loss of devices, global test set",
+            short="loss: all data",
+            heading="devices,\nall data",
+        ),
+        _device_loss("device_loss_std"),
+        _device_loss("device_loss_min"),
+        _device_loss("device_loss_max"),
+        _device_loss(
+            "own_loss",
+            words="loss of devices, own mix of data",
+            short="loss: own data",
+            heading="devices,\nown data",
+        ),
+        _device_loss("own_loss_weighted"),
+        _device_loss(
+            "component_loss",
+            words="loss of devices, data of their island",
+            short="loss: island's data",
         ),
         _loss("train_loss", "training", words="minibatch loss"),
         _distance("disagreement", words="disagreement per device", heading="disagree-\nment"),
@@ -144,6 +214,24 @@ GROUPS = {
 
 USUAL = tuple(group for group in GROUPS if group != "participation")
 """What is measured unless something else is asked for."""
+
+
+def shown(measure: str, there: Collection[str]) -> str:
+    """The measure, of what runs measured; where nothing was classified, the loss in its place:
+    own_loss for own_accuracy."""
+    return measure if measure in there else measure.replace("accuracy", "loss")
+
+
+def headline(there: Collection[str]) -> str:
+    """The measure that is looked at first, of those that runs measured; empty if there are none."""
+    usual = shown("average_accuracy", there)
+    return usual if usual in there else next(iter(there), "")
+
+
+def task_of(there: Collection[str]) -> str:
+    """What was learnt in runs that measured these; empty where no measure tells."""
+    known = (MEASURES[name].tasks for name in there if name in MEASURES)
+    return next((tasks[0] for tasks in known if len(tasks) == 1), "")
 
 
 def traits(measure: str) -> Measure:

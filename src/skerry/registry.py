@@ -40,7 +40,9 @@ DATASETS = {
     "fashion_mnist": "skerry.data.catalog:fashion_mnist",
     "mnist": "skerry.data.catalog:mnist",
     "npz": "skerry.data.catalog:npz",
-    "synthetic": "skerry.data.catalog:synthetic",
+    "synthetic": "skerry.data.synthetic:classes",
+    "synthetic_regression": "skerry.data.synthetic:regression",
+    "synthetic_tokens": "skerry.data.synthetic:tokens",
 }
 
 INTER_PARTITIONS = {
@@ -63,9 +65,22 @@ SAMPLINGS = {
 MODELS = {
     "cnn_cifar10": "skerry.models.networks:cnn_cifar10",
     "cnn_cifar100": "skerry.models.networks:cnn_cifar100",
+    "gru": "skerry.models.sequences:gru",
     "linear": "skerry.models.linear:linear",
     "mlp": "skerry.models.networks:mlp",
     "quadratic": "skerry.models.quadratic:quadratic",
+    "transformer": "skerry.models.sequences:transformer",
+}
+
+LOSSES = {
+    "cross_entropy": "skerry.tasks.losses:cross_entropy",
+    "huber": "skerry.tasks.losses:huber",
+    "mae": "skerry.tasks.losses:mae",
+    "mse": "skerry.tasks.losses:mse",
+}
+
+SCORES = {
+    "top5": "skerry.tasks.losses:top5",
 }
 
 SCHEDULES = {
@@ -130,6 +145,8 @@ KINDS = {
     "intra partition": INTRA_PARTITIONS,
     "sampling": SAMPLINGS,
     "model": MODELS,
+    "loss": LOSSES,
+    "score": SCORES,
     "schedule": SCHEDULES,
     "primitive": PRIMITIVES,
     "selection": SELECTIONS,

@@ -55,6 +55,13 @@ class _NamesTopology(Names):
         return fault and fault + files
 
 
+class _NamesOrNone(Names):
+    """Left empty, the task has its usual one."""
+
+    def fault(self, name: str) -> str | None:
+        return super().fault(name) if name else None
+
+
 def _is_graph_file(name: str) -> bool:
     return name.lower().endswith(GRAPH_FILES)
 
@@ -173,7 +180,8 @@ class Network(Section, extra="allow"):
 
 class Data(Section, extra="allow"):
     dataset: Annotated[str, Names("dataset")] = "digits"
-    """digits, synthetic, mnist, fashion_mnist, cifar10, cifar100, npz, or your own function."""
+    """digits, synthetic, synthetic_regression, synthetic_tokens, mnist, fashion_mnist, cifar10,
+    cifar100, npz, or your own function."""
     path: Annotated[str, OptionOf("dataset")] = ""
     """Where the data set lies, if you have it already (required for npz)."""
     inter: Annotated[str, Names("inter partition")] = "non_iid"
@@ -188,8 +196,9 @@ class Data(Section, extra="allow"):
     """Shards of sorted labels per device for intra = "shards"."""
     min_samples: Count = 1
     """Fewest training samples a device may have."""
-    scaling: Literal["standard", "unit"] = "standard"
-    """standard: minus the training mean, over the standard deviation; unit: raw [0, 1]."""
+    scaling: Literal["standard", "unit", "raw"] = "standard"
+    """standard: minus the training mean, over the standard deviation; unit: raw [0, 1]; raw: as
+    they are, whole numbers as such (for embeddings). Tokens are always raw."""
 
     def idle_fields(self) -> frozenset[str]:
         """`alpha` too, where inter_alpha takes its place and no device is dealt by it."""
@@ -203,7 +212,35 @@ class Data(Section, extra="allow"):
 
 class Model(Section, extra="allow"):
     name: Annotated[str, Names("model")] = "linear"
-    """linear, mlp, cnn_cifar10, cnn_cifar100, quadratic, or your own "package.module:factory"."""
+    """linear, mlp, cnn_cifar10, cnn_cifar100, gru, transformer, quadratic, or your own
+    "package.module:factory"."""
+    weights: Annotated[str, Later()] = ""
+    """A .safetensors file to start from; empty: as drawn by the seed."""
+
+
+class Task(Section, extra="allow"):
+    name: Annotated[Literal["auto", "classification", "regression", "tokens"], Later()] = "auto"
+    """What is learnt: classification (labels), regression (numbers), tokens (the next token of a
+    text); auto: as the targets of the data say."""
+    loss: Annotated[str, _NamesOrNone("loss"), Later()] = ""
+    """What goes down: cross_entropy, mse, mae, huber, or your own "package.module:function";
+    empty: cross_entropy, for a regression mse."""
+    delta: Annotated[Positive, OptionOf("loss"), Later()] = 1.0
+    """huber: where the loss turns from a square into a line."""
+    score: Annotated[str, _NamesOrNone("score"), Later()] = ""
+    """A further measure, higher is better: top5, or your own "package.module:function"."""
+
+    @property
+    def functions(self) -> dict[str, str]:
+        """An empty name is none."""
+        return {kind: name for kind, name in super().functions.items() if name}
+
+    def idle_fields(self) -> frozenset[str]:
+        """`delta`, where no loss is named that takes it."""
+        takes = "loss" in self.functions and (
+            not registry.is_builtin("loss", self.loss) or "delta" in self.options_for("loss")
+        )
+        return frozenset() if takes else frozenset({"delta"})
 
 
 class Training(Section, extra="allow"):

@@ -167,13 +167,13 @@ class _Stream(torch.utils.data.IterableDataset):
     ("items", "told"),
     [
         (_Stream(), "map-style"),
-        ([(torch.zeros(2), 0.5)] * 3, "whole label"),
+        ([(torch.zeros(2), "cat")] * 3, "whole numbers"),
         ([torch.zeros(3)] * 3, "pairs"),
         ([(torch.zeros(2), 0), (torch.zeros(3), 1)], "same shape"),
     ],
 )
 def test_from_torch_refuses_other_things(items, told):
-    """Streams, labels that are not whole, items that are no pairs, and ragged samples."""
+    """Streams, labels in words, items that are no pairs, and ragged samples."""
     with pytest.raises(DataError, match=told):
         from_torch(items, items)
 

@@ -30,6 +30,21 @@ WORLDS = {
     "islands asleep": ["fleet.on=2", "fleet.off=1", "fleet.together=islands"],
     "mixed first": ["training.order=mix_then_adapt", "network.gossip_steps=2"],
 }
+REGRESSION = ["data.dataset=synthetic_regression", "data.samples=240", "data.test_samples=40"]
+TOKENS = [
+    "data.dataset=synthetic_tokens", "data.samples=60", "data.test_samples=20", "data.length=5",
+    "data.vocabulary=6",
+]  # fmt: skip
+TASKS = {
+    "regression": REGRESSION,
+    "huber": [*REGRESSION, "task.loss=huber", "model.name=mlp"],
+    "own loss": [*REGRESSION, "task.loss=task_plugins:quartic"],
+    "tokens": TOKENS,
+    "gru": [*TOKENS, "model.name=gru", "model.width=4"],
+    "transformer": [*TOKENS, "model.name=transformer", "model.width=4"],
+    "one by one": [*REGRESSION, "model.name=task_plugins:branches"],
+    "low rank": ["data.dataset=digits", "model.name=task_plugins:lora"],
+}
 
 
 def models_on(device, base, dtype):
@@ -50,6 +65,17 @@ def test_trajectories_agree(small, name, dtype, tolerance):
     base = small(*WORLDS[name])
     ours, theirs = (models_on(device, base, dtype) for device in ("cuda", "cpu"))
     assert (ours - theirs).norm() <= tolerance * theirs.norm()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_agrees(name):
+    small = ["network.devices=6", "server.sampled=3", "server.period=2", "rounds=5"]
+    base = Experiment.parse({}, [*small, "training.batch=4", *TASKS[name]])
+    ours, theirs = (models_on(device, base, torch.float64) for device in ("cuda", "cpu"))
+    assert (ours - theirs).norm() <= 1e-10 * theirs.norm()
+    on = [skerry.run(base.replace(rounds=2), device=device)[0].final for device in ("cuda", "cpu")]
+    assert on[0].keys() == on[1].keys()
+    assert all(np.isclose(on[0][key], on[1][key], rtol=1e-3, atol=1e-5) for key in on[1])
 
 
 def test_convolutions_with_dropout_agree():

@@ -9,11 +9,23 @@ from skerry.errors import ModelError
 from skerry.experiment import Model
 from skerry.models.learner import Batch, Learner, Problem, build_learner
 from skerry.models.noise import KeyedDropout, uniform
+from skerry.tasks.losses import cross_entropy
+from skerry.tasks.tokens import Tokens
 
-SHAPES = {"cnn_cifar10": (3, 16, 16), "cnn_cifar100": (3, 22, 22)}
+SHAPES = {
+    "cnn_cifar10": (3, 16, 16),
+    "cnn_cifar100": (3, 22, 22),
+    "gru": (3,),
+    "transformer": (3,),
+}
+
+
+TOKENS = Tokens("cross_entropy", cross_entropy)
 
 
 def problem_of(name):
+    if name in ("gru", "transformer"):
+        return Problem((3,), classes=5, seed=0, task=TOKENS, tokens=5)
     return Problem(SHAPES.get(name, (1, 4, 4)), classes=5, seed=0)
 
 
@@ -28,6 +40,9 @@ def a_step(learner, shape, n=2, lanes=2, size=3):
     X = learner.initial().double().expand(n, lanes, -1).clone()
     noise = torch.randn(X.shape, generator=generator, dtype=X.dtype)
     X += 0.01 * noise * (learner.parameters == learner.d)
+    if shape == (3,):  # tokens
+        x, y = (torch.randint(0, 5, (n, size, 3), generator=generator) for _ in "xy")
+        return X, Batch(x, y, torch.tensor([5, 77]))
     x = torch.randn(n * size, *shape, generator=generator, dtype=torch.float64)
     x = learner.prepare(x)
     x = x.view(n, size, *x.shape[1:])

@@ -22,6 +22,11 @@ GOALS_IN_WORDS: dict[Goal, str] = {
     "own": "accuracy of devices on their own labels",
     "both": "mean of global and own accuracy",
 }
+LOSSES_IN_WORDS: dict[Goal, str] = {
+    "global": "loss of the average model",
+    "own": "loss of devices on data like their own",
+    "both": "mean of global and own loss",
+}
 
 
 @dataclass(frozen=True)
@@ -257,8 +262,9 @@ def _sure(decision: Decision) -> str:
 
 
 def _goal_in_words(advice: Advice, goal: Goal) -> str:
-    losses = advice.pilot.scores.are_losses
-    return "loss of the average model" if losses else GOALS_IN_WORDS[goal]
+    if "own" not in advice.pilot.scores.goals:
+        return LOSSES_IN_WORDS["global"]
+    return (LOSSES_IN_WORDS if advice.pilot.scores.are_losses else GOALS_IN_WORDS)[goal]
 
 
 def _selection(advice: Advice) -> Iterator[str]:
@@ -340,7 +346,7 @@ def _spent(cost: float) -> str:
 
 def _other_goals(advice: Advice) -> Iterator[str]:
     """The goals that did not decide."""
-    if advice.equal or advice.pilot.scores.are_losses:
+    if advice.equal or "own" not in advice.pilot.scores.goals:
         return
     for goal, decision in advice.decisions.items():
         rival = decision.runner_up

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from skerry.analysis.compare import LEVEL, compare
 from skerry.analysis.statistics import CONFIDENCE, Array, Estimate, best_place, estimate
 from skerry.measures import traits
 from skerry.records.parts import History
+
+if TYPE_CHECKING:
+    from skerry.engine.world import World
 
 WINDOW = 0.2
 """A run is scored over this last part of its rounds: at single rounds S2A's drops and rises would
@@ -30,8 +33,21 @@ ACCURACIES: Measures = {
     "own": ("own_accuracy",),
     "both": ("average_accuracy", "own_accuracy"),
 }
+ALL_LOSSES: Measures = {
+    "global": ("average_loss",),
+    "own": ("own_loss",),
+    "both": ("average_loss", "own_loss"),
+}
+"""For tasks without classes."""
 LOSSES: Measures = {"global": ("average_loss",), "both": ("average_loss",)}
-"""For models without accuracies."""
+"""For models that tell a loss and nothing else."""
+
+
+def measures_in(world: "World") -> Measures:
+    """What the goals mean for what is learnt here."""
+    if not world.learner.classifies:
+        return LOSSES
+    return {"accuracy": ACCURACIES, "loss": ALL_LOSSES}[world.task.judged_by]
 
 
 def late_mean(history: History, measure: str, until: int) -> float:

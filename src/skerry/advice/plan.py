@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from skerry import labels
 from skerry.advice.contenders import Budget, Contender, Entry, contenders, nearby
-from skerry.advice.decision import ACCURACIES, LOSSES, WINDOW, Scores
+from skerry.advice.decision import WINDOW, Scores, measures_in
 from skerry.advice.question import Question, Timer
 from skerry.advice.race import FIRST_SEEDS, Pilot
 from skerry.engine.simulate import simulate
@@ -62,7 +62,7 @@ def plan(
     fullest = menus[0]
     base = for_pilot(experiment, budget, fullest)
     world = here.world(base)
-    measures = ACCURACIES if world.learner.classifies else LOSSES
+    measures = measures_in(world)
     if question.goal not in measures:
         raise SkerryError(
             f"model '{experiment.model.name}' has losses but no accuracies, so devices have no "

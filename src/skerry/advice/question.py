@@ -174,6 +174,8 @@ def remarks(question: Question, experiment: "Experiment", world: "World") -> Ite
         yield f"'{server.primitive}' is a primitive of your own, which advice does not cover"
     if not world.learner.classifies:
         yield "the model has no accuracies: contenders are compared by the average model's loss"
+    elif world.task.judged_by == "loss":
+        yield f"the task is {world.task.in_words}: contenders are compared by their losses"
     if question.priced and not question.has_budget:
         yield "no budget was given: it is what the experiment's own setting costs at these prices"
 

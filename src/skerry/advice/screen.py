@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.advice.advice import Advice
 from skerry.advice.race import AdviceWatcher
-from skerry.report.page.sections.advice import HEADINGS, score_text
+from skerry.report.page.sections.advice import headings, score_text
 from skerry.report.text import Sheet, duration, number, plural, say
 from skerry.report.words import fleet_in_words, problem_in_words
 
@@ -58,8 +58,7 @@ def _about(advice: Advice) -> str:
 def standings(advice: Advice) -> Sheet:
     """The best contenders, each at its best stepsize for the goal that decides."""
     losses = advice.pilot.scores.are_losses
-    goals = advice.pilot.scores.goals[: 1 if losses else None]
-    headings = ["average loss"] if losses else [f"{HEADINGS[goal]} %" for goal in goals]
+    columns = headings(advice.pilot.scores.goals, losses)
     found = advice.standings()[:SHOWN]
     chosen = len({(entry.contender.sampled, entry.contender.period) for entry, _ in found}) > 1
     selected = len({entry.contender.selection for entry, _ in found}) > 1
@@ -69,10 +68,12 @@ def standings(advice: Advice) -> Sheet:
         server = ((c.selection,) if selected else ()) + (
             (str(c.sampled), str(c.period)) if chosen else ()
         )
-        told = (score_text(scores[goal], losses) for goal in goals)
+        told = (score_text(scores[goal], losses) for goal in scores if goal in columns)
         rows.append((c.label, *server, *told, f"{entry.stepsize:.3g}", f"{advice.cost(c):,.0f}"))
     first = ("", "sampled by") if selected else ("",)
-    header = (*first, *(("K", "H") if chosen else ()), *headings, "step-\nsize", "mes-\nsages")
+    header = (
+        *first, *(("K", "H") if chosen else ()), *columns.values(), "step-\nsize", "mes-\nsages"
+    )  # fmt: skip
     sides = "l" * len(first) + "r" * (len(header) - len(first))
     return Sheet("Standings", header, tuple(rows), sides)
 

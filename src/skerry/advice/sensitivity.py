@@ -138,10 +138,11 @@ def _predicted(condition: str, now: str | None, then: str | None) -> Effect:
 
 
 def _own_weight(pilot: Pilot) -> Iterator[Effect]:
-    """Who is best as the weight of own accuracy goes from 0 to 1."""
+    """Who is best as the weight of own accuracy, or of own loss, goes from 0 to 1."""
     scores = pilot.scores
     if "own" not in scores.goals:
         return
+    what = "loss" if scores.are_losses else "accuracy"
     entries = _ended_on_most(scores, pilot.entries)
     means = {entry: (scores.mean(entry, "global"), scores.mean(entry, "own")) for entry in entries}
     among = [entry.contender for entry in entries]
@@ -161,10 +162,10 @@ def _own_weight(pilot: Pilot) -> Iterator[Effect]:
         if stretch.first < stretch.last
     ]
     if len(won) == 1:
-        answer = f"{won[0].winner} whatever own accuracy weighs"
+        answer = f"{won[0].winner} whatever own {what} weighs"
     else:
         answer = ", ".join(f"{_span(stretch)} {stretch.winner}" for stretch in won)
-    yield Effect("if own accuracy weighed more or less", answer, len(won) > 1, "pilot")
+    yield Effect(f"if own {what} weighed more or less", answer, len(won) > 1, "pilot")
 
 
 def _ended_on_most(scores: Scores, entries: Sequence[Entry]) -> list[Entry]:

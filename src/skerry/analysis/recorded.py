@@ -14,7 +14,7 @@ from skerry.analysis.cells import Cells
 from skerry.analysis.grid import Grid
 from skerry.analysis.names import Where
 from skerry.errors import RecordsError, SkerryError, argument, unknown
-from skerry.measures import MEASURES
+from skerry.measures import MEASURES, shown
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 
@@ -93,12 +93,17 @@ class Recorded:
             statuses=self.statuses,
         )
 
+    @cached_property
+    def measured(self) -> set[str]:
+        """What any of the finished runs measured."""
+        histories = (self.histories[run.key] for run in self.grid.runs)
+        return {name for history in histories for name in history} - {"round"}
+
     def measure(self, asked: str | None = None) -> str:
         """The measure that is asked for, if finished runs have it; else the usual one."""
-        histories = (self.histories[run.key] for run in self.grid.runs)
-        measured = {name for history in histories for name in history} - {"round"}
+        measured = self.measured
         if asked is None:
-            return "average_accuracy" if "average_accuracy" in measured else "average_loss"
+            return shown("average_accuracy", measured)
         if asked in measured:
             return asked
         if asked in MEASURES:

@@ -29,8 +29,8 @@ def advise(
         str,
         typer.Option(
             metavar="global|own|both",
-            help="What counts: the average model on all data, devices on their own labels, or the "
-            "mean of the two.",
+            help="What counts: the average model on all data, devices on data like their own, or "
+            "the mean of the two.",
         ),
     ] = "both",
     among: Annotated[

@@ -23,7 +23,7 @@ def data_list() -> None:
         table.add_column(title, justify="left" if title in ("name", "inputs", "state") else "right")
     for row in catalog():
         inputs = " x ".join(map(str, row.shape))
-        numbers = (f"{row.train:,}", f"{row.test:,}", str(row.classes))
+        numbers = (f"{row.train:,}", f"{row.test:,}", str(row.classes or "numbers"))
         table.add_row(row.name, inputs, *numbers, row.state, size(row.size))
     console().print(table)
 

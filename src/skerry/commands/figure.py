@@ -36,7 +36,7 @@ KINDS = {
         ("measure", "compare", "by", "lines", "x", "best", "last"),
     ),
     "front": Kind(
-        "two accuracies against each other, S2S over blend to S2A, best blend ringed",
+        "two accuracies, or losses, against each other, S2S over blend to S2A, best blend ringed",
         f"{MEASURED}:front_of",
         ("measure", "compare", "by", "x"),
     ),
@@ -56,7 +56,9 @@ KINDS = {
         ("compare", "round"),
     ),
     "labels": Kind(
-        "which labels each device holds, island by island", f"{STOOD_ON}:labels_of", ("compare",)
+        "which labels, or data, each device holds, island by island",
+        f"{STOOD_ON}:labels_of",
+        ("compare",),
     ),
 }
 

@@ -1,14 +1,14 @@
 """A data set from what a user already has: arrays, or a pair of torch data sets."""
 
-import operator
 from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skerry.data.dataset import Dataset
 from skerry.data.formats import Array
+from skerry.data.targets import as_array, as_targets, kind_of, outputs_of, sample_targets
 from skerry.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,25 +24,32 @@ def from_arrays(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Dataset:
-    """A data set from arrays: images N,H,W or N,H,W,C or vectors N,F, and whole labels from 0 on.
+    """A data set from arrays: images N,H,W or N,H,W,C or vectors N,F, and whole labels from 0 on,
+    floating-point targets N or N,outputs, or next tokens N,L for tokens N,L.
 
     uint8 is taken as pixels from 0 to 255; anything else becomes float32 and stays on its scale.
     The classes are those of y_train, each of which must occur.
     """
-    y = _labels("y_train", y_train)
-    present = np.unique(y)
-    if y.ndim == 1 and y.size and not np.array_equal(present, np.arange(len(present))):
-        raise DataError(
-            f"y_train must hold every label from 0 to classes - 1 (got {len(present)} labels from "
-            f"{present[0]} to {present[-1]}). Renumber: np.unique(labels, return_inverse=True)[1]"
-        )
+    y, y_later = as_targets("y_train", y_train), as_targets("y_test", y_test)
+    if kind_of(y) == "labels" and y.ndim == 1 and y.size:
+        _check_every_label(y)
+    tokens = kind_of(y) == "tokens" and all(
+        np.issubdtype(as_array("x_train", x).dtype, np.integer) for x in (x_train, x_test)
+    )
+    x, x_later = (
+        as_array(part, values).astype(np.int64) if tokens else _samples(part, values)
+        for part, values in (("x_train", x_train), ("x_test", x_test))
+    )
+    if tokens and min(part.min(initial=0) for part in (x, x_later)) < 0:
+        raise DataError("x_train and x_test must hold tokens from 0 on (got one below 0).")
     return Dataset(
         name=name,
-        x_train=_samples("x_train", x_train),
+        x_train=x,
         y_train=y,
-        x_test=_samples("x_test", x_test),
-        y_test=_labels("y_test", y_test),
-        classes=len(present),
+        x_test=x_later,
+        y_test=y_later,
+        classes=outputs_of(x, y, x_later, y_later),
+        whole=np.issubdtype(np.asarray(x_train).dtype, np.integer),
         mean=None if mean is None else tuple(float(value) for value in mean),
         std=None if std is None else tuple(float(value) for value in std),
     )
@@ -65,16 +72,16 @@ def _stacked(split: str, dataset: "torch.utils.data.Dataset[Any]") -> tuple[Arra
         raise DataError(f"the {split} data set must be map-style: it has no length.")
     try:
         items = [
-            (_channels_last(x), operator.index(label))
+            (_channels_last(x), sample_targets(label))
             for x, label in map(dataset.__getitem__, range(len(dataset)))
         ]
     except (TypeError, ValueError, NotImplementedError) as error:
         raise DataError(
             f"the {split} data set must give pairs of x and a whole label ({error})."
         ) from None
-    if len({x.shape for x, _ in items}) > 1:
+    if len({(x.shape, np.shape(label)) for x, label in items}) > 1:
         raise DataError(f"all samples of the {split} data set must have the same shape.")
-    return np.array([x for x, _ in items]), np.array([label for _, label in items], np.int64)
+    return np.array([x for x, _ in items]), np.array([label for _, label in items])
 
 
 def _channels_last(x: Any) -> Array:
@@ -87,7 +94,7 @@ def _channels_last(x: Any) -> Array:
 
 
 def _samples(name: str, values: ArrayLike) -> Array:
-    x = _array(name, values)
+    x = as_array(name, values)
     if x.dtype == np.uint8:
         return x
     if not (np.issubdtype(x.dtype, np.integer) or np.issubdtype(x.dtype, np.floating)):
@@ -99,17 +106,11 @@ def _samples(name: str, values: ArrayLike) -> Array:
         return x.astype(np.float32)
 
 
-def _labels(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    y = _array(name, values)
-    if not np.issubdtype(y.dtype, np.integer):
+def _check_every_label(y: Array) -> None:
+    present = np.unique(y)
+    if not np.array_equal(present, np.arange(len(present))):
         raise DataError(
-            f"{name} must hold whole numbers (got dtype {y.dtype}). Convert: {name}.astype(int)"
+            f"y_train must hold every label from 0 to classes - 1 (got {len(present)} labels from "
+            f"{present[0]} to {present[-1]}). Renumber: np.unique(labels, return_inverse=True)[1]; "
+            "for a regression: y_train.astype(float)"
         )
-    return y.astype(np.int64)
-
-
-def _array(name: str, values: ArrayLike) -> Array:
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise DataError(f"{name} must be an array: its rows differ in length.") from None

@@ -3,7 +3,6 @@
 A user's own function has the same signature; it may also return the four arrays.
 """
 
-import math
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from skerry.data.published import PUBLISHED
 from skerry.errors import DataError, one_line
 from skerry.experiment import Data
 from skerry.files import exists, user_path
-from skerry.seeds import stream
 
 __all__ = ["Dataset", "from_arrays", "from_torch", "load_dataset"]
 
@@ -32,9 +30,6 @@ _HOW_TO_WRITE = (
 
 DIGITS_MEAN, DIGITS_STD = 0.3058, 0.3762
 """Of the 1,437 training images, on the unit scale."""
-MOST_NUMBERS = 10**9
-"""In the inputs of a synthetic data set; 4 GB, and several times as much while they are drawn."""
-MOST_DIFFICULT = 10**6
 
 
 def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
@@ -71,50 +66,6 @@ def digits(data: Data, seed: int) -> Dataset:
     )
 
 
-def synthetic(
-    data: Data,
-    seed: int,
-    *,
-    samples: int = 6000,
-    test_samples: int = 1000,
-    features: int = 20,
-    classes: int = 10,
-    difficulty: float = 0.5,
-    data_seed: int = 0,
-) -> Dataset:
-    """Gaussian classes: x = sqrt(2) u_y + difficulty z, with z ~ N(0, I) and a random unit
-    vector u_c for each class; every class occurs equally often.
-
-    Classes with orthogonal u are confused with probability Phi(-1 / difficulty): never at 0,
-    2 % at 0.5, 16 % at 1. The data follow from `data_seed`, so all seeds of a study share them.
-    """
-    _require_whole("classes", classes, 2)
-    _require_whole("features", features, 2)
-    _require_whole("samples", samples, 1)
-    _require_whole("test_samples", test_samples, 1)
-    _require_whole("data_seed", data_seed, 0)
-    if samples < classes:
-        raise DataError(
-            f"data.samples must be at least data.classes (got {samples} samples of {classes} "
-            "classes). Raise data.samples."
-        )
-    if (samples + test_samples) * features > MOST_NUMBERS:
-        raise DataError(
-            "data.samples and data.test_samples times data.features must be at most "
-            f"{MOST_NUMBERS:,} (got {(samples + test_samples) * features:,}). Lower one of them."
-        )
-    if not _is_number(difficulty) or not 0 <= difficulty <= MOST_DIFFICULT:
-        raise DataError(
-            f"data.difficulty must be a number from 0 to {MOST_DIFFICULT:,} (got {difficulty!r})."
-        )
-    rng = stream(data_seed, "synthetic")
-    directions = rng.standard_normal((classes, features))
-    centres = math.sqrt(2) * directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    y = np.concatenate([rng.permutation(np.arange(m) % classes) for m in (samples, test_samples)])
-    x = (centres[y] + difficulty * rng.standard_normal((len(y), features))).astype(np.float32)
-    return Dataset("synthetic", x[:samples], y[:samples], x[samples:], y[samples:], classes)
-
-
 def mnist(data: Data, seed: int, *, path: str) -> Dataset:
     """70,000 handwritten digits, 28x28 (LeCun, Cortes and Burges)."""
     return _published("mnist", path)
@@ -137,7 +88,7 @@ def cifar100(data: Data, seed: int, *, path: str) -> Dataset:
 
 def npz(data: Data, seed: int, *, path: str) -> Dataset:
     """The arrays of the file `path`: x_train, y_train, x_test, y_test; or x and y, of which
-    every fifth sample of each class is held out for testing."""
+    every fifth sample (of each class) is held out for testing."""
     arrays = _npz_arrays(user_path(path))
     name = Path(path).stem
     parts = ("x_train", "y_train", "x_test", "y_test")
@@ -147,7 +98,7 @@ def npz(data: Data, seed: int, *, path: str) -> Dataset:
             return from_arrays(x_train, y_train, x_test, y_test, name=name)
     if arrays.keys() >= {"x", "y"}:
         x, y = arrays["x"], arrays["y"]
-        if y.ndim != 1 or x.ndim == 0 or len(x) != len(y):
+        if 0 in (x.ndim, y.ndim) or len(x) != len(y):
             raise DataError(
                 f"x and y in {path} must have the same length (got shapes {x.shape} and {y.shape})."
             )
@@ -157,17 +108,6 @@ def npz(data: Data, seed: int, *, path: str) -> Dataset:
         f"{path} must hold x_train, y_train, x_test, y_test, or x and y "
         f"(got {', '.join(sorted(arrays)) or 'nothing'})."
     )
-
-
-def _require_whole(option: str, value: object, least: int) -> None:
-    if type(value) is not int or value < least:
-        raise DataError(
-            f"data.{option} must be a whole number of at least {least} (got {value!r})."
-        )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _published(name: str, path: str) -> Dataset:
@@ -186,9 +126,10 @@ def _published(name: str, path: str) -> Dataset:
 
 
 def _hold_out_fifth(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-    """A stratified 80/20 split that no seed changes: every fifth sample, counted class by class."""
+    """A stratified 80/20 split that no seed changes: every fifth sample, counted class by class, or
+    by the size of numbers; of rows, as they come."""
     in_test = np.zeros(len(y), bool)
-    in_test[np.argsort(y, kind="stable")[::5]] = True
+    in_test[(np.argsort(y, kind="stable") if y.ndim == 1 else np.arange(len(y)))[::5]] = True
     return x[~in_test], y[~in_test], x[in_test], y[in_test]
 
 

@@ -9,31 +9,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skerry.data.formats import Array
+from skerry.data.targets import (
+    Kind,
+    check_alike,
+    check_targets,
+    kind_of,
+    strata,
+    strata_count,
+)
 from skerry.errors import DataError
 
 MOMENT_ROWS = 2**18
 """Of which the squares are taken at once."""
 
 Split = Literal["train", "test"]
-Scaling = Literal["standard", "unit"]
+Scaling = Literal["standard", "unit", "raw"]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training and test samples with labels 0..classes-1. One that exists is sound."""
+    """Training and test samples with their targets: labels 0..classes-1, numbers, or the next
+    tokens (targets.py). One that exists is sound."""
 
     name: str
     x_train: Array
-    """Images N,H,W or N,H,W,C, or vectors N,F; uint8 (pixels, stored small) or float32."""
-    y_train: NDArray[np.int64]
+    """Images N,H,W or N,H,W,C, or vectors N,F; uint8 (pixels, stored small) or float32. Tokens are
+    whole numbers N,L."""
+    y_train: Array
     x_test: Array
-    y_test: NDArray[np.int64]
+    y_test: Array
     classes: int
+    """What a model gives a score for: classes, or tokens; of numbers, how many a target has."""
     mean: tuple[float, ...] | None = None
     """Training mean per channel (per feature of vectors) on the unit scale; None: computed."""
     std: tuple[float, ...] | None = None
     white: float | None = None
     """The raw value that is 1 on the unit scale; None: 255 for uint8, 1 for anything else."""
+    whole: bool = False
+    """Whether the inputs were given as whole numbers, which raw scaling keeps."""
 
     def __post_init__(self) -> None:
         for split, x, y in (
@@ -41,25 +54,56 @@ class Dataset:
             ("test", self.x_test, self.y_test),
         ):
             _check_samples(split, x, y)
-            if y.max() >= self.classes:
-                raise DataError(
-                    f"y_{split} must hold labels 0 to {self.classes - 1} (got {y.max()})."
-                )
+        check_alike(self.y_train, self.y_test)
         _check_shapes(self.x_train, self.x_test)
+        if self.targets == "numbers":
+            _check_moments(self.x_train, self.mean, self.std)
+            return
+        for name, part in self._counted():
+            if part.max() >= self.classes:
+                what = "tokens" if self.targets == "tokens" else "labels"
+                raise DataError(
+                    f"{name} must hold {what} 0 to {self.classes - 1} (got {part.max()})."
+                )
         if self.classes < 2:
             raise DataError(f"a data set needs at least 2 classes (got {self.classes}).")
         _check_moments(self.x_train, self.mean, self.std)
 
-    def inputs(self, split: Split, scaling: Scaling) -> NDArray[np.float32]:
-        """What a model sees: float32, images as N,C,H,W, vectors as N,F.
+    @property
+    def targets(self) -> Kind:
+        return kind_of(self.y_train)
+
+    def strata(self, split: Split) -> NDArray[np.int64]:
+        """The kind of each sample, where samples are dealt or weighed by kind: its label, or what
+        stands for it (targets.py)."""
+        return strata(self.y_train, self.y_train if split == "train" else self.y_test)
+
+    def tokens(self, scaling: Scaling) -> int | None:
+        """How many different whole numbers a model sees; None where it sees real ones."""
+        if self.targets == "tokens":
+            return self.classes
+        if scaling == "raw" and self.whole and self.x_train.ndim == 2:
+            return 1 + int(max(self.x_train.max(), self.x_test.max()))
+        return None
+
+    @property
+    def strata_count(self) -> int:
+        return strata_count(self.y_train, self.classes)
+
+    def inputs(self, split: Split, scaling: Scaling) -> Array:
+        """What a model sees: float32, images as N,C,H,W, vectors as N,F; tokens as int64 N,L.
 
         unit: raw values over `white`; standard: minus the training mean, over the training
-        standard deviation, per channel or per feature.
+        standard deviation, per channel or per feature; raw: as they are.
         """
         raw = self.x_train if split == "train" else self.x_test
+        if self.tokens(scaling) is not None:
+            return raw.astype(np.int64)
         if raw.ndim == 3:
             raw = raw[..., np.newaxis]
         x = np.ascontiguousarray(np.moveaxis(raw, -1, 1)).astype(np.float32)
+        if scaling == "raw":
+            return x
         x /= np.float32(self._white)
         if scaling == "standard":
             per_channel = (-1,) + (1,) * (x.ndim - 2)
@@ -84,6 +128,12 @@ class Dataset:
             total.update(repr((array.dtype.str, array.shape)).encode())
             total.update(np.ascontiguousarray(array).data)
         return total.hexdigest()
+
+    def _counted(self) -> list[tuple[str, Array]]:
+        """What must stay below the number of classes or tokens."""
+        targets = [("y_train", self.y_train), ("y_test", self.y_test)]
+        inputs = [("x_train", self.x_train), ("x_test", self.x_test)]
+        return targets + (inputs if self.targets == "tokens" else [])
 
     @property
     def _white(self) -> float:
@@ -110,8 +160,8 @@ def moments(x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _check_samples(split: str, x: Array, y: Array) -> None:
-    if y.ndim != 1:
-        raise DataError(f"y_{split} must have one dimension (got shape {y.shape}).")
+    if y.ndim == 0:
+        raise DataError(f"y_{split} must have one dimension (got shape ()).")
     if x.ndim not in (2, 3, 4):
         raise DataError(
             f"x_{split} must be vectors N,F or images N,H,W or N,H,W,C (got shape {x.shape})."
@@ -127,8 +177,7 @@ def _check_samples(split: str, x: Array, y: Array) -> None:
             f"x_{split} must be finite in float32 (got {np.count_nonzero(~np.isfinite(x))} values "
             "that are not). Fill or drop them."
         )
-    if y.min() < 0:
-        raise DataError(f"y_{split} must hold labels from 0 on (got {y.min()}).")
+    check_targets(split, x, y)
 
 
 def _check_shapes(x_train: Array, x_test: Array) -> None:

@@ -57,7 +57,8 @@ class Row:
     shape: tuple[int, ...]
     train: int
     test: int
-    classes: int
+    classes: int | None
+    """Or tokens; None where targets are numbers."""
     state: Literal["embedded", "generated", "cached", "to fetch"]
     size: int
     """Bytes in the package, in the cache, or to download."""
@@ -69,6 +70,8 @@ def catalog() -> list[Row]:
     rows = [
         Row("digits", (8, 8), 1437, 360, 10, "embedded", embedded.stat().st_size),
         Row("synthetic", (20,), 6000, 1000, 10, "generated", 0),
+        Row("synthetic_regression", (20,), 6000, 1000, None, "generated", 0),
+        Row("synthetic_tokens", (16,), 2000, 500, 12, "generated", 0),
     ]
     for p in PUBLISHED.values():
         here = cached(p.name)

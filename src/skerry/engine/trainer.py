@@ -6,6 +6,7 @@ from torch import Tensor
 
 from skerry.engine.round import Draws, State, draw, local_steps, mix, train
 from skerry.engine.stack import Stack
+from skerry.models.learner import goes_one_by_one
 
 SMALL = 2**28  # bytes of X: a larger stack keeps the GPU busy by itself
 WARM_UP = 2  # rounds done the ordinary way first: kernels are compiled and chosen there
@@ -21,6 +22,9 @@ class Trainer:
         self._looks_ahead = X.is_cuda
         self._recording: Recording | None = None
         records = X.is_cuda and X.nbytes <= SMALL and stack.is_plain
+        # Neither loops over models nor the gradients of embeddings can be recorded for sure.
+        plain = stack.world.x_train.is_floating_point() and not goes_one_by_one(stack.world.learner)
+        records = records and plain
         self._warm_up = WARM_UP if records else -1
 
     def train(self, state: State) -> Tensor:

@@ -14,17 +14,21 @@ from torch import Tensor
 from skerry import registry
 from skerry.data.catalog import Dataset, load_dataset
 from skerry.data.dataset import Split
+from skerry.data.formats import Array
 from skerry.data.partition import Partition, check_supply, split
 from skerry.data.published import PUBLISHED
 from skerry.engine.awake import Awake
 from skerry.errors import DataError, SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
+from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graph_files import read_graphs
 from skerry.network.sequence import GraphSequence
 from skerry.sections import Fleet as FleetSection
 from skerry.seeds import stream
+from skerry.tasks.choice import choose, outputs_of
+from skerry.tasks.task import Task
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -56,6 +60,7 @@ class World:
     fleet: Fleet
     dataset: Dataset
     partition: Partition
+    task: Task
     learner: Learner
     x_train: Tensor
     y_train: Tensor
@@ -84,8 +89,9 @@ class World:
 
     @cached_property
     def test_classes(self) -> Tensor:
-        """The test labels as [N, classes] of zeros and ones."""
-        return torch.nn.functional.one_hot(self.y_test, self.dataset.classes).to(self.dtype)
+        """The test labels, or what stands for them, as [N, classes] of zeros and ones."""
+        labels = torch.from_numpy(self.dataset.strata("test")).to(self.device)
+        return torch.nn.functional.one_hot(labels, self.dataset.strata_count).to(self.dtype)
 
     def has_inputs_of(
         self, experiment: Experiment, materials: Materials, device: torch.device, dtype: torch.dtype
@@ -97,7 +103,7 @@ class World:
         return (
             mine.data.dataset in PUBLISHED
             and all(getattr(mine.data, f) == getattr(other.data, f) for f in fields)
-            and mine.model == other.model
+            and (mine.model, mine.task) == (other.model, other.task)
             and self.materials == materials
             and (self.device, self.dtype) == (device, dtype)
         )
@@ -228,15 +234,26 @@ def build_world(
     if graph is None:  # before the links of too large a fleet are drawn in vain
         check_supply(len(dataset.y_train), experiment.network.devices, experiment.data)
     fleet = build_fleet(experiment.network, experiment.seed, graph)
-    y_train, y_test = (np.asarray(y, dtype=np.int64) for y in (dataset.y_train, dataset.y_test))
-    partition = split(y_train, dataset.classes, fleet.sizes, experiment.data, experiment.seed)
-    problem = Problem(dataset.input_shape, dataset.classes, experiment.seed)
+    task = choose(experiment.task, dataset)
+    labels = np.asarray(dataset.strata("train"), dtype=np.int64)
+    partition = split(labels, dataset.strata_count, fleet.sizes, experiment.data, experiment.seed)
+    problem = Problem(
+        dataset.input_shape,
+        outputs_of(task, dataset),
+        experiment.seed,
+        task,
+        dataset.tokens(experiment.data.scaling),
+    )
     learner = build_learner(experiment.model, problem, materials.model)
     learner.to(device, dtype)
 
     def inputs(part: Split) -> Tensor:
         x = torch.from_numpy(dataset.inputs(part, experiment.data.scaling))
-        return learner.prepare(x).to(device, dtype)
+        prepared = learner.prepare(x)
+        return prepared.to(device, dtype if prepared.is_floating_point() else None)
+
+    def targets(y: Array) -> Tensor:
+        return task.targets(torch.from_numpy(y), dtype).to(device)
 
     return World(
         experiment=experiment,
@@ -246,11 +263,12 @@ def build_world(
         fleet=fleet,
         dataset=dataset,
         partition=partition,
+        task=task,
         learner=learner,
         x_train=before.x_train if before else inputs("train"),
-        y_train=torch.from_numpy(y_train).to(device),
+        y_train=targets(dataset.y_train),
         x_test=before.x_test if before else inputs("test"),
-        y_test=torch.from_numpy(y_test).to(device),
+        y_test=targets(dataset.y_test),
         fingerprints=material_fingerprints(experiment, materials, fleet, dataset, learner),
     )
 
@@ -278,6 +296,7 @@ def material_fingerprints(
         "graph": fleet.fingerprint,
         "dataset": dataset.fingerprint,
         "model": lambda: _model_fingerprint(learner, materials.model),
+        "weights": lambda: weights.fingerprint(experiment.model.weights),
     }
     return {name: fingerprints[name]() for name in outside(experiment, materials)}
 
@@ -290,6 +309,7 @@ def outside(experiment: Experiment, materials: Materials) -> list[str]:
         "graph": materials.graph is not None or experiment.network.is_file,
         "dataset": materials.dataset is not None or data.get("path") or ":" in data["dataset"],
         "model": materials.model is not None or ":" in experiment.model.name,
+        "weights": bool(experiment.model.weights),
     }
     return [name for name, lies in lies_outside.items() if lies]
 

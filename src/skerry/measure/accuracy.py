@@ -1,4 +1,8 @@
-"""Who knows what: accuracies of the average model and of each device, from per-class counts."""
+"""Who knows what: the average model and each device on test samples, by the task's measures.
+
+Devices are judged by accuracy where they classify, else by loss, from sums over the test samples of
+each class, or of what stands for classes where there are none (data/targets.py).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,9 +13,7 @@ import torch
 from torch import Tensor
 
 from skerry.engine.world import World
-from skerry.kernels import fused
 from skerry.kernels.precision import arithmetic
-from skerry.models.loss import cross_entropy
 from skerry.seeds import stream
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
@@ -44,7 +46,7 @@ def samples_for_devices(world: World) -> Samples:
     if wanted is None or wanted >= len(everything):
         return everything
     shuffled = stream(world.experiment.seed, "device samples").permutation(len(everything))
-    y = world.y_test.cpu().numpy()[shuffled]
+    y = world.dataset.strata("test")[shuffled]
     within = np.argsort(y, kind="stable")
     counts = np.bincount(y)
     place = np.empty(len(y))
@@ -56,9 +58,9 @@ def samples_for_devices(world: World) -> Samples:
 
 
 def average_model(world: World, average_ld: Tensor) -> dict[str, Tensor]:
-    """The average model on the global test set, for every lane: its loss (a classifier's is the
-    cross-entropy) and, if it classifies, its accuracy."""
-    samples, learner = all_samples(world), world.learner
+    """The average model on the global test set, for every lane: its loss and what else the task
+    measures; of a learner without scores its loss alone."""
+    samples, learner, task = all_samples(world), world.learner, world.task
     count = len(samples)
     if not learner.classifies:
 
@@ -67,34 +69,26 @@ def average_model(world: World, average_ld: Tensor) -> dict[str, Tensor]:
 
         return {"average_loss": _summed_over(samples, world, average_ld, summed) / count}
 
-    def loss_and_correct(X_md: Tensor, some: Samples) -> Tensor:
-        scores = learner.scores(X_md, some.x)
-        right = (_guesses(scores) == some.y).sum(dim=1)
-        loss = cross_entropy(scores, some.y) * len(some)
-        return torch.stack([loss, right.to(X_md.dtype)], dim=1)
+    names: list[str] = []
 
-    loss_l, correct_l = _summed_over(samples, world, average_ld, loss_and_correct).T
-    return {"average_loss": loss_l / count, "average_accuracy": 100 * correct_l / count}
+    def sums(X_md: Tensor, some: Samples) -> Tensor:
+        found = task.sums(learner.scores(X_md, some.x), some.y)
+        names[:] = found
+        return torch.stack([*found.values()], dim=1)
 
-
-def correct_by_class(samples: Samples, world: World, X_md: Tensor) -> Tensor:
-    """Samples of each class that each model gets right, [m, classes]."""
-
-    def correct(X_md: Tensor, some: Samples) -> Tensor:
-        guess = _guesses(world.learner.scores(X_md, some.x))
-        return (guess == some.y).to(X_md.dtype) @ some.classes
-
-    return _summed_over(samples, world, X_md, correct)
+    summed_ql = _summed_over(samples, world, average_ld, sums).T
+    measured = task.measures(dict(zip(names, summed_ql, strict=True)), samples.y)
+    return {f"average_{name}": values_l for name, values_l in measured.items()}
 
 
-def _guesses(scores_mnc: Tensor) -> Tensor:
-    """The class with the highest score, [m, N]."""
-    if fused.runs_on(scores_mnc):
-        from skerry.kernels.softmax import guesses
+def judged_by_class(samples: Samples, world: World, X_md: Tensor) -> Tensor:
+    """What judges each model, summed over the samples of each class, [m, classes]: how many it gets
+    right, or its losses."""
 
-        return guesses(scores_mnc.mT)
-    # max(...).indices, because argmax over a strided dimension is ten times slower on a CPU.
-    return scores_mnc.max(dim=2).indices
+    def judged(X_md: Tensor, some: Samples) -> Tensor:
+        return world.task.judged(world.learner.scores(X_md, some.x), some.y) @ some.classes
+
+    return _summed_over(samples, world, X_md, judged)
 
 
 def _summed_over(
@@ -117,7 +111,7 @@ def _summed_over(
 
 @dataclass(frozen=True)
 class DeviceScores:
-    """How the accuracy of every device is weighed over the classes of the test set."""
+    """How what judges every device is weighed over the classes of the test set."""
 
     world: World
 
@@ -140,7 +134,7 @@ class DeviceScores:
         """Row i: the test set restricted to the classes that i's component holds."""
         world = self.world
         component = torch.from_numpy(world.fleet.component_of).to(world.device)
-        held = self._labels.new_zeros(len(world.sizes), world.dataset.classes)
+        held = self._labels.new_zeros(len(world.sizes), world.dataset.strata_count)
         held.index_add_(0, component, self._labels)
         weights = ((held > 0) * self._test_counts)[component]
         return weights / weights.sum(dim=1, keepdim=True)
@@ -154,19 +148,21 @@ class DeviceScores:
         """Every device's own model, for every lane. Where all are alike, one is enough to score."""
         n, lanes, d = X_nld.shape
         scored = X_nld[0, :1] if alike else X_nld.reshape(n * lanes, d)
-        correct = correct_by_class(self._samples, self.world, scored)
-        correct = correct.expand(n * lanes, -1).view(n, lanes, -1)
-        by_class = 100 * correct / self._test_counts.clamp(min=1)
-        device_nl = 100 * correct.sum(dim=2) / len(self._samples)
+        judged = judged_by_class(self._samples, self.world, scored)
+        judged = judged.expand(n * lanes, -1).view(n, lanes, -1)
+        unit = 100 if self.world.task.in_percent else 1
+        by_class = unit * judged / self._test_counts.clamp(min=1)
+        device_nl = unit * judged.sum(dim=2) / len(self._samples)
         own_nl = torch.einsum("nlc,nc->nl", by_class, self._own_weights)
         component_nl = torch.einsum("nlc,nc->nl", by_class, self._component_weights)
         data_n = self._labels.sum(dim=1)
+        what = self.world.task.judged_by
         return {
-            "device_accuracy": device_nl.mean(dim=0),
-            "device_accuracy_std": device_nl.std(dim=0, correction=0),
-            "device_accuracy_min": device_nl.amin(dim=0),
-            "device_accuracy_max": device_nl.amax(dim=0),
-            "own_accuracy": own_nl.mean(dim=0),
-            "own_accuracy_weighted": (data_n / data_n.sum()) @ own_nl,
-            "component_accuracy": component_nl.mean(dim=0),
+            f"device_{what}": device_nl.mean(dim=0),
+            f"device_{what}_std": device_nl.std(dim=0, correction=0),
+            f"device_{what}_min": device_nl.amin(dim=0),
+            f"device_{what}_max": device_nl.amax(dim=0),
+            f"own_{what}": own_nl.mean(dim=0),
+            f"own_{what}_weighted": (data_n / data_n.sum()) @ own_nl,
+            f"component_{what}": component_nl.mean(dim=0),
         }

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from skerry.kernels import fused
 from skerry.models.blocks import Activation, Block, Convolution, Dense, Dropout, Flatten, Slot
 from skerry.models.learner import Batch
-from skerry.models.loss import loss_and_gradient
 from skerry.models.noise import KeyedDropout
+from skerry.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Chain:
     blocks: tuple[Block, ...]
     images: bool
     """Whether the inputs are images for a convolution, which lie channels last."""
+    task: Task
 
     def runs_on(self, X: Tensor) -> bool:
         """A GPU without the fused kernels is better served by vmap's grouped convolutions."""
@@ -32,7 +33,7 @@ class Chain:
             x, one = block.forward(X_md, x, batch.noise)
             kept.append(one)
         Z = x.view(n, lanes, *x.shape[1:]).mT
-        losses, P = loss_and_gradient(Z, batch.y, eta_l / batch.y.shape[1])
+        losses, P = self.task.loss_and_gradient(Z, batch.y, eta_l / batch.y.shape[1])
         g = P.mT.flatten(0, 1)
         for number, block in reversed(list(enumerate(self.blocks))):
             onward = block.backward(X_md, kept.pop(), g, onward=number > self._first)
@@ -42,7 +43,7 @@ class Chain:
         return losses
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
-        """Class scores [m, N, classes] of m models on the same inputs."""
+        """Outputs [m, N, outputs] of m models on the same inputs."""
         values = x.unsqueeze(0)
         for block in self.blocks:
             values, _ = block.forward(X_md, values, None)
@@ -64,7 +65,7 @@ class Chain:
 
 
 def chain_of(
-    module: nn.Module, slots: Mapping[str, Slot], input_shape: tuple[int, ...]
+    module: nn.Module, slots: Mapping[str, Slot], input_shape: tuple[int, ...], task: Task
 ) -> Chain | None:
     """The module as a chain, if all its layers are known here; else None."""
     reader = _Reader(slots, input_shape)
@@ -72,7 +73,7 @@ def chain_of(
         reader.read(list(_layers(module, "")))
     except _UnknownLayerError:
         return None
-    return Chain(tuple(reader.blocks), reader.images)
+    return Chain(tuple(reader.blocks), reader.images, task)
 
 
 class _UnknownLayerError(Exception):

@@ -6,6 +6,7 @@ that autograd can differentiate it: the paper-literal reference engine uses noth
 """
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -17,14 +18,16 @@ from skerry import registry
 from skerry.errors import ModelError, one_line
 from skerry.experiment import Model
 from skerry.seeds import torch_seed
+from skerry.tasks.classification import USUAL as CLASSIFICATION
+from skerry.tasks.task import Task
 
 ALIGNMENT = 8  # numbers: memory and matrix units want places at a multiple of 16 or 32 bytes
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One minibatch per device: inputs [n, B, ...], labels [n, B], and for models that draw
-    noise of their own (dropout) one key per device [n]."""
+    """One minibatch per device: inputs [n, B, ...], targets [n, B] or [n, B, ...], and for models
+    that draw noise of their own (dropout) one key per device [n]."""
 
     x: Tensor
     y: Tensor
@@ -38,7 +41,7 @@ class Learner(Protocol):
     parameters: int
     """Parameters that travel in a message: d without padding."""
     classifies: bool
-    """Whether `scores` exists; without it there are losses but no accuracies."""
+    """Whether `scores` exists; without it there are losses and nothing else."""
     noisy: bool
     """Whether a step uses the noise keys of its batch."""
 
@@ -58,14 +61,20 @@ class Learner(Protocol):
         """One SGD step in place, X <- X - eta G(X); returns the losses [n, L] before it."""
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
-        """Class scores [m, N, classes] of m models on N inputs, without training noise."""
+        """What m models give for N inputs, [m, N, ...], without training noise: class scores, or
+        whatever else the task wants."""
 
     def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Mean loss [m] of m models on N inputs, without training noise. Measures ask learners
-        that do not classify; a classifier's loss there is the cross-entropy of its scores."""
+        without scores; elsewhere the task has the loss of what they give."""
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
         """Working memory that `step` needs for one device, for the memory plan."""
+
+
+def goes_one_by_one(learner: Learner) -> bool:
+    """Whether its models are stepped one after the other, because vmap cannot batch them."""
+    return bool(getattr(learner, "one_by_one", False))
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,31 @@ class Problem:
 
     input_shape: tuple[int, ...]
     classes: int
+    """Scores or numbers that a model gives: classes, tokens, or the numbers of a target."""
     seed: int
+    task: Task = CLASSIFICATION
+    tokens: int | None = None
+    """How many different whole numbers inputs hold; None: inputs are real numbers."""
+
+    @property
+    def outputs(self) -> int:
+        return self.classes
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Of what a model gives for one sample."""
+        return self.task.output_shape(self.input_shape, self.outputs)
+
+    def example(self) -> tuple[Tensor, Tensor]:
+        """Two samples like those of the data, from the lowest to the highest values."""
+        count = 2 * math.prod(self.input_shape)
+        x = torch.linspace(-1, 1, count)
+        if self.tokens is not None:
+            x = torch.linspace(0, self.tokens - 1, count).round().long()
+        y_shape = self.output_shape[:-1] if self.task.name != "regression" else self.output_shape
+        y = torch.linspace(0, self.outputs - 1, 2 * math.prod(y_shape)).round()
+        y = self.task.targets(y.view(2, *y_shape), torch.float32)
+        return x.view(2, *self.input_shape), y
 
 
 def build_learner(
@@ -85,8 +118,9 @@ def build_learner(
     A factory takes `(problem, **options)` or only its options, and returns an `nn.Module` or a
     learner of its own.
     """
-    from skerry.models.module import ModuleLearner
+    from skerry.models.weights import read_weights
 
+    weights = read_weights(model.weights) if model.weights else None
     name = model.name if factory is None else _reference(factory)
     # Modules draw their initial weights from torch's global state: lend them a seeded copy.
     with registry.users_own("model", name, ModelError), torch.random.fork_rng(devices=[]):
@@ -94,7 +128,10 @@ def build_learner(
         make = factory or registry.resolve("model", name)
         arguments = (problem,) if _takes_problem(make) else ()
         made = make(*arguments, **model.options)
-        learner = ModuleLearner(made, problem) if isinstance(made, torch.nn.Module) else made
+        if isinstance(made, torch.nn.Module):
+            learner = _of_module(made, problem, weights, model.weights)
+        else:
+            learner = _started(made, name, weights, model.weights)
     if not isinstance(learner, Learner):
         raise ModelError(
             f"model '{name}' must give an nn.Module or a learner (got {type(made).__name__}). "
@@ -102,6 +139,30 @@ def build_learner(
         )
     if not registry.is_builtin("model", name):
         _rehearse(name, learner, problem)
+    return learner
+
+
+def _of_module(
+    module: torch.nn.Module, problem: Problem, weights: dict[str, Tensor] | None, path: str
+) -> Learner:
+    from skerry.models.fitness import refuse_batch_statistics, settle_lazy_layers
+    from skerry.models.module import ModuleLearner
+    from skerry.models.weights import load
+
+    refuse_batch_statistics(module)
+    module.float()
+    settle_lazy_layers(module, problem)
+    if weights is not None:
+        load(module, weights, path)
+    return ModuleLearner(module, problem)
+
+
+def _started(learner: Any, name: str, weights: dict[str, Tensor] | None, path: str) -> Any:
+    """A learner that is no module, from given weights if it knows how."""
+    if weights is not None:
+        if not hasattr(learner, "load"):
+            raise ModelError(f"model '{name}' cannot start from weights. Leave out model.weights.")
+        learner.load(weights, path)
     return learner
 
 
@@ -121,20 +182,19 @@ def _rehearse(name: str, learner: Learner, problem: Problem) -> None:
     """One step and one evaluation of a user's model, on two samples: a misfit is told before
     the work starts."""
     try:
-        x = learner.prepare(torch.zeros(2, *problem.input_shape))
-        y = torch.tensor([0, problem.classes - 1])
+        x, y = problem.example()
+        x = learner.prepare(x)
         X_nld = learner.initial().expand(1, 1, -1).clone()
         batch = Batch(x.unsqueeze(0), y.unsqueeze(0), torch.zeros(1, dtype=torch.int64))
         shapes: dict[str, tuple[Tensor, tuple[int, ...]]] = {}
         shapes["step"] = (learner.step(X_nld, batch, torch.full((1,), 0.1)), (1, 1))
         shapes["test_loss"] = (learner.test_loss(X_nld[0], x, y), (1,))
         if learner.classifies:
-            shapes["scores"] = (learner.scores(X_nld[0], x), (1, 2, problem.classes))
+            shapes["scores"] = (learner.scores(X_nld[0], x), (1, 2, *problem.output_shape))
     except Exception as error:  # a user's model may fail in any way
         raise ModelError(
-            f"model '{name}' cannot be trained for all devices at once ({one_line(error)}). "
-            "All devices go through one torch.func.vmap: avoid .item(), branches on values and "
-            "functional dropout (nn.Dropout is fine), and give the same shape when training."
+            f"model '{name}' cannot be trained ({one_line(error)}). Correct the model; skerry "
+            "--debug shows where it fails."
         ) from error
     for method, (found, shape) in shapes.items():
         if tuple(found.shape) != shape:

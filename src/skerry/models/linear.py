@@ -1,34 +1,41 @@
-"""Softmax regression in closed form: the gradients of all devices and lanes are two products."""
+"""A linear model in closed form: the gradients of all devices and lanes are two products."""
 
 import math
+from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from skerry.kernels import fused
 from skerry.models.learner import ALIGNMENT, Batch, Problem
-from skerry.models.loss import cross_entropy, loss_and_gradient
 from skerry.models.update import subtract_product
+from skerry.models.weights import check_names, check_shape
+from skerry.tasks.task import Task
 
 
-def linear(problem: Problem) -> "LinearLearner":
-    """Softmax regression on flattened inputs, with a bias, from zero."""
-    return LinearLearner(math.prod(problem.input_shape), problem.classes)
+def linear(problem: Problem) -> "LinearLearner | nn.Module":
+    """Softmax regression on flattened inputs, or linear regression, with a bias, from zero. On
+    tokens: the scores of the next one follow from the last one alone."""
+    if problem.task.name == "tokens":
+        last_one = nn.Embedding(problem.outputs, problem.outputs)
+        nn.init.zeros_(last_one.weight)
+        return last_one
+    return LinearLearner(math.prod(problem.input_shape), problem.outputs, problem.task)
 
 
 class LinearLearner:
-    """Rows of X are `[classes, p]`: the weights, the bias as the weight of a constant input 1,
+    """Rows of X are `[outputs, p]`: the weights, the bias as the weight of a constant input 1,
     and zero padding up to the alignment, which stays zero because its inputs are zero."""
 
     classifies = True
     noisy = False
 
-    def __init__(self, features: int, classes: int):
-        self.features, self.classes = features, classes
+    def __init__(self, features: int, outputs: int, task: Task):
+        self.features, self.outputs, self.task = features, outputs, task
         self.p = -(-(features + 1) // ALIGNMENT) * ALIGNMENT
-        self.d = classes * self.p
-        self.parameters = classes * (features + 1)
-
+        self.d = outputs * self.p
+        self.parameters = outputs * (features + 1)
+        self._initial = torch.zeros(self.d)
         self._fused = False
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
@@ -36,35 +43,46 @@ class LinearLearner:
         self._fused = fused.serves(device, dtype)
 
     def prepare(self, x: Tensor) -> Tensor:
+        x = x if x.is_floating_point() else x.float()
         rows = x.new_zeros(len(x), self.p)
         rows[:, : self.features] = x.flatten(1)
         rows[:, self.features] = 1
         return rows
 
     def initial(self) -> Tensor:
-        return torch.zeros(self.d)
+        return self._initial
+
+    def load(self, weights: Mapping[str, Tensor], path: str) -> None:
+        """`weight` [outputs, features] and `bias` [outputs], as nn.Linear has them."""
+        shapes = {"weight": (self.outputs, self.features), "bias": (self.outputs,)}
+        check_names(path, sorted(shapes.keys() - weights.keys()), sorted(weights.keys() - shapes))
+        for name, shape in shapes.items():
+            check_shape(path, name, weights[name], shape)
+        rows = self._initial.view(self.outputs, self.p)
+        rows[:, : self.features] = weights["weight"]
+        rows[:, self.features] = weights["bias"]
 
     def loss(self, x_d: Tensor, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
-        return torch.nn.functional.cross_entropy(x @ x_d.view(self.classes, self.p).T, y)
+        return self.task.loss(x @ x_d.view(self.outputs, self.p).T, y)
 
     def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
         n, lanes, _ = X_nld.shape
         size = batch.y.shape[1]
-        W = X_nld.view(n, lanes * self.classes, self.p)
-        Z = torch.bmm(W, batch.x.transpose(1, 2)).view(n, lanes, self.classes, size)
-        losses, P = loss_and_gradient(Z, batch.y, eta_l / size)
-        subtract_product(W, P.view(n, lanes * self.classes, size), batch.x)
+        W = X_nld.view(n, lanes * self.outputs, self.p)
+        Z = torch.bmm(W, batch.x.transpose(1, 2)).view(n, lanes, self.outputs, size)
+        losses, P = self.task.loss_and_gradient(Z, batch.y, eta_l / size)
+        subtract_product(W, P.reshape(n, lanes * self.outputs, size), batch.x)
         return losses
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
         m = len(X_md)
-        W = X_md.reshape(m * self.classes, self.p)
-        return (W @ x.T).view(m, self.classes, len(x)).transpose(1, 2)
+        W = X_md.reshape(m * self.outputs, self.p)
+        return (W @ x.T).view(m, self.outputs, len(x)).transpose(1, 2)
 
     def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        return cross_entropy(self.scores(X_md, x), y)
+        return self.task.mean_loss(self.scores(X_md, x), y)
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
-        # The minibatch and its class scores; on a CPU their softmax is another array.
+        # The minibatch and its outputs; on a CPU their softmax is another array.
         arrays = 1 if self._fused else 2
-        return 4 * batch * (self.p + arrays * lanes * self.classes)
+        return 4 * batch * (self.p + arrays * lanes * self.outputs)

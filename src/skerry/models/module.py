@@ -1,36 +1,40 @@
 """Any nn.Module as a learner, on views of X.
 
-Chains of common layers (chain.py) are stepped by hand; all other modules by
-vmap(grad(functional_call)) over devices and lanes.
+Chains of common layers (chain.py) are stepped by hand, other modules by vmap(grad(functional_call))
+over devices and lanes. What vmap cannot batch goes one model after the other. Frozen parameters and
+buffers stay in the module: all devices share them, and no message carries them.
 """
 
 import copy
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad_and_value, vmap
+from torch.func import functional_call, grad_and_value, vjp, vmap
 
 from skerry.errors import ModelError, one_line
 from skerry.kernels import fused, precision
+from skerry.models import fitness
 from skerry.models.blocks import Slot
-from skerry.models.chain import chain_of
+from skerry.models.chain import Chain, chain_of
 from skerry.models.learner import ALIGNMENT, Batch, Problem
-from skerry.models.loss import cross_entropy
 from skerry.models.noise import key_dropouts
+from skerry.tasks.task import over_lanes
+
+Parameters = dict[str, Tensor]
 
 
 class ModuleLearner:
-    """A classifier: the module maps inputs [B, ...] to class scores [B, classes]."""
+    """The module maps inputs [B, ...] to what the task wants of each: class scores, numbers, or
+    scores of the next token at every place."""
 
     classifies = True
 
     def __init__(self, module: nn.Module, problem: Problem):
-        _refuse_batch_statistics(module)
-        module.float()
-        _settle_lazy_layers(module, problem)
         self._key_names = key_dropouts(module)
         self.noisy = bool(self._key_names)
         trainable = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
@@ -41,18 +45,35 @@ class ModuleLearner:
         self._initial = torch.zeros(self.d)
         for name, slot in self._slots.items():
             slot.of(self._initial).copy_(trainable[name])
+        self._task, self.problem = problem.task, problem
         self._training = module.train()
         self._evaluating = copy.deepcopy(module).eval()
         self._activations = self._try_out(problem)
-        self._chain = chain_of(module, self._slots, problem.input_shape)
+        fitness.check_training(module, problem)
+        self._chain: Chain | None = None
+        if problem.tokens is None and len(problem.output_shape) == 1:
+            self._chain = chain_of(module, self._slots, problem.input_shape, problem.task)
         self._input_shape = problem.input_shape
         self._fused = False
+        self.device, self.dtype = torch.device("cpu"), torch.float32
+        self.why_one_by_one = ""
+        """Why steps go one model after the other, if they do."""
+        self._map_scores: Callable[..., Tensor] = _mapped
+        if self._chain is None:
+            self._see_what_can_be_batched()
+
+    @property
+    def one_by_one(self) -> bool:
+        return bool(self.why_one_by_one)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
         """Frozen parameters and buffers follow the data."""
         for module in (self._training, self._evaluating):
             module.to(device=device, dtype=dtype)
+        self.device, self.dtype = device, dtype
         self._fused = fused.serves(device, dtype)
+        if self._chain is None and device.type != "cpu":  # whose kernels may be others
+            self._see_what_can_be_batched()
 
     def prepare(self, x: Tensor) -> Tensor:
         return x.movedim(1, -1).contiguous() if self._channels_last else x
@@ -66,8 +87,14 @@ class ModuleLearner:
     def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
         if self._chain is not None and self._chain.runs_on(X_nld):
             return self._chain.step(X_nld, batch, eta_l)
-        over_lanes = vmap(grad_and_value(self._loss), in_dims=(0, None, None, None))
-        gradients, losses = vmap(over_lanes)(self._views(X_nld), batch.x, batch.y, batch.noise)
+        if self.one_by_one:
+            with _quietly():
+                return self._step_one_by_one(X_nld, batch, eta_l)
+        usual = self._task.loss_name == "cross_entropy"
+        y = batch.y if usual else over_lanes(batch.y, X_nld)
+        each_lane = vmap(grad_and_value(self._loss), in_dims=(0, None, None if usual else 0, None))
+        with _quietly():
+            gradients, losses = vmap(each_lane)(self._views(X_nld), batch.x, y, batch.noise)
         for name, view in self._views(X_nld).items():
             eta = eta_l.view(1, -1, *[1] * len(self._slots[name].shape))
             view.addcmul_(gradients[name], eta, value=-1)
@@ -77,13 +104,14 @@ class ModuleLearner:
         if self._chain is not None and self._chain.runs_on(X_md):
             return self._chain.scores(X_md, x)
 
-        def of_one(parameters: dict[str, Tensor]) -> Any:
+        def of_one(parameters: Parameters) -> Any:
             return functional_call(self._evaluating, parameters, (self._as_given(x),))
 
-        return vmap(of_one)(self._views(X_md))  # type: ignore[no-any-return]
+        with _quietly():
+            return self._map_scores(of_one, self._views(X_md))
 
     def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        return cross_entropy(self.scores(X_md, x), y)
+        return self._task.mean_loss(self.scores(X_md, x), y)
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
         if self._chain is not None:
@@ -91,12 +119,27 @@ class ModuleLearner:
             inputs = 4 * batch * math.prod(self._input_shape)
             return inputs + lanes * self._chain.memory(batch, self._fused, item)
         # Forward values, their gradients and one workspace; then the gradient of the parameters.
-        return 4 * lanes * (3 * batch * self._activations + self.d)
+        at_once = 1 if self.one_by_one else lanes
+        return 4 * at_once * (3 * batch * self._activations + self.d)
 
-    def _loss(self, parameters: dict[str, Tensor], x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
+    def _step_one_by_one(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
+        losses_nl = X_nld.new_empty(X_nld.shape[:2])
+        for i, lane in torch.cartesian_prod(*(torch.arange(s) for s in X_nld.shape[:2])).tolist():
+            at = {
+                n: view.detach().requires_grad_() for n, view in self._views(X_nld[i, lane]).items()
+            }
+            loss = self._loss(at, batch.x[i], batch.y[i], batch.noise[i])
+            found = torch.autograd.grad(loss, [*at.values()], allow_unused=True)
+            losses_nl[i, lane] = loss.detach()
+            for view, gradient in zip(self._views(X_nld[i, lane]).values(), found, strict=True):
+                if gradient is not None:
+                    view.addcmul_(gradient, eta_l[lane], value=-1)
+        return losses_nl
+
+    def _loss(self, parameters: Parameters, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         keys = dict.fromkeys(self._key_names, noise)
-        scores = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
-        return nn.functional.cross_entropy(scores, y)
+        outputs = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
+        return self._task.loss(outputs, y)
 
     @property
     def _channels_last(self) -> bool:
@@ -106,7 +149,7 @@ class ModuleLearner:
         """Inputs as the module takes them."""
         return x.movedim(-1, 1) if self._channels_last else x
 
-    def _views(self, X: Tensor) -> dict[str, Tensor]:
+    def _views(self, X: Tensor) -> Parameters:
         """Each parameter as a view of the last dimension of X."""
         return {name: slot.of(X) for name, slot in self._slots.items()}
 
@@ -117,24 +160,67 @@ class ModuleLearner:
 
         def count(_module: nn.Module, _inputs: Any, output: Any) -> None:
             nonlocal counted
-            if isinstance(output, Tensor):
-                counted += output.numel() // 2
+            first = output[0] if isinstance(output, tuple) and output else output
+            if isinstance(first, Tensor):
+                counted += first.numel() // 2
 
         hooks = [
             m.register_forward_hook(count)
             for m in self._evaluating.modules()
             if not list(m.children())
         ]
-        scores = _outputs(self._evaluating, problem)
+        scores = fitness.outputs(self._evaluating, problem)
         for hook in hooks:
             hook.remove()
-        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        if got != (2, problem.classes):
-            raise ModelError(
-                f"the model must give one score per class, shape (2, {problem.classes}) for two "
-                f"samples (got {got}). Change its last layer."
-            )
+        fitness.check_outputs(scores, problem)
         return counted
+
+    def _see_what_can_be_batched(self) -> None:
+        """Two devices and two lanes, batched: what fails so goes one after the other."""
+        device, dtype = self.device, self.dtype
+        x, y = (part.to(device) for part in self.problem.example())
+        x, y = (part.to(dtype) if part.is_floating_point() else part for part in (x, y))
+        batch = Batch(
+            torch.stack([x, x]), torch.stack([y, y]), torch.zeros(2, dtype=torch.int64).to(device)
+        )
+        X_nld = self._initial.to(device, dtype).expand(2, 2, -1).clone()
+        self.why_one_by_one = ""
+        try:
+            self.step(X_nld.clone(), batch, X_nld.new_full((2,), 0.1))
+        except Exception as error:  # an operation may lack a rule, or look at values
+            self.why_one_by_one = one_line(error)
+            self.step(X_nld, batch, X_nld.new_full((2,), 0.1))
+        for self._map_scores in (_mapped, _mapped_by_parts, _one_after_the_other):
+            try:
+                self.scores(X_nld[0], x)
+                break
+            except Exception:
+                if self._map_scores is _one_after_the_other:
+                    raise
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """torch warns of operations that it loops over inside vmap, and of recurrent layers whose
+    weights are views."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*(performance drop|contiguous chunk)")
+        yield
+
+
+def _mapped(of_one: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:
+    return vmap(of_one)(models)
+
+
+def _mapped_by_parts(of_one: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:
+    """Where a gradient may be asked for, recurrent layers come apart into what vmap can batch."""
+    return vmap(lambda parameters: vjp(of_one, parameters)[0])(models)  # type: ignore[no-any-return]
+
+
+def _one_after_the_other(of_one: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:
+    count = len(next(iter(models.values())))
+    with torch.no_grad():
+        return torch.stack([of_one({n: p[m] for n, p in models.items()}) for m in range(count)])
 
 
 def _lay_out(parameters: Mapping[str, Tensor]) -> tuple[dict[str, Slot], int]:
@@ -145,33 +231,3 @@ def _lay_out(parameters: Mapping[str, Tensor]) -> tuple[dict[str, Slot], int]:
         slots[name] = Slot(length, tuple(parameter.shape))
         length += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
     return slots, length
-
-
-def _outputs(module: nn.Module, problem: Problem) -> Any:
-    """What the module makes of two samples."""
-    try:
-        with torch.no_grad():
-            return module(torch.zeros(2, *problem.input_shape))
-    except Exception as error:  # a user's module may fail in any way
-        raise ModelError(
-            f"the model fails on inputs of shape {problem.input_shape} ({one_line(error)}). "
-            "Make it accept a batch of that shape."
-        ) from error
-
-
-def _settle_lazy_layers(module: nn.Module, problem: Problem) -> None:
-    """Layers such as nn.LazyLinear have no parameters until they have seen an input."""
-    if any(map(nn.parameter.is_lazy, module.parameters())):
-        _outputs(module, problem)
-
-
-def _refuse_batch_statistics(module: nn.Module) -> None:
-    for name, child in module.named_modules():
-        if isinstance(child, nn.modules.batchnorm._NormBase) and (
-            isinstance(child, nn.modules.batchnorm._BatchNorm) or child.track_running_stats
-        ):
-            raise ModelError(
-                f"layer '{name or type(child).__name__}' ({type(child).__name__}) keeps batch "
-                "statistics, which devices cannot average or mix as parameters. Use "
-                "torch.nn.GroupNorm instead."
-            )

@@ -15,14 +15,16 @@ MOST_PARAMETERS = 2 * 10**8
 
 
 def mlp(problem: Problem, *, hidden: Sequence[int] | int = 64) -> nn.Module:
-    """Fully connected layers with ReLU between them; `hidden` is one width or a list."""
+    """Fully connected layers with ReLU between them; `hidden` is one width or a list. On tokens,
+    the next one follows from the last one alone."""
     widths: Sequence[Any] = hidden if isinstance(hidden, list | tuple) else [hidden]
     if not all(type(width) is int and width > 0 for width in widths):
         raise ModelError(
             f"model.hidden must be a width of at least 1 or a list of them (got {hidden!r})."
         )
-    layers: list[nn.Module] = [nn.Flatten()]
-    inputs = math.prod(problem.input_shape)
+    reads_tokens = problem.task.name == "tokens"
+    layers: list[nn.Module] = [] if reads_tokens else [nn.Flatten()]
+    inputs = problem.outputs if reads_tokens else math.prod(problem.input_shape)
     wires = sum(a * b for a, b in pairwise([inputs, *widths, problem.classes]))
     if wires > MOST_PARAMETERS:
         raise ModelError(
@@ -30,9 +32,14 @@ def mlp(problem: Problem, *, hidden: Sequence[int] | int = 64) -> nn.Module:
             f"{wires:.3g}). Take narrower layers."
         )
     for width in widths:
-        layers += [nn.Linear(inputs, width), nn.ReLU()]
+        layers += [_dense(inputs, width, reads_tokens and not layers), nn.ReLU()]
         inputs = width
-    return nn.Sequential(*layers, nn.Linear(inputs, problem.classes))
+    return nn.Sequential(*layers, _dense(inputs, problem.outputs, reads_tokens and not layers))
+
+
+def _dense(inputs: int, width: int, of_tokens: bool) -> nn.Module:
+    """Of one token, given by its number, a dense layer is an embedding."""
+    return nn.Embedding(inputs, width) if of_tokens else nn.Linear(inputs, width)
 
 
 def cnn_cifar10(problem: Problem, *, variant: str = "appendix") -> nn.Module:

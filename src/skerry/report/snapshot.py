@@ -12,11 +12,11 @@ from typing import Any, Literal
 from skerry.analysis.cells import Cells
 from skerry.analysis.grid import Grid
 from skerry.analysis.names import Fields, fields_of
+from skerry.measures import shown
 from skerry.records.store import Run
 from skerry.runs.presence import Plan, device_steps, text_digest
 
 USUAL_MEASURES = ("average_accuracy", "own_accuracy")
-WITHOUT_CLASSES = ("average_loss",)
 MESSAGES = 6
 RECENT_SECONDS = 600.0
 
@@ -193,7 +193,7 @@ def best_cells(runs: Sequence[Seen], measure: str | None = None) -> Iterator[Bes
     are finished."""
     done = [seen for seen in runs if seen.final]
     there = {name for seen in done for name in seen.final}
-    usual = [name for name in USUAL_MEASURES if name in there] or WITHOUT_CLASSES
+    usual = [name for one in USUAL_MEASURES if (name := shown(one, there)) in there]
     if not done:
         return
     grid = Grid.with_studies(

@@ -1,9 +1,10 @@
 """An experiment in words, as a person would tell it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from skerry import dials
 from skerry.experiment import Experiment, Server
+from skerry.measures import task_of
 from skerry.registry import is_given
 from skerry.report.text import plural
 
@@ -15,6 +16,19 @@ _PLURALS = {
     "torus": "tori",
     "complete": "complete graphs",
 }
+
+
+_TASKS = {"regression": ("regression", "mse"), "tokens": ("next tokens", "cross_entropy")}
+"""In words, with the usual loss; a classification is the usual case, and is not named."""
+
+
+def task_in_words(experiment: Experiment, measured: Collection[str]) -> str:
+    """`regression (mae); `, before all else."""
+    task, loss = task_of(measured), experiment.task.loss
+    if task not in _TASKS:
+        return f"loss {loss}; " if loss else ""
+    name, usual = _TASKS[task]
+    return f"{name} ({loss or usual}); "
 
 
 def fleet_in_words(experiment: Experiment, sizes: Sequence[int] | None = None) -> str:

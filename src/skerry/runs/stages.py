@@ -11,7 +11,7 @@ import numpy as np
 from skerry.analysis.results import Lane
 from skerry.analysis.statistics import best_place
 from skerry.experiment import Experiment
-from skerry.measures import traits
+from skerry.measures import shown, traits
 from skerry.runs.sweep import Cell, Point, Sweep
 
 
@@ -46,15 +46,17 @@ def further_runs(sweep: Sweep, lanes: Iterable[Lane]) -> list[Experiment]:
 
 def choices(sweep: Sweep, lanes: Iterable[Lane]) -> list[Choice]:
     """Every cell's best value."""
+    lanes = list(lanes)
+    measure = ranking_measure(sweep, lanes)
     finals = {
-        lane.experiment.key(): lane.final.get(sweep.tune_by, math.nan)
+        lane.experiment.key(): lane.final.get(measure, math.nan)
         for lane in lanes
         if lane.status == "finished"
     }
     tried: dict[Cell, list[Point]] = {}
     for point in sweep.points if sweep.tune else ():
         tried.setdefault(_without(point.cell, sweep.tune), []).append(point)
-    lower = traits(sweep.tune_by).lower_is_better
+    lower = traits(measure).lower_is_better
     found = []
     for cell, points in tried.items():
         score_vs = np.array([_scores(point, _tuning_seeds(sweep), finals) for point in points])
@@ -62,6 +64,11 @@ def choices(sweep: Sweep, lanes: Iterable[Lane]) -> list[Choice]:
         point = points[int(best_place(score_vs, ran_vs, lower_is_better=lower))]
         found.append(Choice(cell, dict(point.cell)[sweep.tune], point))
     return found
+
+
+def ranking_measure(sweep: Sweep, lanes: Iterable[Lane]) -> str:
+    """What the sweep is tuned by, if it was measured; the loss where nothing is classified."""
+    return shown(sweep.tune_by, {measure for lane in lanes for measure in lane.final})
 
 
 def _tuning_seeds(sweep: Sweep) -> Sequence[int]:

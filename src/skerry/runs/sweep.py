@@ -22,9 +22,10 @@ from pydantic import (
 from skerry.errors import ExperimentError, did_you_mean, unknown
 from skerry.experiment import Count, Experiment, Section, fit_options
 from skerry.explain import explain, faulty_paths
-from skerry.measures import MEASURES
+from skerry.measures import MEASURES, shown
 from skerry.sections import AtLeastOne
-from skerry.tables import apply_settings, read_settings, read_tables, shown
+from skerry.tables import apply_settings, read_settings, read_tables
+from skerry.tables import shown as as_typed
 
 SHOWN_FAULTS = 20
 SEEDS = "seed"
@@ -86,7 +87,7 @@ def _axes(table: Any) -> Any:
     if not isinstance(table, Mapping):
         raise ValueError(
             f'sweep.axes must be a section, with fields such as "server.period" = [5, 10] (got '
-            f"{shown(table)})."
+            f"{as_typed(table)})."
         )
     return _flat(table)
 
@@ -97,7 +98,7 @@ def _count_or_seeds(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     except ValueError:
         raise ValueError(
             "sweep.seeds must be how many seeds, at least 1, or a list of seeds such as [0, 1, 5] "
-            f"(got {shown(value)})."
+            f"(got {as_typed(value)})."
         ) from None
     return seeds if isinstance(seeds, int) else tuple(dict.fromkeys(seeds))
 
@@ -126,7 +127,8 @@ class Sweep(Section):
     tune: str = ""
     """The axis of which each cell and primitive keeps its own best value."""
     tune_by: Annotated[str, AfterValidator(_single_measure)] = "average_accuracy"
-    """The measure that says which value is best: the highest accuracy, the lowest of the rest."""
+    """The measure that says which value is best: the highest accuracy, the lowest of the rest.
+    Where nothing is classified, the loss in its place."""
     tune_seeds: Count | None = None
     """Tune on so many of the seeds, the first ones; the others run the best value only."""
     most: Annotated[AtLeastOne, Field(le=LARGEST_GRID)] = 50_000
@@ -143,7 +145,7 @@ class Sweep(Section):
         table, faults = apply_settings(table, settings)
         given = table.pop("sweep", {})
         if not isinstance(given, dict):
-            raise ExperimentError(*faults, f"sweep must be a section (got {shown(given)}).")
+            raise ExperimentError(*faults, f"sweep must be a section (got {as_typed(given)}).")
         set_fields = {one.path: one.value for one in read_settings(settings)[0]}
         given["axes"] = _with_set_fields(_flat(given.get("axes", {})), set_fields)
         given["experiment"] = table
@@ -313,7 +315,9 @@ class Sweep(Section):
 
     def _tune_by_faults(self, points: Sequence[Point]) -> Iterator[str]:
         if self.tune and any(
-            self.tune_by not in point.experiment.evaluate.wanted for point in points
+            shown(self.tune_by, point.experiment.evaluate.wanted)
+            not in point.experiment.evaluate.wanted
+            for point in points
         ):
             yield (
                 f"sweep.tune_by = '{self.tune_by}' is not measured. Add it to evaluate.measures."
@@ -352,7 +356,7 @@ def _known_fields() -> list[str]:
 
 def _value_faults(name: str, fields: Sequence[str], values: Any) -> Iterator[str]:
     if not isinstance(values, list | tuple):
-        yield f'axis "{name}" must be a list of values (got {shown(values)}). Example: [5, 10]'
+        yield f'axis "{name}" must be a list of values (got {as_typed(values)}). Example: [5, 10]'
     elif not values:
         yield f'the grid is empty: axis "{name}" has no values. Give it some, such as [5, 10].'
     elif len(fields) > 1:
@@ -360,7 +364,7 @@ def _value_faults(name: str, fields: Sequence[str], values: Any) -> Iterator[str
         if wrong:
             yield (
                 f'axis "{name}" must be a list of rows with {len(fields)} values each (got '
-                f"{shown(wrong[0])})."
+                f"{as_typed(wrong[0])})."
             )
 
 

@@ -1,6 +1,7 @@
 """Minibatch gradients of all devices at one common point: the matrix G(x) of the theory."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch.func import grad, grad_and_value, vmap
 
 from skerry.engine.world import World
 from skerry.errors import ModelError
-from skerry.models.learner import Batch
+from skerry.models.learner import Batch, goes_one_by_one
 from skerry.seeds import torch_seed
 
 
@@ -30,7 +31,7 @@ def gradients_and_losses(
     world: World, x_d: Tensor, batch: Batch, chunk: int
 ) -> tuple[Tensor, Tensor]:
     """G(x) with a device in each row, [n, d], and the devices' minibatch losses, [n]."""
-    each = vmap(grad_and_value(world.learner.loss), in_dims=(None, 0, 0, 0))
+    each = _over_devices(world, grad_and_value(world.learner.loss), (None, 0, 0, 0))
     parts = [_mapped(each, x_d, *part) for part in _parts(batch, chunk)]
     return torch.cat([g for g, _ in parts]), torch.cat([loss for _, loss in parts])
 
@@ -48,7 +49,7 @@ def largest_curvatures(
         gradient_d: Tensor = grad(world.learner.loss)(x_d, *sample)
         return gradient_d @ v_d
 
-    each = vmap(grad(gradient_along), in_dims=(None, 0, 0, 0, 0))
+    each = _over_devices(world, grad(gradient_along), (None, 0, 0, 0, 0))
     dice = torch.Generator().manual_seed(torch_seed(world.seed, "curvature"))
     start_d = torch.randn(len(x_d), generator=dice).to(x_d)
     v_nd = (start_d / start_d.norm()).expand(world.n, -1)
@@ -61,6 +62,27 @@ def largest_curvatures(
         if (largest.max() - before.max()).abs() <= 10**-digits * largest.max():
             break
     return largest
+
+
+def _over_devices(
+    world: World, of_one: Callable[..., Any], in_dims: tuple[int | None, ...]
+) -> Callable[..., Any]:
+    """The same for all devices of a batch; one after the other where vmap cannot."""
+
+    def each(*arguments: Tensor) -> Any:
+        if not goes_one_by_one(world.learner):
+            with suppress(RuntimeError):  # recurrent layers, where not all they get is batched
+                return vmap(of_one, in_dims=in_dims)(*arguments)
+        count = next(len(a) for a, d in zip(arguments, in_dims, strict=True) if d is not None)
+        found = [
+            of_one(*(a if d is None else a[i] for a, d in zip(arguments, in_dims, strict=True)))
+            for i in range(count)
+        ]
+        if isinstance(found[0], Tensor):
+            return torch.stack(found)
+        return tuple(torch.stack(part) for part in zip(*found, strict=True))
+
+    return each
 
 
 def _parts(batch: Batch, chunk: int) -> list[tuple[Tensor, ...]]:

@@ -30,7 +30,8 @@ def known_smoothness(world: World) -> Smoothness | None:
         L = float(learner.a_d.max())
         return Smoothness(L, L, "exact")
     if isinstance(learner, LinearLearner):
-        return _softmax_regression(world)
+        curvature = world.task.curvature(learner.outputs)
+        return None if curvature is None else _linear_model(world, curvature)
     return None
 
 
@@ -41,16 +42,17 @@ def estimated_smoothness(world: World, x_d: Tensor, round_: int, chunk: int) -> 
     return Smoothness(L, L, "estimate")
 
 
-def _softmax_regression(world: World) -> Smoothness:
-    """Half the largest eigenvalue of the second moment of (x, 1): the Hessian of one sample is
-    S (x) xx^T, and no eigenvalue of S = diag(P) - P P^T exceeds 1/2.
+def _linear_model(world: World, curvature: float) -> Smoothness:
+    """The largest eigenvalue of the second moment of (x, 1) times the curvature of the loss at the
+    outputs: the Hessian of one sample is S (x) xx^T. In softmax regression S = diag(P) - P P^T, and
+    none of its eigenvalues exceeds 1/2.
 
     For minibatches of B, drawn with replacement, (1 - 1/B) L + L_sample/B takes its place: then
     E||grad f_B(x) - grad f_B(y)||^2 <= L^2 ||x - y||^2 (expected smoothness; Gower et al. 2019).
     """
     shares = (world.x_train[_indices(world, device)] for device in range(world.n))
-    of_losses = max(_largest_eigenvalue(x.double()) for x in shares) / 2
-    of_sample = float(world.x_train.double().square().sum(dim=1).max()) / 2
+    of_losses = max(_largest_eigenvalue(x.double()) for x in shares) * curvature
+    of_sample = float(world.x_train.double().square().sum(dim=1).max()) * curvature
     size = world.experiment.training.batch
     value = (1 - 1 / size) * of_losses + of_sample / size
     return Smoothness(value, of_losses, "upper bound")

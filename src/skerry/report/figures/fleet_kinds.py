@@ -11,7 +11,7 @@ import numpy as np
 from skerry.errors import SkerryError, argument
 from skerry.report.figures.captions import lines_of
 from skerry.report.figures.from_store import Asked, Drawn, drawn
-from skerry.report.figures.islands import aspect, labels, network
+from skerry.report.figures.islands import KINDS, aspect, labels, network
 from skerry.report.figures.panels import Panel, in_a_row
 from skerry.report.rebuild import dataset_of, first_server_round, fleet_of, sampled_in
 from skerry.report.words import fleet_in_words
@@ -49,10 +49,12 @@ def labels_of(asked: Asked) -> Drawn:
     for run in runs:
         experiment, dataset = run.experiment, dataset_of(run)
         data, sizes = experiment.data, experiment.network.sizes
-        y = np.asarray(dataset.y_train, dtype=np.int64)
-        partition = split(y, dataset.classes, sizes, data, experiment.seed)
+        y = np.asarray(dataset.strata("train"), dtype=np.int64)
+        partition = split(y, dataset.strata_count, sizes, data, experiment.seed)
         title = f"{data.dataset}, {data.inter} across islands, {data.intra} within"
-        panels.append(Panel(lines_of(title), partial(labels, partition, sizes)))
+        panels.append(
+            Panel(lines_of(title), partial(labels, partition, sizes, kind=KINDS[dataset.targets]))
+        )
     return drawn(asked, panels, [_seed_note(runs)], columns=1, height=1.7)
 
 

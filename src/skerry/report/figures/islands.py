@@ -88,7 +88,13 @@ def places(fleet: "Fleet") -> np.ndarray[Any, np.dtype[np.float64]]:
     return found
 
 
-def labels(partition: "Partition", sizes: Sequence[int], axis: "Axes") -> "Axes":
+KINDS = {"labels": "class", "numbers": "range of targets", "tokens": "part of the text"}
+"""What samples are told apart by, as targets are labels, numbers or tokens."""
+
+
+def labels(
+    partition: "Partition", sizes: Sequence[int], axis: "Axes", kind: str = "class"
+) -> "Axes":
     """A column per device, a row per class, dark where much of the device's data is of the class;
     islands stand apart. `sizes` are the devices of each island."""
     counts = partition.label_counts
@@ -115,7 +121,7 @@ def labels(partition: "Partition", sizes: Sequence[int], axis: "Axes") -> "Axes"
     step = 1 if classes <= MOST_CLASSES else -(-classes // 10)
     axis.set_yticks(range(0, classes, step))
     axis.set_ylim(-0.5, classes - 0.5)
-    axis.set_ylabel("class")
+    axis.set_ylabel(kind)
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
     bar = axis.figure.colorbar(mesh, ax=axis, pad=0.02, aspect=16)

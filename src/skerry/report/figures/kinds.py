@@ -9,6 +9,7 @@ from skerry.analysis.answers import Answers
 from skerry.analysis.cells import Cell, Cells
 from skerry.analysis.grid import Grid
 from skerry.errors import SkerryError, argument
+from skerry.measures import shown
 from skerry.report.figures.bounds import THEORY, bound, with_expected
 from skerry.report.figures.captions import cell_title
 from skerry.report.figures.from_store import Asked, Drawn, drawn, notes_on
@@ -54,7 +55,9 @@ def cost_of(asked: Asked) -> Drawn:
 
 
 def front_of(asked: Asked) -> Drawn:
-    x, y = asked.x or "device_accuracy", asked.one_measure() or "own_accuracy"
+    there = asked.recorded.measured
+    x = asked.x or shown("device_accuracy", there)
+    y = asked.one_measure() or shown("own_accuracy", there)
     draw = partial(front, x=x, y=y)
     return _by_cell(asked, _chosen(asked, x, y), asked.recorded.finals(), [draw])
 

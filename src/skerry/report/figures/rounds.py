@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skerry.errors import SkerryError, unknown
-from skerry.measures import MEASURES, traits
+from skerry.measures import MEASURES, shown, traits
 from skerry.report.figures.captions import lines_of, measure_title
 from skerry.report.figures.panels import Panel, arrange, explain_dashes
 from skerry.report.figures.series import (
@@ -33,6 +33,7 @@ FIRST_LOOK = (
     "average_accuracy",
     "own_accuracy",
     "device_accuracy",
+    "average_perplexity",
     "disagreement",
     "average_loss",
     "train_loss",
@@ -120,7 +121,9 @@ def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messag
 
 def overview(frame: "pd.DataFrame", title: str) -> "Figure":
     """The curves a first look needs, side by side; any others where none of those was measured."""
-    usual, there = ([m for m in names if _has_values(frame, m)] for names in (FIRST_LOOK, MEASURES))
+    there = [name for name in MEASURES if _has_values(frame, name)]
+    first = dict.fromkeys(shown(name, there) for name in FIRST_LOOK)
+    usual = [name for name in first if name in there]
     panels = [Panel("", partial(curves, frame, name)) for name in (usual or there)[:4]]
     panels = panels or [Panel("nothing was measured", lambda axis: axis.set_axis_off())]
     return arrange(panels, 9, columns=2, height=2.9, title=lines_of(title))

@@ -15,7 +15,7 @@ from skerry.analysis.grid import Grid, Group
 from skerry.analysis.recorded import value_of
 from skerry.analysis.results import Lane, Results
 from skerry.experiment import Experiment
-from skerry.measures import MEASURES
+from skerry.measures import MEASURES, headline
 from skerry.records.store import Run, Store
 from skerry.report.page.curves import Curves, most_rounds
 from skerry.report.page.packing import Array
@@ -58,9 +58,7 @@ class Study:
     @property
     def headline(self) -> str:
         """The measure that is looked at first, as `skerry.results` does; empty if there is none."""
-        there = self.ranked or self.measures
-        usual_ones = [name for name in ("average_accuracy", "average_loss") if name in there]
-        return next(iter([*usual_ones, *there]), "")
+        return headline(self.ranked or self.measures)
 
     @cached_property
     def answers(self) -> dict[str, Answers]:

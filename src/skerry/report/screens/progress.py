@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from skerry.measures import traits
+from skerry.measures import shown, traits
 from skerry.report.text import duration, plural, say
 from skerry.runs.presence import device_steps
 from skerry.runs.watcher import Watcher
@@ -15,6 +15,7 @@ from skerry.runs.watcher import Watcher
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from skerry.engine.world import World
     from skerry.experiment import Experiment
     from skerry.runs.executors.messages import Task, Tick
 
@@ -26,9 +27,15 @@ class RunWatcher(Watcher):
 
     def __init__(self) -> None:
         self.reused = 0
+        self._remarked = False
 
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         self.reused += len(experiments)
+
+    def world_ready(self, world: "World") -> None:
+        if not self._remarked and (line := _how_slow(world)):
+            say(line)
+        self._remarked = True
 
 
 class RunBars(RunWatcher):
@@ -83,6 +90,7 @@ class SweepWatcher(Watcher):
         """When the first rounds were done, and how many device-steps they were: before that a
         world is built and kernels are made ready, which says nothing about the rounds to come."""
         self._said: set[str] = set()
+        self._remarked = False
 
     def planned(self, experiments: Sequence["Experiment"]) -> None:
         self.runs += len(experiments)
@@ -92,6 +100,11 @@ class SweepWatcher(Watcher):
         self.reused += len(experiments)
         self._done_steps += sum(map(device_steps, experiments))  # as `skerry watch` counts them
         self.show()
+
+    def world_ready(self, world: "World") -> None:
+        if not self._remarked and (line := _how_slow(world)):
+            self.say(line)
+        self._remarked = True
 
     def waiting(self, worlds: int) -> None:
         self.say_once("Another sweep works on the runs that are left here; waiting for it.")
@@ -117,14 +130,15 @@ class SweepWatcher(Watcher):
             key: one.server.label for key, one in zip(task.keys, task.experiments, strict=True)
         }
         for key, final in finals.items():
-            self._compare(final.get(self.measure, math.nan), labels[key])
+            measure = shown(self.measure, final)
+            self._compare(measure, final.get(measure, math.nan), labels[key])
         self.show()
 
     def failed(self, experiments: Sequence["Experiment"], message: str) -> None:
         self.say_once(f"failed: {message}")
 
-    def _compare(self, value: float, name: str) -> None:
-        sign = -1 if traits(self.measure).lower_is_better else 1
+    def _compare(self, measure: str, value: float, name: str) -> None:
+        sign = -1 if traits(measure).lower_is_better else 1
         if math.isfinite(value) and (self.best is None or sign * value > sign * self.best[0]):
             self.best = value, name
 
@@ -219,6 +233,12 @@ def watch_sweep(measure: str) -> Iterator[SweepWatcher]:
         return
     with _bars() as progress:
         yield SweepBars(progress, measure)
+
+
+def _how_slow(world: "World") -> str | None:
+    from skerry.models.pace import remark  # brings torch
+
+    return remark(world.learner, world.experiment.training.batch)
 
 
 def stack_in_words(task: "Task") -> str:

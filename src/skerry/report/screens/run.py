@@ -9,7 +9,7 @@ from skerry.analysis.results import Results
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.measures import traits
 from skerry.report import text
-from skerry.report.words import fleet_in_words, study_in_words
+from skerry.report.words import fleet_in_words, study_in_words, task_in_words
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,6 +30,13 @@ COLUMNS = (
     Column("device_accuracy"),
     Column("own_accuracy"),
     Column("average_loss", digits=4, instead_of="average_accuracy"),
+    Column("device_loss", digits=4),
+    Column("own_loss", digits=4),
+    Column("average_rmse", digits=4, spread=False),
+    Column("average_r2", digits=3, spread=False),
+    Column("average_perplexity", digits=2, spread=False),
+    Column("average_token_accuracy", digits=1, spread=False),
+    Column("average_score"),
     Column("disagreement", digits=3, spread=False),
     Column("uplink_messages"),
     Column("downlink_messages"),
@@ -37,6 +44,7 @@ COLUMNS = (
 LED = {
     "average_accuracy": "the average model",
     "own_accuracy": "devices on their own labels",
+    "own_loss": "devices on data like their own",
 }
 """The measures by which a study has a leader, and what they are about."""
 
@@ -47,7 +55,8 @@ def tell(results: Results) -> None:
 
     experiments = [lane.experiment for lane in results]
     console = text.console()
-    name, study = escape(experiments[0].name), escape(study_in_words(experiments))
+    told = task_in_words(experiments[0], {name for lane in results for name in lane.final})
+    name, study = escape(experiments[0].name), escape(told + study_in_words(experiments))
     console.print(f"[bold]{name}[/]: {study}")
     console.print(summary(results))
     for line in verdicts(results):
@@ -70,11 +79,11 @@ def summary(results: Results, columns: Sequence[Column] = COLUMNS) -> "Table":
 
 def verdicts(results: Results) -> list[str]:
     """Paired over seeds: who leads on the global and on the devices' own data, and how surely."""
-    return [
-        _verdict(results, measure, about)
-        for measure, about in LED.items()
-        if any(measure in lane.final for lane in results) and len(results.labels()) > 1
-    ]
+    there = {measure for lane in results for measure in lane.final}
+    led = {measure: about for measure, about in LED.items() if measure in there}
+    if led.keys() == {"own_loss"} and "average_loss" in there:
+        led = {"average_loss": LED["average_accuracy"], **led}
+    return [_verdict(results, *one) for one in led.items() if len(results.labels()) > 1]
 
 
 def pictures(results: Results, out: Path) -> list[Path]:
@@ -105,24 +114,32 @@ def _verdict(results: Results, measure: str, about: str) -> str:
         }
         for name in results.labels()
     }
+    sign = 1 if traits(measure).lower_is_better else -1
     ranked = sorted(
         (name for name in by_label if by_label[name]),
-        key=lambda name: -estimate(list(by_label[name].values())).mean,
+        key=lambda name: sign * estimate(list(by_label[name].values())).mean,
     )
     if len(ranked) < 2:
         return f"Best for {about}: {f'only {ranked[0]}' if ranked else 'no run'} finished."
     best, second = ranked[:2]
     gap = compare_seeds(by_label[best], by_label[second]).difference
-    points = f"{text.plus_minus(gap.mean, gap.half_width, 'z.2f', '.2f')} points"
+    points, above = _gap(measure, gap)
     if gap.count == 0:
         return f"Best for {about}: {best}, but {second} has other seeds."
     if gap.count == 1:
-        return f"Best for {about}: {best}, {points} above {second} (one seed)."
-    if text.of_measure(measure, abs(gap.mean)) == "0.00":
+        return f"Best for {about}: {best}, {points} {above} {second} (one seed)."
+    if text.of_measure(measure, abs(gap.mean)) in ("0.00", "0"):
         return f"Best for {about}: {best} and {second}, level ({points})."
-    clear = gap.mean > gap.half_width
-    lead = f"{points} above {second}"
+    clear = abs(gap.mean) > gap.half_width
+    lead = f"{points} {above} {second}"
     return f"Best for {about}: {best}, {lead}{'' if clear else ' (not a clear lead)'}."
+
+
+def _gap(measure: str, gap: Estimate) -> tuple[str, str]:
+    """`0.52 ± 0.21 points`, `above`; of losses `0.012 ± 0.004`, `below`."""
+    if traits(measure).is_percent:
+        return f"{text.plus_minus(gap.mean, gap.half_width, 'z.2f', '.2f')} points", "above"
+    return text.plus_minus(abs(gap.mean), gap.half_width, ".3g", ".2g"), "below"
 
 
 def _cell(found: Estimate, column: Column) -> str:

@@ -11,7 +11,7 @@ from skerry.analysis.names import word
 from skerry.analysis.recorded import in_words
 from skerry.analysis.results import Results
 from skerry.report import text
-from skerry.runs.stages import choices
+from skerry.runs.stages import choices, ranking_measure
 from skerry.runs.sweep import Point, Sweep
 
 if TYPE_CHECKING:
@@ -53,12 +53,6 @@ def best_cells(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Table":
             mean = text.plus_minus(one.mean, one.half_width)
             table.add_row(label if rank == 0 else "", *map(word, cell), mean)
     return table
-
-
-def ranking_measure(sweep: Sweep, results: Results) -> str:
-    """What the sweep is tuned by, if it was measured; the loss where nothing is classified."""
-    there = {measure for lane in results for measure in lane.final}
-    return sweep.tune_by if sweep.tune_by in there or not there else "average_loss"
 
 
 def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:

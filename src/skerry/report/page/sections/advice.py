@@ -1,6 +1,7 @@
 """What `skerry advise --out` answered in this folder, read as plain data."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,16 @@ from skerry.report.page.study import Study
 from skerry.report.text import plus_minus
 
 FILE = "advice.json"
-HEADINGS = {"global": "average\nmodel", "own": "own\nlabels", "both": "mean of\nboth"}
-"""Of the columns with the scores for each goal."""
+HEADINGS = {"global": "average\nmodel %", "own": "own\nlabels %", "both": "mean of\nboth %"}
+LOSS_HEADINGS = {"global": "average\nloss", "own": "own\nloss", "both": "mean of\nboth"}
+
+
+def headings(goals: Iterable[str], losses: bool) -> dict[str, str]:
+    """Of the columns with the scores for each goal. Where devices have no loss of their own, there
+    is one."""
+    goals = list(goals)
+    shown = goals if "own" in goals else goals[:1]
+    return {goal: (LOSS_HEADINGS if losses else HEADINGS)[goal] for goal in shown}
 
 
 def advice(study: Study) -> Section | None:
@@ -53,28 +62,33 @@ def _answer(answer: dict[str, Any]) -> list[Block]:
 
 def _standings(answer: dict[str, Any]) -> Block:
     """Every contender that was left, at its best stepsize for the goal that decides."""
-    rows, goals = answer["pilot"]["standings"], list(answer["pilot"]["measures"])
-    losses = answer["pilot"]["measures"]["global"] == ["average_loss"]
-    if losses:
-        goals, headings = goals[:1], ["average loss"]
-    else:
-        headings = [f"{HEADINGS[goal]} %".replace("\n", " ") for goal in goals]
+    rows, measures = answer["pilot"]["standings"], answer["pilot"]["measures"]
+    losses = measures["global"] == ["average_loss"]
+    columns = headings(measures, losses)
     return table(
         "Standings",
-        ("primitive", "sampled by", "K", "H", *headings, "stepsize", "messages"),
+        (
+            "primitive",
+            "sampled by",
+            "K",
+            "H",
+            *(name.replace("\n", " ") for name in columns.values()),
+            "stepsize",
+            "messages",
+        ),
         [
             (
                 labels.write(str(row["primitive"]), row["beta"]),
                 str(row.get("selection", "uniform")),  # older advice had no choice
                 str(row["sampled"]),
                 str(row["period"]),
-                *(score_text(_estimate(row["scores"][goal]), losses) for goal in goals),
+                *(score_text(_estimate(row["scores"][goal]), losses) for goal in columns),
                 f"{row['stepsize']:.3g}",
                 f"{row['cost']:,.0f}",
             )
             for row in rows
         ],
-        "ll" + "r" * (len(headings) + 4),
+        "ll" + "r" * (len(columns) + 4),
     )
 
 

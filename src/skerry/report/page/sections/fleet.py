@@ -12,6 +12,7 @@ from skerry.errors import SkerryError
 from skerry.experiment import Experiment
 from skerry.records.store import Run
 from skerry.report import rebuild
+from skerry.report.figures.islands import KINDS
 from skerry.report.figures.islands import places as places_of
 from skerry.report.page.blocks import Section, note, text, widget
 from skerry.report.page.study import Study
@@ -65,15 +66,19 @@ def network(study: Study) -> Section:
 def labels(study: Study) -> Section:
     """How many training samples of each class a device holds."""
     splits, of_cell, why = _each(study, _split_key, _split)
+    kinds = {one["kind"] for one in splits} or {"class"}
+    kind = kinds.pop() if len(kinds) == 1 else "kind of sample"
     blocks = [
         text(
-            "Training samples by device and class, for the first seed. Rows of one island that "
+            f"Training samples by device and {kind}, for the first seed. Rows of one island that "
             "look alike, and islands that do not, make disagreement across islands."
         ),
         widget("labels", splits=splits, ofCell=of_cell),
     ]
     return Section(
-        "labels", "Who holds which labels", [*(blocks if splits else []), *map(note, why)]
+        "labels",
+        f"Who holds which {'labels' if kind == 'class' else 'data'}",
+        [*(blocks if splits else []), *map(note, why)],
     )
 
 
@@ -205,13 +210,14 @@ def _split(run: Run) -> dict[str, Any]:
     _check_built_in("inter partition", data.inter)
     _check_built_in("intra partition", data.intra)
     dataset = rebuild.dataset_of(run)
-    classes_of = np.asarray(dataset.y_train, dtype=np.int64)
-    counts = split(classes_of, dataset.classes, sizes, data, run.experiment.seed).label_counts
+    classes_of = np.asarray(dataset.strata("train"), dtype=np.int64)
+    counts = split(classes_of, dataset.strata_count, sizes, data, run.experiment.seed).label_counts
     starts = np.cumsum((0, *sizes[:-1]))
     by_device = counts.size <= MOST_COUNTS
     return {
         "name": f"{data.dataset}: {data.inter} across islands, {data.intra} within, "
         f"{plural(len(sizes), 'island')}",
+        "kind": KINDS[dataset.targets],
         "by": "device" if by_device else "island",
         "counts": (counts if by_device else np.add.reduceat(counts, starts)).tolist(),
         "component": np.repeat(np.arange(len(sizes)), sizes if by_device else 1).tolist(),

@@ -1,4 +1,4 @@
-/** Training samples by device and class. */
+/** Training samples by device and class, or what stands for it. */
 Skerry.widgets.labels = (root, data, page) => {
   const { make, figure } = Skerry.dom;
   const { model, grid } = page;
@@ -15,12 +15,12 @@ Skerry.widgets.labels = (root, data, page) => {
     const heat = () => ({
       type: "heatmap", z: split.counts, colorscale: [[0, Skerry.plots.css("--panel")], [1, Skerry.plots.css("--accent")]], xgap: split.counts[0].length < 30 ? 1 : 0, hoverinfo: "text",
       hovertext: split.counts.map((row, i) => row.map((count, label) =>
-        `${split.by} ${i}${split.by === "device" ? `, island ${split.component[i]}` : ""}<br>class ${label}: ${count} of ${row.reduce((a, b) => a + b, 0)} samples`)),
+        `${split.by} ${i}${split.by === "device" ? `, island ${split.component[i]}` : ""}<br>${split.kind} ${label}: ${count} of ${row.reduce((a, b) => a + b, 0)} samples`)),
       colorbar: { thickness: 12, outlinewidth: 0, title: { text: "samples", side: "right" } },
     });
     picture.tell(`${split.name}. Lines part the islands.`);
     return Skerry.plots.plot(picture.plot, () => [heat()], () => ({
-      xaxis: { title: { text: "class" }, dtick: split.counts[0].length <= 20 ? 1 : undefined, showgrid: false },
+      xaxis: { title: { text: split.kind }, dtick: split.counts[0].length <= 20 ? 1 : undefined, showgrid: false },
       yaxis: { title: { text: split.by }, autorange: "reversed", showgrid: false }, shapes: borders(split),
     }));
   }
