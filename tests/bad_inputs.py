@@ -1217,6 +1217,11 @@ def bounds(id: str, arguments: str, *told: str) -> Row:
 
 RULES_OF_BOUNDS = [
     bounds(
+        "bounds of more components than a number can count",
+        f"--components 1{'0' * 400}",
+        "components is larger than any number here. Lower it.",
+    ),
+    bounds(
         "bounds of a misspelt rule",
         "--selection per_componet",
         "the theory has no law of counts for selection 'per_componet'; did you mean "

@@ -78,7 +78,10 @@ class Parameters:
     def _require(
         self, name: str, holds: Callable[[Array], npt.NDArray[np.bool_]], rule: str, fix: str
     ) -> None:
-        numbers = np.asarray(getattr(self, name), float)
+        try:
+            numbers = np.asarray(getattr(self, name), float)
+        except OverflowError:  # a whole number of hundreds of digits
+            raise SkerryError(f"{name} is larger than any number here. Lower it.") from None
         fine = np.asarray(holds(numbers))
         if not fine.all():
             raise SkerryError(f"{name} {rule} (got {numbers[~fine].flat[0]:g}). {fix}")
