@@ -188,14 +188,15 @@ EXPERIMENT_FILES = [
         "unknown field of a section with options",
         '[data]\ninterr = "iid"',
         "unknown field 'data.interr'; did you mean 'inter'? [data] takes: dataset, path, "
-        "inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset 'digits' "
+        "split, inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset 'digits' "
         "adds none.",
     ),
     toml(
         "unknown option",
         '[data]\ndataset = "synthetic"\nsampels = 3',
         "unknown field 'data.sampels'; did you mean 'samples'? [data] takes: dataset, path, "
-        "inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset 'synthetic' "
+        "split, inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset "
+        "'synthetic' "
         "adds: samples, test_samples, features, classes, difficulty, data_seed.",
     ),
     toml(
@@ -225,7 +226,8 @@ EXPERIMENT_FILES = [
         "unknown data set",
         '[data]\ndataset = "minst"',
         "unknown dataset 'minst'; did you mean 'mnist'? Available: cifar10, cifar100, "
-        "digits, fashion_mnist, mnist, npz, synthetic, synthetic_regression, synthetic_tokens.",
+        "devices, digits, fashion_mnist, mnist, npz, speeches, synthetic, synthetic_regression, "
+        "synthetic_tokens, vowels.",
     ),
     toml(
         "unknown split",
@@ -461,7 +463,7 @@ COMMAND_LINE = [
         ("data", "fetch", "minst"),
         (
             "unknown published data set 'minst'; did you mean 'mnist'? Available: cifar10, "
-            "cifar100, fashion_mnist, mnist.",
+            "cifar100, fashion_mnist, mnist, speeches.",
         ),
     ),
     Row(
@@ -1476,12 +1478,320 @@ TASKS = [
     ),
 ]
 
+
+def fleet(id: str, content: Content, *told: str, file: str = "f.npz", also: str = "") -> Row:
+    """Data by device in a file, or in a folder if `file` lies in one."""
+    place = file.partition("/")[0]
+    given = ["rounds=2", "server.sampled=1", "data.dataset=devices", "data.split=given"]
+    arguments = settings(*given, f"data.path={place}", *also.split())
+    return Row(id, ("run", *arguments), told, {file: content})
+
+
+def folder(id: str, files: dict[str, Content], *told: str, also: str = "") -> Row:
+    first = fleet(id, "", *told, file="homes/any.csv", also=also)
+    return Row(id, first.arguments, told, {f"homes/{name}": one for name, one in files.items()})
+
+
+WHO = np.repeat(["attic", "barn", "den"], 20)
+TABLE = {"x": X, "y": Y, "device": WHO}
+ONE = {"x": X[:20], "y": Y[:20]}
+CSV = "a,b,y\n" + "\n".join(f"{i},{-i},{i % 3}" for i in range(30)) + "\n"
+ROW = "device,a,b,y\n" + "\n".join(f"d{i % 3},{i},{-i},{i % 3}" for i in range(30)) + "\n"
+NOT_FINITE = np.where(np.arange(300).reshape(60, 5) == 202, np.nan, X)
+
+DEVICE_DATA = [
+    sets(
+        "data by device, no split",
+        "data.dataset=devices data.path=f.npz",
+        'data.dataset = "devices" says which device holds which samples. Set data.split = "given" '
+        'to keep it so, or "dealt" to deal them out anew.',
+    ),
+    sets(
+        "data by device, no path",
+        "data.dataset=devices data.split=given",
+        "data.path must name a table with a column device, or a folder with a file per device, "
+        'when data.dataset = "devices". Set data.path.',
+    ),
+    sets(
+        "digits are nobody's",
+        "data.split=given",
+        'data.split = "given" needs data that say which device holds which samples (got digits). '
+        'Use data.dataset = "devices" with data.path, skerry.from_devices, or data.split = '
+        '"dealt".',
+    ),
+    sets(
+        "half given",
+        "data.split=half",
+        "data.split must be one of 'dealt' or 'given' (got \"half\").",
+    ),
+    fleet(
+        "table that is not there",
+        "",
+        "data.path does not exist: nope.npz. Name a table (.npz, .parquet, .csv) or a folder with "
+        "a file per device.",
+        also="data.path=nope.npz",
+    ),
+    fleet("table of another kind", "a", "f.txt must end in .npz, .parquet, .csv", file="f.txt"),
+    fleet(
+        "table cut off",
+        lambda path: _cut(path, TABLE),
+        "f.npz cannot be read: it is no .npz file, or cut off. Write it with np.savez(path, x=..., "
+        "y=..., device=...), without objects.",
+    ),
+    fleet(
+        "table without devices",
+        ONE,
+        "f.npz must say whose each sample is. Add a column 'device', or give a folder with a file "
+        "per device.",
+    ),
+    fleet("table without labels", {"x": X, "device": WHO}, "f.npz has x, but no y."),
+    fleet(
+        "table of other arrays",
+        {"a": X, "b": Y},
+        "f.npz must hold x and y (got a, b).",
+    ),
+    fleet(
+        "too few devices for the rows",
+        TABLE | {"device": WHO[:50]},
+        "f.npz: device must be as long as x (got shapes (50,) and (60, 5)).",
+    ),
+    fleet(
+        "objects in a table",
+        {"x": X, "y": Y.astype(object), "device": WHO},
+        "f.npz cannot be read (ValueError: Object arrays cannot be loaded when allow_pickle=False)",
+    ),
+    fleet(
+        "devices that are halves",
+        TABLE | {"device": np.linspace(0, 1, 60)},
+        "f.npz: device must hold names or whole numbers (got float64 of shape (60,)).",
+    ),
+    fleet(
+        "numbers of no names",
+        TABLE | {"device": np.arange(60) % 4, "devices": np.array(["a", "b", "c"])},
+        "f.npz: device must number the names in devices, 0 to 2 (got 0 to 3).",
+    ),
+    fleet(
+        "samples of nobody",
+        TABLE | {"device": np.where(np.arange(60) < 2, "", WHO)},
+        "f.npz: a training sample has no device (got 2 without). Name the device of every training "
+        "sample.",
+    ),
+    fleet(
+        "a name with a line end",
+        TABLE | {"device": np.where(WHO == "den", "d\nen", WHO)},
+        "f.npz: a device must have a name that can be printed (got 'd\\nen').",
+    ),
+    fleet(
+        "a part that is neither",
+        TABLE | {"split": np.where(np.arange(60) % 2, "train", "later")},
+        "f.npz: split must be train or test (got 'later').",
+    ),
+    fleet(
+        "a device with tests alone",
+        TABLE | {"split": np.where(WHO == "den", "test", "train")},
+        "f.npz: device 'den' has no training samples. Leave out devices without data.",
+    ),
+    fleet(
+        "a device on two islands",
+        TABLE | {"island": np.where(np.arange(60) % 20 < 3, "west", "east")},
+        "f.npz: device 'attic' is on two islands, 'west' and 'east'. A device is on one.",
+    ),
+    fleet(
+        "a feature that is not finite",
+        TABLE | {"x": NOT_FINITE},
+        "f.npz: device 'den' has a training sample that is not finite (nan at place 2). Fill or "
+        "drop it.",
+    ),
+    fleet(
+        "a target that is not finite",
+        TABLE | {"y": np.where(np.arange(60) == 24, -np.inf, np.arange(60.0))},
+        "f.npz: device 'barn' has a training target that is not finite (-inf at place 0).",
+    ),
+    fleet(
+        "a test label nobody has",
+        TABLE
+        | {
+            "y": np.where(np.arange(60) == 59, 3, Y),
+            "split": np.where(np.arange(60) % 20 > 15, "test", "train"),
+        },
+        "f.npz: device 'den' has the test label 3, which no device has to train on. Leave those "
+        "samples out.",
+    ),
+    fleet(
+        "labels from 1 on by device",
+        TABLE | {"y": Y + 1},
+        "f.npz: y_train must hold every label from 0 to classes - 1 (got 3 labels from 1 to 3).",
+    ),
+    fleet(
+        "words for samples",
+        TABLE | {"x": X.astype(str)},
+        "f.npz must have samples that are numbers (got text of shape (5,)).",
+    ),
+    fleet(
+        "samples in no rows",
+        TABLE | {"x": X[:, 0]},
+        "f.npz must have samples in rows, as an array of at least two dimensions (got shape "
+        "(60,)).",
+    ),
+    fleet(
+        "nothing to test on",
+        {"x": X[:8], "y": np.arange(8) % 3, "device": np.repeat(["a", "b"], 4)},
+        "f.npz: there are no test samples, and no device has 5 samples of which one could be held "
+        "out. Give test samples.",
+    ),
+    fleet(
+        "another number of devices",
+        TABLE,
+        "network.devices must match the data (got 7, the data have 3 devices). Leave "
+        "network.devices out.",
+        also="network.devices=7",
+    ),
+    fleet(
+        "another number of islands",
+        TABLE | {"island": WHO},
+        "network.components must match the islands of the data (got 2, the data have 3 of sizes "
+        "[1, 1, 1]). Leave network.components out.",
+        also="network.components=2",
+    ),
+    fleet(
+        "more islands than devices",
+        TABLE,
+        "network.components must be at most network.devices (got 5 components for 3 devices).",
+        also="network.components=5",
+    ),
+    fleet(
+        "more sampled than devices with data",
+        TABLE,
+        "server.sampled must be between 1 and the number of devices (got 4 of 3 devices). Lower "
+        "server.sampled.",
+        also="server.sampled=4",
+    ),
+    fleet(
+        "text in a column",
+        ROW.replace("4,-4", "4,warm"),
+        "f.csv: column 'b' must hold numbers (got 'warm' in row 5, device 'd1').",
+        file="f.csv",
+    ),
+    fleet(
+        "a row without a label",
+        ROW + "d1,3,4,\n",
+        "f.csv: row 31, device 'd1' has no label.",
+        file="f.csv",
+    ),
+    fleet(
+        "a table without a label column",
+        ROW.replace("y", "z"),
+        "f.csv must have one column y or label (got device, a, b, z).",
+        file="f.csv",
+    ),
+    fleet(
+        "a csv that is none", b"\xff\xfe\x00a", "f.csv cannot be read as a table (", file="f.csv"
+    ),
+    fleet(
+        "a parquet file that is none",
+        "parquet",
+        "f.parquet cannot be read as a table (",
+        file="f.parquet",
+    ),
+    folder(
+        "a folder without data",
+        {"notes.md": "hello"},
+        "homes holds no files that end in .npz, .parquet, .csv. Put a file per device in it.",
+    ),
+    folder(
+        "a device twice",
+        {"east/attic.npz": ONE, "west/attic.npz": ONE},
+        "device 'attic' is there twice: homes/east/attic.npz and homes/west/attic.npz. Keep one.",
+    ),
+    folder(
+        "samples of another shape",
+        {"attic.npz": ONE, "barn.npz": ONE | {"x": X[:20, :4]}},
+        "device 'barn' (homes/barn.npz) has samples of shape (4,), but device 'attic' "
+        "(homes/attic.npz) of shape (5,). All devices must have the same kind of samples.",
+    ),
+    folder(
+        "labels of another kind",
+        {"attic.npz": ONE, "barn.npz": ONE | {"y": Y[:20].astype(str)}},
+        "device 'barn' (homes/barn.npz) has labels that are text, but device 'attic' "
+        "(homes/attic.npz) has whole numbers. All devices must have the same kind of labels.",
+    ),
+    folder(
+        "pixels on one device",
+        {"attic.npz": ONE, "barn.npz": ONE | {"x": np.zeros((20, 5), np.uint8)}},
+        "device 'barn' (homes/barn.npz) has samples of uint8, but device 'attic' "
+        "(homes/attic.npz) of float32.",
+    ),
+    folder(
+        "fewer labels than samples",
+        {"attic.npz": ONE, "barn.npz": ONE | {"x_test": X[:5], "y_test": Y[:4]}},
+        "homes/barn.npz: y must be as long as x (got shapes (4,) and (5, 5)).",
+    ),
+    folder(
+        "a device without samples",
+        {"attic.npz": ONE, "barn.npz": {"x": X[:0], "y": Y[:0]}},
+        "homes: device 'barn' has no training samples. Leave out devices without data.",
+    ),
+    folder(
+        "a file of another device",
+        {"attic.csv": CSV, "barn.csv": ROW},
+        "homes/barn.csv is the file of device 'barn', but holds samples of 'd0'. Name the file as "
+        "the device, or give one table with a column 'device'.",
+    ),
+    folder(
+        "a column that others lack",
+        {"attic.csv": CSV, "barn.csv": CSV.replace("b", "c", 1)},
+        "homes/barn.csv lacks the column 'b', unlike the tables before it. All devices must have "
+        "the same features.",
+    ),
+    folder(
+        "names that the graph does not know",
+        {"attic.npz": ONE, "barn.npz": ONE, "../g.edgelist": "attic cellar"},
+        "devices of the graph and of the data must have the same names (no data for 'cellar'; no "
+        "place in the graph for 'barn'). Rename them in one of the two.",
+        also="network.topology=g.edgelist",
+    ),
+    folder(
+        "islands that a link joins",
+        {"east/attic.npz": ONE, "west/barn.npz": ONE, "../g.edgelist": "attic barn"},
+        "the data put device 'barn' on island 'west' and 'attic' on 'east', but the graph links "
+        "them. Leave the islands out, or the link.",
+        also="network.topology=g.edgelist",
+    ),
+    folder(
+        "an island without a way",
+        {"east/attic.npz": ONE, "east/barn.npz": ONE, "../g.edgelist": "attic attic\nbarn barn"},
+        "the data put devices 'attic' and 'barn' on island 'east', but the graph has no way "
+        "between them. Leave the islands out, or add a link.",
+        also="network.topology=g.edgelist",
+    ),
+    folder(
+        "some without an island",
+        {"east/attic.npz": ONE, "barn.npz": ONE},
+        "homes: device 'barn' has no island, but others have. Give every device an island, or "
+        "none.",
+    ),
+    Row(
+        "devices of nothing",
+        ("results", "d", "--devices"),
+        ("no store at d. Give a folder that holds a skerry.sqlite.",),
+    ),
+    Row(
+        "devices by a measure",
+        ("results", "--devices", "--measure", "bias"),
+        (
+            "--devices shows what single devices scored at the end; --measure has no part in that. "
+            "Leave one out.",
+        ),
+    ),
+]
+
 ROWS = [
     *EXPERIMENT_FILES,
     *COMMAND_LINE,
     *HUGE,
     *GRAPHS,
     *DATA_FILES,
+    *DEVICE_DATA,
     *PARTITIONS,
     *MODELS,
     *PLUGINS,

@@ -72,7 +72,13 @@ experiments = st.fixed_dictionaries(
             shards=counts,
             min_samples=counts,
             scaling=st.sampled_from(["standard", "unit"]),
-        ).flatmap(lambda data: st.text(min_size=1).map(lambda path: data | {"path": path})),
+        ).flatmap(
+            lambda data: st.builds(
+                lambda path, split: data | {"path": path, "split": split},
+                st.text(min_size=1),
+                st.sampled_from(["dealt", "given"]),
+            )
+        ),
         "server": tables(
             primitive=names("primitive"),
             beta=shares,
@@ -178,12 +184,13 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "network.mixing": ([], "lazy", None),
     "data.dataset": ([], "synthetic", None),
     "data.path": (["data.dataset=npz", "data.path=a.npz"], "b.npz", ["data.dataset=digits"]),
-    "data.inter": ([], "iid", None),
-    "data.intra": ([], "shards", None),
+    "data.split": ([], "given", None),
+    "data.inter": ([], "iid", ["data.split=given"]),
+    "data.intra": ([], "shards", ["data.split=given"]),
     "data.alpha": (["data.intra=dirichlet"], "7", ["data.inter=dirichlet", "data.inter_alpha=2"]),
     "data.inter_alpha": (["data.inter=dirichlet"], "7", ["data.intra=dirichlet"]),
     "data.shards": (["data.intra=shards"], "3", ["data.intra=dirichlet"]),
-    "data.min_samples": ([], "2", None),
+    "data.min_samples": ([], "2", ["data.split=given"]),
     "data.scaling": ([], "unit", None),
     "task.name": ([], "regression", None),
     "task.loss": ([], "mse", None),

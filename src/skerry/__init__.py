@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from skerry.advice.advice import Advice
     from skerry.advice.advise import advise
     from skerry.analysis.answers import results
+    from skerry.analysis.devices import devices
     from skerry.analysis.recorded import finals, load
     from skerry.analysis.results import Lane, Results
-    from skerry.data.catalog import from_arrays, from_torch
+    from skerry.data.catalog import from_arrays, from_devices, from_torch
+    from skerry.data.huggingface import from_flower, from_huggingface
     from skerry.errors import SkerryError
     from skerry.experiment import (
         Data,
@@ -47,8 +49,12 @@ _HOME = {
     "Task": "skerry.experiment",
     "Training": "skerry.experiment",
     "advise": "skerry.advice.advise",
+    "devices": "skerry.analysis.devices",
     "finals": "skerry.analysis.recorded",
     "from_arrays": "skerry.data.catalog",
+    "from_devices": "skerry.data.catalog",
+    "from_flower": "skerry.data.huggingface",
+    "from_huggingface": "skerry.data.huggingface",
     "from_torch": "skerry.data.catalog",
     "load": "skerry.analysis.recorded",
     "run": "skerry.runs.run",
@@ -71,8 +77,12 @@ __all__ = [
     "Task",
     "Training",
     "advise",
+    "devices",
     "finals",
     "from_arrays",
+    "from_devices",
+    "from_flower",
+    "from_huggingface",
     "from_torch",
     "load",
     "results",

@@ -42,6 +42,15 @@ __all__ = [
 ]
 
 
+FILES = {
+    "npz": "a .npz file",
+    "devices": "a table with a column device, or a folder with a file per device,",
+}
+"""The data sets that are nowhere but at a path."""
+BY_DEVICE = ("devices", "speeches", "vowels")
+"""Those that lie on devices."""
+
+
 class Experiment(Section):
     """One run: a fleet, its data, its model, how it trains, and how the server helps."""
 
@@ -75,10 +84,17 @@ class Experiment(Section):
         for name, section in self._sections():
             for line in section.option_faults(name, _fields()):
                 yield tuple(f"{name}.{field}" for field in section.naming.values()), line
-        if data.dataset == "npz" and not data.path:
+        if data.dataset in FILES and not data.path:
             yield (
                 ("data.dataset", "data.path"),
-                'data.path must name a .npz file when data.dataset = "npz". Set data.path.',
+                f"data.path must name {FILES[data.dataset]} when data.dataset = "
+                f'"{data.dataset}". Set data.path.',
+            )
+        if data.dataset in BY_DEVICE and "split" not in data.model_fields_set:
+            yield (
+                ("data.dataset", "data.split"),
+                f'data.dataset = "{data.dataset}" says which device holds which samples. Set '
+                'data.split = "given" to keep it so, or "dealt" to deal them out anew.',
             )
         yield from dials.faults(server)
         if not network.mix_with_server and dials.adapts(server, "period"):
@@ -93,17 +109,6 @@ class Experiment(Section):
                 f"server.name must not be that of a primitive (got {server.name!r}): tables would "
                 "confuse the two. Choose another name.",
             )
-        if network.is_file:
-            # Sizes come from the file; the fleet checks them when it reads it.
-            if network.dynamic:
-                yield (
-                    ("network.topology", "network.dynamic"),
-                    "network.dynamic = true needs a topology to draw from (got the graph file "
-                    f"{network.topology}). Set network.dynamic = false; network.link_failure makes "
-                    "a given graph vary.",
-                )
-            return
-        yield from network.size_faults()
         if server.selection == "importance" and server.weights != "equal":
             yield (
                 ("server.selection", "server.weights"),
@@ -116,6 +121,19 @@ class Experiment(Section):
                 "fleet.on and fleet.off go together: rounds awake, then rounds asleep (got one). "
                 "Set both.",
             )
+        if network.is_file:
+            # Sizes come from the file; the fleet checks them when it reads it.
+            if network.dynamic:
+                yield (
+                    ("network.topology", "network.dynamic"),
+                    "network.dynamic = true needs a topology to draw from (got the graph file "
+                    f"{network.topology}). Set network.dynamic = false; network.link_failure makes "
+                    "a given graph vary.",
+                )
+            return
+        if data.split == "given":
+            return  # The data say how many devices there are; what follows is checked with them.
+        yield from network.size_faults()
         for field in ("sampled", "sampled_end") if server.is_there else ():
             sampled = getattr(server, field)
             if sampled is not None and sampled > network.devices:

@@ -191,6 +191,35 @@ MEASURES = {
         _bytes("uplink_bytes"),
         _bytes("downlink_bytes"),
         _bytes("d2d_bytes"),
+        _accuracy(
+            "own_accuracy_worst_tenth",
+            "fairness",
+            words="worst tenth of the devices, own labels",
+            short="accuracy: worst tenth",
+            heading="worst\ntenth %",
+        ),
+        _accuracy(
+            "own_accuracy_best_tenth",
+            "fairness",
+            words="best tenth of the devices, own labels",
+            short="accuracy: best tenth",
+            heading="best\ntenth %",
+        ),
+        _accuracy(
+            "own_accuracy_island_gap",
+            "fairness",
+            words="best island ahead of the worst, own labels",
+            short="accuracy: best - worst island",
+            heading="between\nislands %",
+            better="lower",
+        ),
+        _loss("own_loss_worst_tenth", "fairness", words="loss of the worst tenth, own data"),
+        _loss("own_loss_best_tenth", "fairness", words="loss of the best tenth, own data"),
+        _loss(
+            "own_loss_island_gap",
+            "fairness",
+            words="loss of the worst island above that of the best",
+        ),
         _participation("awake_devices", unit="devices", words="devices awake"),
         _participation("sampled_devices", unit="devices", words="devices sampled"),
         _participation("sampled_islands", unit="islands", words="islands sampled"),
@@ -212,7 +241,7 @@ GROUPS = {
 }
 
 
-USUAL = tuple(group for group in GROUPS if group != "participation")
+USUAL = tuple(group for group in GROUPS if group not in ("participation", "fairness"))
 """What is measured unless something else is asked for."""
 
 

@@ -36,13 +36,16 @@ MIXING = {
 DATASETS = {
     "cifar10": "skerry.data.catalog:cifar10",
     "cifar100": "skerry.data.catalog:cifar100",
+    "devices": "skerry.data.catalog:devices",
     "digits": "skerry.data.catalog:digits",
     "fashion_mnist": "skerry.data.catalog:fashion_mnist",
     "mnist": "skerry.data.catalog:mnist",
     "npz": "skerry.data.catalog:npz",
+    "speeches": "skerry.data.natural:speeches",
     "synthetic": "skerry.data.synthetic:classes",
     "synthetic_regression": "skerry.data.synthetic:regression",
     "synthetic_tokens": "skerry.data.synthetic:tokens",
+    "vowels": "skerry.data.natural:vowels",
 }
 
 INTER_PARTITIONS = {

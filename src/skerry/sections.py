@@ -181,9 +181,12 @@ class Network(Section, extra="allow"):
 class Data(Section, extra="allow"):
     dataset: Annotated[str, Names("dataset")] = "digits"
     """digits, synthetic, synthetic_regression, synthetic_tokens, mnist, fashion_mnist, cifar10,
-    cifar100, npz, or your own function."""
+    cifar100, npz, devices, vowels, speeches, or your own function."""
     path: Annotated[str, OptionOf("dataset")] = ""
-    """Where the data set lies, if you have it already (required for npz)."""
+    """Where the data set lies, if you have it already (required for npz and devices)."""
+    split: Annotated[Literal["dealt", "given"], Later()] = "dealt"
+    """How samples come to devices: dealt (by inter and intra), or given, as they lie there: the
+    data say which device holds them."""
     inter: Annotated[str, Names("inter partition")] = "non_iid"
     """Split across components: iid, non_iid (disjoint sets of classes), dirichlet."""
     intra: Annotated[str, Names("intra partition")] = "iid"
@@ -200,9 +203,17 @@ class Data(Section, extra="allow"):
     """standard: minus the training mean, over the standard deviation; unit: raw [0, 1]; raw: as
     they are, whole numbers as such (for embeddings). Tokens are always raw."""
 
+    @property
+    def functions(self) -> dict[str, str]:
+        """What is given is not dealt."""
+        return super().functions if self.split == "dealt" else {"dataset": self.dataset}
+
     def idle_fields(self) -> frozenset[str]:
-        """`alpha` too, where inter_alpha takes its place and no device is dealt by it."""
+        """`alpha` too, where inter_alpha takes its place and no device is dealt by it; with data
+        that are given, all that says how to deal."""
         idle = super().idle_fields()
+        if self.split == "given":
+            return idle | {"inter", "intra", "alpha", "inter_alpha", "shards", "min_samples"}
         if self.inter != "dirichlet" or self.inter_alpha is None:
             return idle
         inside = registry.is_builtin("intra partition", self.intra)

@@ -83,7 +83,7 @@ def test_the_start_is_scored_like_any_round(small):
     world = build_world(small("data.intra=dirichlet"))
     X = world.initial().expand(world.n, 3, -1)
     scores = DeviceScores(world)
-    one, all_of_them = scores.measure(X, alike=True), scores.measure(X)
+    one, all_of_them = (scores.measure(scores.score(X, alike)) for alike in (True, False))
     for name, values in all_of_them.items():
         assert torch.equal(one[name], values), name
 

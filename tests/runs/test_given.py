@@ -12,7 +12,7 @@ from skerry.errors import SkerryError
 from skerry.records.store import Store
 from skerry.registry import GIVEN
 from skerry.report.words import study_in_words
-from skerry.runs.given import with_sizes_of_files
+from skerry.runs.given import with_sizes
 
 ISLANDS = nx.disjoint_union(nx.barbell_graph(4, 1), nx.cycle_graph(5))
 
@@ -74,7 +74,7 @@ def test_a_file_does_not_overrule_an_experiment(experiment, tmp_path, wrong):
     nx.write_edgelist(ISLANDS, file, data=False)
     named = experiment.with_settings(f"network.topology={file}")
     against = named.with_settings(wrong)
-    assert with_sizes_of_files([named, against])[1] == against
+    assert with_sizes([named, against])[1] == against
     with pytest.raises(SkerryError, match="must match the graph"):
         skerry.run([named, against])
 
@@ -84,7 +84,7 @@ def test_a_record_tells_the_sizes_of_a_graph_file(experiment, tmp_path):
     file = tmp_path / "islands.edges"
     nx.write_edgelist(ISLANDS, file, data=False)
     named = experiment.with_settings(f"network.topology={file}")
-    (sized,) = with_sizes_of_files([named])
+    (sized,) = with_sizes([named])
     assert (sized.network.devices, sized.network.sizes) == (14, (9, 5))
     assert sized.key() == named.key()
     assert sized.world_key() == named.world_key()
@@ -93,7 +93,7 @@ def test_a_record_tells_the_sizes_of_a_graph_file(experiment, tmp_path):
     (told,) = recorded(tmp_path / "runs")
     assert told.network.sizes == (9, 5)
     assert told.key() == first[0].experiment.key()
-    assert with_sizes_of_files([named]) == [named]
+    assert with_sizes([named]) == [named]
 
 
 @pytest.mark.parametrize("executor", ["processes", pytest.param("ray", marks=pytest.mark.slow)])

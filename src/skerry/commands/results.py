@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,10 @@ from skerry.errors import SkerryError
 from skerry.files import replace_file
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from skerry.analysis.answers import Answers
+    from skerry.report.text import Sheet
 
 STDOUT = Path("-")
 
@@ -56,6 +60,13 @@ def results(
     level: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Level of the tests, all of them together.")
     ] = 0.05,
+    devices: Annotated[
+        bool,
+        typer.Option(
+            "--devices",
+            help="What single devices scored at the end, by island and the worst first, instead.",
+        ),
+    ] = False,
     csv: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write a row per cell and primitive; - is stdout."),
@@ -73,15 +84,15 @@ def results(
     as_json: AsJson = False,
 ) -> None:
     """Tables over seeds: every cell's mean and interval, and primitives compared seed by seed."""
+    if devices:
+        _check_alone(measure=measure, last=last, by=by, best=best, against=against)
+        _tell_devices(folder, csv, parquet, latex, markdown, as_json)
+        return
     from skerry.analysis.answers import results as answers_of
 
     asked = [(csv, to_csv), (parquet, to_parquet), (latex, to_latex), (markdown, to_markdown)]
     exports = [(file, content) for file, content in asked if file is not None]
-    to_stdout = as_json + sum(file == STDOUT for file, _ in exports)
-    if to_stdout > 1:
-        raise SkerryError(
-            f"only one output can go to stdout (got {to_stdout}). Name a file for the others."
-        )
+    to_stdout = _count_stdout(as_json, [file for file, _ in exports])
     answers = answers_of(
         folder,
         measure,
@@ -104,14 +115,69 @@ def results(
             typer.echo(f"Wrote {file}.", err=bool(to_stdout))
 
 
+def _check_alone(**options: object) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise SkerryError(
+                f"--devices shows what single devices scored at the end; --{name} has no part in "
+                "that. Leave one out."
+            )
+
+
+def _count_stdout(as_json: bool, files: list[Path]) -> int:
+    to_stdout = as_json + sum(file == STDOUT for file in files)
+    if to_stdout > 1:
+        raise SkerryError(
+            f"only one output can go to stdout (got {to_stdout}). Name a file for the others."
+        )
+    return to_stdout
+
+
+def _tell_devices(
+    folder: Path,
+    csv: Path | None,
+    parquet: Path | None,
+    latex: Path | None,
+    markdown: Path | None,
+    as_json: bool,
+) -> None:
+    from skerry.analysis.devices import devices as devices_of
+    from skerry.report.screens import devices as screen
+
+    to_stdout = _count_stdout(as_json, [one for one in (csv, parquet, latex, markdown) if one])
+    found = devices_of(folder)
+    sheets, notes = screen.sheets(found), screen.notes(found)
+    contents: list[tuple[Path | None, Callable[[], bytes]]] = [
+        (csv, lambda: spreadsheet.to_csv(found.frame)),
+        (parquet, lambda: _parquet(found.frame)),
+        (latex, lambda: _booktabs(sheets)),
+        (markdown, lambda: "\n".join([*(s.to_markdown() for s in sheets), *notes, ""]).encode()),
+    ]
+    files = [(file, content) for file, content in contents if file is not None]
+    for file, content in files:
+        write(file, content())
+    if as_json:
+        rows = json.loads(found.frame.to_json(orient="records", double_precision=15))
+        print_json({"fields": found.fields, "rows": rows, "notes": notes})
+    if not to_stdout:
+        screen.tell(found)
+    for file, _ in files:
+        if file != STDOUT:
+            typer.echo(f"Wrote {file}.", err=bool(to_stdout))
+
+
 def to_csv(answers: "Answers") -> bytes:
     return spreadsheet.to_csv(answers.frame())
 
 
 def to_parquet(answers: "Answers") -> bytes:
+    return _parquet(answers.frame())
+
+
+def _parquet(frame: "pd.DataFrame") -> bytes:
     content = BytesIO()
     try:
-        answers.frame().to_parquet(content, engine="pyarrow", index=False)
+        frame.to_parquet(content, engine="pyarrow", index=False)
     except ImportError:
         raise SkerryError(
             "Parquet files need the package pyarrow. Install it: pip install 'skerry[parquet]'"
@@ -122,7 +188,11 @@ def to_parquet(answers: "Answers") -> bytes:
 def to_latex(answers: "Answers") -> bytes:
     from skerry.report.screens.results import sheets
 
-    tables = [sheet.to_latex() for sheet in sheets(answers)]
+    return _booktabs(sheets(answers))
+
+
+def _booktabs(sheets: "list[Sheet]") -> bytes:
+    tables = [sheet.to_latex() for sheet in sheets]
     return "\n".join(["% \\usepackage{booktabs}", *tables]).encode()
 
 

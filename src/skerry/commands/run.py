@@ -90,8 +90,10 @@ def run(
     pictures = _pictures(results, out)
     tell_reused(watcher.reused, out)
     typer.echo(f"Pictures: {', '.join(map(str, pictures))}. Records: {out}/skerry.sqlite.")
+    by_device = results[0].experiment.data.split == "given"
+    next_one = f"results {out} --devices" if by_device else "run --set data.intra=dirichlet"
     typer.echo(
-        "Try next: skerry run --set data.intra=dirichlet    "
+        f"Try next: skerry {next_one}    "
         "or your own: skerry new > mine.toml && skerry run mine.toml"
     )
 

@@ -57,10 +57,11 @@ def sweep(
     """Run a grid of experiments: stop at any time, the same command goes on."""
     how = "The same command without --again" if again else "The same command"
     with may_be_stopped(f"Finished runs are in {out}. {how} goes on."):
+        from skerry.runs.given import sized_sweep
         from skerry.runs.sweep import Sweep
 
         find_plug_ins(file)
-        asked = Sweep.load(file, with_precision(settings, precision))
+        asked = sized_sweep(Sweep.load(file, with_precision(settings, precision)))
         if dry_run:
             _forecast(asked, executor, workers, device, ray_address, out, deterministic, as_json)
             return

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from skerry.data.dataset import Dataset
 from skerry.data.formats import Array
+from skerry.data.holdings import Holdings
 from skerry.data.targets import as_array, as_targets, kind_of, outputs_of, sample_targets
 from skerry.errors import DataError
 
@@ -23,6 +24,7 @@ def from_arrays(
     name: str = "arrays",
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    holdings: Holdings | None = None,
 ) -> Dataset:
     """A data set from arrays: images N,H,W or N,H,W,C or vectors N,F, and whole labels from 0 on,
     floating-point targets N or N,outputs, or next tokens N,L for tokens N,L.
@@ -52,6 +54,7 @@ def from_arrays(
         whole=np.issubdtype(np.asarray(x_train).dtype, np.integer),
         mean=None if mean is None else tuple(float(value) for value in mean),
         std=None if std is None else tuple(float(value) for value in std),
+        holdings=holdings,
     )
 
 
@@ -62,25 +65,24 @@ def from_torch(
 
     x is a tensor (images C,H,W or H,W; vectors F), an array, or a PIL image (images H,W,C).
     """
-    x_train, y_train = _stacked("train", train)
-    x_test, y_test = _stacked("test", test)
+    x_train, y_train = stacked("train data set", train)
+    x_test, y_test = stacked("test data set", test)
     return from_arrays(x_train, y_train, x_test, y_test, name=type(train).__name__.lower())
 
 
-def _stacked(split: str, dataset: "torch.utils.data.Dataset[Any]") -> tuple[Array, Array]:
+def stacked(who: str, dataset: "torch.utils.data.Dataset[Any]") -> tuple[Array, Array]:
+    """The samples and labels of a map-style torch data set, as arrays."""
     if not isinstance(dataset, Sized):
-        raise DataError(f"the {split} data set must be map-style: it has no length.")
+        raise DataError(f"the {who} must be map-style: it has no length.")
     try:
         items = [
             (_channels_last(x), sample_targets(label))
             for x, label in map(dataset.__getitem__, range(len(dataset)))
         ]
     except (TypeError, ValueError, NotImplementedError) as error:
-        raise DataError(
-            f"the {split} data set must give pairs of x and a whole label ({error})."
-        ) from None
+        raise DataError(f"the {who} must give pairs of x and a whole label ({error}).") from None
     if len({(x.shape, np.shape(label)) for x, label in items}) > 1:
-        raise DataError(f"all samples of the {split} data set must have the same shape.")
+        raise DataError(f"all samples of the {who} must have the same shape.")
     return np.array([x for x, _ in items]), np.array([label for _, label in items])
 
 
@@ -95,7 +97,7 @@ def _channels_last(x: Any) -> Array:
 
 def _samples(name: str, values: ArrayLike) -> Array:
     x = as_array(name, values)
-    if x.dtype == np.uint8:
+    if x.dtype in (np.uint8, np.float32):
         return x
     if not (np.issubdtype(x.dtype, np.integer) or np.issubdtype(x.dtype, np.floating)):
         raise DataError(

@@ -3,7 +3,6 @@
 A user's own function has the same signature; it may also return the four arrays.
 """
 
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -14,14 +13,17 @@ import numpy as np
 from skerry import registry
 from skerry.data.arrays import from_arrays, from_torch
 from skerry.data.dataset import Dataset
+from skerry.data.device_files import read_devices
+from skerry.data.devices import from_devices
 from skerry.data.fetch import cached, fetch
 from skerry.data.formats import Array
+from skerry.data.npz import npz_arrays
 from skerry.data.published import PUBLISHED
-from skerry.errors import DataError, one_line
+from skerry.errors import DataError
 from skerry.experiment import Data
 from skerry.files import exists, user_path
 
-__all__ = ["Dataset", "from_arrays", "from_torch", "load_dataset"]
+__all__ = ["Dataset", "from_arrays", "from_devices", "from_torch", "load_dataset"]
 
 _HOW_TO_WRITE = (
     "Write it with np.savez(path, x_train=..., y_train=..., x_test=..., y_test=...), without "
@@ -110,6 +112,12 @@ def npz(data: Data, seed: int, *, path: str) -> Dataset:
     )
 
 
+def devices(data: Data, seed: int, *, path: str) -> Dataset:
+    """What lies on each device: a table with a column `device`, or a folder with a file for each
+    (.npz, .parquet, .csv)."""
+    return read_devices(path)
+
+
 def _published(name: str, path: str) -> Dataset:
     entry = PUBLISHED[name]
     arrays = fetch(name, path, progress=False)
@@ -145,12 +153,4 @@ def _named(source: str) -> Iterator[None]:
 def _npz_arrays(path: Path) -> Mapping[str, Array]:
     if not exists(path):
         raise DataError(f"data.path does not exist: {path!s:.200}. Name a .npz file.")
-    if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
-        raise DataError(f"{path} cannot be read: it is no .npz file, or cut off. {_HOW_TO_WRITE}")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: np.asarray(file[name]) for name in file.files}
-    except MemoryError:
-        raise
-    except Exception as error:  # damaged bytes lead zipfile and NumPy to errors of any kind
-        raise DataError(f"{path} cannot be read ({one_line(error)}). {_HOW_TO_WRITE}") from None
+    return npz_arrays(path, _HOW_TO_WRITE)

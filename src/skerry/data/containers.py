@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from skerry.data.formats import fits
 from skerry.errors import DataError, one_line
 
 # The largest published file, CIFAR-100's train.bin, has 154 MB; more is an archive gone wrong.
@@ -16,7 +17,8 @@ def gather(where: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[
     """The content of those `wanted` files that `where` holds, and the names of all it holds.
 
     `where` is a folder or a tar archive, whose own folders do not matter; either may hold a file
-    compressed (.gz). Links and other special members of an archive count as absent.
+    compressed (.gz). A wanted name may hold a *. Links and other special members of an archive
+    count as absent.
     """
     try:
         return _from_folder(where, wanted) if where.is_dir() else _from_tar(where, wanted)
@@ -33,7 +35,7 @@ def _from_folder(folder: Path, wanted: Collection[str]) -> tuple[dict[str, bytes
     for path in sorted(folder.iterdir()):
         present.add(path.name)
         name = path.name.removesuffix(".gz")
-        if name in wanted and name not in found and path.is_file():
+        if fits(name, wanted) and name not in found and path.is_file():
             with path.open("rb") as file:
                 found[name] = _content(path.name, file)
     return found, present
@@ -48,7 +50,7 @@ def _from_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], se
             if file is None:
                 continue
             present.add(name)
-            if name.removesuffix(".gz") in wanted:
+            if fits(name.removesuffix(".gz"), wanted):
                 found[name.removesuffix(".gz")] = _content(name, file)
     return found, present
 

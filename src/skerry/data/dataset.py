@@ -3,12 +3,14 @@
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skerry.data.formats import Array
+from skerry.data.holdings import Holdings
 from skerry.data.targets import (
     Kind,
     check_alike,
@@ -47,6 +49,8 @@ class Dataset:
     """The raw value that is 1 on the unit scale; None: 255 for uint8, 1 for anything else."""
     whole: bool = False
     """Whether the inputs were given as whole numbers, which raw scaling keeps."""
+    holdings: Holdings | None = None
+    """Which device holds which samples, if the data say so."""
 
     def __post_init__(self) -> None:
         for split, x, y in (
@@ -75,8 +79,9 @@ class Dataset:
 
     def strata(self, split: Split) -> NDArray[np.int64]:
         """The kind of each sample, where samples are dealt or weighed by kind: its label, or what
-        stands for it (targets.py)."""
-        return strata(self.y_train, self.y_train if split == "train" else self.y_test)
+        stands for it (targets.py). Of the test samples, those that all devices are measured on."""
+        common = self.y_test[self.common_tests]
+        return strata(self.y_train, self.y_train if split == "train" else common)
 
     def tokens(self, scaling: Scaling) -> int | None:
         """How many different whole numbers a model sees; None where it sees real ones."""
@@ -90,13 +95,14 @@ class Dataset:
     def strata_count(self) -> int:
         return strata_count(self.y_train, self.classes)
 
-    def inputs(self, split: Split, scaling: Scaling) -> Array:
-        """What a model sees: float32, images as N,C,H,W, vectors as N,F; tokens as int64 N,L.
+    def inputs(self, split: Split, scaling: Scaling, some: slice = slice(None)) -> Array:
+        """What a model sees: float32, images as N,C,H,W, vectors as N,F; tokens as int64 N,L. All
+        of it, or some samples: large data go to a model in blocks.
 
         unit: raw values over `white`; standard: minus the training mean, over the training
         standard deviation, per channel or per feature; raw: as they are.
         """
-        raw = self.x_train if split == "train" else self.x_test
+        raw = (self.x_train if split == "train" else self.x_test)[some]
         if self.tokens(scaling) is not None:
             return raw.astype(np.int64)
         if raw.ndim == 3:
@@ -107,10 +113,15 @@ class Dataset:
         x /= np.float32(self._white)
         if scaling == "standard":
             per_channel = (-1,) + (1,) * (x.ndim - 2)
-            mean, std = (m.astype(np.float32).reshape(per_channel) for m in self._moments())
+            mean, std = (m.astype(np.float32).reshape(per_channel) for m in self._moments)
             x -= mean
             x /= std
         return x
+
+    @property
+    def common_tests(self) -> slice:
+        """The test samples that all devices are measured on."""
+        return slice(self.holdings.common or None) if self.holdings else slice(None)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -127,6 +138,8 @@ class Dataset:
         for array in (self.x_train, self.y_train, self.x_test, self.y_test):
             total.update(repr((array.dtype.str, array.shape)).encode())
             total.update(np.ascontiguousarray(array).data)
+        if self.holdings is not None:
+            total.update(self.holdings.fingerprint().encode())
         return total.hexdigest()
 
     def _counted(self) -> list[tuple[str, Array]]:
@@ -139,6 +152,7 @@ class Dataset:
     def _white(self) -> float:
         return self.white or (255.0 if self.x_train.dtype == np.uint8 else 1.0)
 
+    @cached_property
     def _moments(self) -> tuple[Array, Array]:
         if self.mean is not None and self.std is not None:
             return np.array(self.mean), np.array(self.std)
@@ -172,12 +186,18 @@ def _check_samples(split: str, x: Array, y: Array) -> None:
         )
     if not x.size:
         raise DataError(f"x_{split} must not be empty (got shape {x.shape}).")
-    if x.dtype != np.uint8 and not np.isfinite(x).all():
+    if x.dtype != np.uint8 and not _is_finite(x):
         raise DataError(
             f"x_{split} must be finite in float32 (got {np.count_nonzero(~np.isfinite(x))} values "
             "that are not). Fill or drop them."
         )
     check_targets(split, x, y)
+
+
+def _is_finite(x: Array) -> bool:
+    """In blocks: large data may lie on disk."""
+    blocks = (x[start : start + 2**16] for start in range(0, len(x), 2**16))
+    return all(np.isfinite(block).all() for block in blocks)
 
 
 def _check_shapes(x_train: Array, x_test: Array) -> None:

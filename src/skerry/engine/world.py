@@ -15,8 +15,9 @@ from skerry import registry
 from skerry.data.catalog import Dataset, load_dataset
 from skerry.data.dataset import Split
 from skerry.data.formats import Array
-from skerry.data.partition import Partition, check_supply, split
+from skerry.data.partition import Partition
 from skerry.data.published import PUBLISHED
+from skerry.data.split import layout_of, partition_of
 from skerry.engine.awake import Awake
 from skerry.errors import DataError, SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 
 SOURCE = "__skerry_source__"
+BLOCK = 2**16
+"""Samples that are prepared at once."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,9 @@ class World:
     y_train: Tensor
     x_test: Tensor
     y_test: Tensor
+    x_own: Tensor
+    """With test samples of single devices too: `partition.own_tests` says whose they are."""
+    y_own: Tensor
     fingerprints: dict[str, str] = field(default_factory=dict)
     _order: dict[int, Tensor] = field(default_factory=dict)
     _awake: dict[FleetSection, Awake] = field(default_factory=dict)
@@ -78,6 +84,15 @@ class World:
     @property
     def sizes(self) -> tuple[int, ...]:
         return self.fleet.sizes
+
+    @property
+    def islands(self) -> tuple[str, ...]:
+        """The name of every device's island: as the data call it, else its number."""
+        holdings = self.dataset.holdings if self.experiment.data.split == "given" else None
+        if holdings is None or holdings.islands is None:
+            return tuple(map(str, self.fleet.component_of))
+        island_of = dict(zip(holdings.devices, holdings.islands, strict=True))
+        return tuple(island_of[name] for name in self.fleet.labels)
 
     @property
     def seed(self) -> int:
@@ -117,7 +132,7 @@ class World:
         if network == self.fleet.network and awake is None:
             return self.fleet
         if (network, experiment.fleet) not in self._fleets:
-            fleet = build_fleet(network, self.seed, self.materials.graph)
+            fleet = build_fleet(network, self.seed, self.materials.graph, self.fleet.labels)
             fleet = fleet.sleeping(awake) if awake is not None else fleet
             self._fleets[network, experiment.fleet] = fleet
         fleet = self._fleets[network, experiment.fleet]
@@ -231,30 +246,38 @@ def build_world(
         graph = read_graphs(experiment.network.topology)  # before data are fetched in vain
     dataset = before.dataset if before else materials.dataset
     dataset = dataset or load_dataset(experiment.data, experiment.seed)
+    network, names, data = experiment.network, None, experiment.data
     if graph is None:  # before the links of too large a fleet are drawn in vain
-        check_supply(len(dataset.y_train), experiment.network.devices, experiment.data)
-    fleet = build_fleet(experiment.network, experiment.seed, graph)
+        network, names = layout_of(dataset, network, data)
+        experiment = experiment.model_copy(update={"network": network})
+    fleet = build_fleet(network, experiment.seed, graph, names)
     task = choose(experiment.task, dataset)
-    labels = np.asarray(dataset.strata("train"), dtype=np.int64)
-    partition = split(labels, dataset.strata_count, fleet.sizes, experiment.data, experiment.seed)
+    partition = partition_of(dataset, fleet.sizes, fleet.labels, data, experiment.seed)
     problem = Problem(
         dataset.input_shape,
         outputs_of(task, dataset),
         experiment.seed,
         task,
-        dataset.tokens(experiment.data.scaling),
+        dataset.tokens(data.scaling),
     )
     learner = build_learner(experiment.model, problem, materials.model)
     learner.to(device, dtype)
 
     def inputs(part: Split) -> Tensor:
-        x = torch.from_numpy(dataset.inputs(part, experiment.data.scaling))
+        count = len(dataset.y_train if part == "train" else dataset.y_test)
+        return in_blocks(count, lambda some: some_inputs(part, some))
+
+    def some_inputs(part: Split, some: slice) -> Tensor:
+        x = torch.from_numpy(dataset.inputs(part, data.scaling, some))
         prepared = learner.prepare(x)
         return prepared.to(device, dtype if prepared.is_floating_point() else None)
 
     def targets(y: Array) -> Tensor:
         return task.targets(torch.from_numpy(y), dtype).to(device)
 
+    x_own = before.x_own if before else inputs("test")
+    y_own = targets(dataset.y_test)
+    common = dataset.common_tests
     return World(
         experiment=experiment,
         materials=materials,
@@ -267,10 +290,25 @@ def build_world(
         learner=learner,
         x_train=before.x_train if before else inputs("train"),
         y_train=targets(dataset.y_train),
-        x_test=before.x_test if before else inputs("test"),
-        y_test=targets(dataset.y_test),
+        x_test=x_own[common],
+        y_test=y_own[common],
+        x_own=x_own,
+        y_own=y_own,
         fingerprints=material_fingerprints(experiment, materials, fleet, dataset, learner),
     )
+
+
+def in_blocks(count: int, rows: Callable[[slice], Tensor]) -> Tensor:
+    """All rows as one tensor, made a block at a time: of large data there is never a second copy on
+    the way."""
+    first = rows(slice(BLOCK))
+    if count <= BLOCK:
+        return first
+    whole = first.new_empty(count, *first.shape[1:])
+    whole[:BLOCK] = first
+    for start in range(BLOCK, count, BLOCK):
+        whole[start : start + BLOCK] = rows(slice(start, start + BLOCK))
+    return whole
 
 
 def _check_precision(precision: str, device: torch.device) -> None:
@@ -294,6 +332,7 @@ def material_fingerprints(
     """What lies outside the experiment's text but decides its result, for the content key."""
     fingerprints: dict[str, Callable[[], str]] = {
         "graph": fleet.fingerprint,
+        "devices": lambda: hashlib.sha256(repr(fleet.labels).encode()).hexdigest(),
         "dataset": dataset.fingerprint,
         "model": lambda: _model_fingerprint(learner, materials.model),
         "weights": lambda: weights.fingerprint(experiment.model.weights),
@@ -305,8 +344,11 @@ def outside(experiment: Experiment, materials: Materials) -> list[str]:
     """Which parts of a world lie outside the experiment's text. Without any, the text alone names
     the run."""
     data = experiment.deciding()["data"]
+    graph = materials.graph is not None or experiment.network.is_file
     lies_outside = {
-        "graph": materials.graph is not None or experiment.network.is_file,
+        "graph": graph,
+        # A graph's fingerprint knows no names, but by their names devices hold their data.
+        "devices": graph and experiment.data.split == "given",
         "dataset": materials.dataset is not None or data.get("path") or ":" in data["dataset"],
         "model": materials.model is not None or ":" in experiment.model.name,
         "weights": bool(experiment.model.weights),

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from skerry.engine.world import World
 from skerry.kernels.precision import arithmetic
+from skerry.measure.by_device import ByDevice
+from skerry.measure.own_tests import OwnTests
 from skerry.seeds import stream
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
@@ -133,10 +135,9 @@ class DeviceScores:
     def _component_weights(self) -> Tensor:
         """Row i: the test set restricted to the classes that i's component holds."""
         world = self.world
-        component = torch.from_numpy(world.fleet.component_of).to(world.device)
         held = self._labels.new_zeros(len(world.sizes), world.dataset.strata_count)
-        held.index_add_(0, component, self._labels)
-        weights = ((held > 0) * self._test_counts)[component]
+        held.index_add_(0, self.component_n, self._labels)
+        weights = ((held > 0) * self._test_counts)[self.component_n]
         return weights / weights.sum(dim=1, keepdim=True)
 
     @cached_property
@@ -144,7 +145,15 @@ class DeviceScores:
         counts = torch.from_numpy(self.world.partition.label_counts)
         return counts.to(self.world.device, self.world.dtype)
 
-    def measure(self, X_nld: Tensor, alike: bool = False) -> dict[str, Tensor]:
+    @cached_property
+    def _own_tests(self) -> OwnTests:
+        return OwnTests(self.world)
+
+    @cached_property
+    def component_n(self) -> Tensor:
+        return torch.from_numpy(self.world.fleet.component_of).to(self.world.device)
+
+    def score(self, X_nld: Tensor, alike: bool = False) -> ByDevice:
         """Every device's own model, for every lane. Where all are alike, one is enough to score."""
         n, lanes, d = X_nld.shape
         scored = X_nld[0, :1] if alike else X_nld.reshape(n * lanes, d)
@@ -153,10 +162,15 @@ class DeviceScores:
         unit = 100 if self.world.task.in_percent else 1
         by_class = unit * judged / self._test_counts.clamp(min=1)
         device_nl = unit * judged.sum(dim=2) / len(self._samples)
-        own_nl = torch.einsum("nlc,nc->nl", by_class, self._own_weights)
+        mixed_nl = torch.einsum("nlc,nc->nl", by_class, self._own_weights)
+        own_nl = self._own_tests.judged(X_nld, mixed_nl)
         component_nl = torch.einsum("nlc,nc->nl", by_class, self._component_weights)
+        return ByDevice(self.world.task.judged_by, device_nl, own_nl, component_nl)
+
+    def measure(self, found: ByDevice) -> dict[str, Tensor]:
+        """What devices score, summed up for every lane."""
+        what, device_nl, own_nl = found.judged_by, found.device_nl, found.own_nl
         data_n = self._labels.sum(dim=1)
-        what = self.world.task.judged_by
         return {
             f"device_{what}": device_nl.mean(dim=0),
             f"device_{what}_std": device_nl.std(dim=0, correction=0),
@@ -164,5 +178,5 @@ class DeviceScores:
             f"device_{what}_max": device_nl.amax(dim=0),
             f"own_{what}": own_nl.mean(dim=0),
             f"own_{what}_weighted": (data_n / data_n.sum()) @ own_nl,
-            f"component_{what}": component_nl.mean(dim=0),
+            f"component_{what}": found.component_nl.mean(dim=0),
         }

@@ -9,6 +9,7 @@ from skerry.engine.round import Meeting, is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
 from skerry.measure.accuracy import DeviceScores, average_model
+from skerry.measure.by_device import DeviceTable
 from skerry.measure.disagreement import Spread, bias, spread
 from skerry.measure.ledger import Ledger
 from skerry.measure.reading import Reading, Row
@@ -29,6 +30,8 @@ class Observer:
         self.wanted = stack.world.experiment.evaluate.wanted
         self.ledger = ledger or Ledger()
         self._devices = DeviceScores(stack.world)
+        self.device_tables: dict[str, DeviceTable] = {}
+        """By the lane's key, what every device scored in the last round."""
         self._before: Spread | None = None
         """The lanes as they were before the server acted, if it is about to."""
 
@@ -75,12 +78,26 @@ class Observer:
         values: dict[str, Tensor] = {}
         if self.wants("average") and now is not None:
             values |= average_model(self.world, now.average_ld)
-        if self.wants("devices") and self.world.learner.classifies and self._devices_due(moment):
-            values |= self._devices.measure(moment.state.X_nld, alike=moment.phase == "start")
+        if self._scores_devices and self._devices_due(moment):
+            values |= self._scored(moment)
         if moment.train_loss_l is not None:
             values["train_loss"] = moment.train_loss_l
         if self.wants("participation") and moment.phase == "end":
             values["awake_devices"] = self._awake(moment)
+        return values
+
+    @property
+    def _scores_devices(self) -> bool:
+        wanted = self.wants("devices") or self.wants("fairness")
+        return wanted and self.world.learner.classifies
+
+    def _scored(self, moment: Moment) -> dict[str, Tensor]:
+        found = self._devices.score(moment.state.X_nld, alike=moment.phase == "start")
+        if moment.round == self.world.rounds:
+            self.device_tables = found.tables(self.world, moment.stack.keys)
+        values = self._devices.measure(found)
+        if self.wants("fairness"):
+            values |= found.fairness(self._devices.component_n)
         return values
 
     def _awake(self, moment: Moment) -> Tensor:

@@ -210,20 +210,26 @@ def is_sparse(size: int, entries: int) -> bool:
     return size > 256 and entries < 0.1 * size**2
 
 
-def build_fleet(network: Network, seed: int, graph: Graph | GraphSequence | None = None) -> Fleet:
-    """The fleet of an experiment; the components of a given graph or graph file are its islands."""
+def build_fleet(
+    network: Network,
+    seed: int,
+    graph: Graph | GraphSequence | None = None,
+    names: tuple[str, ...] | None = None,
+) -> Fleet:
+    """The fleet of an experiment; the components of a given graph or graph file are its islands.
+    `names` are those of the devices where there is no graph: without them, their numbers."""
     if graph is None and network.is_file:
         graph = read_graphs(network.topology)
     if graph is not None:
         return _fleet_of_graph(network, seed, graph)
     _check_links(network)
     if network.dynamic or asks_round(network):
-        return Fleet(network, seed, network.sizes, None)
+        return Fleet(network, seed, network.sizes, None, names)
     components = tuple(
         draw_component(size, network, stream(seed, "graph", c))
         for c, size in enumerate(network.sizes)
     )
-    return Fleet(network, seed, network.sizes, components)
+    return Fleet(network, seed, network.sizes, components, names)
 
 
 def _check_links(network: Network) -> None:

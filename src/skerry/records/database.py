@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from skerry.errors import RecordsError
-from skerry.records import checksums
+from skerry.records import checksums, devices
 from skerry.records.damage import DamagedError
 
 APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
@@ -53,7 +53,11 @@ SCHEMA = (
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
-ADDITIONS = checksums.SCHEMA
+ADDITIONS = {
+    checksums.TABLE: (checksums.SCHEMA, checksums.NONE),
+    devices.TABLE: (devices.SCHEMA, devices.NONE),
+}
+"""By table, the statements that add it, and the one that stands for it where nothing may be."""
 MIGRATIONS: dict[int, tuple[str, ...]] = {}
 """By format, the statements that turn a store of it into one of the next."""
 
@@ -127,8 +131,9 @@ def open_existing(path: Path) -> sqlite3.Connection:
             if _version(db) < VERSION:
                 db = _copied_to_memory(db)
                 _bring_up_to_date(db)
-            elif not _has_additions(db):
-                db.execute(checksums.NONE)
+            else:
+                for table in _missing_additions(db):
+                    db.execute(ADDITIONS[table][1])
             _check_columns(db, path)
     return db
 
@@ -203,21 +208,21 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _bring_up_to_date(db: sqlite3.Connection) -> None:
-    if _version(db) == VERSION and _has_additions(db):
+    if _version(db) == VERSION and not _missing_additions(db):
         return
     with transaction(db):
         # Another process may have been first, between the look and the lock.
         for version in range(_version(db), VERSION):
             for statement in (*MIGRATIONS[version], f"PRAGMA user_version = {version + 1}"):
                 db.execute(statement)
-        if not _has_additions(db):
-            for statement in ADDITIONS:
+        for table in _missing_additions(db):
+            for statement in ADDITIONS[table][0]:
                 db.execute(statement)
 
 
-def _has_additions(db: sqlite3.Connection) -> bool:
-    found = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (checksums.TABLE,))
-    return found.fetchone() is not None
+def _missing_additions(db: sqlite3.Connection) -> list[str]:
+    there = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    return [table for table in ADDITIONS if table not in there]
 
 
 def _copied_to_memory(db: sqlite3.Connection) -> sqlite3.Connection:

@@ -10,15 +10,18 @@ from functools import lru_cache, partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
 from skerry.errors import RecordsError, SkerryWarning
 from skerry.experiment import Experiment
-from skerry.records import checksums, database
+from skerry.records import checksums, database, devices
 from skerry.records.checksums import StoredPart
 from skerry.records.damage import DamagedError, sayable
 from skerry.records.parts import History, Part, join, last_values
 from skerry.records.restoring import restored
+
+if TYPE_CHECKING:
+    from skerry.measure.by_device import DeviceTable
 
 Status = Literal["running", "finished", "diverged", "failed"]
 STATUSES = frozenset(get_args(Status))
@@ -159,6 +162,16 @@ class RecordedRuns:
         return {
             key: last_values(history) for key, history in found.items() if len(history["round"])
         }
+
+    def devices(self, key: str) -> "DeviceTable | None":
+        """What every device of a run scored in the last round, if it was recorded."""
+        query = f"SELECT content, crc32 FROM {devices.TABLE} JOIN runs ON id = run WHERE key = ?"
+        for content, crc32 in self._select(query, key):
+            try:
+                return devices.from_blob(content, crc32)
+            except (ValueError, TypeError) as error:
+                raise self._damaged(key, error) from None
+        return None
 
     # From rows to what they tell
 

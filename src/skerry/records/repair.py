@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skerry.errors import RecordsError
 from skerry.files import replacing
-from skerry.records import checksums, database
+from skerry.records import checksums, database, devices
 from skerry.records.store import FILE, Store
 from skerry.records.verify import NO_CHECKSUM, findings_of, verify
 
@@ -18,6 +18,7 @@ TABLES = {
     "measures": "id, names",
     "runs": f"id, {checksums.ENTRY}",
     "parts": "id, run, first, last, measures, matrix",
+    devices.TABLE: "run, content, crc32",
     checksums.TABLE: "run, part, crc32",
 }
 """The columns of each; the first counts the rows. Checksums come last: rows that come after them
@@ -102,7 +103,7 @@ def _copy_what_is_whole(path: Path, fresh: sqlite3.Connection, partial: Path) ->
         for run, key in fresh.execute("SELECT id, key FROM runs").fetchall():
             if key in lost:
                 fresh.execute("DELETE FROM runs WHERE id = ?", (run,))
-        for table in ("parts", checksums.TABLE):
+        for table in ("parts", checksums.TABLE, devices.TABLE):
             fresh.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT id FROM runs)")
     return lost
 
@@ -137,7 +138,7 @@ def _readable_rows(
             yield row
         return
     except sqlite3.DatabaseError as error:
-        if "no such table" in str(error):  # a store of an older version has no checksums
+        if "no such table" in str(error):  # a store of an older version has not all of them
             return
     yield None
     end = last + 1

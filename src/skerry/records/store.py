@@ -6,20 +6,24 @@ one store at once; each opens its own (a connection must not cross a fork).
 
 import json
 import platform
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from skerry.errors import RecordsError
 from skerry.experiment import Experiment
 from skerry.files import remove_leftovers
-from skerry.records import checksums, database
+from skerry.records import checksums, database, devices
 from skerry.records.checksums import StoredPart
 from skerry.records.parts import Column, Part
 from skerry.records.reading import FILE, RecordedRuns, Run, Status
+
+if TYPE_CHECKING:
+    from skerry.measure.by_device import DeviceTable
 
 __all__ = ["FILE", "Run", "Status", "Store", "versions"]
 
@@ -170,6 +174,17 @@ class Store(RecordedRuns):
                 (status, _now(), wall_seconds, storable, key),
             )
             checksums.keep_entry(self._db, key)
+
+    def keep_devices(self, tables: Mapping[str, "DeviceTable"]) -> None:
+        """Record what every device of these runs scored at the end."""
+        with self.transaction():
+            for key, table in tables.items():
+                run, *_ = self._open_run(key)
+                content = devices.to_blob(table)
+                self._db.execute(
+                    f"INSERT OR REPLACE INTO {devices.TABLE} VALUES (?, ?, ?)",
+                    (run, content, zlib.crc32(content)),
+                )
 
     def forget(self, keys: Iterable[str]) -> None:
         """Remove runs and their histories, for a recomputation."""

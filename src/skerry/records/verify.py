@@ -46,7 +46,7 @@ def findings_of(store: Store) -> Findings:
     found = Findings(store.path, len(recorded) + len(store.damaged), dict(store.damaged))
     unsealed = store.without_checksums()
     for run, history in recorded:
-        if fault := _fault(run, history):
+        if fault := _fault(run, history) or _fault_of_devices(run, store):
             found.faults[run.key] = fault
             continue
         if run.key in unsealed:
@@ -73,6 +73,14 @@ def _fault_of_rows(run: Run, history: History) -> str | None:
     expected = max(0, last // evaluate.every - evaluate.after // evaluate.every)
     if missing := expected - int(evaluated.sum()):
         return f"{missing} rows are missing before round {last}"
+    return None
+
+
+def _fault_of_devices(run: Run, store: Store) -> str | None:
+    try:
+        store.devices(run.key)
+    except DamagedError as error:
+        return error.reason
     return None
 
 

@@ -11,6 +11,7 @@ from skerry.errors import DataError, NetworkError
 
 if TYPE_CHECKING:
     from skerry.data.dataset import Dataset
+    from skerry.data.partition import Partition
     from skerry.experiment import Experiment
     from skerry.network.fleet import Fleet
     from skerry.records.store import Run
@@ -109,3 +110,15 @@ def dataset_of(run: "Run") -> "Dataset":
             "Bring the old ones back."
         )
     return dataset
+
+
+def partition_of(run: "Run", dataset: "Dataset") -> "Partition":
+    """Who held which of the data of a recorded run."""
+    from skerry.data import split
+
+    data, network = run.experiment.data, run.experiment.network
+    names: tuple[str, ...] | None = ()
+    if data.split == "given":
+        is_file = network.is_file
+        names = fleet_of(run).labels if is_file else split.layout_of(dataset, network, data)[1]
+    return split.partition_of(dataset, network.sizes, names or (), data, run.experiment.seed)

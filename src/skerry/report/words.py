@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from skerry import dials
-from skerry.experiment import Experiment, Server
+from skerry.experiment import Data, Experiment, Server
 from skerry.measures import task_of
 from skerry.registry import is_given
 from skerry.report.text import plural
@@ -16,6 +16,7 @@ _PLURALS = {
     "torus": "tori",
     "complete": "complete graphs",
 }
+BY_DEVICE = "as it lies on the devices"
 
 
 _TASKS = {"regression": ("regression", "mse"), "tokens": ("next tokens", "cross_entropy")}
@@ -76,5 +77,14 @@ def problem_in_words(experiment: Experiment) -> str:
     """`digits (non_iid across, iid within); linear`."""
     data, model = experiment.data, experiment.model.name
     dataset = "given data" if is_given("dataset", data.dataset) else data.dataset
+    dataset = data.path if dataset == "devices" else dataset
     model = "a given model" if is_given("model", model) else model
-    return f"{dataset} ({data.inter} across, {data.intra} within); {model}"
+    split = f"{data.inter} across, {data.intra} within" if data.split == "dealt" else BY_DEVICE
+    return f"{dataset} ({split}); {model}"
+
+
+def split_in_words(data: Data) -> str:
+    """`non_iid across islands, iid within`."""
+    if data.split == "given":
+        return BY_DEVICE
+    return f"{data.inter} across islands, {data.intra} within"

@@ -36,7 +36,7 @@ from skerry.runs.executors.messages import (
     TooBig,
     said,
 )
-from skerry.runs.given import with_sizes_of_files
+from skerry.runs.given import with_sizes
 from skerry.runs.grouping import cut, shape, stack_size, stacks
 from skerry.runs.memory import memory_in_words
 from skerry.runs.presence import CHECKPOINTS, Place, announced, lock_world, unlock
@@ -119,7 +119,7 @@ class Driver:
         """Run what is not recorded yet; gives every experiment's key, in their order. `until` is
         asked after every piece of news, as long as anything is left to do: when it is true, what is
         under way is forgotten, and StoppedError is raised."""
-        experiments = with_sizes_of_files(experiments)
+        experiments = with_sizes(experiments)
         groups = stacks(experiments)
         with memory_in_words():
             found = self._check(groups)
@@ -346,6 +346,8 @@ class Driver:
                 )
                 self.store.rewind([outcome.key], -1)
                 self.store.append({outcome.key: outcome.columns()})
+                if outcome.devices is not None:
+                    self.store.keep_devices({outcome.key: outcome.devices})
                 self.store.finish(
                     outcome.key,
                     outcome.status,

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from skerry.data.catalog import Dataset, from_arrays
+from skerry.data.catalog import Dataset, from_arrays, load_dataset
+from skerry.data.split import layout_of
 from skerry.engine.world import Materials
-from skerry.errors import ExperimentError, NetworkError, SkerryError
-from skerry.experiment import Experiment, Network
+from skerry.errors import DataError, ExperimentError, NetworkError, SkerryError
+from skerry.experiment import Data, Experiment, Network
 from skerry.network.fleet import build_fleet
 from skerry.network.sequence import as_graph
 from skerry.registry import GIVEN
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def given_experiments(experiments: Iterable[Experiment], materials: Materials) -> list[Experiment]:
     """The experiments, each telling what is given from Python, and the sizes of its graph."""
-    return with_sizes_of_files(_telling(one, materials) for one in experiments)
+    return with_sizes(_telling(one, materials) for one in experiments)
 
 
 def given_sweep(sweep: Sweep, materials: Materials) -> Sweep:
@@ -38,7 +39,7 @@ def given_sweep(sweep: Sweep, materials: Materials) -> Sweep:
         for field, value in fields.items()
     }
     if not told:
-        return sweep
+        return sized_sweep(sweep)
     for field in sweep.fields:
         if field in told:
             raise ExperimentError(
@@ -48,7 +49,14 @@ def given_sweep(sweep: Sweep, materials: Materials) -> Sweep:
     for path, value in told.items():
         section, _, field = path.partition(".")
         table[section] = {**table.get(section, {}), field: value}
-    return Sweep(**{**dict(sweep), "experiment": table})
+    return sized_sweep(Sweep(**{**dict(sweep), "experiment": table}))
+
+
+def sized_sweep(sweep: Sweep) -> Sweep:
+    """One whose runs tell how many devices there are, where files say it."""
+    told = with_sizes(point.experiment for point in sweep.points)
+    same = all(one is point.experiment for one, point in zip(told, sweep.points, strict=True))
+    return sweep if same else sweep.with_experiments(told)
 
 
 def _telling(experiment: Experiment, materials: Materials) -> Experiment:
@@ -62,33 +70,50 @@ def _telling(experiment: Experiment, materials: Materials) -> Experiment:
 def _told(experiment: Experiment, materials: Materials) -> dict[str, dict[str, Any]]:
     """By section, what an experiment says of what is given."""
     told: dict[str, dict[str, Any]] = {}
+    if materials.dataset is not None:
+        told["data"] = {"dataset": GIVEN, "path": ""}
+        if materials.dataset.holdings and "split" not in experiment.data.model_fields_set:
+            told["data"]["split"] = "given"
     if materials.graph is not None:
         sizes = build_fleet(experiment.network, experiment.seed, materials.graph).sizes
         told["network"] = {"topology": GIVEN, "devices": sum(sizes), "components": sizes}
-    if materials.dataset is not None:
-        told["data"] = {"dataset": GIVEN, "path": ""}
+    elif materials.dataset is not None and not experiment.network.is_file:
+        data = experiment.data.model_copy(update=told["data"])
+        if data.split == "given":
+            network, _ = layout_of(materials.dataset, experiment.network, data)
+            told["network"] = {"devices": network.devices, "components": network.components}
     if materials.model is not None:
         told["model"] = {"name": GIVEN}
     return told
 
 
-def with_sizes_of_files(experiments: Iterable[Experiment]) -> list[Experiment]:
-    """Those on a graph file tell how many devices and components it has. Their keys stay what they
-    are: the file's content decides there. A file that cannot be read, or that contradicts the
-    experiment, is told of when the world is built."""
+def with_sizes(experiments: Iterable[Experiment]) -> list[Experiment]:
+    """Those on a graph file, or with data that lie on devices, tell how many devices and components
+    there are. Keys with a graph file stay what they are: the file's content decides there. What
+    cannot be read, or contradicts the experiment, is told of when the world is built."""
 
     @cache
-    def sized(network: Network) -> Network:
+    def sized(network: Network, data: Data, seed: int) -> Network:
         try:
+            if not network.is_file:
+                return layout_of(load_dataset(data, seed), network, data)[0]
             sizes = build_fleet(network, seed=0).sizes
-        except NetworkError:
+        except (NetworkError, DataError):
             return network
         return network.model_copy(update={"devices": sum(sizes), "components": sizes})
 
     return [
-        one.model_copy(update={"network": sized(one.network)}) if one.network.is_file else one
+        one.model_copy(update={"network": sized(one.network, one.data, one.seed)})
+        if _is_sized_outside(one)
+        else one
         for one in experiments
     ]
+
+
+def _is_sized_outside(experiment: Experiment) -> bool:
+    """Data given from Python have been asked already."""
+    data = experiment.data
+    return experiment.network.is_file or (data.split == "given" and data.dataset != GIVEN)
 
 
 def given_materials(
@@ -101,7 +126,8 @@ def given_materials(
         if not isinstance(dataset, tuple) or len(dataset) != 4:
             raise SkerryError(
                 "dataset takes four arrays (x_train, y_train, x_test, y_test) or what "
-                "skerry.from_torch gives. A data set by name goes into the experiment: "
+                "skerry.from_torch or skerry.from_devices gives. A data set by name goes into the "
+                "experiment: "
                 'skerry.Data(dataset="mnist").'
             )
         dataset = from_arrays(*dataset)

@@ -53,7 +53,7 @@ def holdings(world: World) -> Holdings:
 
 def on_device(world: World) -> int:
     """What torch holds of a world, where the computing is done."""
-    tensors = (world.x_train, world.y_train, world.x_test, world.y_test, world.test_classes)
+    tensors = (world.x_train, world.y_train, world.x_own, world.y_own, world.test_classes)
     W = _weights(list(world.fleet.components(0)), world.dtype.itemsize, TORCH_ENTRY)
     return sum(tensor.nbytes for tensor in tensors) + W
 

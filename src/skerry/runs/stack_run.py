@@ -13,6 +13,7 @@ from skerry.engine.stack import Stack
 from skerry.engine.world import World
 from skerry.errors import RecordsError
 from skerry.experiment import Experiment
+from skerry.measure.by_device import DeviceTable
 from skerry.measure.observer import Observer
 from skerry.measure.reading import Reading, columns_by_key
 from skerry.records import checkpoint
@@ -97,6 +98,7 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
                 columns = columns_by_key(waiting)
                 with store.transaction():  # lanes that ran together are finished together
                     store.append(columns)
+                    store.keep_devices(_of_the_last_round(observer, moment))
                     _finish_lanes(store, moment, seconds, over)
                 rows.update({key: len(table["round"]) for key, table in columns.items()})
                 waiting = []
@@ -150,6 +152,12 @@ def _begin(
         device=device_name(world.device),
         versions={**versions(), **how},
     )
+
+
+def _of_the_last_round(observer: Observer, moment: Moment) -> dict[str, DeviceTable]:
+    """By key, what the devices of lanes scored that are over now and sound."""
+    broken = {moment.stack.keys[lane] for lane in moment.diverged}
+    return {key: table for key, table in observer.device_tables.items() if key not in broken}
 
 
 def _finish_lanes(store: Store, moment: Moment, seconds: float, over: bool) -> None:

@@ -181,6 +181,13 @@ class Sweep(Section):
         """Every cell, with its experiment at the first seed."""
         return self._points
 
+    def with_experiments(self, experiments: Sequence[Experiment]) -> "Sweep":
+        """The same cells, where experiments tell more than their text did."""
+        copied = self.model_copy()
+        pairs = zip(self.points, experiments, strict=True)
+        copied._points = tuple(Point(point.cell, experiment) for point, experiment in pairs)
+        return copied
+
     @property
     def seed_numbers(self) -> tuple[int, ...]:
         return self._numbers

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from skerry.errors import SkerryError, argument
 from skerry.report.figures.captions import lines_of
 from skerry.report.figures.from_store import Asked, Drawn, drawn
 from skerry.report.figures.islands import KINDS, aspect, labels, network
 from skerry.report.figures.panels import Panel, in_a_row
-from skerry.report.rebuild import dataset_of, first_server_round, fleet_of, sampled_in
-from skerry.report.words import fleet_in_words
+from skerry.report.rebuild import dataset_of, first_server_round, fleet_of, partition_of, sampled_in
+from skerry.report.words import fleet_in_words, split_in_words
 
 if TYPE_CHECKING:
     from skerry.records.store import Run
@@ -42,16 +40,13 @@ def network_of(asked: Asked) -> Drawn:
 
 def labels_of(asked: Asked) -> Drawn:
     """A panel for each split of the data in the store."""
-    from skerry.data.partition import split
-
     runs = _first_of_each(asked, _data_key)
     panels = []
     for run in runs:
         experiment, dataset = run.experiment, dataset_of(run)
         data, sizes = experiment.data, experiment.network.sizes
-        y = np.asarray(dataset.strata("train"), dtype=np.int64)
-        partition = split(y, dataset.strata_count, sizes, data, experiment.seed)
-        title = f"{data.dataset}, {data.inter} across islands, {data.intra} within"
+        partition = partition_of(run, dataset)
+        title = f"{data.dataset}, {split_in_words(data)}"
         panels.append(
             Panel(lines_of(title), partial(labels, partition, sizes, kind=KINDS[dataset.targets]))
         )

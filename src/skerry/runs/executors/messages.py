@@ -14,6 +14,7 @@ from typing import Any
 from skerry.engine.world import World
 from skerry.errors import RecordsError, SkerryError, is_out_of_memory, one_line
 from skerry.experiment import Experiment
+from skerry.measure.by_device import DeviceTable
 from skerry.records.parts import Part
 from skerry.records.store import Status
 from skerry.runs.memory import Footprint
@@ -108,6 +109,8 @@ class Outcome:
     measures: tuple[str, ...]
     history: str
     """Its part's blob (records/parts.py) in base 64."""
+    devices: DeviceTable | None = None
+    """What every device scored in the last round."""
 
     @staticmethod
     def encoded(columns: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:

@@ -273,6 +273,7 @@ def _outcome(store: Store, key: str) -> Outcome:
         run.wall_seconds,
         run.note,
         *Outcome.encoded(store.history(key)),
+        store.devices(key),
     )
 
 

@@ -7,6 +7,7 @@ from skerry.report.page.blocks import Section
 from skerry.report.page.sections.advice import advice
 from skerry.report.page.sections.comparisons import gaps, stepsizes, who_won, wins
 from skerry.report.page.sections.curves import consensus, cost, learning_curves
+from skerry.report.page.sections.devices import devices
 from skerry.report.page.sections.fleet import labels, network
 from skerry.report.page.sections.overview import what_was_run
 from skerry.report.page.sections.provenance import how_it_was_run, to_repeat
@@ -22,6 +23,7 @@ SECTIONS: tuple[Callable[[Study], Section | None], ...] = (
     gaps,
     wins,
     stepsizes,
+    devices,
     network,
     labels,
     theory,

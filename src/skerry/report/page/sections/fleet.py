@@ -17,7 +17,7 @@ from skerry.report.figures.islands import places as places_of
 from skerry.report.page.blocks import Section, note, text, widget
 from skerry.report.page.study import Study
 from skerry.report.text import plural
-from skerry.report.words import fleet_in_words
+from skerry.report.words import fleet_in_words, split_in_words
 from skerry.seeds import stream
 
 if TYPE_CHECKING:
@@ -203,20 +203,15 @@ def _most_sampled(study: Study) -> int:
 
 
 def _split(run: Run) -> dict[str, Any]:
-    from skerry.data.partition import split
-
     data, sizes = run.experiment.data, run.experiment.network.sizes
-    _check_built_in("dataset", data.dataset)
-    _check_built_in("inter partition", data.inter)
-    _check_built_in("intra partition", data.intra)
+    for kind, name in data.functions.items():
+        _check_built_in(kind, name)
     dataset = rebuild.dataset_of(run)
-    classes_of = np.asarray(dataset.strata("train"), dtype=np.int64)
-    counts = split(classes_of, dataset.strata_count, sizes, data, run.experiment.seed).label_counts
+    counts = rebuild.partition_of(run, dataset).label_counts
     starts = np.cumsum((0, *sizes[:-1]))
     by_device = counts.size <= MOST_COUNTS
     return {
-        "name": f"{data.dataset}: {data.inter} across islands, {data.intra} within, "
-        f"{plural(len(sizes), 'island')}",
+        "name": f"{data.dataset}: {split_in_words(data)}, {plural(len(sizes), 'island')}",
         "kind": KINDS[dataset.targets],
         "by": "device" if by_device else "island",
         "counts": (counts if by_device else np.add.reduceat(counts, starts)).tolist(),

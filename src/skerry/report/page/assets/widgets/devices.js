@@ -1,0 +1,54 @@
+/** What single devices scored at the end, island by island or over their samples. */
+Skerry.widgets.devices = (root, data, page) => {
+  const { make, select, controls, figure } = Skerry.dom;
+  const { number } = Skerry.numbers;
+  const { model, grid } = page;
+  const VIEWS = [["island", "by island"], ["samples", "over their samples"]];
+  const ON = [["0", "on their own data"], ["1", "on what all are measured on"]];
+  const view = { across: "island", on: "0" };
+  const picture = figure(""), told = make("p", { class: "status", role: "status" });
+  const set = (name) => (value) => { view[name] = value; update(); };
+  root.append(controls(
+    select("Devices", VIEWS, view.across, set("across")), select("scored", ON, view.on, set("on")),
+  ), told, picture.element);
+
+  const style = model.measures[grid.measureNamed(data.own)]?.style ?? "plain";
+
+  function trace(cell, { label, group }) {
+    const scores = cell.scores[grid.labelled(group)] ?? cell.scores[model.labels[label].name];
+    if (!scores) return null;
+    const name = Skerry.plots.brief(grid.labelled(group)), colour = model.labels[label].light;
+    const y = scores[Number(view.on)];
+    const hovertext = cell.device.map((device, i) =>
+      `${Skerry.plots.escape(device)}, island ${Skerry.plots.escape(cell.island[i])}<br>${name}: ${number(style, y[i])}`
+      + `<br>${cell.samples[i].toLocaleString("en")} samples, ${cell.tests[i] ? `${cell.tests[i]} test samples of its own` : "scored by its mix of data"}`);
+    const common = { name, y, hovertext, hoverinfo: "text", marker: { color: colour, symbol: model.labels[label].symbol, size: 7, opacity: 0.75 } };
+    if (view.across === "samples") return { ...common, type: "scatter", mode: "markers", x: cell.samples };
+    return {
+      ...common, type: "box", x: cell.island.map(Skerry.plots.escape), boxpoints: "all", jitter: 0.5, pointpos: 0,
+      line: { color: colour, width: 1.5 }, fillcolor: Skerry.plots.faded(colour, "1a"), hoveron: "points",
+    };
+  }
+
+  async function update() {
+    const chosen = grid.chosen();
+    const cell = data.cells[model.groups.cell[chosen[0]?.group]];
+    picture.element.hidden = !cell;
+    told.hidden = Boolean(cell);
+    told.textContent = "The devices of this cell are not shown.";
+    if (!cell) return;
+    const traces = chosen.map((one) => trace(cell, one)).filter(Boolean);
+    const spans = Math.max(...cell.samples) > 20 * Math.min(...cell.samples);
+    const on = ON.find(([name]) => name === view.on)[1];
+    picture.tell(`Each of ${cell.device.length.toLocaleString("en")} devices, ${on}, ${VIEWS.find(([name]) => name === view.across)[1]}.`);
+    await Skerry.plots.plot(picture.plot, traces, {
+      boxmode: "group",
+      xaxis: view.across === "samples"
+        ? { title: { text: "training samples" }, type: spans ? "log" : "linear" }
+        : { title: { text: "island" }, type: "category" },
+      yaxis: { title: { text: data.own.endsWith("accuracy") ? "accuracy (%)" : "loss" } },
+    });
+  }
+
+  return { update };
+};

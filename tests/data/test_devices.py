@@ -1,0 +1,275 @@
+"""Data that lie on devices: the same fleet from Python, from tables and from folders."""
+
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import fleet_data
+import skerry
+from skerry.data.catalog import load_dataset
+from skerry.data.split import layout_of, partition_of
+from skerry.engine.world import build_world
+from skerry.errors import DataError, ExperimentError
+from skerry.experiment import Data, Experiment, Network
+from skerry.records.store import Store
+from skerry.runs.given import given_materials, with_sizes
+from trajectories import assert_same_trajectories
+
+
+def from_python(**more):
+    given = {"own_test": fleet_data.own_tests(), "islands": fleet_data.ISLANDS} | more
+    return skerry.from_devices(fleet_data.devices(), **given)
+
+
+def given(path, *settings):
+    named = ["data.dataset=devices", "data.split=given", f"data.path={path}", "server.sampled=2"]
+    return Experiment.parse({}, [*named, "rounds=3", "server.period=1", *settings])
+
+
+def held(dataset):
+    """Every device's island, its training samples and its own test samples, each sorted."""
+    holdings = dataset.holdings
+    return {
+        name: (
+            holdings.islands and holdings.islands[i],
+            _sorted(dataset.x_train, dataset.y_train, holdings.train.indices(i)),
+            _sorted(dataset.x_test, dataset.y_test, holdings.tests.indices(i)),
+        )
+        for i, name in enumerate(holdings.devices)
+    }
+
+
+def _sorted(x, y, rows):
+    return sorted(np.column_stack([x[rows], y[rows]]).astype(np.float32).tolist())
+
+
+def write_frame(frame, path):
+    frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+
+
+def a_table(tmp_path, ending):
+    table = fleet_data.table()
+    path = tmp_path / f"fleet{ending}"
+    if ending == ".npz":
+        np.savez(path, **table)
+    else:
+        frame = pd.DataFrame(table.pop("x"), columns=list("abcd")).assign(**table)
+        write_frame(frame.astype(dict.fromkeys("abcd", np.float64)), path)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".npz", ".parquet", ".csv", "folder"])
+def test_every_source_holds_the_same(tmp_path, ending):
+    """Whatever the data come from, every device has the same samples."""
+    path = (
+        fleet_data.write_folder(tmp_path / "fleet")
+        if ending == "folder"
+        else a_table(tmp_path, ending)
+    )
+    read = load_dataset(given(path).data, 0)
+    assert held(read) == held(from_python())
+
+
+def test_numbers_may_stand_for_names(tmp_path):
+    """Names are written once in a large table."""
+    table = fleet_data.table()
+    names, numbers = np.unique(table["device"], return_inverse=True)
+    np.savez(tmp_path / "fleet.npz", **{**table, "device": numbers, "devices": names})
+    read = load_dataset(given(tmp_path / "fleet.npz").data, 0)
+    assert held(read) == held(from_python())
+
+
+def test_a_large_table_stays_on_disk(tmp_path):
+    """What is not compressed is mapped, and compressed tables are read all the same."""
+    from skerry.data.npz import npz_arrays
+
+    x = np.arange(300_000, dtype=np.float32).reshape(-1, 5)
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "a.npz", x=x, y=x[:, 0].T)
+        found = npz_arrays(tmp_path / "a.npz", "", mapped=True)["x"]
+        assert np.array_equal(found, x)
+        assert isinstance(found, np.memmap) == (save is np.savez)
+
+
+def test_torch_data_sets_and_lists():
+    """A list numbers its devices; a torch data set is a device's samples, too."""
+    pairs = list(fleet_data.devices().values())
+    as_torch = [torch.utils.data.TensorDataset(*map(torch.from_numpy, pair)) for pair in pairs]
+    one, other = skerry.from_devices(pairs), skerry.from_devices(as_torch)
+    assert one.holdings.devices == tuple("012345")
+    assert held(one) == held(other)
+
+
+def test_text_labels_are_numbered_by_the_alphabet():
+    words = np.array(["walk", "run", "sit"])
+    devices = {name: (x, words[y]) for name, (x, y) in fleet_data.devices().items()}
+    dataset = skerry.from_devices(devices)
+    assert dataset.classes == 3
+    _x, _y = devices["attic"]
+    held_by_attic = dataset.y_train[dataset.holdings.train.indices(2)]
+    assert set(held_by_attic) == {0, 1, 2}
+    assert (dataset.y_train == 0).sum() + (dataset.y_test == 0).sum() == sum(
+        (labels == "run").sum() for _, labels in devices.values()
+    )
+
+
+def test_without_test_samples_every_fifth_is_held_out():
+    """Devices with fewer than five keep them all; nothing is lost."""
+    dataset = skerry.from_devices(fleet_data.devices())
+    sizes = np.array([*fleet_data.SIZES.values()])
+    assert dataset.holdings.tests.sizes.tolist() == (sizes // 5).tolist()
+    assert dataset.holdings.train.sizes.tolist() == (sizes - sizes // 5).tolist()
+
+
+def test_a_common_test_set_is_what_all_are_measured_on():
+    test = fleet_data.samples(40, 9)
+    world = build_world(
+        Experiment.parse({}, ["data.split=given", "server.sampled=2"]).replace(
+            data={"dataset": "given"}
+        ),
+        given_materials(None, from_python(test=test), None),
+    )
+    assert len(world.y_test) == 40
+    assert len(world.y_own) == 55
+    assert world.partition.own_tests.sizes.sum() == 15
+
+
+# Islands and graphs
+
+
+def test_islands_come_from_the_data():
+    """A topology is drawn inside each; devices keep their names."""
+    (lane,) = skerry.run(
+        Experiment.parse({}, ["rounds=2", "server.sampled=2"]), dataset=from_python()
+    )
+    network = lane.experiment.network
+    assert (network.devices, network.sizes) == (6, (3, 3))
+    assert lane.experiment.data.split == "given"
+
+
+def test_without_islands_components_say_it():
+    data, dataset = Data(split="given"), skerry.from_devices(fleet_data.devices())
+    network, names = layout_of(dataset, Network(components=3), data)
+    assert network.sizes == (2, 2, 2)
+    assert names == tuple(fleet_data.SIZES)
+
+
+def a_graph(*links):
+    west, east = ("porch", "attic", "cellar"), ("shed", "barn", "loft")
+    return nx.Graph([*pairwise(west), *pairwise(east), *links])
+
+
+def test_devices_find_their_data_by_name():
+    """Whatever the order of the graph's nodes."""
+    dataset = from_python()
+    names = ("loft", "shed", "barn", "cellar", "attic", "porch")
+    found = partition_of(dataset, (3, 3), names, Data(split="given"), 0)
+    assert found.sizes.tolist() == [fleet_data.SIZES[name] for name in names]
+    for i, name in enumerate(names):
+        rows = found.indices(i)
+        x, y = fleet_data.devices()[name]
+        assert _sorted(dataset.x_train, dataset.y_train, rows) == _sorted(x, y, slice(None))
+
+
+def test_the_key_knows_who_stands_where_in_the_graph(tmp_path):
+    """The same links under exchanged names are another run."""
+    experiment = Experiment.parse({}, ["rounds=1", "server.sampled=2"])
+    exchanged = nx.relabel_nodes(a_graph(), {"porch": "attic", "attic": "porch"})
+    for graph in (a_graph(), exchanged, a_graph()):
+        skerry.run(experiment, dataset=from_python(), graph=graph, out=tmp_path)
+    with Store.read(tmp_path) as store:
+        assert len(store.runs()) == 2
+
+
+@pytest.mark.parametrize(
+    ("graph", "told"),
+    [
+        (
+            nx.relabel_nodes(a_graph(), {"porch": "pier"}),
+            r"no data for 'pier'; no place in the graph for 'porch'",
+        ),
+        (
+            nx.path_graph([str(i) for i in range(9)]),
+            r"no data for '0', '1', '2', '3', '4' and 4 more",
+        ),
+        (
+            a_graph(("porch", "shed")),
+            r"device 'shed' on island 'east' and 'porch' on 'west', but the graph links them",
+        ),
+    ],
+)
+def test_who_is_missing_is_told(graph, told):
+    with pytest.raises(DataError, match=told):
+        skerry.run(
+            Experiment.parse({}, ["rounds=1", "server.sampled=2"]),
+            dataset=from_python(),
+            graph=graph,
+        )
+
+
+def test_split_is_asked_for_once():
+    """Data by device are neither dealt out nor kept by a silent default."""
+    with pytest.raises(ExperimentError, match=r'Set data\.split = "given" to keep it so'):
+        Experiment.parse({}, ["data.dataset=devices", "data.path=x"])
+    with pytest.raises(DataError, match=r"needs data that say which device .* \(got synthetic\)"):
+        skerry.run(Experiment.parse({}, ["data.dataset=synthetic", "data.split=given"]))
+
+
+def test_given_data_can_be_dealt_out_all_the_same(tmp_path):
+    """To see what their natural split does."""
+    path = fleet_data.write_folder(tmp_path / "fleet")
+    experiment = given(path, "data.split=dealt", "network.devices=8", "data.inter=iid")
+    (lane,) = skerry.run(experiment)
+    assert lane.experiment.network.devices == 8
+
+
+# Runs
+
+
+def test_reference_equals_stack(tmp_path):
+    """With unequal sizes, a device with one sample, own test sets, and every sampling."""
+    path = fleet_data.write_folder(tmp_path / "fleet")
+    for setting in ("training.sampling=replacement", "training.sampling=epochs", "model.name=mlp"):
+        base = given(path, setting, "training.batch=4", "rounds=4")
+        lanes = [
+            base.with_settings(f"server.primitive={p}") for p in ("s2s", "s2a", "blend", "none")
+        ]
+        lanes.append(base.with_settings("training.weights=data", "server.weights=data"))
+        world = build_world(base)
+        assert_same_trajectories(world, with_sizes(lanes), 1e-5)
+
+
+def test_a_folder_runs_and_resumes_by_content(tmp_path):
+    """The key follows the content: a changed file is another run, an unchanged one is not."""
+    path = fleet_data.write_folder(tmp_path / "fleet")
+    for _ in range(2):
+        skerry.run(given(path), out=tmp_path / "runs")
+    x, y = fleet_data.samples(3, 99)
+    np.savez(path / "west" / "porch.npz", x=x, y=y)
+    skerry.run(given(path), out=tmp_path / "runs")
+    with Store.read(tmp_path / "runs") as store:
+        assert [run.status for run in store.runs()] == ["finished", "finished"]
+
+
+def test_a_sweep_over_given_data(tmp_path):
+    """Tuning finds the runs of its cells."""
+    from skerry.runs.given import sized_sweep
+    from skerry.runs.sweep import Sweep
+
+    path = fleet_data.write_folder(tmp_path / "fleet")
+    table = given(path).model_dump(exclude_unset=True)
+    axes = {"training.stepsize": [0.01, 0.1], "network.topology": ["ring", "complete"]}
+    sweep = Sweep.parse(
+        {**table, "sweep": {"seeds": 2, "tune": "training.stepsize", "tune_seeds": 1, "axes": axes}}
+    )
+    lanes = skerry.run(sweep)
+    assert len(lanes) == 4 + 2
+    assert {lane.experiment.network.sizes for lane in lanes} == {(3, 3)}
+    sized = sized_sweep(sweep)
+    assert {point.at(0).key() for point in sized.points} == {
+        lane.experiment.key() for lane in lanes if lane.experiment.seed == 0
+    }
