@@ -272,3 +272,28 @@ def test_pages_and_files_say_how_well_a_preset_is_known(row):
     lines = (ROOT / "experiments" / f"{row.name}.toml").read_text().splitlines()
     comment = " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
     assert f"Source: {row.source}. How well it is known: {row.known}." in comment
+
+
+# Methods as presets
+
+
+def test_methods_stand_beside_primitives(islands):
+    """All in one world; each is called by its name, and what it sends is counted."""
+    names = ["s2s", "s2a", "gradient_tracking", "carry", "scaffold"]
+    base = islands.with_settings('evaluate.measures=["average","communication"]')
+    found = skerry.run(base, compare=names)
+    assert [lane.label for lane in found] == names
+    sent = {lane.label: lane.history["d2d_messages"][-1] for lane in found}
+    assert sent["gradient_tracking"] == 2 * sent["s2s"] == 2 * sent["carry"] > 0
+    assert sent["scaffold"] == 0
+
+
+def test_primitives_beside_a_method_are_plain(islands):
+    """Of an experiment that is a preset, its method goes with the name; one of its own stays."""
+    preset = with_preset(islands, "sd_gt")
+    assert [e.method.name for e in expand(preset, ["s2s", "s2a", "sd_gt"])] == [
+        *("sgd", "sgd"),
+        "sd_gt",
+    ]
+    own = islands.with_settings("method.name=gradient_tracking")
+    assert {e.method.name for e in expand(own, ["s2s", "s2a"])} == {"gradient_tracking"}

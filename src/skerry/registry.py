@@ -102,6 +102,18 @@ OPTIMIZERS = {
     "fedavgm": "skerry.engine.server:FedAvgM",
 }
 
+METHODS = {
+    "carry": "skerry.engine.methods.corrections:Carry",
+    "fedprox": "skerry.engine.methods.corrections:FedProx",
+    "fedvarp": "skerry.engine.methods.tables:FedVarp",
+    "gradient_tracking": "skerry.engine.methods.tracking:GradientTracking",
+    "mifa": "skerry.engine.methods.tables:Mifa",
+    "mtgc": "skerry.engine.methods.corrections:Mtgc",
+    "scaffold": "skerry.engine.methods.corrections:Scaffold",
+    "sd_gt": "skerry.engine.methods.tracking:SdGt",
+    "sgd": "skerry.engine.method:Method",
+}
+
 SELECTIONS = {
     "bernoulli": "skerry.engine.selection:bernoulli",
     "importance": "skerry.engine.selection:importance",
@@ -149,6 +161,7 @@ KINDS = {
     "score": SCORES,
     "schedule": SCHEDULES,
     "primitive": PRIMITIVES,
+    "method": METHODS,
     "selection": SELECTIONS,
     "beta schedule": BETA_SCHEDULES,
     "sampled schedule": SAMPLED_SCHEDULES,

@@ -405,6 +405,23 @@ class Fleet(Section):
     reach_asleep: Annotated[bool, Later()] = False
     """Whether asleep devices receive what S2A and blend deliver; they take it when they wake."""
 
+    @property
+    def sleeps(self) -> bool:
+        """Whether anybody ever may."""
+        return self.awake != 1.0 or self.on is not None
+
+
+class Method(Section, extra="allow"):
+    name: Annotated[str, Names("method"), Later()] = "sgd"
+    """What devices do beside plain SGD: sgd (nothing), gradient_tracking, sd_gt, mtgc, scaffold,
+    fedvarp, mifa, fedprox, carry, or your own "package.module:Class"."""
+    mu: Annotated[float, Field(ge=0), REAL, OptionOf("method"), Later()] = 0.01
+    """fedprox: how strongly a device is pulled back to the model it received last."""
+
+    @property
+    def is_plain(self) -> bool:
+        return self.name == "sgd"
+
 
 class Evaluate(Section):
     every: Count = 1

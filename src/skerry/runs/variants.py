@@ -55,5 +55,7 @@ def _variant(experiment: Experiment, name: str) -> Experiment:
             f"Presets: {', '.join(PRESETS)}."
         )
     settings = [f"server.primitive={primitive}", "server.name="]
+    if experiment.server.name in PRESETS:  # its method is the preset's, not the experiment's own
+        settings.append("method.name=sgd")
     settings += [f"server.beta={beta!r}"] if beta is not None else []
     return experiment.with_settings(*settings)

@@ -1,0 +1,109 @@
+"""Methods that add something to every gradient: what mixing and the server took from a model, or
+how far a device's gradient is from that of all."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from skerry.engine.method import Arrays, Lanes, Method, Traffic, Visit, inverse
+
+CENTRED_EVERY = 100
+"""Rounds after which Z of carry is centred: its sum is 0 but for rounding, which would add up."""
+
+
+class Carry(Method):
+    """What mixing and the server take from a model goes back into its gradient. Experimental."""
+
+    def start(self, X_nld: Tensor) -> Arrays:
+        return {"z": torch.zeros_like(X_nld)}
+
+    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
+        lanes.X_nld.addcmul_(lanes.own["z"], lanes.eta_l1, value=-1)
+
+    def mix(self, lanes: Lanes, mix: Callable[[Tensor], None]) -> None:
+        X, Z = lanes.X_nld, lanes.own["z"]
+        taken = X.clone()
+        mix(X)
+        Z.addcmul_(taken.sub_(X), inverse(lanes.eta_l1) / lanes.local_steps)
+        if (lanes.t + 1) % CENTRED_EVERY == 0:
+            Z.sub_(Z.mean(dim=0))
+
+    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
+        X, S = lanes.X_nld, visit.sampled_k
+        taken = X[S]
+        reached = visit.deliver(X)
+        scale = inverse(lanes.eta_l1) / (lanes.local_steps * lanes.period)
+        lanes.own["z"][S] += (taken - X[S]) * scale
+        return Traffic(len(S), reached)
+
+
+class Mtgc(Method):
+    """MTGC: Z corrects for what devices of an island differ in, anew after every server round; Y
+    for what islands do."""
+
+    def start(self, X_nld: Tensor) -> Arrays:
+        return {"y": torch.zeros_like(X_nld), "z": torch.zeros_like(X_nld)}
+
+    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
+        for name in ("y", "z"):
+            lanes.X_nld.addcmul_(lanes.own[name], lanes.eta_l1, value=-1)
+
+    def mix(self, lanes: Lanes, mix: Callable[[Tensor], None]) -> None:
+        taken = lanes.X_nld.clone()
+        mix(lanes.X_nld)
+        scale = inverse(lanes.eta_l1) / lanes.local_steps
+        lanes.own["z"].addcmul_(taken.sub_(lanes.X_nld), scale)
+
+    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
+        taken = lanes.X_nld.clone()
+        reached = visit.deliver(lanes.X_nld)
+        lanes.own["y"].addcmul_(taken.sub_(lanes.X_nld), inverse(visit.walked_l1))
+        lanes.own["z"].zero_()
+        return Traffic(len(visit.sampled_k), reached)
+
+
+class Scaffold(Method):
+    """SCAFFOLD, its option II: a device knows its own mean gradient c_i and that of all, c."""
+
+    def start(self, X_nld: Tensor) -> Arrays:
+        return {
+            "own": torch.zeros_like(X_nld),
+            "all": torch.zeros_like(X_nld[0]),
+            "x0": X_nld[0].clone(),
+        }
+
+    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
+        lanes.X_nld.addcmul_(lanes.own["own"] - lanes.own["all"], lanes.eta_l1)
+
+    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
+        X, S, own = lanes.X_nld, visit.sampled_k, lanes.own
+        change = (own["x0"] - X[S]) * inverse(visit.walked_l1) - own["all"]
+        own["own"][S] += change
+        own["all"] += change.sum(dim=0) / len(X)
+        reached = visit.deliver(X)
+        own["x0"].copy_(X[0])
+        return Traffic(2 * len(S), 2 * reached)
+
+
+class FedProx(Method):
+    """A pull back to the model that the device received last."""
+
+    def __init__(self, *, mu: float):
+        self.mu = mu
+
+    def start(self, X_nld: Tensor) -> Arrays:
+        return {"received": X_nld.clone()}
+
+    def before_step(self, lanes: Lanes) -> Tensor:
+        return lanes.X_nld - lanes.own["received"]
+
+    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
+        assert kept is not None
+        lanes.X_nld.addcmul_(kept, lanes.eta_l1, value=-self.mu)
+
+    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
+        X, received = lanes.X_nld, lanes.own["received"]
+        reached = visit.deliver(X)
+        received[visit.receivers] = X[visit.receivers]
+        return Traffic(len(visit.sampled_k), reached)
