@@ -98,8 +98,11 @@ PRIMITIVES = {
 }
 
 OPTIMIZERS = {
+    "fedadam": "skerry.engine.server:FedAdam",
     "fedavg": "skerry.engine.server:FedAvg",
     "fedavgm": "skerry.engine.server:FedAvgM",
+    "fedavgm_averages": "skerry.engine.server:FedAvgMOfAverages",
+    "fedyogi": "skerry.engine.server:FedYogi",
 }
 
 METHODS = {

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from skerry.engine.companions import Companions
-from skerry.engine.method import Lanes, Traffic, Visit
+from skerry.engine.method import Lanes, ServerRound, Traffic
 from skerry.engine.sampler import Sample
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import State
@@ -100,7 +100,7 @@ def meet_lanes(
     number = bisect_left(planned, state.t)
     since = planned[number - 1] + 1 if number else 0
     steps_l = stack.etas_tl[since : state.t + 1, lanes].sum(dim=0)
-    visit = Visit(
+    server = ServerRound(
         sampled_k,
         weights_k,
         torch.from_numpy(stack.world.fleet.component_of).to(sampled_k.device),
@@ -108,7 +108,7 @@ def meet_lanes(
         deliver,
         sampled_k if group.server.dial == 0 else _receivers(group, sample, len(state.X_nld)),
     )
-    return group.method.meet(lanes_of(stack, state, lanes), visit)
+    return group.method.meet(lanes_of(stack, state, lanes), server)
 
 
 def _receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:

@@ -32,7 +32,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Visit:
+class ServerRound:
     """One server round, as a method sees it."""
 
     sampled_k: Tensor
@@ -82,9 +82,9 @@ class Method:
         """Mixing, after all local steps of a round: `mix` changes an array in place."""
         mix(lanes.X_nld)
 
-    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
+    def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
         """The server round."""
-        return Traffic(len(visit.sampled_k), visit.deliver(lanes.X_nld))
+        return Traffic(len(server.sampled_k), server.deliver(lanes.X_nld))
 
 
 def companions_of(method: Method) -> int:

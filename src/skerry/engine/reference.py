@@ -36,7 +36,7 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     by_data = training.weights == "data"
     scale = [world.n * m / sum(sizes) if by_data else 1.0 for m in sizes]
     last = x0.clone()  # what the server delivered last
-    y, v = x0.clone(), torch.zeros_like(x0)  # the server's memory, for fedavgm
+    memory = {"y": x0, "before": x0, **{name: torch.zeros_like(x0) for name in "mv"}}
     received = list(x)  # by each device last, for fedprox
     mu = experiment.method.mu if experiment.method.name == "fedprox" else 0.0
     next_server, number = server.offset, 0
@@ -91,10 +91,8 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
             estimate = weighted_sum(
                 torch.tensor(weights, dtype=x0.dtype), [*(x[i] for i in sampled), last]
             )
-            if server.optimizer == "fedavgm":
-                xhat = plain if beta == 0 else estimate
-                v = server.momentum * v + (y - xhat)
-                y = y - v
+            if server.optimizer != "fedavg":
+                y = _optimized(experiment, memory, plain if beta == 0 else estimate)
                 both = server.selection == "uniform" and server.weights == "equal"
                 plain = y if beta == 0 or both else plain
                 estimate = y
@@ -105,6 +103,30 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
                     x[i] = (1 - beta) * before + beta * estimate
                     received[i] = x[i] if i in sampled or beta > 0 else received[i]
         yield torch.stack(x)
+
+
+def _optimized(experiment: Experiment, memory: dict[str, Tensor], xhat: Tensor) -> Tensor:
+    """What the server delivers, where it does more than average."""
+    server, y, m, v = experiment.server, memory["y"], memory["m"], memory["v"]
+    step = 1.0 if server.stepsize is None else server.stepsize
+    match server.optimizer:
+        case "fedavgm":
+            v = server.momentum * v + (1 - server.dampening) * (y - xhat)
+            y = y - step * v
+        case "fedavgm_averages":
+            v = server.momentum * v + (xhat - memory["before"])
+            y = xhat + step * server.momentum * v
+        case "fedadam" | "fedyogi":
+            step = 0.1 if server.stepsize is None else server.stepsize
+            b1, b2, square = server.momentum, server.second_momentum, (xhat - y) ** 2
+            m = b1 * m + (1 - b1) * (xhat - y)
+            if server.optimizer == "fedadam":
+                v = b2 * v + (1 - b2) * square
+            else:
+                v = v - (1 - b2) * square * torch.sign(v - square)
+            y = y + step * m / (torch.sqrt(v) + server.smallest)
+    memory.update(y=y, m=m, v=v, before=xhat)
+    return y
 
 
 def _scheduled(

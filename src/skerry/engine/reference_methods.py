@@ -50,7 +50,7 @@ class _Devices:
     def mix(self, t: int, eta: float) -> None:
         self.x = self.mixed(self.x)
 
-    def visit(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
+    def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
         raise NotImplementedError
 
     def deliver(self, S: list[int], weights: list[float]) -> None:
@@ -79,7 +79,7 @@ class _GradientTracking(_Devices):
     def mix(self, t: int, eta: float) -> None:
         self.x, self.y = self.mixed(self.x), self.mixed(self.y)
 
-    def visit(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
+    def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
         self.deliver(S, weights)
         shared = self.mean(self.y, S)
         for i in S:
@@ -102,7 +102,7 @@ class _SdGt(_Devices):
         after = self.mixed(sums)
         self.z_next = [self.z_next[i] + (after[i] - sums[i]) / self.H for i in range(self.n)]
 
-    def visit(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
+    def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
         d = {i: self.x[i] - self.start[i] + walked * self.y[i] for i in S}
         island_mean = {
             c: sum((d[i] for i in S if self.island[i] == c), self.zero)
@@ -131,7 +131,7 @@ class _Mtgc(_Devices):
             self.z[i] = self.z[i] + (self.x[i] - self.mean(self.x, island)) / (self.tau * eta)
         self.x = self.mixed(self.x)
 
-    def visit(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
+    def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
         average = self.mean(self.x, list(range(self.n)))
         self.y = [self.y[i] + (self.x[i] - average) / walked for i in range(self.n)]
         self.x, self.z = [average] * self.n, self.zeros()
@@ -145,7 +145,7 @@ class _Scaffold(_Devices):
     def direction(self, i: int, g: Tensor) -> Tensor:
         return g - self.own[i] + self.all
 
-    def visit(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
+    def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
         fresh = {i: self.own[i] - self.all + (self.x0 - self.x[i]) / walked for i in S}
         self.all = self.all + sum((fresh[i] - self.own[i] for i in S), self.zero) / self.n
         for i in S:
@@ -162,7 +162,7 @@ class _FedVarp(_Devices):
     def direction(self, i: int, g: Tensor) -> Tensor:
         return g
 
-    def visit(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
+    def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
         went = {i: self.x0 - self.x[i] for i in S}
         v = self.mean(self.table, list(range(self.n)))
         for i, weight in zip(S, weights, strict=True):
@@ -174,7 +174,7 @@ class _FedVarp(_Devices):
 
 
 class _Mifa(_FedVarp):
-    def visit(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
+    def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
         for i in S:
             self.table[i] = self.x0 - self.x[i]
         self.x0 = self.x0 - self.mean(self.table, list(range(self.n)))
@@ -196,7 +196,7 @@ class _Carry(_Devices):
             mean = self.mean(self.z, list(range(self.n)))
             self.z = [z - mean for z in self.z]
 
-    def visit(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
+    def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
         before = list(self.x)
         self.deliver(S, weights)
         self._give_back(before, self.tau * self.H * eta)
@@ -245,6 +245,6 @@ def reference_method(world: World, experiment: Experiment) -> Iterator[Tensor]:
             to_all = experiment.fleet.reach_asleep
             devices.reached = [i for i in range(world.n) if awake[i] or to_all]
             if S:
-                devices.visit(S, weights, eta, walked)
+                devices.meet(S, weights, eta, walked)
             number, walked = number + 1, 0.0
         yield torch.stack(devices.x)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from skerry.engine.method import Arrays, Lanes, Method, Traffic, Visit, inverse
+from skerry.engine.method import Arrays, Lanes, Method, ServerRound, Traffic, inverse
 
 CENTRED_EVERY = 100
 """Rounds after which Z of carry is centred: its sum is 0 but for rounding, which would add up."""
@@ -29,10 +29,10 @@ class Carry(Method):
         if (lanes.t + 1) % CENTRED_EVERY == 0:
             Z.sub_(Z.mean(dim=0))
 
-    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
-        X, S = lanes.X_nld, visit.sampled_k
+    def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
+        X, S = lanes.X_nld, server.sampled_k
         taken = X[S]
-        reached = visit.deliver(X)
+        reached = server.deliver(X)
         scale = inverse(lanes.eta_l1) / (lanes.local_steps * lanes.period)
         lanes.own["z"][S] += (taken - X[S]) * scale
         return Traffic(len(S), reached)
@@ -55,12 +55,12 @@ class Mtgc(Method):
         scale = inverse(lanes.eta_l1) / lanes.local_steps
         lanes.own["z"].addcmul_(taken.sub_(lanes.X_nld), scale)
 
-    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
+    def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
         taken = lanes.X_nld.clone()
-        reached = visit.deliver(lanes.X_nld)
-        lanes.own["y"].addcmul_(taken.sub_(lanes.X_nld), inverse(visit.walked_l1))
+        reached = server.deliver(lanes.X_nld)
+        lanes.own["y"].addcmul_(taken.sub_(lanes.X_nld), inverse(server.walked_l1))
         lanes.own["z"].zero_()
-        return Traffic(len(visit.sampled_k), reached)
+        return Traffic(len(server.sampled_k), reached)
 
 
 class Scaffold(Method):
@@ -76,12 +76,12 @@ class Scaffold(Method):
     def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
         lanes.X_nld.addcmul_(lanes.own["own"] - lanes.own["all"], lanes.eta_l1)
 
-    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
-        X, S, own = lanes.X_nld, visit.sampled_k, lanes.own
-        change = (own["x0"] - X[S]) * inverse(visit.walked_l1) - own["all"]
+    def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
+        X, S, own = lanes.X_nld, server.sampled_k, lanes.own
+        change = (own["x0"] - X[S]) * inverse(server.walked_l1) - own["all"]
         own["own"][S] += change
         own["all"] += change.sum(dim=0) / len(X)
-        reached = visit.deliver(X)
+        reached = server.deliver(X)
         own["x0"].copy_(X[0])
         return Traffic(2 * len(S), 2 * reached)
 
@@ -102,8 +102,8 @@ class FedProx(Method):
         assert kept is not None
         lanes.X_nld.addcmul_(kept, lanes.eta_l1, value=-self.mu)
 
-    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
+    def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
         X, received = lanes.X_nld, lanes.own["received"]
-        reached = visit.deliver(X)
-        received[visit.receivers] = X[visit.receivers]
-        return Traffic(len(visit.sampled_k), reached)
+        reached = server.deliver(X)
+        received[server.receivers] = X[server.receivers]
+        return Traffic(len(server.sampled_k), reached)

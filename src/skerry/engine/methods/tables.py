@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from skerry.engine.method import Arrays, Lanes, Method, Traffic, Visit
+from skerry.engine.method import Arrays, Lanes, Method, ServerRound, Traffic
 
 
 class FedVarp(Method):
@@ -13,16 +13,16 @@ class FedVarp(Method):
     def start(self, X_nld: Tensor) -> Arrays:
         return {"table": torch.zeros_like(X_nld), "x0": X_nld[0].clone()}
 
-    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
-        X, S, own = lanes.X_nld, visit.sampled_k, lanes.own
+    def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
+        X, S, own = lanes.X_nld, server.sampled_k, lanes.own
         went = own["x0"] - X[S]
-        own["x0"] -= self._move(own["table"], went, visit)
+        own["x0"] -= self._move(own["table"], went, server)
         X[:] = own["x0"]
         return Traffic(len(S), len(X))
 
-    def _move(self, table: Tensor, went: Tensor, visit: Visit) -> Tensor:
-        S = visit.sampled_k
-        fresh = torch.einsum("k,kld->ld", visit.weights_k, went - table[S])
+    def _move(self, table: Tensor, went: Tensor, server: ServerRound) -> Tensor:
+        S = server.sampled_k
+        fresh = torch.einsum("k,kld->ld", server.weights_k, went - table[S])
         move = fresh + table.mean(dim=0)
         table[S] = went
         return move
@@ -31,6 +31,6 @@ class FedVarp(Method):
 class Mifa(FedVarp):
     """MIFA: the mean of what is remembered of all, from a table of zeros."""
 
-    def _move(self, table: Tensor, went: Tensor, visit: Visit) -> Tensor:
-        table[visit.sampled_k] = went
+    def _move(self, table: Tensor, went: Tensor, server: ServerRound) -> Tensor:
+        table[server.sampled_k] = went
         return table.mean(dim=0)

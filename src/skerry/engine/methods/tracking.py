@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from skerry.engine.method import Arrays, Lanes, Method, Traffic, Visit, inverse
+from skerry.engine.method import Arrays, Lanes, Method, ServerRound, Traffic, inverse
 from skerry.errors import SkerryError
 
 
@@ -37,10 +37,10 @@ class GradientTracking(Method):
         mix(lanes.X_nld)
         mix(lanes.own["y"])
 
-    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
-        sampled = len(visit.sampled_k)
-        visit.share(lanes.own["y"])
-        return Traffic(2 * sampled, visit.deliver(lanes.X_nld) + sampled)
+    def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
+        sampled = len(server.sampled_k)
+        server.share(lanes.own["y"])
+        return Traffic(2 * sampled, server.deliver(lanes.X_nld) + sampled)
 
 
 class SdGt(Method):
@@ -73,11 +73,11 @@ class SdGt(Method):
         mix(own["sum"])
         own["z_next"].add_(own["sum"], alpha=1 / lanes.period)
 
-    def meet(self, lanes: Lanes, visit: Visit) -> Traffic:
-        X, own, S = lanes.X_nld, lanes.own, visit.sampled_k
-        moved = X[S] - own["x_start"][S] + visit.walked_l1 * own["y"][S]
-        island_k = visit.islands_n[S]
-        sizes = visit.islands_n.bincount()
+    def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
+        X, own, S = lanes.X_nld, lanes.own, server.sampled_k
+        moved = X[S] - own["x_start"][S] + server.walked_l1 * own["y"][S]
+        island_k = server.islands_n[S]
+        sizes = server.islands_n.bincount()
         means = moved.new_zeros(len(sizes), *moved.shape[1:]).index_add_(0, island_k, moved)
         counts = island_k.bincount(minlength=len(sizes))
         if not counts.all():
@@ -88,7 +88,7 @@ class SdGt(Method):
         means /= counts.view(-1, 1, 1)
         mean = torch.einsum("c,cld->ld", sizes.to(means) / sizes.sum(), means)
         own["s"] += mean
-        own["y"][S] = (means[island_k] - mean) * inverse(visit.walked_l1)
+        own["y"][S] = (means[island_k] - mean) * inverse(server.walked_l1)
         X[S] = own["s"]
         own["z"].copy_(own["z_next"])
         own["x_start"].copy_(X)
