@@ -325,6 +325,7 @@ def test_a_users_own_function_may_read_any_field(path):
         ],
         "task": ["task.loss=good_plugins:anything"],
         "training": ["training.schedule=good_plugins:anything"],
+        "method": ["method.name=good_plugins:anything"],
         "server": [
             "server.primitive=good_plugins:anything",
             "server.optimizer=good_plugins:AnyOptimizer",

@@ -35,6 +35,7 @@ OWN = {
     "sampling": ("FromThe", "first", 2),
     "primitive": ("pull", "strength", 0.3),
     "server optimizer": ("Damped", "damping", 0.5),
+    "method": ("HeavyBall", "momentum", 0.25),
 }
 
 

@@ -13,7 +13,6 @@ from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.state import keep_lanes
 from skerry.engine.world import build_world
-from skerry.errors import ExperimentError, SkerryError
 from trajectories import assert_same_trajectories
 
 
@@ -344,36 +343,3 @@ def test_what_is_sent(small, settings, d2d, up, down):
     sent = [found.history[f"{link}_messages"][-1] for link in ("d2d", "uplink", "downlink")]
     assert sent == [3 * d2d * 12, up, down]
     assert found.history["sampled_devices"][-1] == found.experiment.server.sampled
-
-
-# What is not defined is told
-
-
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        (["method.name=gradient_tracking", "training.local_steps=2"], "training.local_steps = 1"),
-        (["method.name=carry", "server.primitive=s2a"], 'server.primitive = "s2s" or "none"'),
-        (["method.name=carry", "server.optimizer=fedavgm"], 'server.optimizer = "fedavg"'),
-        (["method.name=carry", "training.weights=data"], 'training.weights = "equal"'),
-        (["method.name=sd_gt", "server.offset=2"], "every island"),
-        (["method.name=sd_gt", "server.selection=one_each"], "whole period"),
-        (["method.name=mtgc", "server.offset=2"], "all devices at the server"),
-        (["method.name=scaffold"], "network.gossip_steps = 0"),
-        (["method.name=scaffold", *NO_LINKS, "fleet.awake=0.5"], "sleep"),
-        (["method.name=mifa", *NO_LINKS, "fleet.awake=0.5"], "reach_asleep"),
-        (["method.name=fedprox", "method.mu=-1"], "method.mu must be at least 0"),
-        (["method.name=crary"], "did you mean 'carry'"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
-)
-def test_what_is_not_defined_is_told_in_a_line(small, settings, told):
-    with pytest.raises(ExperimentError) as error:
-        small(*settings)
-    assert told.lower() in str(error.value).lower()
-
-
-def test_an_island_that_was_missed_is_told():
-    lane = six("method.name=sd_gt", "server.selection=six_quadratics:one_island")
-    with pytest.raises(SkerryError, match="needs every island at the server"):
-        last_state(build_stack(six_world(lane), [lane]))

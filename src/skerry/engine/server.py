@@ -55,7 +55,7 @@ class FedAvgM:
 
 
 class FedAvgMOfAverages:
-    """Momentum of the averages: u <- m u + (xhat - the average before), deliver xhat + stepsize m u.
+    """Momentum of averages: u <- m u + (xhat - the average before), deliver xhat + stepsize m u.
 
     Nothing is compared with what was delivered, so S2S moves the average of all by the momentum
     alone; where averages stand still, it delivers them as FedAvg does.
