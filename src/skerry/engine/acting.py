@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -59,14 +60,27 @@ def lanes_of(stack: Stack, state: State, lanes: slice, devices: slice = EVERYBOD
     )
 
 
+@dataclass(frozen=True)
+class Links:
+    """The mixing of a round, as methods call it."""
+
+    group: MixingGroup
+    t: int
+
+    def __call__(self, A_nld: Tensor) -> None:
+        for _ in range(self.group.steps_in(self.t)):
+            self.group.mixer.mix(A_nld, self.t)
+
+    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
+        for _ in range(self.group.steps_in(self.t)):
+            self.group.mixer.mix_and_collect(A_nld, self.t, into_nld, scale_l1)
+
+
 def mix_lanes(stack: Stack, group: MixingGroup, state: State) -> None:
     """Mixing as a method has it, a few lanes at a time."""
     assert group.method is not None
 
-    def mix(A_nld: Tensor) -> None:
-        for _ in range(group.steps_in(state.t)):
-            group.mixer.mix(A_nld, state.t)
-
+    mix = Links(group, state.t)
     for piece in _pieces(stack, group.lanes, state.X_nld):
         group.method.mix(lanes_of(stack, state, piece), mix)
 

@@ -8,6 +8,7 @@ never see each other, so nothing depends on how many come at once.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -29,6 +30,16 @@ class Lanes:
     local_steps: int
     period: int
     """H, the rounds between two server rounds."""
+
+
+class Mixing(Protocol):
+    """The mixing of a round, with all its gossip steps."""
+
+    def __call__(self, A_nld: Tensor) -> None:
+        """Mix an array in place."""
+
+    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
+        """Mix it; what that takes from each row, times its lane's scale, is added to another."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,7 @@ class Method:
     def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
         """After it: X is X - eta G now."""
 
-    def mix(self, lanes: Lanes, mix: Callable[[Tensor], None]) -> None:
+    def mix(self, lanes: Lanes, mix: Mixing) -> None:
         """Mixing, after all local steps of a round: `mix` changes an array in place."""
         mix(lanes.X_nld)
 

@@ -69,13 +69,23 @@ def _method(method: Method, experiment: Experiment, world: World) -> None:
     )
     with registry.users_own("method", name):
         method.after_step(lanes, method.before_step(lanes))
-        method.mix(lanes, lambda A_nld: None)
+        method.mix(lanes, _Unmixed())
         sent: Any = method.meet(lanes, server)
     if not isinstance(sent, Traffic):
         raise SkerryError(
             f"method '{name}': meet must give a Traffic, the vectors sent up and down (got "
             f"{_told(sent)})."
         )
+
+
+class _Unmixed:
+    """Links that leave everything as it is."""
+
+    def __call__(self, A_nld: Tensor) -> None:
+        pass
+
+    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
+        pass
 
 
 def _schedule(experiment: Experiment) -> None:

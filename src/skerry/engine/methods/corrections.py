@@ -1,12 +1,10 @@
 """Methods that add something to every gradient: what mixing and the server took from a model, or
 how far a device's gradient is from that of all."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
-from skerry.engine.method import Arrays, Lanes, Method, ServerRound, Traffic, inverse
+from skerry.engine.method import Arrays, Lanes, Method, Mixing, ServerRound, Traffic, inverse
 
 CENTRED_EVERY = 100
 """Rounds after which Z of carry is centred: its sum is 0 but for rounding, which would add up."""
@@ -21,11 +19,9 @@ class Carry(Method):
     def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
         lanes.X_nld.addcmul_(lanes.own["z"], lanes.eta_l1, value=-1)
 
-    def mix(self, lanes: Lanes, mix: Callable[[Tensor], None]) -> None:
-        X, Z = lanes.X_nld, lanes.own["z"]
-        taken = X.clone()
-        mix(X)
-        Z.addcmul_(taken.sub_(X), inverse(lanes.eta_l1) / lanes.local_steps)
+    def mix(self, lanes: Lanes, mix: Mixing) -> None:
+        Z = lanes.own["z"]
+        mix.collect(lanes.X_nld, Z, inverse(lanes.eta_l1) / lanes.local_steps)
         if (lanes.t + 1) % CENTRED_EVERY == 0:
             Z.sub_(Z.mean(dim=0))
 
@@ -49,11 +45,8 @@ class Mtgc(Method):
         for name in ("y", "z"):
             lanes.X_nld.addcmul_(lanes.own[name], lanes.eta_l1, value=-1)
 
-    def mix(self, lanes: Lanes, mix: Callable[[Tensor], None]) -> None:
-        taken = lanes.X_nld.clone()
-        mix(lanes.X_nld)
-        scale = inverse(lanes.eta_l1) / lanes.local_steps
-        lanes.own["z"].addcmul_(taken.sub_(lanes.X_nld), scale)
+    def mix(self, lanes: Lanes, mix: Mixing) -> None:
+        mix.collect(lanes.X_nld, lanes.own["z"], inverse(lanes.eta_l1) / lanes.local_steps)
 
     def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
         taken = lanes.X_nld.clone()

@@ -1,12 +1,11 @@
 """Methods that track the gradient of all: two arrays travel over every link."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
-from skerry.engine.method import Arrays, Lanes, Method, ServerRound, Traffic, inverse
+from skerry.engine.method import Arrays, Lanes, Method, Mixing, ServerRound, Traffic, inverse
 from skerry.errors import SkerryError
+from skerry.kernels import fused
 
 
 class GradientTracking(Method):
@@ -27,13 +26,18 @@ class GradientTracking(Method):
     def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
         assert kept is not None
         X, Y, last = lanes.X_nld, lanes.own["y"], lanes.own["gradient"]
+        if fused.runs_on(X):
+            from skerry.kernels.methods import track
+
+            track(X, kept, Y, last, lanes.eta_l1)
+            return
         Y.sub_(last)
         torch.sub(kept, X, out=last)
         last.mul_(inverse(lanes.eta_l1))
         Y.add_(last)
         torch.addcmul(kept, Y, lanes.eta_l1, value=-1, out=X)
 
-    def mix(self, lanes: Lanes, mix: Callable[[Tensor], None]) -> None:
+    def mix(self, lanes: Lanes, mix: Mixing) -> None:
         mix(lanes.X_nld)
         mix(lanes.own["y"])
 
@@ -66,7 +70,7 @@ class SdGt(Method):
         own["sum"].mul_(inverse(lanes.eta_l1)).add_(own["z"])  # G + Z, which is mixed too
         X.addcmul_(own["y"], lanes.eta_l1, value=-1).addcmul_(own["z"], lanes.eta_l1, value=-1)
 
-    def mix(self, lanes: Lanes, mix: Callable[[Tensor], None]) -> None:
+    def mix(self, lanes: Lanes, mix: Mixing) -> None:
         mix(lanes.X_nld)
         own = lanes.own
         own["z_next"].sub_(own["sum"], alpha=1 / lanes.period)
@@ -78,14 +82,14 @@ class SdGt(Method):
         moved = X[S] - own["x_start"][S] + server.walked_l1 * own["y"][S]
         island_k = server.islands_n[S]
         sizes = server.islands_n.bincount()
-        means = moved.new_zeros(len(sizes), *moved.shape[1:]).index_add_(0, island_k, moved)
-        counts = island_k.bincount(minlength=len(sizes))
+        belongs_ck = island_k == torch.arange(len(sizes), device=S.device)[:, None]
+        counts = belongs_ck.sum(dim=1)
         if not counts.all():
             raise SkerryError(
                 "method 'sd_gt' needs every island at the server (in round "
                 f"{lanes.t} one was not sampled). Set server.selection=one_each."
             )
-        means /= counts.view(-1, 1, 1)
+        means = torch.einsum("ck,kld->cld", belongs_ck / counts[:, None].to(moved), moved)
         mean = torch.einsum("c,cld->ld", sizes.to(means) / sizes.sum(), means)
         own["s"] += mean
         own["y"][S] = (means[island_k] - mean) * inverse(server.walked_l1)
