@@ -81,12 +81,13 @@ def mix_lanes(stack: Stack, group: MixingGroup, state: State) -> None:
     assert group.method is not None
 
     mix = Links(group, state.t)
-    for piece in _pieces(stack, group.lanes, state.X_nld):
+    for piece in pieces(stack, group.lanes, state):
         group.method.mix(lanes_of(stack, state, piece), mix)
 
 
-def _pieces(stack: Stack, lanes: slice, X_nld: Tensor) -> Iterator[slice]:
-    """Neighbours of one server each."""
+def pieces(stack: Stack, lanes: slice, state: State) -> Iterator[slice]:
+    """Some of these neighbours at a time, each time of one server."""
+    X_nld = state.X_nld
     if X_nld.is_cuda:
         size = len(stack) if X_nld.nbytes <= GPU_WHOLE else -(-len(stack) // GPU_PIECES)
     else:

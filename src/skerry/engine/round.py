@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skerry.engine.acting import LocalStep, meet_lanes, mix_lanes, start_companions
+from skerry.engine.acting import LocalStep, meet_lanes, mix_lanes, pieces, start_companions
 from skerry.engine.course import Log, Turn
 from skerry.engine.primitives import deliver
 from skerry.engine.sampler import Sample
@@ -231,7 +231,9 @@ def _meetings(stack: Stack, group: ServerGroup, turn: Turn, state: State) -> Ite
     if not group.sampler.asks_distances:
         sample = group.sampler.sample(state.t, turn=turn)
         if sample is not None:
-            yield _meet(stack, group, state, sample, group.lanes)
+            # With a method a few lanes at a time: what it needs on the way stays small.
+            for lanes in pieces(stack, group.lanes, state) if group.method else [group.lanes]:
+                yield _meet(stack, group, state, sample, lanes)
         return
     for lane in range(group.lanes.start, group.lanes.stop):
         away = state.X_nld[:, lane] - state.memory[REFERENCE][lane]

@@ -29,8 +29,8 @@ class Carry(Method):
         X, S = lanes.X_nld, server.sampled_k
         taken = X[S]
         reached = server.deliver(X)
-        scale = inverse(lanes.eta_l1) / (lanes.local_steps * lanes.period)
-        lanes.own["z"][S] += (taken - X[S]) * scale
+        taken.sub_(X[S[0]]).mul_(inverse(lanes.eta_l1) / (lanes.local_steps * lanes.period))
+        lanes.own["z"].index_add_(0, S, taken)  # S2S: all of them hold the same now
         return Traffic(len(S), reached)
 
 
