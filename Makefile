@@ -1,7 +1,7 @@
 # make run    set up and watch two islands of devices learn (the README's first command)
 # make test   set up and run the tests; make test-slow runs the campaigns: kills, damage, fuzzed input
 # make check  formatting, lint, types, and that imports point one way
-# make bench  device-steps per second beside a plain PyTorch loop; beside kept figures:
+# make bench  device-steps per second beside a plain PyTorch loop, and what methods cost; beside kept figures:
 #             make bench COMPARE=benchmarks/results/two-cores.json
 # make docs   the generated pages: docs/experiment.md, docs/reproduction/, the figures of docs/speed.md
 # make lock   requirements.lock: what constraints.txt pins, with hashes (docs/trust.md)
@@ -32,6 +32,7 @@ check: $(DEVELOPING)
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/cpu.py $(if $(COMPARE),--compare $(COMPARE))
+	$(BIN)/python benchmarks/methods_cost.py
 
 docs: $(INSTALLED)
 	$(BIN)/python docs/generate.py

@@ -19,6 +19,7 @@ SECTIONS = {
     "server": "What the server does, when, and for whom. [Who takes part](participation.md), "
     "[presets](presets.md).",
     "fleet": "Who is awake. [Who takes part](participation.md).",
+    "method": "What devices and the server keep beside a model. [Methods](methods.md).",
     "evaluate": "What is measured, and how often. [More about measures](measures.md).",
 }
 

@@ -83,7 +83,8 @@ def _foreign(path: Path) -> None:
 
 SERVER = (
     "name, primitive, beta, sampled, period, offset, selection, sample_prob, weights, optimizer, "
-    "momentum, beta_schedule, beta_end, sampled_schedule, sampled_end, period_schedule, "
+    "momentum, stepsize, dampening, second_momentum, smallest, beta_schedule, beta_end, "
+    "sampled_schedule, sampled_end, period_schedule, "
     "period_end, switch_round, change_every, bias_cost, sampled_target, period_target, adapt_over"
 )
 
@@ -169,7 +170,7 @@ EXPERIMENT_FILES = [
         "unknown section",
         "[netwrok]\ndevices = 3",
         "unknown field 'netwrok'; did you mean 'network'? An experiment takes: name, seed, "
-        "rounds, network, data, task, model, training, server, fleet, evaluate.",
+        "rounds, network, data, task, model, training, server, fleet, method, evaluate.",
     ),
     toml(
         "field of another section",
@@ -182,7 +183,7 @@ EXPERIMENT_FILES = [
         "field outside its section",
         "devices = 3",
         "unknown field 'devices'; did you mean 'network.devices'? An experiment takes: name, "
-        "seed, rounds, network, data, task, model, training, server, fleet, evaluate.",
+        "seed, rounds, network, data, task, model, training, server, fleet, method, evaluate.",
     ),
     toml(
         "unknown field of a section with options",
@@ -249,7 +250,8 @@ EXPERIMENT_FILES = [
     toml(
         "unknown optimizer",
         '[server]\noptimizer = "sgd"',
-        "unknown server optimizer 'sgd'. Available: fedavg, fedavgm.",
+        "unknown server optimizer 'sgd'. Available: fedadam, fedavg, fedavgm, "
+        "fedavgm_averages, fedyogi.",
     ),
     toml(
         "unknown measures",
@@ -342,7 +344,7 @@ EXPERIMENT_FILES = [
         "rounds must be at least 1 (got 0).",
         "unknown topology 'rign'; did you mean 'ring'?",
         "unknown field 'foo'. An experiment takes: name, seed, rounds, network, data, task, model, "
-        "training, server, fleet, evaluate.",
+        "training, server, fleet, method, evaluate.",
         "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name, weights; model "
         "'mlp' adds: hidden.",
         "server.sampled must be between 1 and network.devices (got 20 of 10 devices).",
@@ -1148,7 +1150,8 @@ PARTICIPATION = [
         ["--compare", "s2s,tthf"],
         "unknown primitive 'tthf'; did you mean 'tt_hf'? Available: blend, none, s2a, s2s. "
         "Presets: fedavg, fedavg_data, local_sgd, dsgd, d_psgd, gossip_pga, hier_favg, tt_hf, "
-        "hl_sgd, modest.",
+        "hl_sgd, modest, gradient_tracking, gradient_tracking_s2s, sd_gt, mtgc, scaffold, "
+        "fedvarp, mifa, fedprox, carry.",
     ),
     sets(
         "name of a primitive",
@@ -1785,8 +1788,61 @@ DEVICE_DATA = [
     ),
 ]
 
+METHODS = [
+    sets(
+        "unknown method",
+        "method.name=gradient_traking",
+        "method.name: unknown method 'gradient_traking'; did you mean 'gradient_tracking'?",
+    ),
+    sets(
+        "method that asks for other links and another primitive",
+        "method.name=scaffold",
+        "method 'scaffold' needs network.gossip_steps = 0 (got 1): its devices know the server "
+        "alone. Set network.gossip_steps=0.",
+        'method \'scaffold\' needs server.primitive = "s2a" (got "s2s"). Set '
+        'server.primitive="s2a".',
+    ),
+    sets(
+        "method for one local step",
+        "method.name=gradient_tracking training.local_steps=2",
+        "method 'gradient_tracking' needs training.local_steps = 1 (got 2): its rule is written "
+        "for one gradient between two mixings. Set training.local_steps=1.",
+    ),
+    sets(
+        "method that counts on steps of devices that sleep",
+        "method.name=scaffold fleet.awake=0.5 network.gossip_steps=0 server.primitive=s2a",
+        "method 'scaffold' is not defined for devices that sleep: it counts on their steps. Leave "
+        "[fleet] out, or take gradient_tracking, carry or fedprox.",
+    ),
+    sets(
+        "method that S2A would break",
+        "method.name=carry server.primitive=s2a",
+        'method \'carry\' needs server.primitive = "s2s" or "none" (got "s2a"): S2A would move '
+        'the average. Set server.primitive="s2s".',
+    ),
+    sets(
+        "negative mu", "method.name=fedprox method.mu=-1", "method.mu must be at least 0 (got -1)."
+    ),
+    sets(
+        "option of no method",
+        "method.name=carry method.strength=1",
+        "unknown field 'method.strength'",
+    ),
+    run(
+        "primitive or preset that nobody knows",
+        ["--compare", "s2s,scafold"],
+        "unknown primitive 'scafold'; did you mean 'scaffold'?",
+    ),
+    sets(
+        "stepsize of the server below 0",
+        "server.optimizer=fedadam server.stepsize=-0.1",
+        "server.stepsize must be above 0 (got -0.1).",
+    ),
+]
+
 ROWS = [
     *EXPERIMENT_FILES,
+    *METHODS,
     *COMMAND_LINE,
     *HUGE,
     *GRAPHS,

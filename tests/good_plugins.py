@@ -6,8 +6,10 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import torch
 from torch import nn
 
+from skerry.engine.method import Method
 from skerry.network.mixing import metropolis
 
 TOLD: dict[str, Any] = {}
@@ -111,3 +113,22 @@ def half_a_blend(X_nld, sampled_k, delivered_ld, server, *, beta):
     TOLD["primitive"] = beta
     X_nld.lerp_(delivered_ld, beta / 2)
     return len(X_nld)
+
+
+class HeavyBall(Method):
+    """Momentum on the devices."""
+
+    def __init__(self, *, momentum=0.5):
+        TOLD["method"] = momentum
+        self.momentum = momentum
+
+    def start(self, X_nld):
+        return {"v": torch.zeros_like(X_nld)}
+
+    def before_step(self, lanes):
+        return lanes.X_nld.clone()
+
+    def after_step(self, lanes, kept):
+        eta, V = lanes.eta_l1, lanes.own["v"]
+        V.mul_(self.momentum).add_((kept - lanes.X_nld) / eta)
+        torch.sub(kept, eta * V, out=lanes.X_nld)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skerry import registry
 from skerry.dials import RANGES
 from skerry.errors import ExperimentError, SkerryError
-from skerry.experiment import Data, Experiment, Fleet, Model, Network, Section, Server
+from skerry.experiment import Data, Experiment, Fleet, Method, Model, Network, Section, Server
 from skerry.measures import GROUPS
 
 SECTIONS = {
@@ -254,6 +254,12 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     ),
     "server.optimizer": ([], "fedavgm", ["server.primitive=none"]),
     "server.momentum": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
+    "server.stepsize": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
+    "server.dampening": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedadam"]),
+    "server.second_momentum": (["server.optimizer=fedadam"], "0.7", ["server.optimizer=fedavgm"]),
+    "server.smallest": (["server.optimizer=fedyogi"], "0.7", ["server.optimizer=fedavgm"]),
+    "method.name": ([], "fedprox", None),
+    "method.mu": (["method.name=fedprox"], "0.7", ["method.name=sgd"]),
     "fleet.awake": ([], "0.5", None),
     "fleet.on": (["fleet.on=4", "fleet.off=2"], "3", None),
     "fleet.off": (["fleet.on=4", "fleet.off=2"], "3", None),
@@ -270,6 +276,7 @@ LANES = {
     *(f"server.{name}" for name in Server.model_fields),
     *(f"network.{name}" for name in Network.model_fields if name not in ("devices", "components")),
     *(f"fleet.{name}" for name in Fleet.model_fields),
+    *(f"method.{name}" for name in Method.model_fields),
     *(f"training.{name}" for name in ("stepsize", "schedule", "decay_every", "decay_factor")),
     "training.order",
     "training.weights",
@@ -325,6 +332,7 @@ def test_a_users_own_function_may_read_any_field(path):
         ],
         "task": ["task.loss=good_plugins:anything"],
         "training": ["training.schedule=good_plugins:anything"],
+        "method": ["method.name=good_plugins:anything"],
         "server": [
             "server.primitive=good_plugins:anything",
             "server.optimizer=good_plugins:AnyOptimizer",

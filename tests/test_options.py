@@ -35,6 +35,7 @@ OWN = {
     "sampling": ("FromThe", "first", 2),
     "primitive": ("pull", "strength", 0.3),
     "server optimizer": ("Damped", "damping", 0.5),
+    "method": ("HeavyBall", "momentum", 0.25),
 }
 
 
@@ -94,7 +95,11 @@ def test_a_section_knows_what_each_function_is_told():
     assert Network(topology="ring", degree=3).options_for("topology") == {}
     assert Network(degree=3).options_for("mixing") == {}
     assert Server(primitive="blend", beta=0.25).options_for("primitive") == {"beta": 0.25}
-    assert Server(optimizer="fedavgm").options_for("server optimizer") == {"momentum": 0.9}
+    assert Server(optimizer="fedavgm").options_for("server optimizer") == {
+        "momentum": 0.9,
+        "stepsize": None,
+        "dampening": 0.0,
+    }
     assert Training(schedule="step", decay_every=2).options_for("schedule") == {
         "decay_every": 2,
         "decay_factor": 0.1,

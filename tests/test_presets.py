@@ -7,6 +7,7 @@ import pytest
 
 import skerry
 from skerry.analysis.grid import Grid
+from skerry.analysis.recorded import Recorded
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
@@ -14,6 +15,7 @@ from skerry.errors import ExperimentError
 from skerry.experiment import Experiment
 from skerry.presets import PRESETS, told_by_name, with_preset
 from skerry.records.store import Store
+from skerry.runs.sweep import Sweep
 from skerry.runs.variants import expand
 from trajectories import assert_same_trajectories
 
@@ -272,3 +274,58 @@ def test_pages_and_files_say_how_well_a_preset_is_known(row):
     lines = (ROOT / "experiments" / f"{row.name}.toml").read_text().splitlines()
     comment = " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
     assert f"Source: {row.source}. How well it is known: {row.known}." in comment
+
+
+# Methods as presets
+
+
+def test_methods_stand_beside_primitives(islands):
+    """All in one world; each is called by its name, and what it sends is counted."""
+    names = ["s2s", "s2a", "gradient_tracking", "carry", "scaffold"]
+    base = islands.with_settings('evaluate.measures=["average","communication"]')
+    found = skerry.run(base, compare=names)
+    assert [lane.label for lane in found] == names
+    sent = {lane.label: lane.history["d2d_messages"][-1] for lane in found}
+    assert sent["gradient_tracking"] == 2 * sent["s2s"] == 2 * sent["carry"] > 0
+    assert sent["scaffold"] == 0
+
+
+def test_primitives_beside_a_method_are_plain(islands):
+    """Of an experiment that is a preset, its method goes with the name; one of its own stays."""
+    preset = with_preset(islands, "sd_gt")
+    assert [e.method.name for e in expand(preset, ["s2s", "s2a", "sd_gt"])] == [
+        *("sgd", "sgd"),
+        "sd_gt",
+    ]
+    own = islands.with_settings("method.name=gradient_tracking")
+    assert {e.method.name for e in expand(own, ["s2s", "s2a"])} == {"gradient_tracking"}
+
+
+def test_a_sweep_takes_presets_as_it_takes_primitives(islands, tmp_path):
+    """Each name sets its own fields, and is tuned by itself."""
+    sweep = Sweep(
+        experiment=islands,
+        axes={"compare": ["s2s", "blend:0.25", "carry", "mtgc"], "training.stepsize": [0.1, 0.3]},
+        seeds=2,
+        tune="training.stepsize",
+    )
+    found = skerry.run(sweep, out=tmp_path)
+    assert [lane.label for lane in found if lane.experiment.seed == 0].count("carry") == 2
+    assert set(found.labels()) == {"s2s", "blend(0.25)", "carry", "mtgc"}
+    cells = Recorded.read(tmp_path).cells("average_accuracy")
+    (choices,) = cells.choices("training.stepsize").values()
+    assert choices.keys() == set(found.labels())
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["s2s", "scafold"], "unknown primitive 'scafold'; did you mean 'scaffold'?"),
+        (["gradient_tracking"], "needs training.local_steps = 1"),
+    ],
+)
+def test_a_name_that_a_sweep_cannot_take_is_told(islands, names, told):
+    base = islands.with_settings("training.local_steps=2")
+    with pytest.raises(ExperimentError) as error:
+        Sweep(experiment=base, axes={"compare": names})
+    assert told in str(error.value)

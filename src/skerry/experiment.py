@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
-from skerry import dials, labels, registry
+from skerry import dials, labels, methods, registry
 from skerry.errors import ExperimentError
 from skerry.explain import any_inside, explain, faulty_paths, without_faulty
 from skerry.section import Section
@@ -19,6 +19,7 @@ from skerry.sections import (
     Data,
     Evaluate,
     Fleet,
+    Method,
     Model,
     Network,
     Server,
@@ -33,6 +34,7 @@ __all__ = [
     "Evaluate",
     "Experiment",
     "Fleet",
+    "Method",
     "Model",
     "Network",
     "Section",
@@ -67,6 +69,7 @@ class Experiment(Section):
     training: Training = Training()
     server: Server = Server()
     fleet: Fleet = Fleet()
+    method: Method = Method()
     evaluate: Evaluate = Evaluate()
 
     @model_validator(mode="after")
@@ -103,6 +106,7 @@ class Experiment(Section):
                 "network.mix_with_server = false needs server rounds that are known beforehand "
                 f'(got server.period_schedule = "{server.period_schedule}"). Change one of them.',
             )
+        yield from methods.faults(self)
         if labels.read_any(server.name)[0] in labels.BUILT_IN:
             yield (
                 ("server.name",),
@@ -264,7 +268,7 @@ class Experiment(Section):
 
     def _shared(self, canonical: dict[str, Any]) -> dict[str, Any]:
         """What decides the world, of what decides the result."""
-        table = {n: part for n, part in canonical.items() if n not in ("server", "fleet")}
+        table = {n: part for n, part in canonical.items() if n not in ("server", "fleet", "method")}
         # What components a graph file has is known only once it is read.
         table["network"] = table["network"]["topology" if self.network.is_file else "components"]
         own = self.training.fields_of_a_lane()

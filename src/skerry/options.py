@@ -59,9 +59,11 @@ def _as_written(reference: str, method: str) -> Options:
     """The same of one of our own functions, from its source. Every content key depends on what the
     named functions take; importing torch and networkx to know it would take seconds."""
     module, _, name = reference.partition(":")
-    found = _definitions(_parsed(module)).get(name)
-    if isinstance(found, ast.ClassDef):
-        found = _definitions(found).get(method)
+    known = _definitions(_parsed(module))
+    found = known.get(name)
+    while isinstance(found, ast.ClassDef):  # what it does not say itself, one it inherits from does
+        parents = [base.id for base in found.bases if isinstance(base, ast.Name)]
+        found = _definitions(found).get(method) or known.get(parents[0] if parents else "")
     if not isinstance(found, ast.FunctionDef):
         return Options()
     written, defaults = found.args.kwonlyargs, found.args.kw_defaults

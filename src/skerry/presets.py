@@ -12,15 +12,12 @@ from typing import Any
 
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
+from skerry.methods import ABSTRACT, CODE, COMMON, METHODS
 from skerry.registry import is_given
 from skerry.tables import toml_value
 
 Settings = Mapping[str, Any]
 """`section.field` and its value."""
-
-COMMON = "as it is commonly described; not held against the paper or its code"
-ABSTRACT = "read in the paper's abstract; the rest as it is commonly described"
-CODE = "read in the authors' code, "
 
 
 @dataclass(frozen=True)
@@ -61,6 +58,32 @@ def _gossip(experiment: Experiment) -> Settings:
         "network.gossip_steps": max(1, experiment.network.gossip_steps),
         "network.mix_with_server": True,
         "training.order": "adapt_then_mix",
+    }
+
+
+def _method(name: str, primitive: str) -> Settings:
+    """What makes a method, beside its links and whom its server meets."""
+    return {
+        "method.name": name,
+        "training.weights": "equal",
+        "server.primitive": primitive,
+        "server.optimizer": "fedavg",
+    }
+
+
+def _after_whole_periods(experiment: Experiment) -> Settings:
+    return {
+        "server.period_schedule": "constant",
+        "server.offset": experiment.server.period - 1,
+    }
+
+
+def _of_every_island(experiment: Experiment) -> Settings:
+    islands = len(experiment.network.sizes)
+    return {
+        **_sampling(max(1, experiment.server.sampled // islands) * islands),
+        "server.selection": "one_each",
+        "server.weights": "equal",  # the rule itself weighs islands by their size
     }
 
 
@@ -134,8 +157,51 @@ def _tt_hf(experiment: Experiment) -> Settings:
 
 
 def _hl_sgd(experiment: Experiment) -> Settings:
-    islands = len(experiment.network.sizes)
-    return _one_each(experiment, max(1, experiment.server.sampled // islands) * islands)
+    return {**_one_each(experiment, 1), **_of_every_island(experiment)}
+
+
+def _tracking(primitive: str) -> Callable[[Experiment], Settings]:
+    return lambda experiment: {
+        **_gossip(experiment),
+        **_method("gradient_tracking", primitive),
+    }
+
+
+def _carry(experiment: Experiment) -> Settings:
+    return {**_gossip(experiment), **_method("carry", "s2s"), "network.mixing": "lazy"}
+
+
+def _sd_gt(experiment: Experiment) -> Settings:
+    return {
+        **_gossip(experiment),
+        **_method("sd_gt", "s2s"),
+        **_of_every_island(experiment),
+        **_after_whole_periods(experiment),
+    }
+
+
+def _mtgc(experiment: Experiment) -> Settings:
+    return {
+        **_hier_favg(experiment),
+        **_method("mtgc", "s2a"),
+        **_after_whole_periods(experiment),
+    }
+
+
+def _from_the_server(name: str) -> Callable[[Experiment], Settings]:
+    return lambda experiment: {
+        **NO_LINKS,
+        **PLAIN,
+        **_method(name, "s2a"),
+        "server.period_schedule": "constant",
+    }
+
+
+def _with_method(
+    name: str, differs: str, settings: Callable[[Experiment], Settings], method: str = ""
+) -> Preset:
+    row = METHODS[method or name]
+    return Preset(name, row.rule, row.source, row.known, differs, settings)
 
 
 PRESETS = {
@@ -229,13 +295,38 @@ PRESETS = {
             "aggregates, and what that costs, is not simulated.",
             _fedavg,
         ),
+        _with_method("gradient_tracking", "X goes by S2A, Y by S2S.", _tracking("s2a")),
+        _with_method(
+            "gradient_tracking_s2s", "X and Y go by S2S.", _tracking("s2s"), "gradient_tracking"
+        ),
+        _with_method(
+            "sd_gt", "K is rounded down to a multiple of the islands; as many of each come.", _sd_gt
+        ),
+        _with_method("mtgc", "Messages to an edge server are counted as links.", _mtgc),
+        _with_method(
+            "scaffold",
+            "All devices work between two server rounds, also those that are not sampled next.",
+            _from_the_server("scaffold"),
+        ),
+        _with_method("fedvarp", "As scaffold.", _from_the_server("fedvarp")),
+        _with_method(
+            "mifa",
+            "It does not wait until everybody came once. Else as scaffold.",
+            _from_the_server("mifa"),
+        ),
+        _with_method("fedprox", "", _from_the_server("fedprox")),
+        _with_method("carry", "Links are weighted by (I + W) / 2.", _carry),
     )
 }
 
 
 def with_preset(experiment: Experiment, name: str) -> Experiment:
     """The experiment as this system would run it, under its name."""
-    settings = {**PRESETS[name].settings(experiment), "server.name": name}
+    settings = {
+        "method.name": "sgd",  # unless the preset is another
+        **PRESETS[name].settings(experiment),
+        "server.name": name,
+    }
     return experiment.with_settings(*(f"{path}={toml_value(v)}" for path, v in settings.items()))
 
 

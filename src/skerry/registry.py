@@ -101,8 +101,23 @@ PRIMITIVES = {
 }
 
 OPTIMIZERS = {
+    "fedadam": "skerry.engine.server:FedAdam",
     "fedavg": "skerry.engine.server:FedAvg",
     "fedavgm": "skerry.engine.server:FedAvgM",
+    "fedavgm_averages": "skerry.engine.server:FedAvgMOfAverages",
+    "fedyogi": "skerry.engine.server:FedYogi",
+}
+
+METHODS = {
+    "carry": "skerry.engine.methods.corrections:Carry",
+    "fedprox": "skerry.engine.methods.corrections:FedProx",
+    "fedvarp": "skerry.engine.methods.tables:FedVarp",
+    "gradient_tracking": "skerry.engine.methods.tracking:GradientTracking",
+    "mifa": "skerry.engine.methods.tables:Mifa",
+    "mtgc": "skerry.engine.methods.corrections:Mtgc",
+    "scaffold": "skerry.engine.methods.corrections:Scaffold",
+    "sd_gt": "skerry.engine.methods.tracking:SdGt",
+    "sgd": "skerry.engine.method:Method",
 }
 
 SELECTIONS = {
@@ -152,6 +167,7 @@ KINDS = {
     "score": SCORES,
     "schedule": SCHEDULES,
     "primitive": PRIMITIVES,
+    "method": METHODS,
     "selection": SELECTIONS,
     "beta schedule": BETA_SCHEDULES,
     "sampled schedule": SAMPLED_SCHEDULES,

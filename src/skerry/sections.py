@@ -311,9 +311,22 @@ class Server(Section, extra="allow"):
     """How the sampled count in what S2A delivers: equal (as the selection wants it), stratified
     (islands by their size), data (devices by their samples, as FedAvg has it)."""
     optimizer: Annotated[str, Names("server optimizer")] = "fedavg"
-    """What the server does with the average: fedavg delivers it, fedavgm adds momentum."""
+    """What the server does with the average: fedavg delivers it, fedavgm adds momentum against the
+    model delivered last, fedavgm_averages against the average before; fedadam, fedyogi."""
     momentum: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("server optimizer")] = 0.9
-    """Momentum of fedavgm."""
+    """Momentum of fedavgm, fedavgm_averages, fedadam and fedyogi."""
+    stepsize: Annotated[Positive | None, OptionOf("server optimizer"), Later()] = None
+    """How far these go along their momentum; unset: 1, for fedadam and fedyogi 0.1."""
+    dampening: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("server optimizer"), Later()] = (
+        0.0
+    )
+    """fedavgm: the part of a new move that momentum leaves out."""
+    second_momentum: Annotated[
+        float, Field(ge=0, lt=1), REAL, OptionOf("server optimizer"), Later()
+    ] = 0.99
+    """fedadam and fedyogi: momentum of the squares."""
+    smallest: Annotated[Positive, OptionOf("server optimizer"), Later()] = 0.001
+    """fedadam and fedyogi: added to the root of the squares (tau)."""
     beta_schedule: Annotated[str, Names("beta schedule"), Later()] = "constant"
     """How beta changes over the run: constant, cosine, inverse_sqrt, step, switch, double,
     adaptive, or your own."""
@@ -415,6 +428,23 @@ class Fleet(Section):
     """Who falls asleep at the same time: each device by itself, or whole islands."""
     reach_asleep: Annotated[bool, Later()] = False
     """Whether asleep devices receive what S2A and blend deliver; they take it when they wake."""
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether anybody ever may."""
+        return self.awake != 1.0 or self.on is not None
+
+
+class Method(Section, extra="allow"):
+    name: Annotated[str, Names("method"), Later()] = "sgd"
+    """What devices do beside plain SGD: sgd (nothing), gradient_tracking, sd_gt, mtgc, scaffold,
+    fedvarp, mifa, fedprox, carry, or your own "package.module:Class"."""
+    mu: Annotated[float, Field(ge=0), REAL, OptionOf("method"), Later()] = 0.01
+    """fedprox: how strongly a device is pulled back to the model it received last."""
+
+    @property
+    def is_plain(self) -> bool:
+        return self.name == "sgd"
 
 
 class Evaluate(Section):

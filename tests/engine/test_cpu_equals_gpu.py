@@ -5,10 +5,12 @@ import pytest
 import torch
 
 import skerry
+from skerry import registry
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.experiment import Experiment, Model, Network, Server, Training
+from skerry.runs.variants import expand
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -76,6 +78,20 @@ def test_every_task_agrees(name):
     on = [skerry.run(base.replace(rounds=2), device=device)[0].final for device in ("cuda", "cpu")]
     assert on[0].keys() == on[1].keys()
     assert all(np.isclose(on[0][key], on[1][key], rtol=1e-3, atol=1e-5) for key in on[1])
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-11)])
+@pytest.mark.parametrize("sizes", ["[7, 5]", "[4, 4, 4]"])
+def test_methods_agree(small, sizes, dtype, tolerance):
+    base = small(f"network.components={sizes}", "server.sampled=6", "server.offset=2")
+    names = ["s2s", *(name for name in registry.METHODS if name != "sgd")]
+    last = []
+    for device in ("cuda", "cpu"):
+        stack = build_stack(build_world(base, device=device, dtype=dtype), expand(base, names))
+        *_, moment = simulate(stack)
+        last.append(moment.state.X_nld.cpu())
+    ours, theirs = last
+    assert (ours - theirs).norm() <= tolerance * theirs.norm()
 
 
 def test_convolutions_with_dropout_agree():

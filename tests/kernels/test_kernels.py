@@ -64,6 +64,43 @@ def test_mixing_is_the_product_with_w(precision, count, shared, size):
 
 
 @runs_kernels
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("count", "shared", "size"), [(1, True, 5), (3, False, 16), (2, True, 90)])
+def test_what_mixing_takes_is_collected(precision, count, shared, size):
+    """X is mixed, and Z gains what X lost, times the scale of its lane. The two lie in arrays of
+    different widths, as lanes and companions do."""
+    from skerry.kernels.methods import mix_and_collect
+
+    W, scale = weights(1 if shared else count, size), numbers(5, seed=2)
+    X, Z = 3 + numbers(count * size, 900)[:, 100:800], numbers(count * size, 800, seed=3)[:, :700]
+    before, Z_before = X.double(), Z.double()
+    exact = (W.double() @ before.view(count, size, -1)).reshape(count * size, -1)
+    collected = Z_before + (before - exact) * scale.double().repeat_interleave(140)
+    with arithmetic(precision):
+        mix_and_collect(X, Z, W, scale)
+    # Rounded is what differs between models, about as much as they are large here.
+    tolerance = 3e-6 if precision == "float32" else 1e-4
+    assert distance(X, exact) < tolerance
+    assert distance(Z, collected) < 3 * tolerance
+
+
+@runs_kernels
+def test_tracking_in_one_pass():
+    """As the plain operations do it; a lane whose stepsize is 0 has no gradient."""
+    from skerry.kernels.methods import track
+
+    start, G, Y, last = (numbers(3, 4, 1500, seed=seed) for seed in range(4))
+    Y, last = (torch.cat([one, one], dim=1)[:, 2:6] for one in (Y, last))
+    eta = torch.tensor([[0.5], [0.0], [0.25], [1.0]], device=DEVICE)
+    X = start - eta * G
+    gradient = torch.where(eta > 0, (start - X) / eta.clamp(min=1e-9), 0)
+    y = Y - last + gradient
+    track(X, start, Y, last, eta)
+    for found, exact in ((last, gradient), (Y, y), (X, start - eta * y)):
+        torch.testing.assert_close(found, exact)
+
+
+@runs_kernels
 @pytest.mark.skipif(not CUDA, reason="the interpreter knows no bfloat16")
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_rounded_mixing_rounds_the_disagreement_and_not_the_models(precision):

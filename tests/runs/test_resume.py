@@ -18,6 +18,7 @@ from skerry.errors import RecordsError, SkerryWarning
 from skerry.records.store import Store
 from skerry.runs import stack_run
 from skerry.runs.stack_run import run_world
+from skerry.runs.variants import expand
 
 
 @pytest.mark.parametrize("model", ["linear", "mlp"])
@@ -260,3 +261,17 @@ def test_what_killed_saves_have_left_is_removed(small, tmp_path):
     os.utime(left, (0, 0))
     record(tmp_path, lanes_of(small()))
     assert not left.exists()
+
+
+def test_what_methods_keep_is_resumed_bit_for_bit(small, tmp_path):
+    """Some lanes with companions, some with the server's memory, some with neither."""
+    base = small("server.offset=2")
+    names = ["s2s", "s2a", "gradient_tracking", "sd_gt", "mtgc", "scaffold", "mifa", "carry"]
+    lanes = expand(base, names)
+    undisturbed = record(tmp_path / "whole", lanes)
+    with pytest.raises(PlugPulledError):
+        record(tmp_path / "parts", lanes, 4)
+    shutil.copytree(tmp_path / "parts", tmp_path / "some first")
+    assert_same(record(tmp_path / "parts", lanes), undisturbed)
+    record(tmp_path / "some first", lanes[3:])
+    assert_same(record(tmp_path / "some first", lanes), undisturbed, 1e-5)

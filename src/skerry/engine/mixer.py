@@ -53,6 +53,23 @@ class Mixer:
                     start = piece.start + number * piece.size
                     self._mix_one(X[start : start + piece.size], W)
 
+    def mix_and_collect(self, X_nld: Tensor, t: int, Z_nld: Tensor, scale_l1: Tensor) -> None:
+        """The same; what mixing takes from a model, times its lane's scale, is added to Z."""
+        X, Z = X_nld.view(len(X_nld), -1), Z_nld.view(len(Z_nld), -1)
+        for piece in self._of_round(0 if self.fleet.fixed else t):
+            rows = slice(piece.start, piece.start + piece.size * len(piece.weights))
+            if piece.weights[0].layout == torch.strided and fused.mixes(X, piece.size):
+                from skerry.kernels.methods import mix_and_collect
+
+                scale_l = scale_l1.flatten().contiguous()
+                mix_and_collect(X[rows], Z[rows], piece.stacked, scale_l)
+                continue
+            before_nld = X_nld[rows].clone()
+            for number, W in enumerate(piece.weights):
+                start = piece.start + number * piece.size
+                self._mix_one(X[start : start + piece.size], W)
+            Z_nld[rows].addcmul_(before_nld.sub_(X_nld[rows]), scale_l1)
+
     def _mix_one(self, rows: Tensor, W: Tensor) -> None:
         columns = rows.shape[1]
         step = COLUMNS if self._device.type == "cpu" else columns

@@ -9,19 +9,22 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry import dials, registry
 from skerry.dials import Seen, When
-from skerry.engine.course import BY_ISLAND, Turn
-from skerry.engine.sampler import Sampler
+from skerry.engine.course import BY_ISLAND
+from skerry.engine.reference_methods import METHODS, reference_method
+from skerry.engine.reference_parts import gradient, participants, weighted_sum
 from skerry.engine.world import World
 from skerry.experiment import Experiment
 
 
 def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     """The models X[n, d] of one run after every round."""
+    if experiment.method.name in METHODS:
+        yield from reference_method(world, experiment)
+        return
     training, server = experiment.training, experiment.server
     fleet = world.fleet_of(experiment)
     schedule = registry.resolve("schedule", training.schedule)
@@ -33,7 +36,9 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     by_data = training.weights == "data"
     scale = [world.n * m / sum(sizes) if by_data else 1.0 for m in sizes]
     last = x0.clone()  # what the server delivered last
-    y, v = x0.clone(), torch.zeros_like(x0)  # the server's memory, for fedavgm
+    memory = {"y": x0, "before": x0, **{name: torch.zeros_like(x0) for name in "mv"}}
+    received = list(x)  # by each device last, for fedprox
+    mu = experiment.method.mu if experiment.method.name == "fedprox" else 0.0
     next_server, number = server.offset, 0
     seen: list[Seen] = []  # what the server could tell in earlier server rounds
     H, last_round = server.period, -1
@@ -48,7 +53,9 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
         for step in range(training.local_steps):
             indices, noise = world.batch_indices(t, step), world.noise_keys(t, step)
             stepped = [
-                x_i - eta * scale[i] * _gradient(world, x_i, indices[i], noise[i])
+                x_i
+                - eta * scale[i] * gradient(world, x_i, indices[i], noise[i])
+                - eta * mu * (x_i - received[i])
                 if awake[i]
                 else x_i
                 for i, x_i in enumerate(stepped)
@@ -61,7 +68,7 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
         is_server_round = server.primitive != "none" and t == next_server
         mixes = experiment.network.mix_with_server or not is_server_round
         for _ in range(experiment.network.gossip_steps if mixes else 0):
-            x = [_weighted_sum(W[:, i], x) for i in range(world.n)]
+            x = [weighted_sum(W[:, i], x) for i in range(world.n)]
         x = [x[i] + moved[i] for i in range(world.n)]
 
         if is_server_round:
@@ -70,7 +77,7 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
             beta = _scheduled(experiment, "beta", *known) if beta is None else beta
             K = round(_scheduled(experiment, "sampled", *known))
             away = torch.stack([(x_i - last).double().norm() for x_i in x]).numpy()
-            sampled, weights = _participants(world, experiment, t, number, K, away)
+            sampled, weights = participants(world, experiment, t, number, K, away)
             if adapts and sampled:
                 seen += _seen(world, experiment, x, sampled, awake, t - last_round)
             known = (t, number, H, p, tuple(seen[-server.adapt_over :]))
@@ -81,13 +88,11 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
                 continue
             plain = torch.stack([x[i] for i in sampled]).sum(dim=0) / len(sampled)
             weights = [*weights, 1 - sum(weights)]  # what they lack to 1 is that of `last`
-            estimate = _weighted_sum(
+            estimate = weighted_sum(
                 torch.tensor(weights, dtype=x0.dtype), [*(x[i] for i in sampled), last]
             )
-            if server.optimizer == "fedavgm":
-                xhat = plain if beta == 0 else estimate
-                v = server.momentum * v + (y - xhat)
-                y = y - v
+            if server.optimizer != "fedavg":
+                y = _optimized(experiment, memory, plain if beta == 0 else estimate)
                 both = server.selection == "uniform" and server.weights == "equal"
                 plain = y if beta == 0 or both else plain
                 estimate = y
@@ -96,22 +101,32 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
                 if awake[i] or experiment.fleet.reach_asleep:
                     before = plain if i in sampled else x[i]
                     x[i] = (1 - beta) * before + beta * estimate
+                    received[i] = x[i] if i in sampled or beta > 0 else received[i]
         yield torch.stack(x)
 
 
-def _participants(
-    world: World, experiment: Experiment, t: int, number: int, K: int, away: NDArray[np.float64]
-) -> tuple[list[int], list[float]]:
-    """Who is sampled, and the weight of each in what S2A delivers. Draws are shared with the fast
-    engine, as batches are; the weights are written out."""
-    turn = Turn(experiment.server.model_copy(update={"sampled": K}), number)
-    sample = Sampler(world, experiment).sample(t, away, turn)
-    if sample is None:
-        return [], []
-    sampled = sample.devices_k.tolist()
-    if sample.weights_k is not None:
-        return sampled, sample.weights_k.tolist()
-    return sampled, [1 / len(sampled)] * len(sampled)
+def _optimized(experiment: Experiment, memory: dict[str, Tensor], xhat: Tensor) -> Tensor:
+    """What the server delivers, where it does more than average."""
+    server, y, m, v = experiment.server, memory["y"], memory["m"], memory["v"]
+    step = 1.0 if server.stepsize is None else server.stepsize
+    match server.optimizer:
+        case "fedavgm":
+            v = server.momentum * v + (1 - server.dampening) * (y - xhat)
+            y = y - step * v
+        case "fedavgm_averages":
+            v = server.momentum * v + (xhat - memory["before"])
+            y = xhat + step * server.momentum * v
+        case "fedadam" | "fedyogi":
+            step = 0.1 if server.stepsize is None else server.stepsize
+            b1, b2, square = server.momentum, server.second_momentum, (xhat - y) ** 2
+            m = b1 * m + (1 - b1) * (xhat - y)
+            if server.optimizer == "fedadam":
+                v = b2 * v + (1 - b2) * square
+            else:
+                v = v - (1 - b2) * square * torch.sign(v - square)
+            y = y + step * m / (torch.sqrt(v) + server.smallest)
+    memory.update(y=y, m=m, v=v, before=xhat)
+    return y
 
 
 def _scheduled(
@@ -197,18 +212,3 @@ def _seen(
     found = (spread, intra / n, max(0.0, inter / n), bias)
     counts = tuple(len(members[c]) for c in there)
     return [Seen(tuple(sizes[c] for c in there), counts, *found, since, by_island)]
-
-
-def _gradient(world: World, x_d: Tensor, rows: Tensor, noise: Tensor) -> Tensor:
-    at = x_d.clone().requires_grad_()
-    loss = world.learner.loss(at, world.x_train[rows], world.y_train[rows], noise)
-    (gradient,) = torch.autograd.grad(loss, at)
-    return gradient
-
-
-def _weighted_sum(weights: Tensor, x: list[Tensor]) -> Tensor:
-    total = torch.zeros_like(x[0])
-    for weight, x_j in zip(weights, x, strict=True):
-        if weight != 0:
-            total = total + weight * x_j
-    return total

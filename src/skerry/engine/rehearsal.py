@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from skerry import registry
+from skerry.engine.method import Lanes, Method, ServerRound, Traffic
 from skerry.engine.server import Memory
 from skerry.engine.stack import ServerGroup, build_stack
 from skerry.engine.world import World
@@ -33,9 +34,58 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
         if ":" in network.topology or ":" in network.mixing:
             mixing.mixer.fleet.blocks(0)
     for group in stack.servers:
+        if group.method is not None and ":" in stack.experiments[group.lanes.start].method.name:
+            _method(group.method, stack.experiments[group.lanes.start], world)
         if ":" in group.server.primitive or ":" in group.server.optimizer:
             _meeting(group, world)
         _samples(group, world)
+
+
+def _method(method: Method, experiment: Experiment, world: World) -> None:
+    """A round with the K sampled devices and one more, in which nothing moves."""
+    name, sampled = experiment.method.name, experiment.server.sampled
+    devices = min(sampled + 1, world.n)
+    X_nld = world.initial().expand(devices, 1, -1).clone()
+    with registry.users_own("method", name):
+        own: Any = method.start(X_nld)
+    shapes = (tuple(X_nld.shape), tuple(X_nld.shape[1:]))
+    if not isinstance(own, dict) or not all(
+        isinstance(array, Tensor) and tuple(array.shape) in shapes for array in own.values()
+    ):
+        raise SkerryError(
+            f"method '{name}': start must give a dict of tensors, each of the shape it gets, "
+            f"[devices, lanes, parameters], or without the devices (got {_told(own)})."
+        )
+    eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
+    lanes = Lanes(0, X_nld, own, eta_l1, 1, experiment.server.period)
+    sampled_k = torch.arange(sampled, device=X_nld.device)
+    server = ServerRound(
+        sampled_k,
+        X_nld.new_full((sampled,), 1 / sampled),
+        torch.zeros(devices, dtype=torch.int64, device=X_nld.device),
+        eta_l1,
+        lambda A_nld: len(A_nld),
+        sampled_k,
+    )
+    with registry.users_own("method", name):
+        method.after_step(lanes, method.before_step(lanes))
+        method.mix(lanes, _Unmixed())
+        sent: Any = method.meet(lanes, server)
+    if not isinstance(sent, Traffic):
+        raise SkerryError(
+            f"method '{name}': meet must give a Traffic, the vectors sent up and down (got "
+            f"{_told(sent)})."
+        )
+
+
+class _Unmixed:
+    """Links that leave everything as it is."""
+
+    def __call__(self, A_nld: Tensor) -> None:
+        pass
+
+    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
+        pass
 
 
 def _schedule(experiment: Experiment) -> None:

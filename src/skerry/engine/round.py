@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skerry.engine.acting import LocalStep, meet_lanes, mix_lanes, pieces, start_companions
 from skerry.engine.course import Log, Turn
 from skerry.engine.primitives import deliver
 from skerry.engine.sampler import Sample
 from skerry.engine.server import Memory
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
+from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
 from skerry.models.learner import Batch
 
@@ -20,24 +22,13 @@ LOG = "log"
 """Its memory of what it saw, a row of numbers a lane, for schedules that go by the models."""
 
 
-@dataclass
-class State:
-    """Everything a round changes; with the seed it determines all that follows."""
-
-    t: int
-    """Rounds done."""
-    X_nld: Tensor
-    memory: Memory
-    """What server optimizers remember, [L, d] each; and what the server itself does."""
-    chunk: int
-    """Devices that step at once, decided at the start: a resumed run repeats its arithmetic."""
-
-
 @dataclass(frozen=True)
 class Meeting:
     """What one D2S round of a group of lanes moved: messages up and down, per lane."""
 
     lanes: slice
+    sampled: int
+    """How many devices were."""
     uplink: int
     downlink: int
     islands: int = 0
@@ -62,7 +53,7 @@ def start(stack: Stack) -> State:
         memory[LOG] = torch.zeros(lanes, width, dtype=torch.float64)
         for group in adapting:
             _remember(memory, group, group.course.start)
-    return State(0, X, memory, stack.chunk())
+    return State(0, X, memory, stack.chunk(), start_companions(stack, X))
 
 
 @dataclass(frozen=True)
@@ -109,9 +100,12 @@ def local_steps(
                 rows = indices_nb[devices]
                 batch = Batch(world.x_train[rows], world.y_train[rows], noise_n[devices])
                 before = [state.X_nld[devices, group.lanes].clone() for group in scaled]
+                methods = LocalStep(stack, state, devices) if stack.has_methods else None
                 losses = world.learner.step(state.X_nld[devices], batch, draws.eta_l)
                 for group, start_nld in zip(scaled, before, strict=True):
                     _rescale(state.X_nld[devices, group.lanes], start_nld, group, devices)
+                if methods is not None:
+                    methods.over()
                 total_l += (losses if counted_nl is None else losses * counted_nl[devices]).sum(
                     dim=0
                 )
@@ -135,11 +129,13 @@ def train(stack: Stack, state: State, draws: Draws) -> Tensor:
 
 
 def _train_some(stack: Stack, state: State, draws: Draws) -> Tensor:
-    """The same where devices sleep, count by their data, or mix before they adapt."""
+    """The same where devices sleep, count by their data, mix before they adapt, or keep more than
+    a model."""
     X = state.X_nld
     before = {
-        i: X[:, group.lanes].clone() for i, group in enumerate(stack.mixing) if not group.is_plain
+        i: X[:, group.lanes].clone() for i, group in enumerate(stack.mixing) if group.looks_back
     }
+    waiting = list(_waiting(stack, state))
     counted_nl = _counted(stack, state)
     losses_l = local_steps(stack, state, draws, counted_nl)
     moved = {}
@@ -151,10 +147,21 @@ def _train_some(stack: Stack, state: State, draws: Draws) -> Tensor:
         if not group.adapts_first:
             moved[i] = ours - start_nld
             ours.copy_(start_nld)
+    for array, asleep, rows in waiting:
+        array[asleep] = rows
     mix(stack, state)
     for i, step_nld in moved.items():
         X[:, stack.mixing[i].lanes] += step_nld
     return losses_l
+
+
+def _waiting(stack: Stack, state: State) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """What methods keep for devices that are asleep: an array, who, and their rows."""
+    for group in stack.mixing:
+        if group.awake is not None and group.method is not None:
+            asleep = torch.from_numpy(~group.awake(state.t)).to(state.X_nld.device)
+            for array in state.companions.rows_of(group.lanes):
+                yield array, asleep, array[asleep]
 
 
 def _counted(stack: Stack, state: State) -> Tensor:
@@ -172,14 +179,19 @@ def mix(stack: Stack, state: State) -> None:
     """X <- X W: every lane with the links of its own network."""
     with arithmetic(stack.world.experiment.training.precision):
         for group in stack.mixing:
-            for _ in range(0 if state.t in group.rests else group.steps):
+            if group.method is not None:
+                mix_lanes(stack, group, state)
+                continue
+            for _ in range(group.steps_in(state.t)):
                 group.mixer.mix(state.X_nld[:, group.lanes], state.t)
 
 
 def meet(stack: Stack, state: State) -> list[Meeting]:
     """The server samples, averages and delivers, in the groups whose period has come."""
     turns = [(group, _turn(group, state)) for group in stack.servers]
-    return [meeting for group, turn in turns if turn for meeting in _turned(group, turn, state)]
+    return [
+        meeting for group, turn in turns if turn for meeting in _turned(stack, group, turn, state)
+    ]
 
 
 def is_server_round(stack: Stack, state: State) -> bool:
@@ -191,15 +203,15 @@ def _turn(group: ServerGroup, state: State) -> Turn | None:
     return group.course.turn(state.t, _log(group, state) if group.course.adapts else None)
 
 
-def _turned(group: ServerGroup, turn: Turn, state: State) -> Iterator[Meeting]:
+def _turned(stack: Stack, group: ServerGroup, turn: Turn, state: State) -> Iterator[Meeting]:
     now = group.standing(turn)
     if not group.course.adapts:
-        yield from _meetings(now, turn, state)
+        yield from _meetings(stack, now, turn, state)
         return
     sample, received_kd = now.sampler.sample(state.t, turn=turn), None
     if sample is not None:
         received_kd = state.X_nld[sample.devices_k, group.lanes.start]
-        yield _meet(now, state, sample, group.lanes)
+        yield _meet(stack, now, state, sample, group.lanes)
     devices_k = sample.devices_k if sample else None
     log = group.course.after(state.t, _log(group, state), received_kd, devices_k)
     _remember(state.memory, group, log)
@@ -214,30 +226,40 @@ def _remember(memory: Memory, group: ServerGroup, log: Log) -> None:
     memory[LOG][group.lanes.start, : len(row)] = row
 
 
-def _meetings(group: ServerGroup, turn: Turn, state: State) -> Iterator[Meeting]:
+def _meetings(stack: Stack, group: ServerGroup, turn: Turn, state: State) -> Iterator[Meeting]:
     """One for all lanes of a group; one for each, where the models themselves decide who comes."""
     if not group.sampler.asks_distances:
         sample = group.sampler.sample(state.t, turn=turn)
         if sample is not None:
-            yield _meet(group, state, sample, group.lanes)
+            # With a method a few lanes at a time: what it needs on the way stays small.
+            for lanes in pieces(stack, group.lanes, state) if group.method else [group.lanes]:
+                yield _meet(stack, group, state, sample, lanes)
         return
     for lane in range(group.lanes.start, group.lanes.stop):
         away = state.X_nld[:, lane] - state.memory[REFERENCE][lane]
         sample = group.sampler.sample(state.t, away.double().norm(dim=1).cpu().numpy(), turn)
         if sample is not None:
-            yield _meet(group, state, sample, slice(lane, lane + 1))
+            yield _meet(stack, group, state, sample, slice(lane, lane + 1))
 
 
-def _meet(group: ServerGroup, state: State, sample: Sample, lanes: slice) -> Meeting:
-    X_nld = state.X_nld[:, lanes]
+def _meet(stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes: slice) -> Meeting:
     asleep = None if group.reaches_asleep else sample.asleep
-    kept_nld = X_nld[asleep] if asleep is not None else None
     memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
-    downlink = _deliver(group, memory, X_nld, sample)
-    if kept_nld is not None:
+
+    def deliver_to_those_awake(X_nld: Tensor) -> int:
+        kept_nld = X_nld[asleep] if asleep is not None else None
+        downlink = _deliver(group, memory, X_nld, sample)
+        if kept_nld is None:
+            return downlink
         X_nld[asleep] = kept_nld
-        downlink = min(downlink, sample.awake)
-    return Meeting(lanes, len(sample), downlink, sample.islands, sample.devices_k)
+        return min(downlink, sample.awake)
+
+    if group.method is None:
+        uplink, downlink = len(sample), deliver_to_those_awake(state.X_nld[:, lanes])
+    else:
+        sent = meet_lanes(stack, group, state, sample, lanes, deliver_to_those_awake)
+        uplink, downlink = sent.up, sent.down
+    return Meeting(lanes, len(sample), uplink, downlink, sample.islands, sample.devices_k)
 
 
 def _deliver(group: ServerGroup, memory: Memory, X_nld: Tensor, sample: Sample) -> int:
@@ -259,9 +281,3 @@ def _deliver(group: ServerGroup, memory: Memory, X_nld: Tensor, sample: Sample) 
     if group.sampler.asks_distances:
         memory[REFERENCE].copy_(plain_ld if server.dial == 0 else estimate_ld)
     return deliver(X_nld, sampled_k, plain_ld, estimate_ld, server.dial)
-
-
-def keep_lanes(state: State, lanes: list[int]) -> State:
-    """The state of some of the lanes only."""
-    memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
-    return State(state.t, state.X_nld[:, lanes].contiguous(), memory, state.chunk)

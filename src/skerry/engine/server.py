@@ -4,11 +4,16 @@ What an optimizer remembers are named tensors `[L, d]`, changed in place: `start
 the lanes it serves, `deliver` sees the same lanes again. Its options are those of `deliver`.
 """
 
+import torch
 from torch import Tensor
 
 from skerry.experiment import Server
 
 Memory = dict[str, Tensor]
+
+ADAPTIVE = 0.1
+"""The stepsize of fedadam and fedyogi, unless one is set: theirs is a step's length in each
+parameter, not a part of the way."""
 
 
 class FedAvg:
@@ -24,9 +29,10 @@ class FedAvg:
 
 
 class FedAvgM:
-    """Server momentum: v <- m v + (y - xhat), y <- y - v, deliver y.
+    """Server momentum: v <- m v + (1 - dampening) (y - xhat), y <- y - stepsize v, deliver y.
 
-    y is the model delivered last; the server compares what comes back with it.
+    y is the model delivered last; the server compares what comes back with it. Under S2S those it
+    samples have mostly not received y, and a y other than their average moves the average of all.
     """
 
     @staticmethod
@@ -34,7 +40,82 @@ class FedAvgM:
         return {"y": x0_ld.clone(), "v": x0_ld.new_zeros(x0_ld.shape)}
 
     @staticmethod
-    def deliver(memory: Memory, average_ld: Tensor, server: Server, *, momentum: float) -> Tensor:
+    def deliver(
+        memory: Memory,
+        average_ld: Tensor,
+        server: Server,
+        *,
+        momentum: float,
+        dampening: float,
+        stepsize: float | None,
+    ) -> Tensor:
         y, v = memory["y"], memory["v"]
-        v.mul_(momentum).add_(y - average_ld)
-        return y.sub_(v)
+        v.mul_(momentum).add_(y - average_ld, alpha=1 - dampening)
+        return y.sub_(v, alpha=1.0 if stepsize is None else stepsize)
+
+
+class FedAvgMOfAverages:
+    """Momentum of averages: u <- m u + (xhat - the average before), deliver xhat + stepsize m u.
+
+    Nothing is compared with what was delivered, so S2S moves the average of all by the momentum
+    alone; where averages stand still, it delivers them as FedAvg does.
+    """
+
+    @staticmethod
+    def start(x0_ld: Tensor) -> Memory:
+        return {"last": x0_ld.clone(), "u": x0_ld.new_zeros(x0_ld.shape)}
+
+    @staticmethod
+    def deliver(
+        memory: Memory,
+        average_ld: Tensor,
+        server: Server,
+        *,
+        momentum: float,
+        stepsize: float | None,
+    ) -> Tensor:
+        last, u = memory["last"], memory["u"]
+        u.mul_(momentum).add_(average_ld - last)
+        last.copy_(average_ld)
+        return average_ld.add(u, alpha=momentum * (1.0 if stepsize is None else stepsize))
+
+
+class FedAdam:
+    """D = xhat - y; m <- momentum m + (1 - momentum) D; v <- second_momentum v +
+    (1 - second_momentum) D^2; y <- y + stepsize m / (sqrt(v) + smallest), deliver y."""
+
+    @staticmethod
+    def start(x0_ld: Tensor) -> Memory:
+        return {"y": x0_ld.clone(), "m": torch.zeros_like(x0_ld), "v": torch.zeros_like(x0_ld)}
+
+    @classmethod
+    def deliver(
+        cls,
+        memory: Memory,
+        average_ld: Tensor,
+        server: Server,
+        *,
+        momentum: float,
+        second_momentum: float,
+        smallest: float,
+        stepsize: float | None,
+    ) -> Tensor:
+        y, m, v = memory["y"], memory["m"], memory["v"]
+        away = average_ld - y
+        m.lerp_(away, 1 - momentum)
+        cls._follow(v, away.square(), 1 - second_momentum)
+        return y.addcdiv_(
+            m, v.sqrt().add_(smallest), value=ADAPTIVE if stepsize is None else stepsize
+        )
+
+    @staticmethod
+    def _follow(v: Tensor, square: Tensor, part: float) -> None:
+        v.lerp_(square, part)
+
+
+class FedYogi(FedAdam):
+    """As FedAdam, with v <- v - (1 - second_momentum) D^2 sign(v - D^2): v falls more slowly."""
+
+    @staticmethod
+    def _follow(v: Tensor, square: Tensor, part: float) -> None:
+        v.sub_(part * square * torch.sign(v - square))

@@ -7,8 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from skerry.engine.round import Meeting, State, keep_lanes, meet, start
+from skerry.engine.round import Meeting, meet, start
 from skerry.engine.stack import Stack
+from skerry.engine.state import State, keep_lanes
 from skerry.engine.trainer import Trainer
 
 

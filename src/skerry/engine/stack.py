@@ -14,6 +14,7 @@ from torch import Tensor
 from skerry import dials, registry
 from skerry.engine.awake import Awake
 from skerry.engine.course import Course, Turn
+from skerry.engine.method import Method
 from skerry.engine.mixer import Mixer
 from skerry.engine.sampler import Sampler
 from skerry.engine.server import Memory
@@ -46,11 +47,22 @@ class MixingGroup:
     """The factor on each device's stepsize, where devices count by their data."""
     rests: frozenset[int] = frozenset()
     """Rounds without mixing."""
+    method: Method | None = None
+    """None: plain SGD."""
 
     @property
     def is_plain(self) -> bool:
         """Whether a round of it is the paper's."""
-        return self.adapts_first and self.awake is None and self.scale_n is None
+        return not self.looks_back and self.method is None
+
+    def steps_in(self, t: int) -> int:
+        """Mixings in round t."""
+        return 0 if t in self.rests else self.steps
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether a round needs the models as they were before its local steps."""
+        return not self.adapts_first or self.awake is not None or self.scale_n is not None
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,8 @@ class ServerGroup:
     sampler: Sampler
     course: Course
     reaches_asleep: bool = False
+    method: Method | None = None
+    """None: plain SGD."""
 
     def standing(self, turn: Turn) -> "ServerGroup":
         """With that server round's beta and K."""
@@ -94,9 +108,16 @@ class Stack:
         """Whether in all lanes everybody takes part in every round, as in the paper."""
         return all(group.is_plain for group in self.mixing)
 
+    @cached_property
+    def has_methods(self) -> bool:
+        """Whether any lane has a method beside plain SGD."""
+        return any(group.method is not None for group in self.mixing)
+
     def chunk(self) -> int:
         """Devices that step at once: as many as the working memory holds."""
         each = step_bytes(self.world, len(self))
+        if self.has_methods:  # one of them may keep the models that a step starts from
+            each += len(self) * self.world.learner.d * self.world.dtype.itemsize
         return max(1, min(self.world.n, working_memory(self.world.device) // max(1, each)))
 
     def keep(self, lanes: Sequence[int]) -> "Stack":
@@ -157,12 +178,19 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
 
 
 def company(experiment: Experiment) -> tuple[str, str]:
-    """Lanes with the same network and the same sleep mix together, unless the server says when;
+    """Lanes with the same network, sleep and method mix together, unless the server says when;
     with the same server too, they meet it together."""
     network, fleet, training = experiment.network, experiment.fleet, experiment.training
-    mixing = (network.model_dump_json(), fleet.model_dump_json(), training.order, training.weights)
     server = experiment.server.model_dump_json(exclude={"name"})
-    return "\n".join([*mixing, "" if network.mix_with_server else server]), server
+    mixing = (
+        network.model_dump_json(),
+        fleet.model_dump_json(),
+        training.order,
+        training.weights,
+        experiment.method.model_dump_json(),
+        "" if network.mix_with_server else server,
+    )
+    return "\n".join(mixing), server
 
 
 def _own_course(experiment: Experiment) -> object:
@@ -180,6 +208,7 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
         awake=world.awake(first),
         scale_n=data_scale(world) if first.training.weights == "data" else None,
         rests=_rests(first),
+        method=method_of(first),
     )
 
 
@@ -187,6 +216,21 @@ def _rests(experiment: Experiment) -> frozenset[int]:
     if experiment.network.mix_with_server:
         return frozenset()
     return frozenset(experiment.server.server_rounds(experiment.rounds))
+
+
+def method_of(experiment: Experiment) -> Method | None:
+    """None: plain SGD."""
+    method = experiment.method
+    if method.is_plain:
+        return None
+    with registry.users_own("method", method.name):
+        made = registry.resolve("method", method.name)(**method.options_for("method"))
+    if not isinstance(made, Method):
+        raise SkerryError(
+            f"method '{method.name}' must be a class that inherits from "
+            f"skerry.engine.method.Method (got {type(made).__name__})."
+        )
+    return made
 
 
 def data_scale(world: World) -> Tensor:
@@ -208,6 +252,7 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
         Sampler(world, first),
         Course(world, first),
         first.fleet.reach_asleep,
+        method_of(first),
     )
 
 

@@ -4,8 +4,9 @@ recorded once, then replayed."""
 import torch
 from torch import Tensor
 
-from skerry.engine.round import Draws, State, draw, local_steps, mix, train
+from skerry.engine.round import Draws, draw, local_steps, mix, train
 from skerry.engine.stack import Stack
+from skerry.engine.state import State
 from skerry.models.learner import goes_one_by_one
 
 SMALL = 2**28  # bytes of X: a larger stack keeps the GPU busy by itself

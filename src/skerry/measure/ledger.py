@@ -26,12 +26,13 @@ class Ledger:
         return dict(zip(self._keys, self._counts.tolist(), strict=True))
 
     def add_round(self, stack: Stack, meetings: Sequence[Meeting], t: int) -> None:
-        """Count round t: every link that is up carries one model each way; then the meetings."""
+        """Count round t: every link that is up carries one model each way, and what a method sends
+        beside it; then the meetings."""
         counts = self._of(stack.keys)
         for group in stack.mixing:
-            if t in group.rests:
-                continue
-            counts[group.lanes, D2D] += 2 * group.steps * group.mixer.fleet.links(t)
+            travels = 1 if group.method is None else group.method.travels
+            steps = group.steps_in(t)
+            counts[group.lanes, D2D] += 2 * travels * steps * group.mixer.fleet.links(t)
         for meeting in meetings:
             counts[meeting.lanes, UP] += meeting.uplink
             counts[meeting.lanes, DOWN] += meeting.downlink

@@ -138,7 +138,7 @@ def _sampled(moment: Moment) -> dict[str, Tensor]:
     found = {name: nobody.clone() for name in SAMPLED}
     for meeting in moment.meetings:
         counts_c = _of_each_island(moment.stack, meeting)
-        told = (meeting.uplink, meeting.islands, counts_c.min(), counts_c.max())
+        told = (meeting.sampled, meeting.islands, counts_c.min(), counts_c.max())
         for name, count in zip(SAMPLED, told, strict=True):
             found[name][meeting.lanes] = int(count)
     return found

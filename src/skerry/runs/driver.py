@@ -252,7 +252,7 @@ class Driver:
                 self._close(site)
                 return
         try:
-            survey = self._executor.survey(group[0])
+            survey = self._executor.survey(group[0]).keeping(group)
         except Exception as error:  # a user's data and model may fail in any way
             if not self._keep_going:
                 raise

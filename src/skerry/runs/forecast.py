@@ -54,7 +54,7 @@ def forecast(
     runs = planned_runs(sweep)
     groups = stacks(runs)
     with executor:
-        surveys = [executor.survey(group[0]) for group in groups]
+        surveys = [executor.survey(group[0]).keeping(group) for group in groups]
         waiting = _waiting(groups, surveys, out)
         plans = [
             cut(

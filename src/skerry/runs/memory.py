@@ -1,16 +1,18 @@
 """How many lanes fit: the memory there is, measured, and what a lane needs of it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from skerry.engine.stack import step_bytes, working_memory
+from skerry.engine.method import companions_of
+from skerry.engine.stack import method_of, step_bytes, working_memory
 from skerry.engine.world import World
 from skerry.errors import SkerryError, is_out_of_memory, out_of_memory
+from skerry.experiment import Experiment
 from skerry.runs.holdings import holdings, on_device
 
 USABLE = {"cpu": 0.7, "cuda": 0.6}
@@ -56,12 +58,21 @@ class Footprint:
     """What building the world takes more, before there are lanes."""
     weighing: int = 0
     """What putting W together takes more, when there are."""
+    companions: int = 0
+    """Arrays of the size of X that a lane's method keeps beside it, at most."""
+
+    def keeping(self, experiments: Iterable[Experiment]) -> "Footprint":
+        """With what the methods of these lanes keep."""
+        different = {experiment.method: experiment for experiment in experiments}
+        methods = [method_of(experiment) for experiment in different.values()]
+        most = max((companions_of(method) for method in methods if method), default=0)
+        return replace(self, companions=most)
 
     def lanes(self, sharers: int = 1) -> int:
         """The most lanes of a stack where so many stacks are under way at once."""
         held = self.world if sharers > 1 else 0  # a single one has its world in memory already
         room = self.free * self.share / sharers - held - EVALUATION
-        each = COPIES * self.lane + self.step[1]
+        each = (COPIES + self.companions) * self.lane + self.step[1]
         return max(1, min(self.efficient, int(room) // max(1, each)))
 
     def need(self, lanes: int) -> int:
@@ -70,8 +81,9 @@ class Footprint:
         fixed, more, most = self.step
         step = min(fixed + lanes * more, most)
         scores = min(lanes * self.scores, self.most_scores)
+        kept = (1 + self.companions) * X
         return self.world + max(
-            self.building, X + max(step, int(self.other * X) + scores, self.weighing)
+            self.building, kept + max(step, int(self.other * X) + scores, self.weighing)
         )
 
 

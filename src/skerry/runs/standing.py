@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
-from skerry.engine.round import State, keep_lanes
+from skerry.engine.companions import Companions
 from skerry.engine.simulate import Moment
 from skerry.engine.stack import Stack, build_stack
+from skerry.engine.state import State, keep_lanes
 from skerry.engine.world import World
 from skerry.errors import SkerryWarning
 from skerry.experiment import Experiment
@@ -25,6 +26,8 @@ from skerry.records import checkpoint
 from skerry.records.damage import DamagedError
 from skerry.records.store import Store
 
+MEMORY, COMPANION = "memory.", "companion."
+"""What the names of tensors in a checkpoint begin with."""
 ANEW = "Computed again, from an older checkpoint or from the start."
 
 
@@ -174,11 +177,16 @@ def save(
     state = moment.state
     checkpoint.save(
         file,
-        {"X": state.X_nld, **{f"memory.{name}": tensor for name, tensor in state.memory.items()}},
+        {
+            "X": state.X_nld,
+            **{f"{MEMORY}{name}": tensor for name, tensor in state.memory.items()},
+            **{f"{COMPANION}{name}": array for name, array in state.companions.arrays.items()},
+        },
         {
             "lanes": list(moment.stack.keys),
             "round": state.t,
             "chunk": state.chunk,
+            "companions": {name: [*own] for name, own in state.companions.lanes.items()},
             "ledger": {key: [*totals] for key, totals in ledger.totals.items()},
             "seconds": seconds,
             "rows": {key: rows[key] for key in moment.stack.keys},
@@ -187,12 +195,15 @@ def save(
 
 
 def _state(tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> State:
-    memory = {
-        name.removeprefix("memory."): tensor
-        for name, tensor in tensors.items()
-        if name.startswith("memory.")
-    }
-    return State(facts["round"], tensors["X"], memory, facts["chunk"])
+    def called(prefix: str) -> dict[str, torch.Tensor]:
+        return {
+            name.removeprefix(prefix): tensor
+            for name, tensor in tensors.items()
+            if name.startswith(prefix)
+        }
+
+    companions = Companions(called(COMPANION), facts.get("companions", {}))
+    return State(facts["round"], tensors["X"], called(MEMORY), facts["chunk"], companions)
 
 
 def tell(line: str) -> None:

@@ -19,16 +19,19 @@ from pydantic import (
     model_validator,
 )
 
-from skerry.errors import ExperimentError, did_you_mean, unknown
+from skerry.errors import ExperimentError, SkerryError, did_you_mean, unknown
 from skerry.experiment import Count, Experiment, Section, fit_options
 from skerry.explain import explain, faulty_paths
 from skerry.measures import MEASURES, shown
+from skerry.runs.variants import variant
 from skerry.sections import AtLeastOne
 from skerry.tables import apply_settings, read_settings, read_tables
 from skerry.tables import shown as as_typed
 
 SHOWN_FAULTS = 20
 SEEDS = "seed"
+COMPARE = "compare"
+"""The axis whose values are names, as the argument of that name takes them."""
 LARGEST_GRID = 10**6
 TAKE_LISTS = ("network.components", "fleet.awake", "evaluate.measures")
 """The fields of which one value may be a list."""
@@ -116,7 +119,8 @@ class Sweep(Section):
     """What all runs share."""
     axes: Annotated[dict[str, Any], BeforeValidator(_axes)] = Field(default_factory=dict)
     """The fields that vary, each with its values; all combinations are run. Several fields in one
-    name, `"server.primitive, server.beta"`, change together: their values are rows."""
+    name, `"server.primitive, server.beta"`, change together: their values are rows. `compare` takes
+    names of primitives and presets, which set several fields."""
     seeds: Annotated[
         AtLeastOne | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)],
         WrapValidator(_count_or_seeds),
@@ -301,8 +305,10 @@ class Sweep(Section):
         fit_options(tables)
         for cell, table in zip(cells, tables, strict=True):
             try:
-                points.append(Point(cell, Experiment.parse(table)))
-            except ExperimentError as error:
+                experiment, named = Experiment.parse(table), dict(cell).get(COMPARE)
+                experiment = variant(experiment, str(named)) if named else experiment
+                points.append(Point(cell, experiment))
+            except SkerryError as error:
                 faults |= dict.fromkeys(error.faults)
         if not points and not faults:
             return ["the grid is empty: sweep.exclude leaves no cell. Exclude fewer."]
@@ -354,7 +360,7 @@ def _fields_of(name: str) -> tuple[str, ...]:
 
 
 def _known_fields() -> list[str]:
-    fields = ["rounds"]
+    fields = ["rounds", COMPARE]
     for name, section in Experiment():
         if isinstance(section, Section):
             fields += [f"{name}.{field}" for field in type(section).model_fields]
@@ -418,6 +424,8 @@ def _placed(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
     """The experiment's table with the values of a cell."""
     placed = {name: dict(v) if isinstance(v, Mapping) else v for name, v in table.items()}
     for path, value in cell:
+        if path == COMPARE:
+            continue  # what a name sets is known with all else in its place
         section, _, field = path.rpartition(".")
         where = placed.setdefault(section, {}) if section else placed
         if isinstance(where, dict):  # else the experiment's own checks tell it

@@ -36,7 +36,7 @@ def _variants(experiment: Experiment, names: Sequence[str]) -> list[Experiment]:
     variants, faults = [], []
     for name in names:
         try:
-            variants.append(_variant(experiment, name.strip()))
+            variants.append(variant(experiment, name.strip()))
         except SkerryError as error:
             faults += error.faults
     if faults:
@@ -44,7 +44,8 @@ def _variants(experiment: Experiment, names: Sequence[str]) -> list[Experiment]:
     return variants
 
 
-def _variant(experiment: Experiment, name: str) -> Experiment:
+def variant(experiment: Experiment, name: str) -> Experiment:
+    """The experiment under one primitive or preset."""
     if name in PRESETS:
         return with_preset(experiment, name)
     primitive, beta = labels.read(name)
@@ -55,5 +56,7 @@ def _variant(experiment: Experiment, name: str) -> Experiment:
             f"Presets: {', '.join(PRESETS)}."
         )
     settings = [f"server.primitive={primitive}", "server.name="]
+    if experiment.server.name in PRESETS:  # its method is the preset's, not the experiment's own
+        settings.append("method.name=sgd")
     settings += [f"server.beta={beta!r}"] if beta is not None else []
     return experiment.with_settings(*settings)

@@ -6,7 +6,7 @@ Tasks and news travel between processes and machines as lines of JSON.
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -30,6 +30,10 @@ class Survey:
     footprint: Footprint
     world: World | None = None
     """The world itself, where it was built in this process."""
+
+    def keeping(self, experiments: Iterable[Experiment]) -> "Survey":
+        """With room for what the methods of these lanes keep."""
+        return replace(self, footprint=self.footprint.keeping(experiments))
 
     def to_json(self) -> str:
         return json.dumps(

@@ -1,0 +1,203 @@
+"""Methods side by side: S2S and S2A beside methods that keep more than a model.
+
+    python benchmarks/methods_study.py mnist --device cuda --out runs --write docs/methods/data
+    python benchmarks/methods_study.py cifar10 --device cuda --out ... --write docs/methods/data
+    python benchmarks/methods_study.py mnist --rounds 6 --seeds 2 --few --out t --write t   # a try
+
+Every cell (a regime, whom the server samples, the period) is recorded in a folder of its own under
+--out, and goes on there when stopped. Methods share minibatches and samples, so differences are
+paired. Each is tuned by itself: the best stepsize by the accuracy of the devices on all data. What
+the page needs is written to --write as JSON, with the command and the versions;
+`python docs/methods_study.py` makes the page of it.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import skerry
+from skerry.analysis.recorded import Recorded
+from skerry.analysis.statistics import best_place
+from skerry.experiment import Experiment
+from skerry.presets import with_preset
+from skerry.records.store import versions
+from skerry.runs.variants import expand
+
+WINDOW = 20
+"""A run is scored by the mean over its last rounds."""
+TUNED_BY = "device_accuracy"
+ACCURACIES = ("average_accuracy", "device_accuracy", "own_accuracy")
+LINKS = ("uplink", "downlink", "d2d")
+REGIMES = {
+    "alike": ("iid", "iid"),
+    "devices differ": ("iid", "dirichlet"),
+    "islands differ": ("non_iid", "iid"),
+    "both differ": ("non_iid", "dirichlet"),
+}
+"""By name, the split across islands and the one inside them."""
+SERVERS = {"20 at random": ("uniform", 20), "one of each island": ("one_each", 2)}
+PERIODS = (5, 20)
+METHODS = (
+    "s2s",
+    "s2a",
+    "gradient_tracking",
+    "gradient_tracking_s2s",
+    "carry",
+    "sd_gt",
+    "mtgc",
+    "fedavg",
+    "scaffold",
+    "fedvarp",
+    "mifa",
+    "fedprox",
+)
+EVERYBODY = ("mtgc",)
+"""Its server meets all devices, whatever the rule."""
+STEPSIZES = {"mnist": (0.01, 0.0316, 0.1, 0.316), "cifar10": (0.0316, 0.1)}
+SEEDS = {"mnist": 5, "cifar10": 3}
+# Devices are scored in every third round: with periods of 5 and 20, at all places of a period.
+MEASURED = {"devices_every": 3, "measures": ["average", "devices", "consensus", "communication"]}
+DATA: dict[str, dict[str, Any]] = {
+    "mnist": {"data": {"dataset": "mnist"}, "evaluate": MEASURED},
+    "cifar10": {
+        "data": {"dataset": "cifar10"},
+        "model": {"name": "cnn_cifar10"},
+        "training": {"precision": "bf16"},
+        "evaluate": {**MEASURED, "every": 3, "device_samples": 1000},
+    },
+}
+
+
+def cells(asked: argparse.Namespace) -> Iterator[tuple[dict[str, Any], list[Experiment]]]:
+    """What tells a cell apart, and its runs."""
+    regimes = dict([*REGIMES.items()][2:3]) if asked.few else REGIMES
+    for (regime, split), (who, server), H in product(
+        regimes.items(), SERVERS.items(), PERIODS[:1] if asked.few else PERIODS
+    ):
+        base = Experiment.parse(
+            {"name": "methods side by side", "rounds": asked.rounds, **DATA[asked.study]},
+            [
+                f"data.inter={split[0]}",
+                f"data.intra={split[1]}",
+                f"server.sampled={server[1]}",
+                f"server.selection={server[0]}",
+                f"server.period={H}",
+                f"server.offset={H - 1}",  # all meet the server in the same rounds
+                *asked.settings,
+            ],
+        )
+        seeds = asked.seeds or SEEDS[asked.study]
+        runs = [
+            lane.with_settings(f"training.stepsize={eta}").replace(seed=seed)
+            for lane in lanes(base)
+            for eta in STEPSIZES[asked.study]
+            for seed in range(seeds)
+        ]
+        yield {"regime": regime, "server": who, "period": H}, runs
+
+
+def lanes(base: Experiment) -> Iterator[Experiment]:
+    """Every method, with whom the base samples where its rule has a choice."""
+    for name in METHODS:
+        lane = with_preset(base, name) if name not in ("s2s", "s2a") else expand(base, [name])[0]
+        if name not in EVERYBODY and lane.server.selection != base.server.selection:
+            if name == "sd_gt":  # as many, but of every island
+                yield lane
+                continue
+            server = base.server
+            lane = lane.with_settings(
+                f"server.selection={server.selection}", f"server.sampled={server.sampled}"
+            )
+        yield lane
+
+
+def tuned(folder: Path) -> list[dict[str, Any]]:
+    """A row for each method at its best stepsize, with a value for each seed."""
+    recorded = Recorded.read(folder)
+    found: dict[str, dict[float, dict[int, dict[str, Any]]]] = {}
+    for run in recorded.runs:
+        by_step = found.setdefault(run.experiment.server.label, {})
+        history = recorded.histories[run.key] if run.status == "finished" else {}
+        by_seed = by_step.setdefault(run.experiment.training.stepsize, {})
+        by_seed[run.experiment.seed] = history
+    rows = []
+    for label, by_step in found.items():
+        steps, seeds = sorted(by_step), sorted(next(iter(by_step.values())))
+        scores = [[score(by_step[eta][seed], TUNED_BY) for seed in seeds] for eta in steps]
+        eta = steps[int(best_place(scores))]
+        histories = [by_step[eta][seed] for seed in seeds if by_step[eta][seed]]
+        rows.append(
+            {"method": label, "training.stepsize": eta, "seeds": len(histories)}
+            | {name: [round(score(h, name), 4) for h in histories] for name in ACCURACIES}
+            | {
+                f"{link}_{unit}": [int(h[f"{link}_{unit}"][-1]) for h in histories][:1]
+                for link in LINKS
+                for unit in ("messages", "bytes")
+            }
+            | {"curve": curve(histories)}
+        )
+    return rows
+
+
+def score(history: dict[str, Any], name: str) -> float:
+    """The mean over the last rounds that measured it; NaN of a run that diverged."""
+    if not history:
+        return float("nan")
+    late = history["round"] > history["round"][-1] - WINDOW
+    return float(np.nanmean(history[name][late]))
+
+
+def curve(histories: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Means over seeds, in the rounds in which devices were scored."""
+    if not histories:
+        return {}
+    scored = ~np.isnan(histories[0][TUNED_BY])
+    return {"round": [int(t) for t in histories[0]["round"][scored]]} | {
+        name: [round(float(v), 3) for v in np.mean([h[name][scored] for h in histories], axis=0)]
+        for name in ACCURACIES
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("study", choices=tuple(DATA))
+    parser.add_argument("--out", type=Path, required=True, help="where runs are recorded")
+    parser.add_argument("--write", type=Path, required=True, help="where the study is written")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=None)
+    parser.add_argument("--few", action="store_true", help="one regime and one period, to try it")
+    parser.add_argument("--set", action="append", default=[], dest="settings")
+    asked = parser.parse_args()
+    began, found, count = time.monotonic(), [], 0
+    for number, (cell, runs) in enumerate(cells(asked)):
+        folder = asked.out / asked.study / str(number)
+        skerry.run(runs, out=folder, device=asked.device, keep_going=True)
+        found.append({**cell, "rows": tuned(folder)})
+        count += len(runs)
+        print(f"{cell}: {len(runs)} runs, {time.monotonic() - began:.0f} s", flush=True)
+    about = {
+        "command": " ".join(["python", *sys.argv]),
+        "seconds": round(time.monotonic() - began, 1),
+        "runs": count,
+        "rounds": asked.rounds,
+        "versions": versions(),
+        "window": WINDOW,
+        "tuned_by": TUNED_BY,
+        "stepsizes": STEPSIZES[asked.study],
+    }
+    asked.write.mkdir(parents=True, exist_ok=True)
+    path = asked.write / f"{asked.study}.json"
+    path.write_text(json.dumps({"about": about, "cells": found}) + "\n")
+    print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""The part of methods in a round: a say before and after a local step, in mixing, at the server."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skerry.engine.companions import Companions
+from skerry.engine.method import Lanes, ServerRound, Traffic
+from skerry.engine.sampler import Sample
+from skerry.engine.stack import MixingGroup, ServerGroup, Stack
+from skerry.engine.state import State
+
+CPU_PIECE = 2**22
+"""Bytes of X that a method mixes at once on a CPU: its temporaries stay in the cache."""
+GPU_WHOLE = 2**28
+"""On a GPU, a smaller X is mixed at once; a larger one in pieces, so that temporaries are small."""
+GPU_PIECES = 16
+EVERYBODY = slice(None)
+
+
+def start_companions(stack: Stack, X_nld: Tensor) -> Companions:
+    """All that the methods of a stack keep, at the start."""
+    companions = Companions()
+    for group in stack.mixing:
+        if group.method is not None:
+            name = stack.experiments[group.lanes.start].method.name
+            companions.add(name, group.lanes, group.method.start(X_nld[:, group.lanes]))
+    return companions
+
+
+class LocalStep:
+    """What methods do around one local step of some devices."""
+
+    def __init__(self, stack: Stack, state: State, devices: slice):
+        self._acting = [
+            (group.method, lanes_of(stack, state, group.lanes, devices))
+            for group in stack.mixing
+            if group.method is not None
+        ]
+        self._kept = [method.before_step(lanes) for method, lanes in self._acting]
+
+    def over(self) -> None:
+        for (method, lanes), kept in zip(self._acting, self._kept, strict=True):
+            method.after_step(lanes, kept)
+
+
+def lanes_of(stack: Stack, state: State, lanes: slice, devices: slice = EVERYBODY) -> Lanes:
+    """Neighbours with the same method, as it sees them."""
+    first = stack.experiments[lanes.start]
+    return Lanes(
+        state.t,
+        state.X_nld[devices, lanes],
+        state.companions.of(lanes, devices),
+        stack.etas_tl[state.t, lanes, None],
+        first.training.local_steps,
+        first.server.period,
+    )
+
+
+@dataclass(frozen=True)
+class Links:
+    """The mixing of a round, as methods call it."""
+
+    group: MixingGroup
+    t: int
+
+    def __call__(self, A_nld: Tensor) -> None:
+        for _ in range(self.group.steps_in(self.t)):
+            self.group.mixer.mix(A_nld, self.t)
+
+    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
+        for _ in range(self.group.steps_in(self.t)):
+            self.group.mixer.mix_and_collect(A_nld, self.t, into_nld, scale_l1)
+
+
+def mix_lanes(stack: Stack, group: MixingGroup, state: State) -> None:
+    """Mixing as a method has it, a few lanes at a time."""
+    assert group.method is not None
+
+    mix = Links(group, state.t)
+    for piece in pieces(stack, group.lanes, state):
+        group.method.mix(lanes_of(stack, state, piece), mix)
+
+
+def pieces(stack: Stack, lanes: slice, state: State) -> Iterator[slice]:
+    """Some of these neighbours at a time, each time of one server."""
+    X_nld = state.X_nld
+    if X_nld.is_cuda:
+        size = len(stack) if X_nld.nbytes <= GPU_WHOLE else -(-len(stack) // GPU_PIECES)
+    else:
+        size = max(1, CPU_PIECE // X_nld[:, 0].nbytes)
+    for server in stack.servers:
+        for first in range(server.lanes.start, server.lanes.stop, size):
+            if lanes.start <= first < lanes.stop:
+                yield slice(first, min(first + size, server.lanes.stop))
+
+
+def meet_lanes(
+    stack: Stack,
+    group: ServerGroup,
+    state: State,
+    sample: Sample,
+    lanes: slice,
+    deliver: Callable[[Tensor], int],
+) -> Traffic:
+    """A server round as a method has it."""
+    assert group.method is not None
+    sampled_k, weights_k = sample.devices_k, sample.weights_k
+    if weights_k is None:
+        weights_k = state.X_nld.new_full((len(sample),), 1 / len(sample))
+    planned = group.server.server_rounds(stack.world.rounds)
+    number = bisect_left(planned, state.t)
+    since = planned[number - 1] + 1 if number else 0
+    steps_l = stack.etas_tl[since : state.t + 1, lanes].sum(dim=0)
+    server = ServerRound(
+        sampled_k,
+        weights_k,
+        torch.from_numpy(stack.world.fleet.component_of).to(sampled_k.device),
+        steps_l[:, None] * stack.world.experiment.training.local_steps,
+        deliver,
+        sampled_k if group.server.dial == 0 else _receivers(group, sample, len(state.X_nld)),
+    )
+    return group.method.meet(lanes_of(stack, state, lanes), server)
+
+
+def _receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:
+    """Of S2A and blend: all, or all who are awake."""
+    everybody = torch.ones(n, dtype=torch.bool, device=sample.devices_k.device)
+    if sample.asleep is not None and not group.reaches_asleep:
+        everybody[sample.asleep] = False
+    return torch.nonzero(everybody).flatten()
