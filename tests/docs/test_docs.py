@@ -23,8 +23,8 @@ from skerry.runs.sweep import Sweep
 NOT_RUN = ("make", "git", "pip", "cd")
 """Commands that set a checkout up; the tests already stand in one."""
 
-PLAIN = re.compile(r"skerry [^|&;<>$*`]*")
-"""Commands that need no shell."""
+PLAIN = re.compile(r"skerry (?!.*--executor ray)[^|&;<>$*`]*", re.DOTALL)
+"""Commands that need no shell; Ray would leave its signal handlers in this process."""
 
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)")
 SECTIONS = {name for name, value in Experiment() if isinstance(value, Section)}

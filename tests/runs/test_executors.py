@@ -33,7 +33,10 @@ from skerry.runs.sweep import Sweep
 from skerry.runs.watcher import Watcher
 from sweep_plugins import Counting
 
-ON_WORKERS = [name for name in registry.EXECUTORS if name != "here"]
+SLOW = {"ray": pytest.mark.slow}
+ON_WORKERS = [
+    pytest.param(name, marks=SLOW.get(name, ())) for name in registry.EXECUTORS if name != "here"
+]
 
 
 def grid(*settings, seeds=2, **axes):

@@ -12,7 +12,7 @@ from skerry.engine.world import build_world
 from skerry.runs.memory import footprint
 
 CHILD = """
-import json, resource, sys
+import json, sys
 import scipy.stats, networkx
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
@@ -21,8 +21,9 @@ from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
 from skerry.runs.memory import footprint
 
-def taken():
-    [line] = [line for line in open("/proc/self/status") if line.startswith("VmRSS")]
+def taken(when):
+    # VmRSS is now, VmHWM the peak; ru_maxrss would begin with that of the parent.
+    [line] = [line for line in open("/proc/self/status") if line.startswith(when)]
     return int(line.split()[1]) * 1024
 
 def told(experiment):
@@ -34,10 +35,9 @@ def told(experiment):
     return footprint(world).need(1)
 
 told(Experiment(rounds=2))  # all that is imported late
-before = taken()
+before = taken("VmRSS")
 need = told(Experiment.parse({}, sys.argv[1:]))
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps([need, peak - before]))
+print(json.dumps([need, taken("VmHWM") - before]))
 """
 MANY = ("data.dataset=synthetic", "training.batch=1", "rounds=2", "network.components=1")
 CASES = {

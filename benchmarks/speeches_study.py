@@ -1,0 +1,105 @@
+"""Forty-three presidents: perplexity over the rounds under S2S, S2A, and one device of each party.
+
+    python benchmarks/speeches_study.py --device cuda --out speeches-runs \
+        --write benchmarks/results/speeches.json
+
+A small transformer learns the next character. Runs are recorded in --out, as those of any sweep;
+the curves, with the command and the versions, are written to --write. docs/fleets.md shows them.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import skerry
+from skerry.analysis.statistics import estimate
+from skerry.files import replace_file
+from skerry.records.store import versions
+
+LANES = [["s2s", "uniform"], ["s2a", "uniform"], ["s2a", "one_each"]]
+STEPSIZES = [0.3, 1.0]
+MEASURES = ("average_loss", "average_perplexity", "average_token_accuracy", "own_loss")
+
+
+def sweep(rounds: int, seeds: int) -> skerry.Sweep:
+    return skerry.Sweep(
+        experiment={
+            "name": "speeches",
+            "rounds": rounds,
+            "network": {"topology": "complete"},
+            "data": {"dataset": "speeches", "split": "given"},
+            "model": {"name": "transformer", "width": 64},
+            "training": {"batch": 16},
+            "server": {"sampled": 8, "period": 5},  # eight parties
+            "evaluate": {
+                "every": max(1, rounds // 20),
+                "device_samples": 200,
+                "measures": ["average", "devices", "communication"],
+            },
+        },
+        axes={
+            "server.primitive, server.selection": LANES,
+            "training.stepsize": STEPSIZES,
+        },
+        seeds=seeds,
+    )
+
+
+def rows(results: skerry.Results) -> list[dict]:
+    """A row for each lane and stepsize: means over seeds with the half-width of their interval."""
+    found = []
+    for primitive, selection in LANES:
+        for stepsize in STEPSIZES:
+            lanes = [
+                lane
+                for lane in results
+                if lane.experiment.server.primitive == primitive
+                and lane.experiment.server.selection == selection
+                and lane.experiment.training.stepsize == stepsize
+            ]
+            row = {"primitive": primitive, "selection": selection, "stepsize": stepsize}
+            row["round"] = [int(t) for t in lanes[0].history["round"]]
+            for measure in MEASURES:
+                if measure not in lanes[0].history:
+                    continue
+                table = np.array([lane.history[measure] for lane in lanes])
+                row[measure] = [
+                    [_short(e.mean), _short(e.half_width)] for e in map(estimate, table.T)
+                ]
+            found.append(row)
+    return found
+
+
+def _short(value: float) -> float | None:
+    return float(f"{value:.5g}") if np.isfinite(value) else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--rounds", type=int, default=400)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, required=True, help="where runs are recorded")
+    parser.add_argument("--write", type=Path, required=True)
+    asked = parser.parse_args()
+    began = time.monotonic()
+    results = skerry.run(sweep(asked.rounds, asked.seeds), out=asked.out, device=asked.device)
+    about = {
+        "command": shlex.join(["python", "benchmarks/speeches_study.py", *sys.argv[1:]]),
+        "seconds": round(time.monotonic() - began, 1),
+        "seeds": asked.seeds,
+        "versions": versions(),
+    }
+    text = json.dumps({"about": about, "rows": rows(results)}, allow_nan=False)
+    replace_file(asked.write, f"{text}\n".encode())
+    for row in json.loads(text)["rows"]:
+        print(row["primitive"], row["selection"], row["stepsize"], row["average_perplexity"][-1])
+
+
+if __name__ == "__main__":
+    main()
