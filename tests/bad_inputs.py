@@ -83,7 +83,7 @@ def _foreign(path: Path) -> None:
 
 SERVER = (
     "name, primitive, beta, sampled, period, offset, selection, sample_prob, weights, optimizer, "
-    "momentum, stepsize, dampening, second_momentum, smallest, beta_schedule, beta_end, "
+    "momentum, learning_rate, dampening, second_momentum, smallest, beta_schedule, beta_end, "
     "sampled_schedule, sampled_end, period_schedule, "
     "period_end, switch_round, change_every, bias_cost, sampled_target, period_target, adapt_over"
 )
@@ -1835,8 +1835,8 @@ METHODS = [
     ),
     sets(
         "stepsize of the server below 0",
-        "server.optimizer=fedadam server.stepsize=-0.1",
-        "server.stepsize must be above 0 (got -0.1).",
+        "server.optimizer=fedadam server.learning_rate=-0.1",
+        "server.learning_rate must be above 0 (got -0.1).",
     ),
 ]
 

@@ -254,7 +254,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     ),
     "server.optimizer": ([], "fedavgm", ["server.primitive=none"]),
     "server.momentum": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
-    "server.stepsize": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
+    "server.learning_rate": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
     "server.dampening": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedadam"]),
     "server.second_momentum": (["server.optimizer=fedadam"], "0.7", ["server.optimizer=fedavgm"]),
     "server.smallest": (["server.optimizer=fedyogi"], "0.7", ["server.optimizer=fedavgm"]),

@@ -97,7 +97,7 @@ def test_a_section_knows_what_each_function_is_told():
     assert Server(primitive="blend", beta=0.25).options_for("primitive") == {"beta": 0.25}
     assert Server(optimizer="fedavgm").options_for("server optimizer") == {
         "momentum": 0.9,
-        "stepsize": None,
+        "learning_rate": None,
         "dampening": 0.0,
     }
     assert Training(schedule="step", decay_every=2).options_for("schedule") == {

@@ -315,7 +315,7 @@ class Server(Section, extra="allow"):
     model delivered last, fedavgm_averages against the average before; fedadam, fedyogi."""
     momentum: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("server optimizer")] = 0.9
     """Momentum of fedavgm, fedavgm_averages, fedadam and fedyogi."""
-    stepsize: Annotated[Positive | None, OptionOf("server optimizer"), Later()] = None
+    learning_rate: Annotated[Positive | None, OptionOf("server optimizer"), Later()] = None
     """How far these go along their momentum; unset: 1, for fedadam and fedyogi 0.1."""
     dampening: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("server optimizer"), Later()] = (
         0.0

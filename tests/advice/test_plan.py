@@ -75,13 +75,13 @@ def test_evaluations_are_timed_where_devices_differ(monkeypatch) -> None:
     from skerry.measure.accuracy import DeviceScores
 
     alike: list[bool] = []
-    measure = DeviceScores.measure
+    score = DeviceScores.score
 
     def seen(self, models, **given):
         alike.append(given["alike"])
-        return measure(self, models, **given)
+        return score(self, models, **given)
 
-    monkeypatch.setattr(DeviceScores, "measure", seen)
+    monkeypatch.setattr(DeviceScores, "score", seen)
     base = for_pilot(small("rounds=40"), Budget(ONE_EACH, 12, 0, 0, 40), MENU)
     pace = probe(build_world(base), [base], Timer(600, Ticks()), 100)
     assert alike

@@ -122,7 +122,7 @@ def test_fedavg_delivers_the_average():
 
 def test_fedavgm_follows_its_recursion():
     """v <- m v + (y - xhat), y <- y - v, by hand for two meetings."""
-    server, told = Server(optimizer="fedavgm"), {"dampening": 0.0, "stepsize": None}
+    server, told = Server(optimizer="fedavgm"), {"dampening": 0.0, "learning_rate": None}
     memory = FedAvgM.start(torch.tensor([[1.0]]))
     first = FedAvgM.deliver(memory, torch.tensor([[3.0]]), server, momentum=0.5, **told).clone()
     assert first.item() == 3.0  # v = 1 - 3 = -2, y = 1 + 2
@@ -130,10 +130,10 @@ def test_fedavgm_follows_its_recursion():
     assert second.item() == 5.0  # v = -1 + (3 - 4) = -2, y = 3 + 2
 
 
-def test_fedavgm_takes_a_stepsize_and_dampening():
-    """v <- m v + (1 - dampening) (y - xhat), y <- y - stepsize v."""
+def test_fedavgm_takes_a_learning_rate_and_dampening():
+    """v <- m v + (1 - dampening) (y - xhat), y <- y - learning_rate v."""
     memory = FedAvgM.start(torch.tensor([[1.0]]))
-    told = {"momentum": 0.5, "dampening": 0.5, "stepsize": 0.5}
+    told = {"momentum": 0.5, "dampening": 0.5, "learning_rate": 0.5}
     found = FedAvgM.deliver(memory, torch.tensor([[3.0]]), Server(), **told)
     assert found.item() == 1.5  # v = -1, y = 1 + 0.5
 
@@ -141,7 +141,7 @@ def test_fedavgm_takes_a_stepsize_and_dampening():
 def test_momentum_of_averages_delivers_averages_that_stand_still():
     """By hand: u = 2 and 2 + 1 / 2 * 2 - 1; without a move u dies out, and xhat is delivered."""
     memory = FedAvgMOfAverages.start(torch.tensor([[1.0]]))
-    told = {"momentum": 0.5, "stepsize": None}
+    told = {"momentum": 0.5, "learning_rate": None}
     averages = (3.0, 4.0, *([4.0] * 60))
     found = [
         FedAvgMOfAverages.deliver(memory, torch.tensor([[a]]), Server(), **told).item()
@@ -156,6 +156,6 @@ def test_fedadam_and_fedyogi_by_hand(optimizer, v):
     """y = 0, v = 0.04, xhat = 1: m = 0.5, and v goes a quarter of the way to 1, or up by 1/4."""
     memory = {name: torch.tensor([[start]]) for name, start in (("y", 0), ("m", 0.0), ("v", 0.04))}
     memory["y"] = memory["y"].float()
-    told = {"momentum": 0.5, "second_momentum": 0.75, "smallest": 0.1, "stepsize": 0.2}
+    told = {"momentum": 0.5, "second_momentum": 0.75, "smallest": 0.1, "learning_rate": 0.2}
     found = optimizer.deliver(memory, torch.tensor([[1.0]]), Server(), **told)
     assert found.item() == pytest.approx(0.2 * 0.5 / (v**0.5 + 0.1))

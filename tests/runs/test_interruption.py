@@ -106,6 +106,29 @@ def test_a_signal_when_a_lane_diverges_waits_for_a_whole_state(small, tmp_path, 
     assert {k: v[:2] for k, v in found.items()} == {k: v[:2] for k, v in undisturbed.items()}
 
 
+def test_contexts_may_end_in_any_order(handlers):
+    """A run that is left in the middle ends when its generator is collected, perhaps within
+    another: afterwards Ctrl-C does what it did before."""
+    first, second = HeldSignals(), HeldSignals()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__()
+    second.__exit__()
+    assert signal.getsignal(signal.SIGINT) == handlers[signal.SIGINT]
+
+
+def test_a_context_that_ends_in_a_thread_takes_no_signal(handlers):
+    held = HeldSignals()
+    held.__enter__()
+    thread = threading.Thread(target=held.__exit__)
+    thread.start()
+    thread.join()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) == handlers[signal.SIGINT]
+    signal.signal(signal.SIGTERM, handlers[signal.SIGTERM])
+
+
 def test_handlers_of_a_program_are_asked_afterwards(handlers):
     """One that returns lets all go on, and signals are held again."""
     heard = []

@@ -108,7 +108,7 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
 def _optimized(experiment: Experiment, memory: dict[str, Tensor], xhat: Tensor) -> Tensor:
     """What the server delivers, where it does more than average."""
     server, y, m, v = experiment.server, memory["y"], memory["m"], memory["v"]
-    step = 1.0 if server.stepsize is None else server.stepsize
+    step = 1.0 if server.learning_rate is None else server.learning_rate
     match server.optimizer:
         case "fedavgm":
             v = server.momentum * v + (1 - server.dampening) * (y - xhat)
@@ -117,7 +117,7 @@ def _optimized(experiment: Experiment, memory: dict[str, Tensor], xhat: Tensor) 
             v = server.momentum * v + (xhat - memory["before"])
             y = xhat + step * server.momentum * v
         case "fedadam" | "fedyogi":
-            step = 0.1 if server.stepsize is None else server.stepsize
+            step = 0.1 if server.learning_rate is None else server.learning_rate
             b1, b2, square = server.momentum, server.second_momentum, (xhat - y) ** 2
             m = b1 * m + (1 - b1) * (xhat - y)
             if server.optimizer == "fedadam":

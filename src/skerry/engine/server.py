@@ -12,7 +12,7 @@ from skerry.experiment import Server
 Memory = dict[str, Tensor]
 
 ADAPTIVE = 0.1
-"""The stepsize of fedadam and fedyogi, unless one is set: theirs is a step's length in each
+"""The learning rate of fedadam and fedyogi, unless one is set: theirs is a step's length in each
 parameter, not a part of the way."""
 
 
@@ -29,7 +29,7 @@ class FedAvg:
 
 
 class FedAvgM:
-    """Server momentum: v <- m v + (1 - dampening) (y - xhat), y <- y - stepsize v, deliver y.
+    """Server momentum: v <- m v + (1 - dampening) (y - xhat), y <- y - learning_rate v, deliver y.
 
     y is the model delivered last; the server compares what comes back with it. Under S2S those it
     samples have mostly not received y, and a y other than their average moves the average of all.
@@ -47,15 +47,15 @@ class FedAvgM:
         *,
         momentum: float,
         dampening: float,
-        stepsize: float | None,
+        learning_rate: float | None,
     ) -> Tensor:
         y, v = memory["y"], memory["v"]
         v.mul_(momentum).add_(y - average_ld, alpha=1 - dampening)
-        return y.sub_(v, alpha=1.0 if stepsize is None else stepsize)
+        return y.sub_(v, alpha=1.0 if learning_rate is None else learning_rate)
 
 
 class FedAvgMOfAverages:
-    """Momentum of averages: u <- m u + (xhat - the average before), deliver xhat + stepsize m u.
+    """Momentum of averages: u <- m u + (xhat - the average before), y = xhat + learning_rate m u.
 
     Nothing is compared with what was delivered, so S2S moves the average of all by the momentum
     alone; where averages stand still, it delivers them as FedAvg does.
@@ -72,17 +72,17 @@ class FedAvgMOfAverages:
         server: Server,
         *,
         momentum: float,
-        stepsize: float | None,
+        learning_rate: float | None,
     ) -> Tensor:
         last, u = memory["last"], memory["u"]
         u.mul_(momentum).add_(average_ld - last)
         last.copy_(average_ld)
-        return average_ld.add(u, alpha=momentum * (1.0 if stepsize is None else stepsize))
+        return average_ld.add(u, alpha=momentum * (1.0 if learning_rate is None else learning_rate))
 
 
 class FedAdam:
     """D = xhat - y; m <- momentum m + (1 - momentum) D; v <- second_momentum v +
-    (1 - second_momentum) D^2; y <- y + stepsize m / (sqrt(v) + smallest), deliver y."""
+    (1 - second_momentum) D^2; y <- y + learning_rate m / (sqrt(v) + smallest), deliver y."""
 
     @staticmethod
     def start(x0_ld: Tensor) -> Memory:
@@ -98,14 +98,14 @@ class FedAdam:
         momentum: float,
         second_momentum: float,
         smallest: float,
-        stepsize: float | None,
+        learning_rate: float | None,
     ) -> Tensor:
         y, m, v = memory["y"], memory["m"], memory["v"]
         away = average_ld - y
         m.lerp_(away, 1 - momentum)
         cls._follow(v, away.square(), 1 - second_momentum)
         return y.addcdiv_(
-            m, v.sqrt().add_(smallest), value=ADAPTIVE if stepsize is None else stepsize
+            m, v.sqrt().add_(smallest), value=ADAPTIVE if learning_rate is None else learning_rate
         )
 
     @staticmethod

@@ -22,6 +22,7 @@ class HeldSignals:
 
     def __init__(self) -> None:
         self._came: int | None = None
+        self._holding = False
         self._before: dict[int, signal._HANDLER] = {}
 
     def __enter__(self) -> Self:
@@ -48,24 +49,38 @@ class HeldSignals:
     def _hold(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
+        self._holding = True
         for number in SIGNALS:
-            before = signal.getsignal(number)
+            before = _living(signal.getsignal(number), number)
             # What is ignored (nohup) stays ignored; what is not Python's (None) is left alone.
             if before not in (signal.SIG_IGN, None):
                 self._before[number] = before
                 signal.signal(number, self._take)
 
     def _let_go(self) -> None:
+        self._holding = False
         if threading.current_thread() is not threading.main_thread():
             return
         for number, before in self._before.items():
             if signal.getsignal(number) == self._take:
-                signal.signal(number, before)
-        self._before = {}
+                signal.signal(number, _living(before, number))
 
     def _take(self, number: int, frame: FrameType | None) -> None:
-        if self._came is None:
+        if not self._holding:  # let go in a thread, where no handler can be put back
+            signal.signal(number, _living(self._before[number], number))
+            signal.raise_signal(number)
+        elif self._came is None:
             self._came = number
         else:
             self._came = number
             self.act()
+
+
+def _living(handler: "signal._HANDLER", number: int) -> "signal._HANDLER":
+    """Contexts need not end in the order of their beginning (a run that is left in the middle ends
+    when its generator is collected): of those that have ended, the handler before them."""
+    owner = getattr(handler, "__self__", None)
+    while isinstance(owner, HeldSignals) and not owner._holding:
+        handler = owner._before[number]
+        owner = getattr(handler, "__self__", None)
+    return handler
