@@ -38,6 +38,7 @@ docs: $(INSTALLED)
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/reproduce.py
 	$(BIN)/python docs/selection.py
+	$(BIN)/python docs/methods_study.py
 	$(BIN)/python benchmarks/render.py
 
 lock: $(INSTALLED)

@@ -14,8 +14,6 @@ from skerry.data.fetch import cached
 from skerry.paper.plans import BOTH, PLANS, SPLITS
 from skerry.paper.study import Study, factors_of, final
 
-pytestmark = pytest.mark.slow
-
 KEPT = Path(__file__).parents[2] / "docs" / "reproduction" / "data" / "mnist.json"
 SCORED = ("average_accuracy", "own_accuracy")
 FRESH = 17
@@ -24,6 +22,7 @@ LEVEL = 0.999
 """Of each interval: sixteen of them must all hold."""
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not cached("mnist"), reason="skerry data fetch mnist"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
