@@ -24,14 +24,17 @@ from fuzz.strategies import (
 )
 from skerry.data.published import PUBLISHED
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment
+from skerry.experiment import Experiment, Section
 from skerry.runs.sweep import Sweep
 
 SMALL = {"rounds": 1, "network.devices": 6, "server.sampled": 2, "training.batch": 4}
 SETTINGS = [f"{path}={value}" for path, value in SMALL.items()]
-CHOOSERS = ("network.topology", "data.dataset", "data.inter", "data.intra", "model.name",
-            "network.mixing", "training.schedule", "training.sampling", "server.primitive",
-            "server.optimizer")  # fmt: skip
+CHOOSERS = {
+    f"{name}.{field}"
+    for name, section in Experiment()
+    if isinstance(section, Section)
+    for field in section.naming.values()
+}
 """Fields that name something: what is wrong with it may be told by its name, or by its options."""
 
 fields = st.sampled_from([*FIELDS, *OPTIONS])
