@@ -1,5 +1,6 @@
 """Trying a law on many cases: a few among all tests, thousands with `make test-slow`."""
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from skerry.errors import SkerryError
 
+SAME_CASES = "SKERRY_SAME_CASES" in os.environ
+"""Every change is judged by the same cases (.ci/run); by hand each run of thousands tries others."""
 SECONDS = 5
 """Of this process: whatever is wrong is told by then, also on a busy machine."""
 
@@ -31,7 +34,7 @@ def check(
     @settings(
         max_examples=cases,
         deadline=None,
-        derandomize=cases < 500,  # the few among all tests are always the same
+        derandomize=cases < 500 or SAME_CASES,  # the few among all tests are always the same
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink],
     )
