@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from skerry.errors import SkerryError
 
 SAME_CASES = "SKERRY_SAME_CASES" in os.environ
-"""Every change is judged by the same cases (.ci/run); by hand each run of thousands tries others."""
+"""Every change is judged by the same cases (.ci/run); by hand, thousands are new each time."""
 SECONDS = 5
 """Of this process: whatever is wrong is told by then, also on a busy machine."""
 
