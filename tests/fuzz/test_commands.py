@@ -79,7 +79,6 @@ def kept(tmp_path_factory):
 
 def any_command_line(arguments: list[str]) -> str:
     """Usage errors are the parser's own; all other lines are ours."""
-    print("DBG", arguments, file=__import__("sys").__stderr__, flush=True)
     outcome = skerry(*arguments)
     told = f"{arguments}: {outcome.err}"
     assert outcome.code in (0, 2), told

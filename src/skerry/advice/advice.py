@@ -273,14 +273,13 @@ def _selection(advice: Advice) -> Iterator[str]:
     rivals, best = advice.decision.selections, advice.best.contender
     if advice.equal or not rivals:
         return
-    if not advice.decision.rivals:  # then it has been told
-        pass
-    elif all(rival.is_clear for rival in rivals):
+    told = not advice.decision.rivals  # as the runner-up
+    if not told and all(rival.is_clear for rival in rivals):
         yield (
             f"Whom to sample: {best.selection}, {_lead_in_words(advice, rivals[0])}, the same "
             "primitive under the closest other rule."
         )
-    else:
+    elif not told:
         level = [rival for rival in rivals if not rival.is_clear]
         others = " and ".join(rival.entry.contender.selection for rival in level)
         most = max(max(-rival.lead.low, rival.lead.high) for rival in level)

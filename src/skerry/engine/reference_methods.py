@@ -5,6 +5,7 @@ and H, and server optimizers, are not part of it; fedprox, which is plain SGD wi
 is there.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import torch
@@ -16,7 +17,7 @@ from skerry.engine.world import World
 from skerry.experiment import Experiment
 
 
-class _Devices:
+class _Devices(ABC):
     """The models x, the links of the round, and what every method needs to know."""
 
     def __init__(self, world: World, experiment: Experiment):
@@ -43,15 +44,16 @@ class _Devices:
     def mean(self, a: list[Tensor], of: list[int]) -> Tensor:
         return torch.stack([a[i] for i in of]).sum(dim=0) / len(of)
 
+    @abstractmethod
     def direction(self, i: int, g: Tensor) -> Tensor:
         """What device i, with gradient g, steps along."""
-        raise NotImplementedError
 
     def mix(self, t: int, eta: float) -> None:
         self.x = self.mixed(self.x)
 
+    @abstractmethod
     def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
-        raise NotImplementedError
+        """The server samples S; `walked` is the sum of stepsizes since it met last."""
 
     def deliver(self, S: list[int], weights: list[float]) -> None:
         """S2S, S2A or blend."""
