@@ -18,6 +18,18 @@ MEASURES = {
     "own_accuracy": "devices, own labels",
 }
 PLAIN = ("s2s", "s2a")
+METHODS = (
+    "gradient_tracking",
+    "gradient_tracking_s2s",
+    "carry",
+    "sd_gt",
+    "mtgc",
+    "fedavg",
+    "scaffold",
+    "fedvarp",
+    "mifa",
+    "fedprox",
+)
 DRAWN = ("s2s", "s2a", "gradient_tracking", "carry", "sd_gt", "scaffold")
 Row = dict[str, Any]
 Cell = dict[str, Any]
@@ -37,7 +49,7 @@ def table(cell: Cell) -> Iterator[str]:
         + " | up | down | over links | MB | stepsize |"
     )
     yield "| --- |" + " ---: |" * (len(MEASURES) + 5)
-    for row in cell["rows"]:
+    for row in sorted(cell["rows"], key=lambda row: [*PLAIN, *METHODS].index(row["method"])):
         if not row["seeds"]:
             yield f"| {row['method']} | diverged |" + " |" * (len(MEASURES) + 4)
             continue
@@ -63,8 +75,7 @@ def against(cell: Cell, measure: str) -> dict[str, Comparison]:
 
 def gains(cells: list[Cell]) -> Iterator[str]:
     """What each method has more than the better of S2S and S2A, cell by cell."""
-    names = list(dict.fromkeys(r["method"] for c in cells for r in c["rows"]))
-    names = [name for name in names if name not in PLAIN]
+    names = [name for name in METHODS if any(r["method"] == name for c in cells for r in c["rows"])]
     yield "| data | server | H | " + " | ".join(names) + " |"
     yield "| --- | --- | ---: |" + " ---: |" * len(names)
     for cell in cells:
@@ -97,6 +108,12 @@ def pays(cells: list[Cell]) -> Iterator[str]:
         )
 
 
+def tuned_how(about: dict[str, Any]) -> str:
+    tried = ", ".join(f"{eta:g}" for eta in about["stepsizes"])
+    by = "all seeds" if about.get("tuned_on") != 1 else "the first seed"
+    return f"Stepsizes tried: {tried}; the best one by {by}."
+
+
 def page(folder: Path) -> str:
     studies = {
         name: json.loads(path.read_text())
@@ -112,22 +129,23 @@ def page(folder: Path) -> str:
         "S2A: 100 devices on two rings, on the same data, minibatches and samples. Each is at its",
         "best stepsize, by the accuracy of the devices on all data; values are means over the last",
         "rounds and over seeds, ± half of the 95 % interval. Differences are paired by seed;",
-        "**bold** where their 95 % interval does not hold zero. mtgc meets all devices at the",
-        "server and has complete islands, sd_gt meets as many of every island; the rest meets",
-        "those that the column says.",
+        "**bold** where their 95 % interval does not hold zero, empty where a seed diverged. mtgc",
+        "meets all devices at the server and has complete islands, sd_gt meets as many of every",
+        "island; the rest meets those that the column says.",
     ]
     for name, found in studies.items():
         cells, about = found["cells"], found["about"]
         parts += ["", f"## {TITLES[name]}", "", "### Which of them pays", ""]
         parts += ["Accuracy of the devices on all data, points.", "", *pays(cells), ""]
         parts += [*gains(cells), "", f"![Accuracy over rounds and messages]({name}.png)", ""]
+        parts += ["Peaks are rounds in which the server has just delivered to all.", ""]
         parts += ["### All numbers", ""]
         parts += ["Messages and megabytes are those of a whole run."]
         for cell in cells:
             parts += ["", f"#### {cell['regime']}, {cell['server']}, H = {cell['period']}", ""]
             parts += table(cell)
         parts += ["", f"{about['runs']:,} runs of {about['rounds']} rounds in"]
-        parts += [f"{about['seconds']:.0f} s: `{about['command']}`"]
+        parts += [f"{about['seconds']:.0f} s: `{about['command']}`. {tuned_how(about)}"]
     return "\n".join(parts) + "\n"
 
 
