@@ -11,14 +11,15 @@ import numpy as np
 
 def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
     """The random generator of one purpose, such as `stream(seed, "batches", t)`."""
-    return np.random.Generator(np.random.Philox(key=_key(seed, name, *numbers)))
+    return np.random.Generator(np.random.Philox(key=key_of(seed, name, *numbers)))
 
 
 def torch_seed(seed: int, name: str, *numbers: int) -> int:
     """A 63-bit seed for code that draws through torch, such as a model's own initialisation."""
-    return _key(seed, name, *numbers) & (2**63 - 1)
+    return key_of(seed, name, *numbers) & (2**63 - 1)
 
 
-def _key(seed: int, name: str, *numbers: int) -> int:
+def key_of(seed: int, name: str, *numbers: int) -> int:
+    """The 128 bits that a stream follows from, for code that draws the same by itself."""
     text = "/".join([str(int(seed)), name, *(str(int(number)) for number in numbers)])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "little")

@@ -14,6 +14,9 @@ from skerry.seeds import stream
 class WithReplacement:
     """Each device draws independently and uniformly from its own samples."""
 
+    stream = "batches"
+    """Its name; on a GPU, `kernels/draws.py` draws the same from it."""
+
     def __init__(self, partition: Partition, batch: int, seed: int):
         self._order = partition.order
         self._first = partition.offsets[:-1, np.newaxis]
@@ -22,7 +25,7 @@ class WithReplacement:
         self._seed = seed
 
     def indices(self, t: int, step: int, steps: int) -> Ints:
-        rng = stream(self._seed, "batches", t, step)
+        rng = stream(self._seed, self.stream, t, step)
         places: Ints = self._first + rng.integers(0, self._sizes, size=self._shape)
         return self._order[places]
 

@@ -1,6 +1,6 @@
 """One round of Algorithm 1 for all lanes: local step, D2D mixing, D2S."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -79,10 +79,15 @@ def draw(stack: Stack, t: int) -> Draws:
     world = stack.world
     steps = range(world.experiment.training.local_steps)
     return Draws(
-        torch.stack([world.batch_indices(t, step) for step in steps]),
-        torch.stack([world.noise_keys(t, step) for step in steps]),
+        _stacked([world.batch_indices(t, step) for step in steps]),
+        _stacked([world.noise_keys(t, step) for step in steps]),
         stack.etas_tl[t],
     )
+
+
+def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+    """Along a new first dimension; a single one is not copied, for it may be large."""
+    return torch.stack(list(tensors)) if len(tensors) > 1 else tensors[0].unsqueeze(0)
 
 
 def local_steps(

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from skerry import registry
 from skerry.data.catalog import Dataset, load_dataset
 from skerry.data.dataset import Split
 from skerry.data.formats import Array
@@ -19,7 +17,8 @@ from skerry.data.partition import Partition
 from skerry.data.published import PUBLISHED
 from skerry.data.split import layout_of, partition_of
 from skerry.engine.awake import Awake
-from skerry.errors import DataError, SkerryError, argument, unknown
+from skerry.engine.dice import Dice
+from skerry.errors import SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
 from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner
@@ -27,7 +26,6 @@ from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graph_files import read_graphs
 from skerry.network.sequence import GraphSequence
 from skerry.sections import Fleet as FleetSection
-from skerry.seeds import stream
 from skerry.tasks.choice import choose, outputs_of
 from skerry.tasks.task import Task
 
@@ -73,7 +71,6 @@ class World:
     """With test samples of single devices too: `partition.own_tests` says whose they are."""
     y_own: Tensor
     fingerprints: dict[str, str] = field(default_factory=dict)
-    _order: dict[int, Tensor] = field(default_factory=dict)
     _awake: dict[FleetSection, Awake] = field(default_factory=dict)
     _fleets: dict[tuple[Network, FleetSection], Fleet] = field(default_factory=dict)
 
@@ -151,62 +148,26 @@ class World:
         return None if self._awake[fleet].always else self._awake[fleet]
 
     @cached_property
-    def batches(self) -> Any:
-        training = self.experiment.training
-        with registry.users_own("sampling", training.sampling, DataError):
-            sampling = registry.resolve("sampling", training.sampling)
-            told = training.options_for("sampling")
-            return sampling(self.partition, training.batch, self.seed, **told)
+    def dice(self) -> Dice:
+        return Dice(self.experiment, self.partition, len(self.y_train), self.device)
 
     def initial(self) -> Tensor:
         return self.learner.initial().to(self.device, self.dtype)
 
     def batch_indices(self, t: int, step: int) -> Tensor:
         """Training indices [n, B] of every device's minibatch in a local step."""
-        training = self.experiment.training
-        with registry.users_own("sampling", training.sampling, DataError):
-            indices = self.batches.indices(t, step, training.local_steps)
-        if not registry.is_builtin("sampling", training.sampling):
-            self._check_indices(indices)
-        return self._sent(indices)
-
-    def _check_indices(self, indices: Any) -> None:
-        """A user's own sampling must give what the built-in ones do."""
-        training, samples = self.experiment.training, len(self.y_train)
-        shape = (self.n, training.batch)
-        if not (
-            isinstance(indices, np.ndarray)
-            and indices.shape == shape
-            and indices.dtype == np.int64
-            and 0 <= indices.min() <= indices.max() < samples
-        ):
-            raise DataError(
-                f"sampling '{training.sampling}': indices(t, step, steps) must give training "
-                f"indices 0 to {samples - 1} as an int64 array of shape {shape}, a row per device "
-                f"(got {_told(indices)})."
-            )
+        return self.dice.batch_indices(t, step)
 
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device for models that draw noise of their own."""
         if not self.learner.noisy:
             return torch.zeros(self.n, dtype=torch.int64, device=self.device)
-        keys = stream(self.seed, "noise", t, step).integers(0, 2**62, self.n)
-        return self._sent(keys)
+        return self.dice.noise_keys(t, step)
 
     def server_order(self, t: int) -> Tensor:
         """One permutation of the devices per round; the K sampled are its first K entries, so
         samples are nested across K and common to all lanes."""
-        if t not in self._order:
-            self._order.clear()
-            self._order[t] = self._sent(stream(self.seed, "sampled", t).permutation(self.n))
-        return self._order[t]
-
-    def _sent(self, drawn: Any) -> Tensor:
-        """What the host drew, on the compute device; a GPU need not stop for it."""
-        tensor = torch.from_numpy(drawn)
-        if self.device.type != "cuda":
-            return tensor.to(self.device)
-        return tensor.pin_memory().to(self.device, non_blocking=True)
+        return self.dice.server_order(t)
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -354,14 +315,6 @@ def outside(experiment: Experiment, materials: Materials) -> list[str]:
         "weights": bool(experiment.model.weights),
     }
     return [name for name, lies in lies_outside.items() if lies]
-
-
-def _told(value: Any) -> str:
-    """A value in a message: an array by its kind and range, anything else by its type."""
-    if not isinstance(value, np.ndarray):
-        return type(value).__name__
-    span = f" from {value.min()} to {value.max()}" if value.size else ""
-    return f"{value.dtype} of shape {value.shape}{span}"
 
 
 def _model_fingerprint(learner: Learner, factory: Callable[..., Any] | None) -> str:

@@ -17,8 +17,12 @@ def runs_on(X: Tensor) -> bool:
 
 
 def serves(device: torch.device, dtype: torch.dtype) -> bool:
-    on_gpu = device.type == "cuda" or interpreted()
-    return dtype == torch.float32 and on_gpu and _has_triton()
+    return dtype == torch.float32 and _runs_there(device)
+
+
+def draws_on(device: torch.device) -> bool:
+    """Whether kernels draw there what numpy draws on the host."""
+    return _runs_there(device)
 
 
 def mixes(X: Tensor, size: int) -> bool:
@@ -30,6 +34,10 @@ def mixes(X: Tensor, size: int) -> bool:
 def interpreted() -> bool:
     """Triton can interpret its kernels on a CPU, slowly: that is for tests."""
     return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def _runs_there(device: torch.device) -> bool:
+    return (device.type == "cuda" or interpreted()) and _has_triton()
 
 
 @cache
