@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,13 +23,16 @@ def apportion(total: int, weights: ArrayLike) -> Ints:
 
 def cut(indices: Ints, counts: Ints) -> Shares:
     """Consecutive pieces of the given lengths."""
-    return np.split(indices, np.cumsum(counts)[:-1])
+    ends = np.cumsum(counts).tolist()
+    return [indices[start:end] for start, end in pairwise([0, *ends])]
 
 
 def level(shares: Shares, floors: Sequence[int]) -> Shares:
     """Move samples, one by one, from the share furthest above its floor to those below theirs."""
     kept = [len(share) for share in shares]
     missing = [floor - size for floor, size in zip(floors, kept, strict=True)]
+    if max(missing, default=0) <= 0:
+        return shares
     received: list[list[int]] = [[] for _ in shares]
     richest = [(lack, i) for i, lack in enumerate(missing)]
     heapq.heapify(richest)

@@ -26,8 +26,15 @@ if TYPE_CHECKING:
 
 class Dice:
     def __init__(
-        self, experiment: Experiment, partition: Partition, samples: int, device: torch.device
+        self,
+        experiment: Experiment,
+        partition: Partition,
+        samples: int,
+        device: torch.device,
+        devices: slice = slice(None),
     ):
+        """For all devices, or for those neighbours whose batches and noise are asked for."""
+        self._devices = devices
         self._training, self._seed = experiment.training, experiment.seed
         self._partition, self._samples, self._device = partition, samples, device
         self._n = len(partition.sizes)
@@ -43,15 +50,17 @@ class Dice:
             indices = self._sampling.indices(t, step, self._training.local_steps)
         if not registry.is_builtin("sampling", name):
             self._check(indices)
-        return self._sent(indices)
+        return self._sent(indices[self._devices])
 
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device, for models that draw noise of their own."""
         if self._by_kernels:
             from skerry.kernels.draws import keys
 
-            return keys(key_of(self._seed, "noise", t, step), self._n, self._device)
-        return self._sent(stream(self._seed, "noise", t, step).integers(0, 2**62, self._n))
+            found = keys(key_of(self._seed, "noise", t, step), self._n, self._device)
+            return found[self._devices]
+        drawn = stream(self._seed, "noise", t, step).integers(0, 2**62, self._n)
+        return self._sent(drawn[self._devices])
 
     def server_order(self, t: int) -> Tensor:
         """A permutation of the devices."""
@@ -76,7 +85,7 @@ class Dice:
         from skerry.kernels.draws import Indices
 
         order, offsets = self._partition.order, self._partition.offsets
-        return Indices(order, offsets, self._training.batch, self._device)
+        return Indices(order, offsets, self._training.batch, self._device, self._devices)
 
     def _check(self, indices: Any) -> None:
         """A user's own sampling must give what the built-in ones do."""

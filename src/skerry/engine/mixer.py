@@ -13,6 +13,7 @@ from skerry.kernels import fused
 from skerry.network.fleet import Block, Fleet
 
 SPARSE = 0.15  # on a CPU, a W with fewer entries than this is quicker as a sparse matrix
+TOGETHER = 2**28  # bytes of models that a GPU mixes by one product
 COLUMNS = 2**13  # a component's columns that are mixed at once on a CPU: they stay in the cache
 
 
@@ -49,9 +50,7 @@ class Mixer:
                 rows = piece.size * len(piece.weights)
                 mix_in_place(X[piece.start : piece.start + rows], piece.stacked)
             else:
-                for number, W in enumerate(piece.weights):
-                    start = piece.start + number * piece.size
-                    self._mix_one(X[start : start + piece.size], W)
+                self._mix_by_torch(X, piece)
 
     def mix_and_collect(self, X_nld: Tensor, t: int, Z_nld: Tensor, scale_l1: Tensor) -> None:
         """The same; what mixing takes from a model, times its lane's scale, is added to Z."""
@@ -65,10 +64,27 @@ class Mixer:
                 mix_and_collect(X[rows], Z[rows], piece.stacked, scale_l)
                 continue
             before_nld = X_nld[rows].clone()
-            for number, W in enumerate(piece.weights):
-                start = piece.start + number * piece.size
-                self._mix_one(X[start : start + piece.size], W)
+            self._mix_by_torch(X, piece)
             Z_nld[rows].addcmul_(before_nld.sub_(X_nld[rows]), scale_l1)
+
+    def _mix_by_torch(self, X: Tensor, piece: Piece) -> None:
+        if X.is_cuda and len(piece.weights) > 1:
+            self._mix_together(X, piece)
+            return
+        for number, W in enumerate(piece.weights):
+            start = piece.start + number * piece.size
+            self._mix_one(X[start : start + piece.size], W)
+
+    def _mix_together(self, X: Tensor, piece: Piece) -> None:
+        """Many components by few products: on a GPU each of its own would cost a launch."""
+        count, W_css = len(piece.weights), piece.stacked
+        rows = X[piece.start : piece.start + count * piece.size]
+        models = rows.unflatten(0, (count, piece.size))
+        some = max(1, TOGETHER // models[0].nbytes)
+        for first in range(0, count, some):
+            part = models[first : first + some]
+            W = W_css[first : first + some] if len(W_css) > 1 else W_css.expand(len(part), -1, -1)
+            part.copy_(torch.bmm(W, part))
 
     def _mix_one(self, rows: Tensor, W: Tensor) -> None:
         columns = rows.shape[1]

@@ -14,7 +14,7 @@ from skerry.engine.server import Memory
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
-from skerry.models.learner import Batch
+from skerry.models.learner import Drawn
 
 REFERENCE = "reference"
 """The server's memory of what it delivered last, for rules that ask how far devices are from it."""
@@ -103,7 +103,7 @@ def local_steps(
             for first in range(0, world.n, state.chunk):
                 devices = slice(first, first + state.chunk)
                 rows = indices_nb[devices]
-                batch = Batch(world.x_train[rows], world.y_train[rows], noise_n[devices])
+                batch = Drawn(world.x_train, world.y_train, rows, noise_n[devices])
                 before = [state.X_nld[devices, group.lanes].clone() for group in scaled]
                 methods = LocalStep(stack, state, devices) if stack.has_methods else None
                 losses = world.learner.step(state.X_nld[devices], batch, draws.eta_l)

@@ -19,9 +19,11 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-BLOCKS = 128
+BLOCKS = 64
 """Of the stream, that a program draws at once: eight numbers each."""
-PROGRAMS = 132 * 16
+STRIDE = 512
+"""Of the one program that walks alone."""
+PROGRAMS = 132 * 32
 """At most, of a pass; each goes on to another place until all is drawn."""
 PASSES = 4
 """Before one program walks alone; a single one where hardly any rejection is to be expected."""
@@ -79,7 +81,7 @@ class Indices:
         given = (self._table, self._order, indices, begin, *_halves(key), self._draws)
         for number in range(passes):
             _pass[(programs,)](*given, NUMBER=number, BATCH=batch, BLOCKS=BLOCKS)
-        _walk[(1,)](*given, PASSES=passes, BATCH=batch, BLOCKS=BLOCKS)
+        _walk[(1,)](*given, PASSES=passes, BATCH=batch, BLOCKS=STRIDE, num_warps=8)
         return indices
 
 

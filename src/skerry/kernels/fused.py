@@ -10,6 +10,11 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from skerry.kernels import precision
+
+SHORT = 1024
+"""Numbers of a sample that our own gathering is for; torch is quick with longer ones."""
+
 
 def runs_on(X: Tensor) -> bool:
     """Whether a fused kernel may be used on this tensor."""
@@ -26,8 +31,9 @@ def draws_on(device: torch.device) -> bool:
 
 
 def mixes(X: Tensor, size: int) -> bool:
-    """Whether a component of so many devices can be mixed in place, its W on the chip."""
-    return runs_on(X) and size <= 128
+    """Whether a component of so many devices is mixed in place, its W on the chip. In float32 the
+    matrix units do not help: a W of 128 rows was 50 times slower there than torch."""
+    return runs_on(X) and size <= (64 if precision.current() == "float32" else 128)
 
 
 @cache

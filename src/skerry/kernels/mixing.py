@@ -6,7 +6,7 @@ from torch import Tensor
 
 from skerry.kernels import precision
 
-BLOCKS = 8  # of columns, that one program mixes with the same W
+BLOCKS = 8  # of columns, that one program mixes with the same W, at most
 
 
 def mix_in_place(X_nk: Tensor, W_css: Tensor) -> None:
@@ -18,9 +18,13 @@ def mix_in_place(X_nk: Tensor, W_css: Tensor) -> None:
     side = max(16, triton.next_power_of_2(size))
     exact = precision.current() == "float32"
     width = 64 if exact or side > 64 else 128
-    _mix[(triton.cdiv(columns, width * BLOCKS), len(X_nk) // size)](
+    blocks = triton.cdiv(columns, width)
+    programs = triton.cdiv(blocks, BLOCKS)
+    # Components along the first axis: the others end at 65,535.
+    _mix[(len(X_nk) // size, programs)](
         X_nk, W_css, size, columns, X_nk.stride(0), size * size if len(W_css) > 1 else 0,
-        EXACT=exact, SIDE=side, COLUMNS=width, BLOCKS=BLOCKS, num_warps=4 if side <= 64 else 8,
+        EXACT=exact, SIDE=side, COLUMNS=width, BLOCKS=triton.cdiv(blocks, programs),
+        num_warps=4 if side <= 64 else 8,
     )  # fmt: skip
 
 
@@ -29,7 +33,7 @@ def _mix(
     X, W, size, columns, row_stride, weights_stride, EXACT: tl.constexpr, SIDE: tl.constexpr,
     COLUMNS: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
-    component = tl.program_id(1).to(tl.int64)
+    component = tl.program_id(0).to(tl.int64)
     X += component * size * row_stride
     row = tl.arange(0, SIDE)
     weights = tl.load(
@@ -38,7 +42,7 @@ def _mix(
         other=0.0,
     )
     for block in range(BLOCKS):
-        column = (tl.program_id(0).to(tl.int64) * BLOCKS + block) * COLUMNS + tl.arange(0, COLUMNS)
+        column = (tl.program_id(1).to(tl.int64) * BLOCKS + block) * COLUMNS + tl.arange(0, COLUMNS)
         places = X + row[:, None].to(tl.int64) * row_stride + column[None, :]
         inside = (row[:, None] < size) & (column[None, :] < columns)
         models = tl.load(places, mask=inside, other=0.0)

@@ -32,7 +32,8 @@ def _subtract(W_nrk: Tensor, P_nrb: Tensor, x_nbk: Tensor, way: str) -> None:
         return
     n, rows, columns = W_nrk.shape
     block_r, block_k, warps = BLOCKS[way]
-    grid = (triton.cdiv(rows, block_r), triton.cdiv(columns, block_k), n)
+    # Devices along the first axis: the others end at 65,535.
+    grid = (n, triton.cdiv(rows, block_r), triton.cdiv(columns, block_k))
     _update[grid](
         W_nrk, P_nrb, x_nbk, rows, columns, *W_nrk.stride(), *P_nrb.stride(), *x_nbk.stride(),
         SAMPLES=P_nrb.shape[2], BLOCK_R=block_r, BLOCK_K=block_k, BLOCK_B=32, num_warps=warps,
@@ -44,9 +45,9 @@ def _update(
     W, P, x, rows, columns, w_n, w_r, w_k, p_n, p_r, p_b, x_n, x_b, x_k,
     SAMPLES: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_B: tl.constexpr,
 ):  # fmt: skip
-    n = tl.program_id(2).to(tl.int64)
-    r = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
-    k = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
+    n = tl.program_id(0).to(tl.int64)
+    r = tl.program_id(1) * BLOCK_R + tl.arange(0, BLOCK_R)
+    k = tl.program_id(2) * BLOCK_K + tl.arange(0, BLOCK_K)
     total = tl.zeros([BLOCK_R, BLOCK_K], dtype=tl.float32)
     for start in range(0, SAMPLES, BLOCK_B):
         b = start + tl.arange(0, BLOCK_B)

@@ -9,6 +9,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from skerry import registry
 from skerry.errors import ModelError, one_line
 from skerry.experiment import Model
+from skerry.models.gather import gather
 from skerry.seeds import torch_seed
 from skerry.tasks.classification import USUAL as CLASSIFICATION
 from skerry.tasks.task import Task
@@ -32,6 +34,28 @@ class Batch:
     x: Tensor
     y: Tensor
     noise: Tensor
+
+
+class Drawn(Batch):
+    """One that is gathered when it is first asked for: a learner whose kernel fetches the samples
+    by itself never does."""
+
+    def __init__(self, inputs: Tensor, targets: Tensor, rows_nb: Tensor, noise: Tensor):
+        # A frozen dataclass has no other way to begin.
+        vars(self).update(inputs=inputs, targets=targets, rows_nb=rows_nb, noise=noise)
+
+    inputs: Tensor
+    """All training samples; device i has those of the rows `rows_nb[i]`."""
+    targets: Tensor
+    rows_nb: Tensor
+
+    @cached_property
+    def x(self) -> Tensor:  # type: ignore[override]
+        return gather(self.inputs, self.rows_nb)
+
+    @cached_property
+    def y(self) -> Tensor:  # type: ignore[override]
+        return self.targets[self.rows_nb]
 
 
 @runtime_checkable

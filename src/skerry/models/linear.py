@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from skerry.kernels import fused
-from skerry.models.learner import ALIGNMENT, Batch, Problem
+from skerry.kernels import fused, precision
+from skerry.models.learner import ALIGNMENT, Batch, Drawn, Problem
 from skerry.models.update import subtract_product
 from skerry.models.weights import check_names, check_shape
 from skerry.tasks.task import Task
@@ -66,6 +66,23 @@ class LinearLearner:
         return self.task.loss(x @ x_d.view(self.outputs, self.p).T, y)
 
     def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
+        if isinstance(batch, Drawn) and self._steps_on_chip(batch.rows_nb.shape[1]):
+            from skerry.kernels.linear import step
+
+            return step(X_nld, batch.inputs, batch.targets, batch.rows_nb, eta_l)
+        return self._step_in_parts(X_nld, batch, eta_l)
+
+    def _steps_on_chip(self, size: int) -> bool:
+        """Whether one kernel does it all, from samples to models: where products may be rounded,
+        and a minibatch and a model are small."""
+        plain = self.task.name == "classification" and self.task.loss_name == "cross_entropy"
+        if not (self._fused and plain and precision.current() != "float32"):
+            return False
+        from skerry.kernels.linear import fits
+
+        return fits(size, self.p, self.outputs)
+
+    def _step_in_parts(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
         n, lanes, _ = X_nld.shape
         size = batch.y.shape[1]
         W = X_nld.view(n, lanes * self.outputs, self.p)
@@ -83,6 +100,8 @@ class LinearLearner:
         return self.task.mean_loss(self.scores(X_md, x), y)
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
+        if self._steps_on_chip(batch):
+            return 4 * lanes  # the losses
         # The minibatch and its outputs; on a CPU their softmax is another array.
         arrays = 1 if self._fused else 2
         return 4 * batch * (self.p + arrays * lanes * self.outputs)

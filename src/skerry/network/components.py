@@ -1,5 +1,6 @@
 """One component: its links, drawn by a topology or taken from a graph, and the weights on them."""
 
+from functools import lru_cache
 from typing import Any
 
 import networkx as nx
@@ -13,6 +14,10 @@ from skerry.experiment import Network
 from skerry.network import mixing
 from skerry.network.links import Graph, Links
 from skerry.network.sequence import GraphSequence
+from skerry.network.topologies import NEVER_DRAWN
+
+SMALL = 256
+"""Devices of an island whose shape is kept for the next one."""
 
 
 def asks_round(network: Network) -> bool:
@@ -33,11 +38,14 @@ def draw_component(size: int, network: Network, rng: np.random.Generator, t: int
     name = network.topology
     if faults := list(network.degree_faults([size])):
         raise NetworkError(*faults)
-    with registry.users_own("topology", name, NetworkError):
-        topology, told = registry.resolve("topology", name), network.options_for("topology")
-        changing = asks_round(network)
-        graph = topology(size, network, rng, *([t] if changing else []), **told)
-    links = _links_of_topology(name, graph, size)
+    if name in NEVER_DRAWN and size <= SMALL:
+        links, changing = _known_shape(name, size), False
+    else:
+        with registry.users_own("topology", name, NetworkError):
+            topology, told = registry.resolve("topology", name), network.options_for("topology")
+            changing = asks_round(network)
+            graph = topology(size, network, rng, *([t] if changing else []), **told)
+        links = _links_of_topology(name, graph, size)
     if network.dynamic:
         return links.shuffled(rng)
     if not links.connected and not changing:
@@ -46,6 +54,12 @@ def draw_component(size: int, network: Network, rng: np.random.Generator, t: int
             "definition (got several pieces). Add links, or set network.dynamic = true."
         )
     return links
+
+
+@lru_cache(maxsize=16)
+def _known_shape(name: str, size: int) -> Links:
+    """A large fleet has thousands of islands of the same shape: it is made once."""
+    return Links.of(registry.resolve("topology", name)(size, None, None))
 
 
 def _links_of_topology(name: str, graph: Any, size: int) -> Links:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -91,7 +92,7 @@ class Links:
         labels: npt.NDArray[np.int32] = connected_components(adjacency, directed=False)[1]
         return labels
 
-    @property
+    @cached_property
     def connected(self) -> bool:
         return not self.pieces.any()
 

@@ -16,6 +16,8 @@ from skerry.experiment import Network
 from skerry.network.links import Graph
 
 REDRAWS = 200
+NEVER_DRAWN = frozenset({"complete", "grid", "path", "ring", "star", "torus"})
+"""Topologies that follow from the size alone."""
 
 
 def ring(size: int, network: Network, rng: np.random.Generator) -> Graph:
