@@ -2,6 +2,7 @@
 
     python benchmarks/gpu.py [--save results.json] [--quick] [--grid]
     python benchmarks/gpu.py --only grid --save benchmarks/results/h200.json
+    python benchmarks/gpu.py --scale --save benchmarks/results/scale-h200.json
 
 A device-step is one device taking one SGD step on a minibatch of 128. Inputs are random numbers:
 only speed is measured here. Rounds are those of `simulate`: draws, local steps, D2D mixing, the
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -26,13 +28,16 @@ from torch import nn
 from skerry.data.catalog import from_arrays
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import Stack, build_stack
-from skerry.engine.world import Materials, build_world
+from skerry.engine.world import Materials, World, build_world
 from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
 from skerry.runs.memory import footprint
 
 REPEATS = 3
 BATCH = 128
+FLEETS = (10_000, 100_000, 1_000_000)
+HELD = 10
+"""Samples of a device in a large fleet."""
 NEVER = ["evaluate.every=100000"]  # rounds are evaluated at the end only
 CNN = ["model.name=cnn_cifar10", *NEVER]
 GRID = Path(__file__).parents[1] / "experiments" / "paper_mnist.toml"
@@ -46,11 +51,19 @@ def images(shape: tuple[int, ...], samples: int):
 
 
 def stack_of(dataset, lanes: int, *settings: str) -> Stack:
-    """Lanes that differ in stepsize, so that none is a copy of another."""
+    return stack_on(world_of(dataset, *settings), lanes)
+
+
+def world_of(dataset, *settings: str) -> World:
     base = Experiment.parse({}, ["rounds=100000", "data.scaling=unit", "data.inter=iid", *settings])
-    world = build_world(base, Materials(dataset=dataset), device="cuda")
+    return build_world(base, Materials(dataset=dataset), device="cuda")
+
+
+def stack_on(world: World, lanes: int) -> Stack:
+    """Lanes that differ in stepsize, so that none is a copy of another."""
     etas = np.geomspace(0.001, 0.1, lanes)
-    return build_stack(world, [base.with_settings(f"training.stepsize={eta}") for eta in etas])
+    one = world.experiment
+    return build_stack(world, [one.with_settings(f"training.stepsize={eta}") for eta in etas])
 
 
 class Rounds:
@@ -237,6 +250,35 @@ def cnn_rows(quick: bool):
     yield plain_loop(cifar, 100)
 
 
+def scale_rows():
+    """Large fleets: softmax regression 64 -> 10, batch 32, islands that are rings of 100."""
+    for devices in FLEETS:
+        dataset = images((64,), HELD * devices)
+        fleet = (f"network.devices={devices}", f"network.components={devices // 100}")
+        began = time.perf_counter()
+        world = world_of(dataset, *fleet, "training.batch=32", "training.precision=tf32", *NEVER)
+        torch.cuda.synchronize()
+        took = time.perf_counter() - began
+        for precision, lanes in (("tf32", 1), ("tf32", 4), ("float32", 1)):
+            one = world.experiment.with_settings(f"training.precision={precision}")
+            stack = stack_on(replace(world, experiment=one), lanes)
+            name = f"{devices:,} devices, {lanes} lanes, {precision}"
+            row = time_rounds(name, stack, max(10, 2_000_000 // devices))
+            yield row | {"set_up_seconds": took, "floor_bytes": bytes_moved(stack)}
+            del stack
+
+
+def bytes_moved(stack: Stack) -> int:
+    """The fewest that a round must move through the GPU's memory: the step and mixing each read and
+    write all models, sample numbers are written and read, and each sample that a device meets is
+    read once."""
+    world, batch = stack.world, stack.world.experiment.training.batch
+    models = 2 * 2 * world.n * len(stack) * world.learner.d * world.dtype.itemsize
+    numbers = 2 * 8 * world.n * batch
+    met = world.n * HELD * (1 - (1 - 1 / HELD) ** batch)
+    return models + numbers + round(met * (world.x_train[0].nbytes + world.y_train[0].nbytes))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--save", type=Path, help="keep the figures as JSON")
@@ -245,18 +287,22 @@ def main() -> None:
     parser.add_argument(
         "--only", choices=("cnn", "linear", "grid"), help="one part; --save keeps the other rows"
     )
+    parser.add_argument("--scale", action="store_true", help="large fleets alone")
     options = parser.parse_args()
     parts = {options.only} if options.only else {"cnn", "linear", *(["grid"] * options.grid)}
+    if options.scale:
+        parts = {"scale"}
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     found = {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
-        "command": "python benchmarks/gpu.py",
+        "command": f"python benchmarks/gpu.py{' --scale' if options.scale else ''}",
         "ceilings": ceilings(),
         "rows": [
             *(cnn_rows(options.quick) if "cnn" in parts else ()),
             *(linear_rows(options.quick) if "linear" in parts else ()),
             *([grid_row()] if "grid" in parts else ()),
+            *(scale_rows() if "scale" in parts else ()),
         ],
     }
     if options.save:

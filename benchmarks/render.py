@@ -66,6 +66,26 @@ def h200() -> Iterator[str]:
         yield f"| {name} | {row['ms_per_round']:.2f} {spread} | {speed} | {memory} |"
 
 
+def scale() -> Iterator[str]:
+    """Beside each round the time that its bytes need at the rate of a copy."""
+    found = kept("scale-h200")
+    speed = next(row["terabytes_per_second"] for row in found["ceilings"] if row["name"] == "copy")
+    yield (
+        "| devices, lanes | ms per round (of three) | bytes it must move: ms | device-steps per "
+        "second | memory, predicted | set up |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for row in found["rows"]:
+        gigabytes = row["floor_bytes"] / 1e9
+        ratio = row["predicted_bytes"] / row["peak_bytes"]
+        yield (
+            f"| {row['name'].replace('1 lanes', '1 lane')} | {row['ms_per_round']:.2f} "
+            f"({row['lowest']:.2f}-{row['highest']:.2f}) | {gigabytes:.2f} GB: "
+            f"{gigabytes / speed:.2f} | {rate(row['device_steps_per_second'])} | "
+            f"{row['peak_bytes'] / 2**30:.2f} GiB, {ratio:.0%} | {row['set_up_seconds']:.1f} s |"
+        )
+
+
 def peers() -> Iterator[str]:
     for job in kept("peers-two-cores")["jobs"].values():
         told = job["job"]
@@ -143,6 +163,7 @@ def reproduction() -> Iterator[str]:
 SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "two-cores": two_cores,
     "h200": h200,
+    "scale": scale,
     "peers": peers,
     "speed": speed,
     "speed-gpu": speed_gpu,

@@ -13,10 +13,14 @@ import pytest
 import torch
 from torch import nn
 
+from conftest import small
 from skerry.kernels import fused
 from skerry.kernels.precision import arithmetic
-from skerry.models.learner import Batch, Problem
+from skerry.models.learner import Batch, Drawn, Problem
+from skerry.models.linear import LinearLearner
 from skerry.models.module import ModuleLearner
+from skerry.network.fleet import build_fleet
+from skerry.tasks.classification import USUAL as CLASSIFICATION
 
 CUDA = torch.cuda.is_available()
 HERE = CUDA or os.environ.get("TRITON_INTERPRET") == "1"
@@ -232,6 +236,76 @@ def test_a_model_that_diverged_shows_it(activation):
     y, _ = kernels.forward(x, w, None, 3, 0, 2, activation, kernels.Tile(16, 16, 4, 2))
     assert y[0].isfinite().all()
     assert y[1].isnan().all()
+
+
+@runs_kernels
+@pytest.mark.parametrize(
+    ("features", "lanes", "programs"), [(5, 1, 4096), (64, 3, 4096), (100, 3, 4), (13, 5, 12)]
+)
+def test_a_linear_step_on_chip_is_the_step_in_float64(features, lanes, programs, monkeypatch):
+    """Models, losses and padding, whether lanes of a device go together or apart."""
+    from skerry.kernels import linear
+
+    monkeypatch.setattr(linear, "PROGRAMS", programs)
+    n, size, outputs = 6, 21, 7
+    learner = LinearLearner(features, outputs, CLASSIFICATION)
+    learner.to(torch.device(DEVICE), torch.float32)
+    x = learner.prepare(numbers(50, features))
+    y = torch.arange(50, device=DEVICE) % outputs
+    rows = torch.arange(n * size, device=DEVICE).view(n, size) * 7 % 50
+    eta = torch.linspace(0.1, 2, lanes, device=DEVICE)
+    X = numbers(n, lanes, learner.d, seed=1)
+    X.view(n, lanes, outputs, learner.p)[..., features + 1 :] = 0
+    before, exact = X.double(), X.double()
+    batch = Batch(x[rows].double(), y[rows], rows[:, 0])
+    losses = learner.step(exact, batch, eta.double())
+    with arithmetic("tf32"):
+        assert learner.bytes_per_device(lanes, size) == 4 * lanes, "there is no other memory"
+        found = learner.step(X, Drawn(x, y, rows, rows[:, 0]), eta)
+    assert distance(X.double() - before, exact - before) < TOLERANCE["tf32"]
+    assert distance(found, losses) < TOLERANCE["tf32"]
+    assert not X.view(n, lanes, outputs, learner.p)[..., features + 1 :].any()
+
+
+@runs_kernels
+@pytest.mark.parametrize("shape", [(1,), (72,), (3, 7), (1024,)])
+def test_gathered_samples_are_the_rows(shape):
+    from skerry.kernels.gather import gather_rows
+
+    table, rows = numbers(40, *shape), torch.arange(66, device=DEVICE).view(6, 11) * 13 % 40
+    assert torch.equal(gather_rows(table, rows), table[rows])
+
+
+@pytest.mark.skipif(not CUDA, reason="needs CUDA")
+def test_more_devices_and_islands_than_a_grid_has_places():
+    """65,535 along all axes but the first."""
+    from skerry.kernels.mixing import mix_in_place
+    from skerry.kernels.products import _subtract
+
+    count, W = 70_000, weights(1, 2)
+    X = numbers(2 * count, 8)
+    exact = (W.double() @ X.double().view(count, 2, 8)).view(2 * count, 8)
+    mix_in_place(X, W)
+    assert distance(X, exact) < 1e-5
+    A, P, x = numbers(count, 3, 8), numbers(count, 3, 4, seed=1), numbers(count, 4, 8, seed=2)
+    exact = A.double() - P.double() @ x.double()
+    _subtract(A, P, x, "64 x 128")
+    assert distance(A, exact) < TOLERANCE["tf32"]
+
+
+@pytest.mark.skipif(not CUDA, reason="needs CUDA")
+@pytest.mark.parametrize("settings", [(), ("network.dynamic=true",)])
+def test_large_islands_mix_in_float32(settings, monkeypatch):
+    """By few products of torch, some islands at a time, with one W or with their own."""
+    from skerry.engine import mixer
+
+    experiment = small("network.devices=300", "network.components=3", "data.samples=600", *settings)
+    fleet = build_fleet(experiment.network, 0)
+    X = numbers(300, 2, 40)
+    exact = torch.from_numpy(fleet.matrix(3).T.toarray()).to(DEVICE) @ X.double().view(300, 80)
+    monkeypatch.setattr(mixer, "TOGETHER", 2 * X[:100].nbytes)
+    mixer.Mixer(fleet, torch.device(DEVICE), torch.float32).mix(X, 3)
+    assert distance(X.view(300, 80), exact) < 1e-6
 
 
 def deep(problem):

@@ -79,7 +79,7 @@ class Mixer:
         """Many components by few products: on a GPU each of its own would cost a launch."""
         count, W_css = len(piece.weights), piece.stacked
         rows = X[piece.start : piece.start + count * piece.size]
-        models = rows.unflatten(0, (count, piece.size))
+        models = rows.view(count, piece.size, -1)
         some = max(1, TOGETHER // models[0].nbytes)
         for first in range(0, count, some):
             part = models[first : first + some]

@@ -9,7 +9,8 @@ from torch import Tensor
 MOST = 2**13
 """Numbers of a minibatch that fit on the chip beside a model."""
 MOST_CLASSES = 64
-WARPS, STAGES = 2, 2
+NARROW = 128
+"""Features that one warp steps; it waits for nobody. More are shared by two."""
 PROGRAMS = 4096
 """That fill a chip. Lanes of a device share its samples as far as there are as many."""
 
@@ -31,7 +32,7 @@ def step(X_nld: Tensor, inputs: Tensor, labels: Tensor, rows_nb: Tensor, eta_l: 
         X_nld, inputs, labels, rows_nb, eta_l, losses, lanes, X_nld.stride(0), eta_l.stride(0),
         LANES=together, SAMPLES=samples, FEATURES=features, CLASSES=classes,
         B=_side(samples), C=_side(classes), HEAD=head, TAIL=tail,
-        num_warps=WARPS, num_stages=STAGES,
+        num_warps=1 if head + tail <= NARROW else 2, num_stages=1,
     )  # fmt: skip
     return losses
 
@@ -62,8 +63,8 @@ def _step(
     x = tl.load(sample + k[None, :], mask=there[:, None] & (k < FEATURES)[None, :], other=0.0)
     if TAIL > 0:
         k_tail = HEAD + tl.arange(0, TAIL)
-        inside = there[:, None] & (k_tail < FEATURES)[None, :]
-        x_tail = tl.load(sample + k_tail[None, :], mask=inside, other=0.0)
+        met = there[:, None] & (k_tail < FEATURES)[None, :]
+        x_tail = tl.load(sample + k_tail[None, :], mask=met, other=0.0)
     for number in range(LANES):
         lane = tl.program_id(1) * LANES + number
         known = (c < CLASSES) & (lane < lanes)

@@ -50,11 +50,11 @@ class Drawn(Batch):
     rows_nb: Tensor
 
     @cached_property
-    def x(self) -> Tensor:  # type: ignore[override]
+    def x(self) -> Tensor:
         return gather(self.inputs, self.rows_nb)
 
     @cached_property
-    def y(self) -> Tensor:  # type: ignore[override]
+    def y(self) -> Tensor:
         return self.targets[self.rows_nb]
 
 

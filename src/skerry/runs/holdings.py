@@ -21,6 +21,8 @@ WEIGHED = 40
 """Bytes of an entry of W while it is put together."""
 SCIPY_ENTRY, TORCH_ENTRY = 12, 20
 """Bytes of an entry of a sparse W."""
+TABLE = 4
+"""Numbers of a device in the table that minibatches are drawn by."""
 DOUBLE, SINGLE = 8, 4
 
 
@@ -55,7 +57,18 @@ def on_device(world: World) -> int:
     """What torch holds of a world, where the computing is done."""
     tensors = (world.x_train, world.y_train, world.x_own, world.y_own, world.test_classes)
     W = _weights(list(world.fleet.components(0)), world.dtype.itemsize, TORCH_ENTRY)
-    return sum(tensor.nbytes for tensor in tensors) + W
+    return sum(tensor.nbytes for tensor in tensors) + W + _draws(world)
+
+
+def _draws(world: World) -> int:
+    """On a GPU: the sample numbers and noise keys of a round and of the next one, and the tables
+    that they are drawn from. On a CPU they come and go."""
+    if world.device.type != "cuda":
+        return 0
+    training = world.experiment.training
+    a_round = DOUBLE * (training.batch + 1) * training.local_steps * world.n
+    rounds = 2 if training.local_steps == 1 else 3  # more steps are drawn apart, then put together
+    return rounds * a_round + DOUBLE * (len(world.partition.order) + TABLE * world.n)
 
 
 def _data(dataset: Dataset) -> tuple[int, int]:
