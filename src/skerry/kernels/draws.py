@@ -8,8 +8,8 @@ that draw is rejected and the next one takes its place, so that all later ones m
 
 Rejections are rare, below size / 2^32 of the draws. All numbers are drawn as if there was none,
 and the first rejection is noted; from there the next pass draws again, one place further on.
-After some passes one program walks on alone: it is slow, but no rejection is too many for it. The
-host is never asked, so it never waits.
+After some passes one program walks on alone: it is slow, but no rejection is too many for it. So
+nothing is left for the host, and neither of the two waits for the other.
 """
 
 import numpy as np
@@ -95,8 +95,11 @@ def keys(key: int, count: int, device: torch.device) -> Tensor:
 
 def _halves(key: int) -> tuple[int, int]:
     """The words of a key as signed numbers: all are of one type for Triton, whatever the key."""
-    words = key % WORD, key // WORD
-    return tuple(word - WORD if word >= WORD // 2 else word for word in words)  # type: ignore[return-value]
+    return _signed(key % WORD), _signed(key // WORD)
+
+
+def _signed(word: int) -> int:
+    return word - WORD if word >= WORD // 2 else word
 
 
 @triton.jit
