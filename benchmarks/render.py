@@ -143,7 +143,14 @@ def speed_gpu() -> Iterator[str]:
         f"- 480 lanes of softmax regression: {rate(many['device_steps_per_second'])} device-steps "
         f"per second in TF32, {rate(seen['device_steps_per_second'])} with measures every round;"
     )
-    yield f"- the paper's MNIST grid, 9,600 runs measured every round: {grid['seconds']:.0f} s."
+    yield f"- the paper's MNIST grid, 9,600 runs measured every round: {grid['seconds']:.0f} s;"
+    large = {row["name"]: row for row in kept("scale-h200")["rows"]}
+    fleet = large["1,000,000 devices, 1 lanes, tf32"]
+    yield (
+        f"- a million devices, each with its own softmax regression on 64 features: "
+        f"{fleet['ms_per_round']:.0f} ms a round, {rate(fleet['device_steps_per_second'])} "
+        "device-steps per second."
+    )
 
 
 def reproduction() -> Iterator[str]:

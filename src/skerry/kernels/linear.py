@@ -29,7 +29,8 @@ def step(X_nld: Tensor, inputs: Tensor, labels: Tensor, rows_nb: Tensor, eta_l: 
     losses = torch.empty(n, lanes, device=X_nld.device, dtype=torch.float32)
     together = triton.next_power_of_2(max(1, min(lanes, n * lanes // PROGRAMS)))
     _step[(n, triton.cdiv(lanes, together))](
-        X_nld, inputs, labels, rows_nb.contiguous(), eta_l, losses, lanes, X_nld.stride(0), eta_l.stride(0),
+        X_nld, inputs, labels, rows_nb.contiguous(), eta_l, losses, lanes,
+        X_nld.stride(0), eta_l.stride(0),
         LANES=together, SAMPLES=samples, FEATURES=features, CLASSES=classes,
         B=_side(samples), C=_side(classes), HEAD=head, TAIL=tail,
         num_warps=1 if head + tail <= NARROW else 2, num_stages=1,
