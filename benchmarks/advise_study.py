@@ -124,7 +124,7 @@ class Study:
 
     def base(self, experiment: Experiment) -> Experiment:
         menu = self.menu(experiment)
-        return for_pilot(experiment, self.budget(experiment), menu, self.looks)
+        return for_pilot(Question(), experiment, self.budget(experiment), menu, self.looks)
 
     def run(self, truth_seeds: int, pilot_seeds: int, seconds: float) -> None:
         """Seed by seed for all regimes, so that it can end after any of them."""

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from command_line import skerry
+from skerry.report.page.build import write_report
 
 SMALL = (
     "--set", "network.devices=12", "--set", "server.sampled=5", "--set", "server.period=3",
@@ -43,6 +44,19 @@ def test_json_alone_on_stdout(tmp_path) -> None:
     shown = skerry("results", tmp_path, "--measure", "own_accuracy")
     assert shown.code == 0, shown.err
     assert "s2a" in shown.out
+
+
+def test_the_worst_tenth_on_the_screen_and_on_the_page(tmp_path) -> None:
+    """Its words and its column stand in both."""
+    asked = ("--goal", "worst_tenth", "--among", "s2s,s2a,uniform", "--out", tmp_path)
+    done = skerry("advise", *SMALL, *asked)
+    assert done.code == 0, done.err
+    words = "ccuracy of the worst tenth of the devices on their own labels"
+    assert words in done.out
+    assert "tenth %" in done.out
+    page = write_report(tmp_path).read_text()
+    assert words in page
+    assert "worst tenth %" in page
 
 
 def test_a_fleet_from_a_graph_file(tmp_path) -> None:

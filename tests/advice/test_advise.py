@@ -107,6 +107,7 @@ def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> 
     [
         (["training.stepsize=1e30"], {}, "every run diverged, down to"),
         ([], {"goal": "own"}, "`goal` global"),
+        ([], {"goal": "worst_tenth"}, "got `goal` worst_tenth"),
         ([], {"budget": 1}, "does not pay for a single server round"),
         (["network.devices=900"], {}, "too few"),
     ],
@@ -133,6 +134,33 @@ def test_a_fixed_plan_gives_the_same_answer(small) -> None:
         del advice["pilot"]["seconds"]
         del advice["summary"]  # it tells how long more seeds would take
     assert first == second
+
+
+def test_nobody_left_behind_can_be_the_goal(small, tmp_path) -> None:
+    """Asked for, the worst tenth decides, by what the pilot recorded; else it costs nothing: the
+    pilot's runs are those that they always were."""
+    advice = advise(
+        small(), goal="worst_tenth", among="s2s,s2a,uniform", minutes=LONG, seeds=2, out=tmp_path
+    )
+    scored = {}
+    with Store.read(tmp_path) as store:
+        keys = [run.key for run in store.runs()]
+        for run, history in store.histories(keys):
+            late = history["round"] > 0.8 * run.experiment.rounds
+            worst = history["own_accuracy_worst_tenth"][late].mean()
+            server, stepsize = run.experiment.server, run.experiment.training.stepsize
+            at = (server.primitive, server.sampled, server.period, stepsize)
+            scored.setdefault(at, []).append(worst)
+    best = advice.best.contender
+    found = scored[(best.primitive, best.sampled, best.period, advice.best.stepsize)]
+    assert advice.decision.score.mean == pytest.approx(np.mean(found))
+    assert "ccuracy of the worst tenth of the devices on their own labels" in str(advice)
+    assert json.loads((tmp_path / FILE).read_text())["goals"].keys() == {
+        "global", "own", "both", "worst_tenth",
+    }  # fmt: skip
+    usual = advise(small(), among="s2s,s2a,uniform", minutes=LONG, seeds=1)
+    assert "fairness" not in usual.pilot.base.evaluate.measures
+    assert usual.to_json()["goals"].keys() == {"global", "own", "both"}
 
 
 def test_the_answer_is_strict_json(small) -> None:

@@ -6,11 +6,23 @@ import numpy as np
 import pytest
 
 from skerry.advice.contenders import Contender, Entry
-from skerry.advice.decision import ACCURACIES, HOPELESS, LOSSES, Scores, decide, late_mean
+from skerry.advice.decision import (
+    ACCURACIES,
+    ALL_LOSSES,
+    HOPELESS,
+    LOSSES,
+    Scores,
+    decide,
+    late_mean,
+)
+from skerry.advice.question import USUAL_GOALS
 from skerry.advice.race import survivors
 
 S2S, S2A = Contender("s2s", None, 5, 5), Contender("s2a", None, 5, 5)
 HALF, MORE = Contender("blend", 0.5, 5, 5), Contender("blend", 0.75, 5, 5)
+
+
+USUAL = {goal: ACCURACIES[goal] for goal in USUAL_GOALS}
 
 
 def history(common: float, own: float) -> dict:
@@ -23,7 +35,7 @@ def history(common: float, own: float) -> dict:
 
 def scores_of(means: dict, spread: float = 0.1, seeds: int = 6) -> Scores:
     """Entries by (contender, stepsize), with (global, own) means and the same dice for all."""
-    scores, dice = Scores(ACCURACIES), np.random.default_rng(0)
+    scores, dice = Scores(USUAL), np.random.default_rng(0)
     for seed in range(seeds):
         common = dice.normal(0, 5)
         for (contender, stepsize), (average, own) in means.items():
@@ -100,7 +112,7 @@ def test_an_entry_that_diverges_on_some_seeds_is_not_chosen() -> None:
 
 def test_those_that_left_the_race_are_judged_on_common_seeds() -> None:
     """Who was lucky on a few seeds is not best for that: others are read on the same few."""
-    scores = Scores(ACCURACIES)
+    scores = Scores(USUAL)
     for seed, points in enumerate((95, 95, 80, 80)):
         scores.add(Entry(S2S, 1), seed, history(points, points), until=10)
     for seed, points in enumerate((94, 94)):
@@ -111,7 +123,7 @@ def test_those_that_left_the_race_are_judged_on_common_seeds() -> None:
 
 def test_all_diverged_has_no_decision() -> None:
     """Where nothing finished there is nothing to decide."""
-    scores = Scores(ACCURACIES)
+    scores = Scores(USUAL)
     scores.add(Entry(S2S, 1), 0, None, until=10)
     assert decide(scores, "both", list(scores.values)) is None
     assert scores.diverged == [(Entry(S2S, 1), 0)]
@@ -130,6 +142,23 @@ def test_losses_are_better_low() -> None:
     assert found.verdict == "clear"  # every seed says the very same
 
 
+@pytest.mark.parametrize(
+    ("measures", "what"), [(ACCURACIES, "accuracy"), (ALL_LOSSES, "loss")], ids=lambda v: str(v)[:8]
+)
+def test_the_worst_tenth_decides_where_it_is_the_goal(measures, what) -> None:
+    """S2A is better for the average model and for devices in the mean, S2S for those behind."""
+    better, worse = (90.0, 80.0) if what == "accuracy" else (0.1, 0.2)
+    scores = Scores(measures)
+    for seed in range(3):
+        for contender, mean, behind in ((S2S, worse, better), (S2A, better, worse)):
+            rows = {"round": np.array([0, 10])}
+            rows |= {f"{who}_{what}": np.array([0.0, mean]) for who in ("average", "own")}
+            rows[f"own_{what}_worst_tenth"] = np.array([0.0, behind])
+            scores.add(Entry(contender, 1), seed, rows, until=10)
+    winners = {goal: decide(scores, goal, list(scores.values)).best.contender for goal in measures}
+    assert winners == {"global": S2A, "own": S2A, "both": S2A, "worst_tenth": S2S}
+
+
 def test_survivors_hold_every_finalist() -> None:
     """Halving drops entries, but never the best of a primitive for any goal."""
     scores = {
@@ -141,14 +170,14 @@ def test_survivors_hold_every_finalist() -> None:
     entries = list(scores.values)
     while True:
         left = survivors(scores, entries)
-        for goal in ACCURACIES:
+        for goal in USUAL:
             assert set(scores.best_by_primitive(entries, goal).values()) <= set(left)
         if len(left) == len(entries):
             break
         assert len(left) < len(entries)
         entries = left
     finalists = {
-        entry for goal in ACCURACIES for entry in scores.best_by_primitive(entries, goal).values()
+        entry for goal in USUAL for entry in scores.best_by_primitive(entries, goal).values()
     }
     assert len(entries) <= 2 * len(finalists)
 

@@ -8,7 +8,7 @@ from conftest import small
 from skerry.advice.contenders import Budget, Contender
 from skerry.advice.decision import WINDOW
 from skerry.advice.plan import LOOKS, PROBE_ROUNDS, Menu, Pace, for_pilot, probe
-from skerry.advice.question import Timer
+from skerry.advice.question import Question, Timer
 from skerry.engine.simulate import is_evaluated
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
@@ -28,7 +28,7 @@ def evaluated(experiment: Experiment) -> list[int]:
 def test_only_what_is_read_is_evaluated(rounds: int) -> None:
     """Without a budget all are read in the last fifth: nothing is scored before it."""
     budget = Budget(ONE_EACH, 10, 0, 0, rounds)
-    found = evaluated(for_pilot(small(), budget, MENU))
+    found = evaluated(for_pilot(Question(), small(), budget, MENU))
     assert found
     assert min(found) > (1 - WINDOW) * rounds
 
@@ -44,7 +44,7 @@ def test_nobody_ends_before_the_first_look(
 ) -> None:
     """A contender that a budget stops early has been looked at before it stops."""
     budget = Budget(ONE_EACH, 10, 0, offset, rounds, limit)
-    evaluate = for_pilot(Experiment(), budget, MENU, looks).evaluate
+    evaluate = for_pilot(Question(), Experiment(), budget, MENU, looks).evaluate
     for end in filter(None, map(budget.reach, MENU.contenders)):
         last = end // evaluate.every * evaluate.every
         assert last > evaluate.after or end == rounds
@@ -53,7 +53,7 @@ def test_nobody_ends_before_the_first_look(
 @pytest.mark.parametrize("rounds", [7, 40])
 def test_the_time_of_a_run_counts_its_evaluations(rounds: int) -> None:
     """Rounds and evaluations are those of the run; the last round may be counted twice."""
-    base = for_pilot(small(), Budget(ONE_EACH, 12, 0, 0, rounds), MENU)
+    base = for_pilot(Question(), small(), Budget(ONE_EACH, 12, 0, 0, rounds), MENU)
     assert Pace(1, 0).seconds(3, base) == 3 * rounds
     looks = len(evaluated(base))
     assert looks <= Pace(0, 1).seconds(1, base) <= looks + 1
@@ -82,7 +82,7 @@ def test_evaluations_are_timed_where_devices_differ(monkeypatch) -> None:
         return score(self, models, **given)
 
     monkeypatch.setattr(DeviceScores, "score", seen)
-    base = for_pilot(small("rounds=40"), Budget(ONE_EACH, 12, 0, 0, 40), MENU)
+    base = for_pilot(Question(), small("rounds=40"), Budget(ONE_EACH, 12, 0, 0, 40), MENU)
     pace = probe(build_world(base), [base], Timer(600, Ticks()), 100)
     assert alike
     assert not any(alike)

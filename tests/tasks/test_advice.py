@@ -63,3 +63,7 @@ def test_goals_are_named_by_the_task():
     text = str(advice)
     assert "ean of global and own loss" in text
     assert "accurac" not in text + " ".join(advice.notes)
+    advice = skerry.advise(base, goal="worst_tenth", minutes=0.05, seeds=2, among="s2s,s2a,uniform")
+    assert advice.pilot.scores.measures["worst_tenth"] == ("own_loss_worst_tenth",)
+    assert "oss of the worst tenth of the devices on data like their own" in str(advice)
+    assert "accurac" not in str(advice)

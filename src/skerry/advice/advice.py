@@ -21,11 +21,13 @@ GOALS_IN_WORDS: dict[Goal, str] = {
     "global": "accuracy of the average model",
     "own": "accuracy of devices on their own labels",
     "both": "mean of global and own accuracy",
+    "worst_tenth": "accuracy of the worst tenth of the devices on their own labels",
 }
 LOSSES_IN_WORDS: dict[Goal, str] = {
     "global": "loss of the average model",
     "own": "loss of devices on data like their own",
     "both": "mean of global and own loss",
+    "worst_tenth": "loss of the worst tenth of the devices on data like their own",
 }
 
 

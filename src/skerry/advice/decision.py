@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from skerry.advice.contenders import Contender, Entry
-from skerry.advice.question import GOALS, Goal
+from skerry.advice.question import GOALS, USUAL_GOALS, Goal
 from skerry.analysis.compare import LEVEL, compare
 from skerry.analysis.statistics import CONFIDENCE, Array, Estimate, best_place, estimate
 from skerry.measures import traits
@@ -32,22 +32,25 @@ ACCURACIES: Measures = {
     "global": ("average_accuracy",),
     "own": ("own_accuracy",),
     "both": ("average_accuracy", "own_accuracy"),
+    "worst_tenth": ("own_accuracy_worst_tenth",),
 }
 ALL_LOSSES: Measures = {
     "global": ("average_loss",),
     "own": ("own_loss",),
     "both": ("average_loss", "own_loss"),
+    "worst_tenth": ("own_loss_worst_tenth",),
 }
 """For tasks without classes."""
 LOSSES: Measures = {"global": ("average_loss",), "both": ("average_loss",)}
 """For models that tell a loss and nothing else."""
 
 
-def measures_in(world: "World") -> Measures:
-    """What the goals mean for what is learnt here."""
+def measures_in(world: "World", asked: Goal) -> Measures:
+    """What the usual goals, and the one that is asked for, mean for what is learnt here."""
     if not world.learner.classifies:
         return LOSSES
-    return {"accuracy": ACCURACIES, "loss": ALL_LOSSES}[world.task.judged_by]
+    all_goals = {"accuracy": ACCURACIES, "loss": ALL_LOSSES}[world.task.judged_by]
+    return {goal: names for goal, names in all_goals.items() if goal in (*USUAL_GOALS, asked)}
 
 
 def late_mean(history: History, measure: str, until: int) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from skerry import labels
 from skerry.advice.contenders import Budget, Contender, Entry, contenders, nearby
 from skerry.advice.decision import WINDOW, Scores, measures_in
-from skerry.advice.question import Question, Timer
+from skerry.advice.question import Goal, Question, Timer
 from skerry.advice.race import FIRST_SEEDS, Pilot
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
@@ -20,6 +20,8 @@ from skerry.runs.executors.here import Here
 from skerry.runs.memory import footprint
 
 MEASURED = ("average", "devices", "training", "communication")
+FURTHER: dict[Goal, tuple[str, ...]] = {"worst_tenth": ("fairness",)}
+"""What a goal needs besides."""
 FACTORS = (0.1, 10**-0.5, 1.0, 10**0.5)
 """Stepsizes that are tried, as factors of the experiment's."""
 FEW_FACTORS = (10**-0.5, 1.0, 10**0.5)
@@ -60,13 +62,14 @@ def plan(
     """The pilot before its first stage. What it leaves out for lack of time goes to the notes."""
     menus = list(_menus(question, experiment, budget, sizes))
     fullest = menus[0]
-    base = for_pilot(experiment, budget, fullest)
+    base = for_pilot(question, experiment, budget, fullest)
     world = here.world(base)
-    measures = measures_in(world)
+    measures = measures_in(world, question.goal)
     if question.goal not in measures:
         raise SkerryError(
             f"model '{experiment.model.name}' has losses but no accuracies, so devices have no "
-            f"accuracy on their own labels. Ask with {argument('goal')} global."
+            f"accuracy on their own labels (got {argument('goal')} {question.goal}). Ask with "
+            f"{argument('goal')} global."
         )
     menu, rounds, looks = fullest, experiment.rounds, LOOKS[0]
     runs = [entry.run(base, experiment.seed) for entry in fullest.entries]
@@ -90,7 +93,7 @@ def plan(
         )
     return Pilot(
         question=question,
-        base=for_pilot(experiment, budget, menu, looks),
+        base=for_pilot(question, experiment, budget, menu, looks),
         budget=budget,
         scores=Scores(measures),
         entries=[entry for entry in menu.entries if budget.reach(entry.contender)],
@@ -98,7 +101,7 @@ def plan(
 
 
 def for_pilot(
-    experiment: Experiment, budget: Budget, menu: Menu, looks: int = LOOKS[0]
+    question: Question, experiment: Experiment, budget: Budget, menu: Menu, looks: int = LOOKS[0]
 ) -> Experiment:
     """The experiment over the budget's rounds, with the measures that the goals need, evaluated
     only where it is read: in the last fifth before the end, and before the first end that a budget
@@ -108,7 +111,8 @@ def for_pilot(
     # No contender may end before the first evaluation.
     every = stride(min(int(WINDOW * budget.rounds), looks * first), looks, periods)
     after = min(int((1 - WINDOW) * first), first // every * every - 1)
-    evaluate = Evaluate(every=every, after=after, measures=MEASURED)
+    measures = (*MEASURED, *FURTHER.get(question.goal, ()))
+    evaluate = Evaluate(every=every, after=after, measures=measures)
     return experiment.model_copy(update={"rounds": budget.rounds, "evaluate": evaluate})
 
 
@@ -175,7 +179,7 @@ def _fit(
 
     def needed(choice: tuple[Menu, int, int]) -> float:
         menu, rounds, looks = choice
-        base = for_pilot(experiment, budget.for_rounds(rounds), menu, looks)
+        base = for_pilot(question, experiment, budget.for_rounds(rounds), menu, looks)
         return seeds * pace.seconds(len(menu.entries), base)
 
     shortest = menus[-1]

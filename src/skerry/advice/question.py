@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from skerry.experiment import Experiment
     from skerry.sections import Server
 
-Goal: TypeAlias = Literal["global", "own", "both"]
+Goal: TypeAlias = Literal["global", "own", "both", "worst_tenth"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
+USUAL_GOALS: tuple[Goal, ...] = ("global", "own", "both")
+"""Shown whatever decides; the others only where they do."""
 PRIMITIVES = ("s2s", "s2a", labels.BLEND)
 BETAS = (0.25, 0.5, 0.75)
 SEEDS = 20

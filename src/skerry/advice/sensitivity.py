@@ -113,7 +113,11 @@ def _other_servers(
         found = decide(pilot.scores, decision.goal, there)
         if found is not None and found.rivals:
             yield _measured(f"if {words}", found, decision)
-        elif prediction and decision.goal != "own" and (K, H) in prediction.order_by_server:
+        elif (
+            prediction
+            and decision.goal in ("global", "both")
+            and (K, H) in prediction.order_by_server
+        ):
             then = prediction.favours_at(K, H)
             yield _predicted(f"if {words}", prediction.favours(), then)
 

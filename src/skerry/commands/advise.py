@@ -28,9 +28,9 @@ def advise(
     goal: Annotated[
         str,
         typer.Option(
-            metavar="global|own|both",
-            help="What counts: the average model on all data, devices on data like their own, or "
-            "the mean of the two.",
+            metavar="global|own|both|worst_tenth",
+            help="What counts: the average model on all data, devices on data like their own, the "
+            "mean of the two, or the tenth of the devices that is worst on its own.",
         ),
     ] = "both",
     among: Annotated[

@@ -13,8 +13,18 @@ from skerry.report.page.study import Study
 from skerry.report.text import plus_minus
 
 FILE = "advice.json"
-HEADINGS = {"global": "average\nmodel %", "own": "own\nlabels %", "both": "mean of\nboth %"}
-LOSS_HEADINGS = {"global": "average\nloss", "own": "own\nloss", "both": "mean of\nboth"}
+HEADINGS = {
+    "global": "average\nmodel %",
+    "own": "own\nlabels %",
+    "both": "mean of\nboth %",
+    "worst_tenth": "worst\ntenth %",
+}
+LOSS_HEADINGS = {
+    "global": "average\nloss",
+    "own": "own\nloss",
+    "both": "mean of\nboth",
+    "worst_tenth": "worst\ntenth",
+}
 
 
 def headings(goals: Iterable[str], losses: bool) -> dict[str, str]:
