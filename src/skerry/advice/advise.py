@@ -73,9 +73,9 @@ def advise(
 
     `goal` is "global" (the average model), "own" (devices on data like their own), "both" (the
     mean of the two) or "worst_tenth" (the tenth of the devices that is worst on data like their
-    own, so that nobody is left behind). `among` restricts what may be recommended: `["s2s", "s2a", "blend:0.3"]`, and
-    the rules of selection, `["uniform", "one_each"]`; where none is named, the experiment's own
-    and those that meet every island.
+    own, so that nobody is left behind). `among` restricts what may be recommended:
+    `["s2s", "s2a", "blend:0.3"]`, and the rules of selection, `["uniform", "one_each"]`; where none
+    is named, the experiment's own and those that meet every island.
     With `budget` (messages), `budget_bytes` or `prices`, K and H are chosen too, and contenders
     are compared for the same money. `graph`, `dataset` and `model` take the place of what the
     experiment names. With `out` the pilot's runs are recorded in that folder, and what is
