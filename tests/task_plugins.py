@@ -186,3 +186,10 @@ def gru_with_dropout(problem):
     model = Lstm(problem.outputs)
     model.recur = nn.LSTM(3, 4, 2, batch_first=True, dropout=0.5)
     return model
+
+
+def convolution(problem):
+    """A chain whose images lie channels last."""
+    return nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(2 * 16, problem.outputs)
+    )

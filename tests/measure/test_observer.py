@@ -207,7 +207,7 @@ def test_scoring_in_portions_changes_nothing(small, monkeypatch, model, memory):
     """However little memory there is: one model and one test sample at a time if need be."""
     base = small(f"model.name={model}", "rounds=2", "data.intra=dirichlet")
     whole, _ = watched(base)
-    monkeypatch.setattr("skerry.measure.accuracy.MEMORY", {"cpu": memory})
+    monkeypatch.setattr("skerry.measure.portions.MEMORY", {"cpu": memory})
     parts, _ = watched(base)
     for ours, theirs in zip(parts["s2s"], whole["s2s"], strict=True):
         assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6)

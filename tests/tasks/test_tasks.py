@@ -121,13 +121,13 @@ def test_islands_without_labels_differ_in_their_targets():
 @pytest.mark.parametrize("portions", [1, 3])
 def test_a_score_of_ones_own(portions, monkeypatch):
     """Its mean over the test samples, also where they are scored in portions."""
-    from skerry.measure import accuracy
+    from skerry.measure import portions as measured
 
     settings = ("task.score=task_plugins:within_half", "task.loss=task_plugins:quartic")
     world = build_world(experiment("regression", *settings), dtype=torch.float64)
     if portions > 1:
         each = world.learner.bytes_per_device(1, 2) - world.learner.bytes_per_device(1, 1)
-        monkeypatch.setattr(accuracy, "MEMORY", {"cpu": 15 * each})
+        monkeypatch.setattr(measured, "MEMORY", {"cpu": 15 * each})
     row, X = last_row(world)
     away = world.learner.scores(X.mean(dim=0, keepdim=True), world.x_test)[0] - world.y_test
     assert row["average_score"] == pytest.approx(100 * float((away.abs() < 0.5).double().mean()))

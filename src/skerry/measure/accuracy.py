@@ -16,10 +16,8 @@ from skerry.engine.world import World
 from skerry.kernels.precision import arithmetic
 from skerry.measure.by_device import ByDevice
 from skerry.measure.own_tests import OwnTests
+from skerry.measure.portions import bytes_of_a_score, memory
 from skerry.seeds import stream
-
-MEMORY = {"cpu": 2**28, "cuda": 2**32}
-"""Bytes that scoring models on test samples may take at once."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +95,7 @@ def _summed_over(
     samples: Samples, world: World, X_md: Tensor, score: Callable[[Tensor, Samples], Tensor]
 ) -> Tensor:
     """The sum of a score over the samples for each model, in portions that fit in memory."""
-    each = world.learner.bytes_per_device(1, 2) - world.learner.bytes_per_device(1, 1)
-    pairs = max(1, MEMORY.get(world.device.type, 2**28) // max(1, each))
+    pairs = max(1, memory(world) // bytes_of_a_score(world))
     portion = min(len(samples), pairs)
     models = max(1, pairs // portion)
     portions = [samples[i : i + portion] for i in range(0, len(samples), portion)]

@@ -44,7 +44,14 @@ class Chain:
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
         """Outputs [m, N, outputs] of m models on the same inputs."""
-        values = x.unsqueeze(0)
+        return self._outputs(X_md, x.unsqueeze(0))
+
+    def scores_by_device(self, X_nld: Tensor, x_n: Tensor) -> Tensor:
+        """Outputs [n, L, N, outputs] of the models of each device on inputs of its own."""
+        values = self._outputs(X_nld.reshape(-1, X_nld.shape[2]), x_n)
+        return values.view(*X_nld.shape[:2], *values.shape[1:])
+
+    def _outputs(self, X_md: Tensor, values: Tensor) -> Tensor:
         for block in self.blocks:
             values, _ = block.forward(X_md, values, None)
         return values

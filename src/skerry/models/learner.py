@@ -96,6 +96,21 @@ class Learner(Protocol):
         """Working memory that `step` needs for one device, for the memory plan."""
 
 
+def scores_devices_at_once(learner: Learner) -> bool:
+    """Whether one call scores the models of many devices, each on inputs of its own. A user's
+    learner need not know how."""
+    return bool(getattr(learner, "scores_devices_at_once", False))
+
+
+def scores_by_device(learner: Learner, X_nld: Tensor, x_n: Tensor) -> Tensor:
+    """What the models of each device give for inputs of its own, [n, N, ...]: outputs [n, L, N,
+    ...]."""
+    if scores_devices_at_once(learner):
+        found: Tensor = learner.scores_by_device(X_nld, x_n)  # type: ignore[attr-defined]
+        return found
+    return torch.stack([learner.scores(X_ld, x) for X_ld, x in zip(X_nld, x_n, strict=True)])
+
+
 def goes_one_by_one(learner: Learner) -> bool:
     """Whether its models are stepped one after the other, because vmap cannot batch them."""
     return bool(getattr(learner, "one_by_one", False))

@@ -29,6 +29,7 @@ class LinearLearner:
 
     classifies = True
     noisy = False
+    scores_devices_at_once = True
 
     def __init__(self, features: int, outputs: int, task: Task):
         self.features, self.outputs, self.task = features, outputs, task
@@ -95,6 +96,12 @@ class LinearLearner:
         m = len(X_md)
         W = X_md.reshape(m * self.outputs, self.p)
         return (W @ x.T).view(m, self.outputs, len(x)).transpose(1, 2)
+
+    def scores_by_device(self, X_nld: Tensor, x_n: Tensor) -> Tensor:
+        n, lanes, _ = X_nld.shape
+        W = X_nld.reshape(n, lanes * self.outputs, self.p)
+        Z = torch.bmm(W, x_n.transpose(1, 2))
+        return Z.view(n, lanes, self.outputs, x_n.shape[1]).transpose(2, 3)
 
     def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
         return self.task.mean_loss(self.scores(X_md, x), y)

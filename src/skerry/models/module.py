@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -59,6 +60,7 @@ class ModuleLearner:
         self.why_one_by_one = ""
         """Why steps go one model after the other, if they do."""
         self._map_scores: Callable[..., Tensor] = _mapped
+        self.scores_devices_at_once = True
         if self._chain is None:
             self._see_what_can_be_batched()
 
@@ -104,11 +106,19 @@ class ModuleLearner:
         if self._chain is not None and self._chain.runs_on(X_md):
             return self._chain.scores(X_md, x)
 
-        def of_one(parameters: Parameters) -> Any:
-            return functional_call(self._evaluating, parameters, (self._as_given(x),))
+        with _quietly():
+            return self._map_scores(partial(self._outputs, x=x), self._views(X_md))
+
+    def scores_by_device(self, X_nld: Tensor, x_n: Tensor) -> Tensor:
+        """What the models of each device give for inputs of its own, [n, L, N, ...]."""
+        if self._chain is not None and self._chain.runs_on(X_nld):
+            return self._chain.scores_by_device(X_nld, x_n)
+
+        def of_device(parameters: Parameters, x: Tensor) -> Tensor:
+            return self._map_scores(partial(self._outputs, x=x), parameters)
 
         with _quietly():
-            return self._map_scores(of_one, self._views(X_md))
+            return vmap(of_device)(self._views(X_nld), x_n)
 
     def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
         return self._task.mean_loss(self.scores(X_md, x), y)
@@ -140,6 +150,10 @@ class ModuleLearner:
         keys = dict.fromkeys(self._key_names, noise)
         outputs = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
         return self._task.loss(outputs, y)
+
+    def _outputs(self, parameters: Parameters, x: Tensor) -> Any:
+        """Of one model, without training noise."""
+        return functional_call(self._evaluating, parameters, (self._as_given(x),))
 
     @property
     def _channels_last(self) -> bool:
@@ -197,6 +211,11 @@ class ModuleLearner:
             except Exception:
                 if self._map_scores is _one_after_the_other:
                     raise
+        try:
+            self.scores_by_device(X_nld, batch.x)
+            self.scores_devices_at_once = True
+        except Exception:  # what can be mapped over models cannot always be mapped over devices too
+            self.scores_devices_at_once = False
 
 
 @contextmanager
