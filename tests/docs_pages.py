@@ -8,6 +8,9 @@ A fenced block of a page is run by its language:
     output   compared with what the block above it printed; numbers within 5 %
     text     left alone
 
+A block whose fence says `needs datasets` is left out, with the output below it, where that package
+is not installed.
+
 A python or toml block whose first line is a file's name alone (`# my_parts.py`) is added to that
 file in the working folder instead. `<!-- setup: ... -->` is Python that readers need not see.
 """
@@ -16,6 +19,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +34,7 @@ _FENCED = re.compile(
 )
 _CODE_SPAN = re.compile(r"`([^`\n]+)`")
 _FILE_NAME = re.compile(r"# ([\w-]+\.\w+)\n")
+_NEEDS = re.compile(r"needs (\w+)")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
 
 
@@ -46,6 +51,12 @@ class Block:
         """The file that this block is part of."""
         name = _FILE_NAME.match(self.text)
         return name[1] if name and self.language in ("python", "toml") else None
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether it needs a package that is not installed here."""
+        needed = _NEEDS.search(self.info)
+        return needed is not None and find_spec(needed[1]) is None
 
     def commands(self) -> Iterator[str]:
         """The commands of a console block, each with its continuations or here-document."""

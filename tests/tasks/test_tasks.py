@@ -173,7 +173,8 @@ def test_the_screen_speaks_of_the_task(tmp_path):
     shown = [command(name, tmp_path / "o").out for name in ("show", "results", "watch")]
     for word in ("label", "class", "accurac"):
         assert word not in "".join([outcome.out, *shown]).lower()
-    assert command("figure", "front", tmp_path / "o").code == 0
+    drawn = command("figure", "front", tmp_path / "o", "--out", tmp_path / "front.png")
+    assert drawn.code == 0
 
 
 def test_a_sweep_is_tuned_by_the_loss_where_there_is_no_accuracy():
