@@ -1,4 +1,4 @@
-"""Put the kept figures into the pages that show them: docs/speed.md and the README.
+"""Put the kept figures into the pages that show them: docs/speed.md, docs/fleets.md and the README.
 
 python benchmarks/render.py [--check]
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "docs" / "speed.md", ROOT / "README.md")
+PAGES = (ROOT / "docs" / "speed.md", ROOT / "docs" / "fleets.md", ROOT / "README.md")
 MARKED = re.compile(r"(<!-- begin ([\w-]+) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
@@ -167,6 +167,49 @@ def reproduction() -> Iterator[str]:
     yield how
 
 
+LANES = {
+    ("s2s", "uniform"): "S2S",
+    ("s2a", "uniform"): "S2A",
+    ("s2a", "one_each"): "S2A, one of each party",
+}
+
+
+def speeches() -> Iterator[str]:
+    """Perplexity over the rounds, a table for each model that was run."""
+    for model, found in kept("speeches").items():
+        about, best = found["about"], [_at_its_best(found["rows"], lane) for lane in LANES]
+        rounds = best[0]["round"]
+        places = [round(share * (len(rounds) - 1)) for share in (0, 0.2, 0.4, 1)]
+        tried, taken = ({row["stepsize"] for row in some} for some in (found["rows"], best))
+        yield (
+            f"`{model}`, {rounds[-1]} rounds in {about['seeds']} seeds and {about['seconds']:.0f} "
+            f"seconds, at the stepsize that was best of {_listed(tried)}: {_listed(taken)}.\n"
+        )
+        names = [f"perplexity at round {rounds[0]}", *(str(rounds[at]) for at in places[1:])]
+        yield f"| | {' | '.join(names)} | own loss at the end |"
+        yield f"| --- |{' ---: |' * (len(names) + 1)}"
+        for row, told in zip(best, LANES.values(), strict=True):
+            start, *later = (row["average_perplexity"][at] for at in places)
+            ends = [_interval(pair, ".2f") for pair in later] + [_interval(row["own_loss"][-1])]
+            yield f"| {told} | {start[0]:.0f} | {' | '.join(ends)} |"
+        yield ""
+
+
+def _at_its_best(rows: list[dict], lane: tuple[str, str]) -> dict:
+    """The row of the stepsize with the lowest perplexity in the end."""
+    mine = [row for row in rows if (row["primitive"], row["selection"]) == lane]
+    return min(mine, key=lambda row: row["average_perplexity"][-1][0])
+
+
+def _listed(stepsizes: set[float]) -> str:
+    return " and ".join(f"{one:g}" for one in sorted(stepsizes))
+
+
+def _interval(pair: list[float | None], style: str = ".3f") -> str:
+    mean, half_width = pair
+    return f"{mean:{style}}" + (f" ± {half_width:{style}}" if half_width is not None else "")
+
+
 SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "two-cores": two_cores,
     "h200": h200,
@@ -175,6 +218,7 @@ SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "speed": speed,
     "speed-gpu": speed_gpu,
     "reproduction": reproduction,
+    "speeches": speeches,
 }
 
 

@@ -1,10 +1,11 @@
 """Forty-three presidents: perplexity over the rounds under S2S, S2A, and one device of each party.
 
-    python benchmarks/speeches_study.py --device cuda --out speeches-runs \
+    python benchmarks/speeches_study.py --model gru --device cuda --out speeches-runs \
         --write benchmarks/results/speeches.json
 
-A small transformer learns the next character. Runs are recorded in --out, as those of any sweep;
-the curves, with the command and the versions, are written to --write. docs/fleets.md shows them.
+A small transformer or a recurrent network learns the next character. Runs are recorded in --out, as
+those of any sweep; the curves, with the command and the versions, are written to --write, beside
+those of the other model. `python benchmarks/render.py` then shows them in docs/fleets.md.
 """
 
 import argparse
@@ -22,18 +23,19 @@ from skerry.files import replace_file
 from skerry.records.store import versions
 
 LANES = [["s2s", "uniform"], ["s2a", "uniform"], ["s2a", "one_each"]]
+MODELS = ("transformer", "gru")
 STEPSIZES = [0.3, 1.0]
 MEASURES = ("average_loss", "average_perplexity", "average_token_accuracy", "own_loss")
 
 
-def sweep(rounds: int, seeds: int) -> skerry.Sweep:
+def sweep(model: str, rounds: int, seeds: int, stepsizes: list[float]) -> skerry.Sweep:
     return skerry.Sweep(
         experiment={
             "name": "speeches",
             "rounds": rounds,
             "network": {"topology": "complete"},
             "data": {"dataset": "speeches", "split": "given"},
-            "model": {"name": "transformer", "width": 64},
+            "model": {"name": model, "width": 64},
             "training": {"batch": 16},
             "server": {"sampled": 8, "period": 5},  # eight parties
             "evaluate": {
@@ -44,17 +46,17 @@ def sweep(rounds: int, seeds: int) -> skerry.Sweep:
         },
         axes={
             "server.primitive, server.selection": LANES,
-            "training.stepsize": STEPSIZES,
+            "training.stepsize": stepsizes,
         },
         seeds=seeds,
     )
 
 
-def rows(results: skerry.Results) -> list[dict]:
+def rows(results: skerry.Results, stepsizes: list[float]) -> list[dict]:
     """A row for each lane and stepsize: means over seeds with the half-width of their interval."""
     found = []
     for primitive, selection in LANES:
-        for stepsize in STEPSIZES:
+        for stepsize in stepsizes:
             lanes = [
                 lane
                 for lane in results
@@ -81,23 +83,28 @@ def _short(value: float) -> float | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--model", choices=MODELS, default=MODELS[0])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--rounds", type=int, default=400)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--stepsizes", type=float, nargs="+", default=STEPSIZES)
     parser.add_argument("--out", type=Path, required=True, help="where runs are recorded")
     parser.add_argument("--write", type=Path, required=True)
     asked = parser.parse_args()
     began = time.monotonic()
-    results = skerry.run(sweep(asked.rounds, asked.seeds), out=asked.out, device=asked.device)
+    study = sweep(asked.model, asked.rounds, asked.seeds, asked.stepsizes)
+    results = skerry.run(study, out=asked.out, device=asked.device)
     about = {
         "command": shlex.join(["python", "benchmarks/speeches_study.py", *sys.argv[1:]]),
         "seconds": round(time.monotonic() - began, 1),
         "seeds": asked.seeds,
         "versions": versions(),
     }
-    text = json.dumps({"about": about, "rows": rows(results)}, allow_nan=False)
+    found = {"about": about, "rows": rows(results, asked.stepsizes)}
+    kept = json.loads(asked.write.read_text()) if asked.write.exists() else {}
+    text = json.dumps({**kept, asked.model: found}, allow_nan=False)
     replace_file(asked.write, f"{text}\n".encode())
-    for row in json.loads(text)["rows"]:
+    for row in found["rows"]:
         print(row["primitive"], row["selection"], row["stepsize"], row["average_perplexity"][-1])
 
 

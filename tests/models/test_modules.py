@@ -160,3 +160,17 @@ def test_adapters_of_peft(tmp_path):
     world, X = trained(base, Materials(model=adapted))
     assert world.learner.parameters == 2 * (8 + 64) + 2 * (10 + 8)
     assert not torch.equal(X[0], world.initial())
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_gru_is_torchs_own(layers):
+    """Its weights and formulas, but many models at once: torch's kernels have no rule for that."""
+    learner = build_learner(Model(name="gru", width=3, layers=layers), TEXT)
+    learner.to(torch.device("cpu"), torch.float64)
+    assert not learner.one_by_one
+    ours = learner._evaluating
+    theirs = nn.GRU(3, 3, layers, batch_first=True).double()
+    theirs.load_state_dict(ours.recur.state_dict())
+    x, _ = TEXT.example()
+    expected = ours.head(theirs(ours.embed(x))[0])
+    assert torch.allclose(ours(x), expected, rtol=1e-12, atol=1e-12)

@@ -34,12 +34,38 @@ class _Recurrent(nn.Module):
         super().__init__()
         self.every_place = problem.task.name == "tokens"
         self.embed = nn.Embedding(problem.tokens or 1, width)
-        self.recur = nn.GRU(width, width, layers, batch_first=True)
+        self.recur = _Gates(width, width, layers, batch_first=True)
         self.head = nn.Linear(width, problem.outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        states, _ = self.recur(self.embed(x))
+        states = self.recur(self.embed(x))
         return self.head(states if self.every_place else states[:, -1])  # type: ignore[no-any-return]
+
+
+class _Gates(nn.GRU):
+    """torch's own parameters and formulas, place by place: its kernels have no rule for many models
+    at once, on a GPU not at all."""
+
+    def forward(self, states: Tensor) -> Tensor:  # type: ignore[override]
+        for layer in range(self.num_layers):
+            states = self._layer(states, layer)
+        return states
+
+    def _layer(self, states: Tensor, layer: int) -> Tensor:
+        W, U, b, c = (
+            getattr(self, f"{name}_l{layer}")
+            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        hidden = states.new_zeros(states.shape[0], self.hidden_size)
+        found = []
+        for given in nn.functional.linear(states.transpose(0, 1), W, b).unbind(0):
+            kept = nn.functional.linear(hidden, U, c)
+            (reset, update, new), (reset_h, update_h, new_h) = given.chunk(3, 1), kept.chunk(3, 1)
+            reset, update = (reset + reset_h).sigmoid(), (update + update_h).sigmoid()
+            new = (new + new_h * reset).tanh()
+            hidden = (hidden - new) * update + new
+            found.append(hidden)
+        return torch.stack(found, 1)
 
 
 class _Transformer(nn.Module):
