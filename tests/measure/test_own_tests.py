@@ -7,9 +7,15 @@ import pytest
 import torch
 
 import skerry
+from skerry.engine.reference import reference
+from skerry.engine.simulate import simulate
+from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
 from skerry.experiment import Experiment
+from skerry.measure.accuracy import DeviceScores
+from skerry.measure.observer import Observer
 from skerry.measure.own_tests import FEW, LARGER, OwnTests
+from skerry.runs.given import with_sizes
 
 OWN = (1, 0, 9, 30, 2, 12, 0, 33, 9, 7)
 """Own test samples of each device."""
@@ -141,3 +147,35 @@ def test_a_loss_without_end_stays_with_its_device():
     X_nld[4] = float("inf")
     found = OwnTests(world).judged(X_nld, X_nld.new_zeros(X_nld.shape[:2]))
     assert torch.isfinite(found).all(dim=1).tolist() == [i != 4 for i in range(world.n)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("classification", "model.name=linear"),
+        ("classification", "model.name=task_plugins:branches"),
+        ("regression", "model.name=mlp", "model.hidden=4"),
+        ("tokens", "model.name=gru", "model.width=3"),
+        ("tokens", "model.name=task_plugins:skips_silence"),
+    ],
+    ids=" ".join,
+)
+def test_the_papers_loop_comes_to_the_same_scores(settings):
+    """Own scores of the fast engine are those of the models of the loop that follows the paper,
+    scored device by device: for each task, also where models go one after the other."""
+    world = world_of(*settings, "rounds=3", "server.sampled=3", "server.period=2")
+    lanes = with_sizes(
+        [world.experiment.with_settings(f"server.primitive={name}") for name in ("s2s", "s2a")]
+    )
+    stack = build_stack(world, lanes)
+    observer = Observer(stack)
+    rows = [observer.see(moment) for moment in simulate(stack)][-1]
+    judged_by = world.task.judged_by
+    for lane, key in zip(stack.experiments, stack.keys, strict=True):
+        *_, X_nd = reference(world, lane)
+        mixed_nl = DeviceScores(world).score(X_nd.unsqueeze(1)).own_nl
+        own_nl = one_by_one(world, X_nd.unsqueeze(1), mixed_nl)
+        assert rows[key][f"own_{judged_by}"] == pytest.approx(float(own_nl.mean()), rel=1e-9)
+        table = observer.device_tables[key]
+        assert table[f"own_{judged_by}"] == pytest.approx(own_nl[:, 0].tolist(), rel=1e-6)
+        assert table["own_tests"] == [OWN[int(name[1:])] for name in table["device"]]
