@@ -52,8 +52,8 @@ Y = np.arange(60) % 3
 GOOD = {"x_train": X, "y_train": Y, "x_test": X[:20], "y_test": Y[:20]}
 
 
-def npz(id: str, content: Content, *told: str) -> Row:
-    given = settings(*SMALL, "data.dataset=npz", "data.path=d.npz")
+def npz(id: str, content: Content, *told: str, also: str = "") -> Row:
+    given = settings(*SMALL, "data.dataset=npz", "data.path=d.npz", *also.split())
     return Row(id, ("run", *given), told, {"d.npz": content})
 
 
@@ -699,7 +699,8 @@ DATA_FILES = [
         "float labels",
         GOOD | {"y_train": Y + 0.5},
         "d.npz: y_train and y_test must both hold whole numbers, or both numbers of a regression "
-        "(got dtype float32 and int64). Convert labels: y_train.astype(int)",
+        "(got dtype float32 and int64). Give labels as integers in both, or amounts with a point "
+        "in both.",
     ),
     npz(
         "negative labels",
@@ -1320,8 +1321,8 @@ TASKS = [
     npz(
         "whole numbers as floats",
         GOOD | {"y_train": Y.astype(float), "y_test": Y[:20].astype(float)},
-        "y_train of d holds whole numbers as float32: labels would be integers. Convert them with "
-        'y_train.astype(int), or set task.name = "regression".',
+        "y_train of d holds whole numbers as float32, which may be labels or amounts. If they are "
+        'amounts, set task.name = "regression"; if labels, give them as integers.',
     ),
     npz(
         "more numbers in the test",
@@ -1415,14 +1416,41 @@ TASKS = [
     sets(
         "a recurrent layer with dropout",
         f"{ON_TOKENS} model.name=task_plugins:gru_with_dropout",
-        "the model draws random numbers of its own while it trains, as functional dropout and the "
-        "dropout of nn.GRU",
+        "the model draws random numbers of its own while it trains: the dropout inside 'recur' "
+        "(LSTM) does not follow the seed. Switch it off once the model is built, "
+        "model.recur.dropout = 0.0; nn.Dropout layers beside it stay, and follow the seed.",
+    ),
+    sets(
+        "torch's transformer with its usual dropout",
+        f"{ON_TOKENS} model.name=task_plugins:encoder_with_dropout",
+        "the model draws random numbers of its own while it trains: the dropout inside "
+        "'layer.self_attn' (MultiheadAttention) does not follow the seed. Switch it off once the "
+        "model is built, model.layer.self_attn.dropout = 0.0; nn.Dropout layers beside it stay",
+    ),
+    sets(
+        "a transformer with too few places",
+        f"{ON_TOKENS} model.name=task_plugins:few_places",
+        "embedding 'places' has 4 rows, 0 to 3, but is given 0 to 15 on inputs of shape (16,). "
+        "Make it nn.Embedding(16, ...).",
+    ),
+    npz(
+        "tokens that were standardised",
+        {"x_train": TEXT, "y_train": Y, "x_test": TEXT[:20], "y_test": Y[:20]},
+        "embedding '0' takes whole numbers (got torch.float32). Give the data whole inputs and set "
+        'data.scaling = "raw", which leaves them whole.',
+        also="model.name=task_plugins:embeds_labels",
+    ),
+    npz(
+        "labels that are words",
+        {**GOOD, "y_train": Y.astype("U1"), "y_test": Y[:20].astype("U1")},
+        "y_train must hold whole numbers, or for a regression floating-point ones (got dtype <U1). "
+        "Number labels from 0 on: np.unique(y_train, return_inverse=True)[1]",
     ),
     sets(
         "a model that knows too few tokens",
         f"{ON_TOKENS} model.name=task_plugins:few_tokens",
-        "the model fails on inputs of shape (16,) with tokens 0 to 11 (IndexError: index out of "
-        "range in self).",
+        "embedding 'Embedding' has 11 rows, 0 to 10, but is given 0 to 11 on inputs of shape "
+        "(16,). Make it nn.Embedding(problem.tokens, ...).",
     ),
     sets(
         "a model of tokens for pictures",

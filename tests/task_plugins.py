@@ -94,6 +94,64 @@ def encoder(problem):
     return Encoder(problem.outputs)
 
 
+class EncoderWithDropout(Encoder):
+    """As torch makes it unless told otherwise."""
+
+    def __init__(self, vocabulary):
+        super().__init__(vocabulary)
+        self.layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+
+
+def encoder_with_dropout(problem):
+    return EncoderWithDropout(problem.outputs)
+
+
+def encoder_as_advised(problem):
+    model = EncoderWithDropout(problem.outputs)
+    model.layer.self_attn.dropout = 0.0
+    return model
+
+
+class Placed(nn.Module):
+    """A transformer's first lines, with an embedding of places that may be too short."""
+
+    def __init__(self, tokens, places, outputs):
+        super().__init__()
+        self.embed, self.places = nn.Embedding(tokens, 3), nn.Embedding(places, 3)
+        self.head = nn.Linear(3, outputs)
+
+    def forward(self, x):
+        return self.head(self.embed(x) + self.places(torch.arange(x.shape[1])))
+
+
+def few_places(problem):
+    return Placed(problem.tokens, 4, problem.outputs)
+
+
+def embeds_labels(problem, *, tokens=10):
+    """Looks a sequence's tokens up, and says what kind of sequence it is."""
+    return nn.Sequential(
+        nn.Embedding(tokens, 4),
+        nn.Flatten(),
+        nn.Linear(4 * problem.input_shape[0], problem.outputs),
+    )
+
+
+class RoundsBack(nn.Module):
+    """Makes whole numbers of whatever it is given."""
+
+    def __init__(self, problem):
+        super().__init__()
+        self.inside = embeds_labels(problem)
+
+    def forward(self, x):
+        return self.inside(x.long().clamp(0, 9))
+
+
+def rounds_back(problem):
+    return RoundsBack(problem)
+
+
 class SkipsSilence(Lstm):
     """Looks at values: it cannot be batched."""
 

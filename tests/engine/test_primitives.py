@@ -1,5 +1,6 @@
 """The laws of S2S, S2A and the dial between them (one D2S round)."""
 
+import warnings
 from itertools import combinations
 
 import pytest
@@ -7,9 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import skerry
 from skerry.engine.primitives import blend, s2a, s2s
 from skerry.engine.server import FedAdam, FedAvg, FedAvgM, FedAvgMOfAverages, FedYogi
-from skerry.experiment import Server
+from skerry.engine.world import build_world
+from skerry.errors import SkerryWarning
+from skerry.experiment import Experiment, Server
 from skerry.measure.disagreement import spread
 
 
@@ -159,3 +163,34 @@ def test_fedadam_and_fedyogi_by_hand(optimizer, v):
     told = {"momentum": 0.5, "second_momentum": 0.75, "smallest": 0.1, "learning_rate": 0.2}
     found = optimizer.deliver(memory, torch.tensor([[1.0]]), Server(), **told)
     assert found.item() == pytest.approx(0.2 * 0.5 / (v**0.5 + 0.1))
+
+
+@pytest.mark.parametrize(
+    ("primitive", "told"),
+    [("bad_plugins:works_on_a_copy", 1), ("good_plugins:pull", 0), ("s2s", 0)],
+)
+def test_a_primitive_that_changes_nothing_is_told(primitive, told):
+    """A run without a server would look like one with it."""
+    strength = {"strength": 0.5} if primitive.endswith("pull") else {}
+    table = {"server": {"primitive": primitive, "sampled": 3, **strength}, "rounds": 1}
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("default")  # once for every line of code, as users have it
+        (lane, _) = skerry.run(Experiment.parse(table, ["network.devices=6"]), seeds=2)
+    lines = [str(one.message) for one in heard if one.category is SkerryWarning]
+    assert lane.status == "finished"
+    assert len(lines) == told
+    assert all(
+        line.startswith("primitive 'bad_plugins:works_on_a_copy' leaves all models as they are")
+        for line in lines
+    )
+
+
+def test_alone_a_device_may_stay_as_it_is():
+    """The average of one is that one."""
+    from skerry.engine.rehearsal import rehearse
+
+    table = {"server": {"primitive": "bad_plugins:works_on_a_copy", "sampled": 1}}
+    base = Experiment.parse(table, ["network.devices=1", "network.components=1"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rehearse(build_world(base), [base])

@@ -1,15 +1,19 @@
 """Any module: batched where torch can, else one after the other; frozen parts; given weights."""
 
+import warnings
+
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
 import task_plugins
+from skerry.data.arrays import from_arrays
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
-from skerry.errors import ModelError
+from skerry.errors import ModelError, SkerryWarning
 from skerry.experiment import Experiment, Model
 from skerry.models.learner import Batch, Problem, build_learner
 from skerry.models.pace import remark
@@ -174,3 +178,40 @@ def test_the_gru_is_torchs_own(layers):
     x, _ = TEXT.example()
     expected = ours.head(theirs(ours.embed(x))[0])
     assert torch.allclose(ours(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_torchs_transformer_works_as_advised():
+    """Without the dropout inside its attention; those beside it follow the seed."""
+    base = Experiment.parse({}, [*SMALL, "data.dataset=synthetic_tokens", "data.samples=60"])
+    base = base.with_settings("model.name=task_plugins:encoder_as_advised", "training.batch=3")
+    (world, X), (_, again), (_, other) = (
+        trained(base.with_settings(f"seed={seed}")) for seed in (0, 0, 1)
+    )
+    assert world.learner.noisy
+    assert torch.equal(X, again)
+    assert not torch.equal(X, other)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["model.name=task_plugins:rounds_back"], True),
+        (["model.name=task_plugins:rounds_back", "data.scaling=standard"], False),
+        (["model.name=task_plugins:rounds_back", "data.scaling=raw"], False),
+        (["model.name=mlp"], False),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_whole_inputs_that_are_standardised_are_told(settings, told):
+    """Once, to whoever has a model of his own and has not said how they are meant: a model that
+    makes whole numbers of them again learns next to nothing."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 10, size=(80, 6))
+    materials = Materials(dataset=from_arrays(x, x[:, 0] % 3, x[:20], x[:20, 0] % 3))
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        world, _ = trained(Experiment.parse({}, [*SMALL, *settings]), materials)
+    lines = [str(one.message) for one in heard if one.category is SkerryWarning]
+    assert len(lines) == told
+    assert all('set data.scaling = "raw"' in line for line in lines)
+    assert world.x_train.is_floating_point() == ("data.scaling=raw" not in settings)

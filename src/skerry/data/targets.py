@@ -33,7 +33,7 @@ def as_targets(name: str, values: ArrayLike) -> Array:
             return y.astype(np.float32)
     raise DataError(
         f"{name} must hold whole numbers, or for a regression floating-point ones (got dtype "
-        f"{y.dtype}). Convert: {name}.astype(int)"
+        f"{y.dtype}). Number labels from 0 on: np.unique({name}, return_inverse=True)[1]"
     )
 
 
@@ -79,7 +79,8 @@ def check_alike(y_train: Array, y_test: Array) -> None:
     if kinds[0] != kinds[1]:
         raise DataError(
             "y_train and y_test must both hold whole numbers, or both numbers of a regression "
-            f"(got dtype {y_train.dtype} and {y_test.dtype}). Convert labels: y_train.astype(int)"
+            f"(got dtype {y_train.dtype} and {y_test.dtype}). Give labels as integers in both, or "
+            "amounts with a point in both."
         )
     if kinds[0] == "numbers" and y_train.shape[1:] != y_test.shape[1:]:
         raise DataError(

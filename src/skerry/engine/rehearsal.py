@@ -5,6 +5,7 @@ is told at once in one line, not an hour later in a traceback. Built-ins are not
 hold them to their contracts.
 """
 
+import warnings
 from collections.abc import Sequence
 from math import inf
 from typing import Any
@@ -18,7 +19,7 @@ from skerry.engine.method import Lanes, Method, ServerRound, Traffic
 from skerry.engine.server import Memory
 from skerry.engine.stack import ServerGroup, build_stack
 from skerry.engine.world import World
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, SkerryWarning
 from skerry.experiment import Experiment
 
 
@@ -120,8 +121,10 @@ def _meeting(group: ServerGroup, world: World) -> None:
     """One meeting with the K sampled devices and one more."""
     server, sampled = group.server, group.server.sampled
     devices = min(sampled + 1, world.n)
-    X_nld = world.initial().expand(devices, 1, -1).clone()
-    delivered_ld = _delivered(group, X_nld)
+    # All different, so that whatever a primitive does can be seen.
+    X_nld = world.initial().expand(devices, 1, -1) + 1.0
+    X_nld *= torch.arange(1, devices + 1, device=X_nld.device).view(-1, 1, 1)
+    before_nld, delivered_ld = X_nld.clone(), _delivered(group, X_nld)
     with registry.users_own("primitive", server.primitive):
         reached: Any = group.primitive(
             X_nld, torch.arange(sampled, device=X_nld.device), delivered_ld, server
@@ -130,6 +133,14 @@ def _meeting(group: ServerGroup, world: World) -> None:
         raise SkerryError(
             f"primitive '{server.primitive}' must return how many devices received the average, "
             f"0 to {devices} (got {reached!r})."
+        )
+    if ":" in server.primitive and devices > 1 and torch.equal(X_nld, before_nld):
+        warnings.warn(
+            f"primitive '{server.primitive}' leaves all models as they are: the server does "
+            "nothing. Write into X_nld itself, as in X_nld[sampled_k] = delivered_ld, not into a "
+            "copy.",
+            SkerryWarning,
+            stacklevel=2,
         )
 
 

@@ -44,9 +44,9 @@ def choose(section: Section, dataset: Dataset) -> Task:
         name = MEANT[dataset.targets]
         if dataset.targets == "numbers" and is_whole(dataset.y_train):
             raise DataError(
-                f"y_train of {dataset.name} holds whole numbers as {dataset.y_train.dtype}: labels "
-                "would be integers. Convert them with y_train.astype(int), or set task.name = "
-                '"regression".'
+                f"y_train of {dataset.name} holds whole numbers as {dataset.y_train.dtype}, which "
+                "may be labels or amounts. If they are amounts, set task.name = "
+                '"regression"; if labels, give them as integers.'
             )
     kinds, needed = NEEDS[name]
     if dataset.targets not in kinds:
