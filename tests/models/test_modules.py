@@ -10,6 +10,7 @@ from torch import nn
 
 import task_plugins
 from skerry.data.arrays import from_arrays
+from skerry.engine import doubts
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
@@ -210,6 +211,7 @@ def test_whole_inputs_that_are_standardised_are_told(settings, told):
     materials = Materials(dataset=from_arrays(x, x[:, 0] % 3, x[:20], x[:20, 0] % 3))
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
+        doubts._tell_once.cache_clear()
         world, _ = trained(Experiment.parse({}, [*SMALL, *settings]), materials)
     lines = [str(one.message) for one in heard if one.category is SkerryWarning]
     assert len(lines) == told

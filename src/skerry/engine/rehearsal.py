@@ -5,7 +5,6 @@ is told at once in one line, not an hour later in a traceback. Built-ins are not
 hold them to their contracts.
 """
 
-import warnings
 from collections.abc import Sequence
 from math import inf
 from typing import Any
@@ -15,11 +14,12 @@ import torch
 from torch import Tensor
 
 from skerry import registry
+from skerry.engine.doubts import tell_of_an_idle_primitive
 from skerry.engine.method import Lanes, Method, ServerRound, Traffic
 from skerry.engine.server import Memory
 from skerry.engine.stack import ServerGroup, build_stack
 from skerry.engine.world import World
-from skerry.errors import SkerryError, SkerryWarning
+from skerry.errors import SkerryError
 from skerry.experiment import Experiment
 
 
@@ -135,13 +135,7 @@ def _meeting(group: ServerGroup, world: World) -> None:
             f"0 to {devices} (got {reached!r})."
         )
     if ":" in server.primitive and devices > 1 and torch.equal(X_nld, before_nld):
-        warnings.warn(
-            f"primitive '{server.primitive}' leaves all models as they are: the server does "
-            "nothing. Write into X_nld itself, as in X_nld[sampled_k] = delivered_ld, not into a "
-            "copy.",
-            SkerryWarning,
-            stacklevel=2,
-        )
+        tell_of_an_idle_primitive(server.primitive)
 
 
 def _delivered(group: ServerGroup, X_nld: Tensor) -> Tensor:

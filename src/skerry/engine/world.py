@@ -2,7 +2,6 @@
 
 import hashlib
 import inspect
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +18,8 @@ from skerry.data.published import PUBLISHED
 from skerry.data.split import layout_of, partition_of
 from skerry.engine.awake import Awake
 from skerry.engine.dice import Dice
-from skerry.errors import SkerryError, SkerryWarning, argument, unknown
+from skerry.engine.doubts import tell_of_scaled_tokens
+from skerry.errors import SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
 from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner
@@ -224,7 +224,7 @@ def build_world(
     )
     learner = build_learner(experiment.model, problem, materials.model)
     learner.to(device, dtype)
-    _tell_of_scaled_tokens(experiment, dataset, materials)
+    tell_of_scaled_tokens(experiment, dataset, has_own_model=materials.model is not None)
 
     def inputs(part: Split) -> Tensor:
         count = len(dataset.y_train if part == "train" else dataset.y_test)
@@ -259,24 +259,6 @@ def build_world(
         y_own=y_own,
         fingerprints=material_fingerprints(experiment, materials, fleet, dataset, learner),
     )
-
-
-def _tell_of_scaled_tokens(experiment: Experiment, dataset: Dataset, materials: Materials) -> None:
-    """Whole inputs may be tokens or amounts. Built-in models say which they take; a user's model
-    that turns them back into whole numbers would learn next to nothing, and nobody would know."""
-    data, model = experiment.data, experiment.model.name
-    own_model = materials.model is not None or not registry.is_builtin("model", model)
-    asked = "scaling" in data.model_fields_set
-    if not own_model or asked or not dataset.whole or dataset.tokens("raw") is None:
-        return
-    if dataset.tokens(data.scaling) is None:
-        warnings.warn(
-            f"the inputs of {dataset.name} are whole numbers, and your model sees them "
-            f'standardised. If they are tokens, set data.scaling = "raw", which leaves them whole; '
-            'if they are amounts, set data.scaling = "standard", and this is not told again.',
-            SkerryWarning,
-            stacklevel=2,
-        )
 
 
 def in_blocks(count: int, rows: Callable[[slice], Tensor]) -> Tensor:
