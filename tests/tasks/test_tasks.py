@@ -54,7 +54,7 @@ def test_numbers_that_might_be_labels_are_asked_about():
     x, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40.0) % 4
     given = Materials(dataset=from_arrays(x, y, x, y))
     base = Experiment.parse({}, SMALL)
-    with pytest.raises(DataError, match="labels would be integers"):
+    with pytest.raises(DataError, match="may be labels or amounts"):
         build_world(base, given)
     assert build_world(base.with_settings("task.name=regression"), given).task.name == "regression"
 
