@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skerry.paper.plans import BETAS, PLANS
+from skerry.paper.plan import BETAS
+from skerry.paper.plans import PLANS
 from skerry.paper.printed import printed_cells
 from skerry.paper.study import Study, final, lately
 

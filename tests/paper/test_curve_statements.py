@@ -20,6 +20,8 @@ from skerry.sections import Network
 RUN: dict[str, Any] = {
     "dataset": "cifar10",
     "scaling": "standard",
+    "model": "cnn_cifar10",
+    "islands": "50, 50",
     "intra": "iid",
     "inter": "non-iid",
     "topology": "ring",

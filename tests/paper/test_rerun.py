@@ -11,7 +11,8 @@ from scipy import stats
 
 from skerry import run
 from skerry.data.fetch import cached
-from skerry.paper.plans import BOTH, PLANS, SPLITS
+from skerry.paper.plan import BOTH, SPLITS
+from skerry.paper.plans import PLANS
 from skerry.paper.study import Study, factors_of, final
 
 KEPT = Path(__file__).parents[2] / "docs" / "reproduction" / "data" / "mnist.json"

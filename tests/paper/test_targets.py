@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import SkerryError
-from skerry.paper.plans import FEW_LOOKS, PLANS, Need, count_of, runs_of
+from skerry.paper.plan import FEW_LOOKS
+from skerry.paper.plans import PLANS, Need, count_of, runs_of
 from skerry.paper.targets import ALL, TARGETS, Request
 
 

@@ -1,5 +1,6 @@
 """`skerry reproduce`: the paper's tables and figures from real runs, beside the printed numbers."""
 
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -22,7 +23,8 @@ from skerry.commands.plug_ins import find_plug_ins
 from skerry.errors import RecordsError
 
 if TYPE_CHECKING:
-    from skerry.paper.plans import Need, Profile
+    from skerry.paper.plan import Profile
+    from skerry.paper.plans import Need
     from skerry.paper.study import Study
     from skerry.paper.targets import Target
 
@@ -41,8 +43,8 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="TARGET...",
-            help="table1 to table6, fig1 to fig14, or all of them; protocol and blend, which the "
-            "paper does not have; list tells what each is.",
+            help="table1 to table6, fig1 to fig14, or all of them; protocol, blend and others that "
+            "the paper does not have; list tells what each is.",
         ),
     ],
     dataset: Annotated[
@@ -65,6 +67,15 @@ def reproduce(
         Path, typer.Option(metavar="DIR", help="Where records, studies and pages go.")
     ] = Path("reproduction"),
     again: Again = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="How long it may take: what tells most is run first, what does not fit is left "
+            "for the next time.",
+            show_default="as long as it takes",
+        ),
+    ] = None,
     kept: Annotated[
         list[Path] | None,
         typer.Option(
@@ -93,7 +104,7 @@ def reproduce(
     find_plug_ins()
     with may_be_stopped(f"Finished runs are in {out}. The same command goes on."):
         studies = _computed(
-            request.needs(profile), profile, settings or [], device, out, again,
+            request.needs(profile), profile, settings or [], device, out, again, minutes,
             (executor, workers, ray_address),
         )  # fmt: skip
     _show(request.targets, studies, out)
@@ -130,6 +141,7 @@ def _computed(
     device: str,
     out: Path,
     again: bool,
+    minutes: float | None,
     place: tuple[str | None, int | None, str | None],
 ) -> dict[str, "Study"]:
     from skerry.engine.world import pick_device
@@ -152,6 +164,7 @@ def _computed(
             device=device,
             settings=settings,
             again=again,
+            minutes=math.inf if minutes is None else minutes,
             watcher=watcher,
             tell=watcher.say,
         )

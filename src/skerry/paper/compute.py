@@ -1,25 +1,31 @@
 """Run what a table or figure needs, and distil it into studies."""
 
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skerry.errors import RecordsError
+from skerry.experiment import Experiment
 from skerry.paper.dial import measured_constants
-from skerry.paper.plans import PLANS, Need, Plan, Profile, runs_of
+from skerry.paper.plan import Plan, Profile
+from skerry.paper.plans import PLANS, Need, runs_of
 from skerry.paper.study import DIVERGED, Study, distil
 from skerry.records.parts import History
 from skerry.records.store import Run, versions
+from skerry.runs.grouping import stacks
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from skerry.runs.driver import Driver
     from skerry.runs.executors.executor import Executor
     from skerry.runs.watcher import Watcher
 
 Recorded = tuple[Run, History]
+Tell = Callable[[str], None]
 
 DATA = "data"
 """The folder of studies, beside the store."""
@@ -35,23 +41,34 @@ def compute(
     device: str = "auto",
     settings: Sequence[str] = (),
     again: bool = False,
+    minutes: float = math.inf,
     watcher: "Watcher | None" = None,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Tell = lambda line: None,
 ) -> dict[str, Study]:
     """Run these slices and keep a study of each plan they are from, with all that the folder has
-    of it by now. The theory's constants are measured on `device`, where a plan asks for them."""
+    of it by now. The theory's constants are measured on `device`, where a plan asks for them. In
+    so many minutes the first slices are run, and as many of the others as fit."""
     from skerry.runs.driver import Driver
 
     if not needs:
         return {}
-    began = time.monotonic()
     planned = {
         name: runs_of([need for need in needs if need.study == name], profile, settings)
         for name in dict.fromkeys(need.study for need in needs)
     }
     runs = {run.key(): run for of_study in planned.values() for run in of_study}
     with executor, Driver(executor, out, watcher=watcher, again=again) as driver:
-        driver.run(list(runs.values()))
+        began = time.monotonic()
+        if math.isinf(minutes):
+            driver.run(list(runs.values()))
+            seconds = dict.fromkeys(planned, time.monotonic() - began)
+        else:
+            pieces = [
+                (need.study, piece)
+                for need in needs
+                for piece in _pieces(runs_of([need], profile, settings))
+            ]
+            seconds = _run_what_fits(pieces, driver, 60 * minutes, tell)
         recorded = {
             run.experiment.key(): (run, history) for run, history in driver.store.histories()
         }
@@ -59,7 +76,6 @@ def compute(
         "command": command,
         "profile": profile,
         "settings": list(settings),
-        "seconds": round(time.monotonic() - began, 1),
         "versions": versions(),
     }
     if len(recorded) > len(runs):  # an earlier command has recorded more of these plans
@@ -67,7 +83,8 @@ def compute(
     studies = {}
     for name, wanted in planned.items():
         found = [recorded[run.key()] for run in wanted if run.key() in recorded]
-        if study := _study(PLANS[name], about, found):
+        told = about | {"seconds": round(seconds[name], 1)}
+        if study := _study(PLANS[name], told, found):
             path = out / DATA / f"{name}.json"
             if PLANS[name].constants:
                 known = None if again else _kept_constants(path)
@@ -76,6 +93,46 @@ def compute(
             study.save(path)
             studies[name] = study
     return studies
+
+
+# In a given time
+
+
+def _pieces(runs: Sequence[Experiment]) -> Iterator[list[Experiment]]:
+    """What is computed together; all of a seed before the next."""
+    yield from sorted(stacks(runs), key=lambda piece: piece[0].seed)
+
+
+def _run_what_fits(
+    pieces: Sequence[tuple[str, Sequence[Experiment]]], driver: "Driver", limit: float, tell: Tell
+) -> dict[str, float]:
+    """Run pieces of studies in their order, but none that would take longer than what is left, by
+    what the last one of its study took. The seconds that each study took."""
+    from skerry.runs.driver import StoppedError
+
+    began = time.monotonic()
+    seconds = {name: 0.0 for name, _ in pieces}
+    pace: dict[str, float] = {}
+    left_out = 0
+    for name, piece in pieces:
+        waiting = driver.waiting(piece)
+        rounds = sum(run.rounds for run in waiting)
+        left = limit - (time.monotonic() - began)
+        if left <= 0 or pace.get(name, 0) * rounds > left:
+            left_out += len(waiting)
+            continue
+        started = time.monotonic()
+        try:
+            driver.run(list(piece), until=lambda: time.monotonic() - began > limit)
+        except StoppedError:
+            left_out += len(waiting)
+        took = time.monotonic() - started
+        seconds[name] += took
+        if rounds:
+            pace[name] = took / rounds
+    if left_out:
+        tell(f"The time is over: {left_out:,} runs are left out. The same command goes on.")
+    return seconds
 
 
 def _kept_constants(path: Path) -> "pd.DataFrame | None":

@@ -13,7 +13,7 @@ import numpy as np
 
 from skerry.analysis.statistics import estimate
 from skerry.errors import SkerryError
-from skerry.paper.plans import BOTH
+from skerry.paper.plan import BOTH
 from skerry.paper.printed import REGIMES
 from skerry.paper.study import Study, lately
 from skerry.paper.tuning import at_best_stepsize

@@ -28,7 +28,7 @@ from skerry.paper.contests import (
     reduction,
     slice_of,
 )
-from skerry.paper.plans import DEVICES, SETTING
+from skerry.paper.plan import DEVICES, SETTING
 from skerry.paper.printed import Statement, Unit, statements
 from skerry.paper.protocol import SCORED
 from skerry.paper.study import Study

@@ -16,7 +16,7 @@ from skerry.analysis.compare import compare
 from skerry.analysis.statistics import estimates
 from skerry.errors import RecordsError
 from skerry.experiment import Experiment, Network
-from skerry.paper.plans import DEVICES, SETTING
+from skerry.paper.plan import DEVICES, SETTING
 from skerry.paper.study import FACTORS, Study, Timing, factors_of, scored
 from skerry.paper.tuning import at_best_stepsize
 
@@ -27,7 +27,8 @@ Row: TypeAlias = Mapping[Any, Any]
 
 GOALS = ("average_accuracy", "own_accuracy")
 ENDS = {"s2s": 0.0, "s2a": 1.0}
-DIAL_CELL = [name for name in FACTORS if name not in ("primitive", "beta", "stepsize", "seed")]
+_OTHERS = ("model", "islands", "primitive", "beta", "stepsize", "seed")
+DIAL_CELL = [name for name in FACTORS if name not in _OTHERS]
 """What makes a setting: all but the dial, the stepsize and chance."""
 NAN = float("nan")
 

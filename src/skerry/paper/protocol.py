@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skerry.analysis.statistics import Array, best_place, estimates, moments
 from skerry.errors import SkerryError, unknown
-from skerry.paper.plans import BOTH
+from skerry.paper.plan import BOTH
 from skerry.paper.printed import CELL, printed_cells
 from skerry.paper.study import FACTORS, LAST, Study, Timing, lately, scored
 from skerry.paper.tuning import NO_RUN, Rows, read_rows, rows_by

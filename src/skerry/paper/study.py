@@ -28,6 +28,8 @@ Timing = Literal["final", "last 20"]
 FACTORS = (
     "dataset",
     "scaling",
+    "model",
+    "islands",
     "intra",
     "inter",
     "topology",
@@ -43,6 +45,10 @@ FACTORS = (
 )
 """What tells the runs of the reproduction apart, in the paper's words; share is the sampled share
 K/n."""
+
+MODELS = {"mnist": "linear", "cifar10": "cnn_cifar10", "cifar100": "cnn_cifar100"}
+ISLANDS = "50, 50"
+"""The paper's models and islands."""
 
 STATUS, DIVERGED = "status", "diverged"
 DIGITS = 5
@@ -119,7 +125,7 @@ class Study:
             return cls(
                 table["name"],
                 table["about"],
-                _frame(table["runs"]),
+                _with_all_factors(_frame(table["runs"])),
                 _frame(table["curves"]),
                 None if kept is None else kept.rename(columns=names),
             )
@@ -234,6 +240,8 @@ def factors_of(experiment: Experiment) -> dict[str, Any]:
     return {
         "dataset": data.dataset,
         "scaling": data.scaling,
+        "model": experiment.model.name,
+        "islands": ", ".join(map(str, network.sizes)),
         "intra": "iid" if data.intra == "iid" else "non-iid",
         "inter": "iid" if data.inter == "iid" else "non-iid",
         "topology": network.topology,
@@ -247,6 +255,15 @@ def factors_of(experiment: Experiment) -> dict[str, Any]:
         "rounds": experiment.rounds,
         "seed": experiment.seed,
     }
+
+
+def _with_all_factors(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """Older files do not say what was the same in all runs then: the model, and two islands."""
+    if "islands" in runs or "dataset" not in runs:
+        return runs
+    added = {"model": runs["dataset"].map(MODELS), "islands": ISLANDS}
+    factors = [name for name in FACTORS if name in runs or name in added]
+    return runs.assign(**added)[[*factors, *runs.columns.difference(factors, sort=False)]]
 
 
 def _no_curves() -> "pd.DataFrame":

@@ -5,17 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from skerry.errors import SkerryError, argument, unknown
-from skerry.paper.plans import (
-    DATASETS,
-    PERIODS,
-    PLANS,
-    SAMPLED,
-    SAMPLED_OR_ALL,
-    SPLITS,
-    Axes,
-    Need,
-    Profile,
-)
+from skerry.paper.further_plans import ABOVE, BELOW
+from skerry.paper.plan import PERIODS, SAMPLED, SAMPLED_OR_ALL, SPLITS, Axes, Profile
+from skerry.paper.plans import DATASETS, PLANS, Need
 from skerry.paper.printed import TABLE_AXES, Along
 
 Kind = Literal[
@@ -28,6 +20,11 @@ Kind = Literal[
     "server rounds",
     "protocols",
     "blend",
+    "timing",
+    "stepsizes",
+    "drops",
+    "variants",
+    "guidelines",
 ]
 """What is to be seen; `skerry.paper.views` has one for each."""
 
@@ -40,6 +37,9 @@ class Target:
     title: str
     kind: Kind
     needs: tuple[Need, ...] = ()
+    """The slices to run, those that tell most first."""
+    beside: tuple[str, ...] = ()
+    """Studies of other targets that it shows too, where they are there."""
 
     @property
     def of_paper(self) -> bool:
@@ -104,6 +104,9 @@ ON_THE_RING: Axes = {"network.topology": ("ring",), "server.sampled": SAMPLED}
 SLICES: dict[Along, Axes] = {
     "share": {"server.period": (5,), "server.sampled": SAMPLED},
     "period": {"server.period": PERIODS, "server.sampled": (20,)},
+}
+STEPSIZE: dict[float, Axes] = {
+    size: {"training.stepsize": (size,)} for size in (BELOW, 10**-1.5, ABOVE)
 }
 
 
@@ -241,7 +244,56 @@ TARGETS = {
             "blend",
             (Need("mnist-blend"),),
         ),
+        Target(
+            "timing",
+            "When devices are scored: every round around server rounds",
+            "timing",
+            (
+                Need("cifar10-each-round"),
+                Need("cifar10-all-samples"),
+                *(Need("mnist-each-round", axes) for axes in SLICES.values()),
+            ),
+            beside=("cifar10",),
+        ),
+        Target(
+            "stepsizes",
+            "Where the range of stepsizes ends",
+            "stepsizes",
+            (
+                Need("cifar10-edges", {**STEPSIZE[ABOVE], "server.sampled": (20,)}),
+                Need("cifar10-edges", STEPSIZE[ABOVE]),
+                Need("cifar10-edges", {**STEPSIZE[BELOW], "server.sampled": (20,)}),
+                Need("cifar10-edges", {**STEPSIZE[10**-1.5], "server.sampled": (60,)}),
+                Need("mnist-edges", {"data.scaling": ("standard",)}),
+                *(
+                    Need("mnist-edges", {"data.scaling": ("unit",), **axes})
+                    for axes in SLICES.values()
+                ),
+            ),
+            beside=("mnist", "mnist-raw", "cifar10", "cifar10-stepsizes"),
+        ),
+        Target(
+            "drops",
+            "What server rounds take from devices, and momentum of two kinds",
+            "drops",
+            (Need("cifar10-drops"), _long("R3", optimizers=("fedavgm_averages",))),
+            beside=("cifar10-each-round", "mnist-each-round"),
+        ),
+        Target(
+            "variants",
+            "The CNN of 1.1 million parameters, and float32 beside bf16",
+            "variants",
+            (Need("cifar10-main-text"), Need("cifar10-float32")),
+            beside=("cifar10",),
+        ),
+        Target(
+            "guidelines",
+            "The paper's guidelines as a rule, on its grids and on fleets unlike its own",
+            "guidelines",
+            (Need("fleets"),),
+            beside=("mnist", "mnist-raw", "cifar10", "mnist-blend"),
+        ),
     )
 }
-"""Tables 1 to 6 and figures 1 to 14 are numbered as LaTeX counts them; the last two are studies
-that the paper does not have."""
+"""Tables 1 to 6 and figures 1 to 14 are numbered as LaTeX counts them; the others are studies that
+the paper does not have."""

@@ -10,6 +10,7 @@ from skerry.paper.views.accuracies import accuracies
 from skerry.paper.views.aggregates import aggregates
 from skerry.paper.views.blend import blend
 from skerry.paper.views.bound_claims import bound_claims
+from skerry.paper.views.further import counted
 from skerry.paper.views.gap_maps import gap_maps
 from skerry.paper.views.gap_tables import gap_tables
 from skerry.paper.views.in_words import dataset_words
@@ -31,12 +32,18 @@ VIEWS: dict[Kind, Callable[[Target, Studies], View]] = {
     "server rounds": server_rounds,
     "protocols": protocol_table,
     "blend": blend,
+    "timing": counted,
+    "stepsizes": counted,
+    "drops": counted,
+    "variants": counted,
+    "guidelines": counted,
 }
 
 
 def view_of(target: Target, studies: Studies) -> View:
     """Everything there is to show of a target; studies with runs are enough, no store is read."""
-    there = {name: studies[name] for name in target.studies if _has_runs(studies.get(name))}
+    shown = dict.fromkeys((*target.studies, *target.beside))
+    there = {name: studies[name] for name in shown if _has_runs(studies.get(name))}
     absent = [name for name in target.studies if name not in there]
     if target.studies and not there:
         return View(target, "Not run here.", (_how_to_get(absent, target),))

@@ -6,7 +6,7 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING
 
 from skerry.analysis.statistics import estimates
-from skerry.paper.plans import BOTH, DEVICES
+from skerry.paper.plan import BOTH, DEVICES
 from skerry.paper.printed import CELL, REGIMES, Along, along_axis, statements
 from skerry.paper.protocol import SCORED, measured_scorings
 from skerry.paper.study import Study, lately

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from skerry.paper.plans import DEVICES
+from skerry.paper.plan import DEVICES
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
 from skerry.paper.views.view import Picture, View

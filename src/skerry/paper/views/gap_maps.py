@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skerry.paper.plans import DEVICES, PERIODS, SAMPLED
+from skerry.paper.plan import DEVICES, PERIODS, SAMPLED
 from skerry.paper.printed import REGIMES, printed_cells
 from skerry.paper.protocol import (
     SCORED,

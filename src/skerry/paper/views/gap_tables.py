@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from skerry.paper.plans import TOPOLOGIES
+from skerry.paper.plan import TOPOLOGIES
 from skerry.paper.printed import REGIMES, TABLE_AXES, Along, in_table, printed_cells
 from skerry.paper.protocol import SCORED, TELLING, agreement, as_shown, gaps, measured_scorings
 from skerry.paper.study import Study
