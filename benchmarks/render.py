@@ -154,14 +154,15 @@ def speed_gpu() -> Iterator[str]:
 
 
 def reproduction() -> Iterator[str]:
-    """Who leads by what is scored, and how many of the printed signs are met."""
+    """What fits the printed tables, and who leads by what is scored."""
     from skerry.paper.study import kept_studies
+    from skerry.paper.summary import headline
     from skerry.paper.targets import TARGETS
-    from skerry.paper.views.protocols import conclusions, found_agreements
 
     kept_there = kept_studies(ROOT / "docs" / "reproduction" / "data")
     studies = {name: kept_there[name] for name in TARGETS["protocol"].studies if name in kept_there}
-    decides, leads, how, _ = conclusions(studies, found_agreements(studies))
+    decides, leads, how, verdicts = headline(studies)
+    yield f"{verdicts}\n"
     yield f"{decides}\n"
     yield leads.to_markdown().partition("\n\n")[2]
     yield how

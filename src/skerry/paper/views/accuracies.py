@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from skerry.analysis.statistics import estimates
 from skerry.paper.plan import BOTH, DEVICES
 from skerry.paper.printed import CELL, REGIMES, Along, along_axis, statements
-from skerry.paper.protocol import SCORED, measured_scorings
-from skerry.paper.study import Study, lately
+from skerry.paper.protocol import SCORED, STATED, TIMED, Protocol, shown_protocols
+from skerry.paper.study import Study
 from skerry.paper.targets import Target
 from skerry.paper.tuning import at_best_stepsize
 from skerry.paper.views.in_words import (
@@ -31,46 +31,50 @@ FIELDS: dict[Along, str] = {"share": "server.sampled", "period": "server.period"
 """The axes as figures of a store call them, so that they have the same words."""
 ENDS: dict[Along, tuple[float, float]] = {"share": (0.2, 1.0), "period": (5, 20)}
 NOTE = (
-    "Means over seeds of the last 20 rounds ± standard error, each primitive at its best stepsize "
-    "in each cell. At K/n = 1 S2S and S2A are the same. The text speaks of both "
-    "data sets at once."
+    "Means over seeds ± standard error, each primitive at its best stepsize in each cell; pictures "
+    "are after 100 rounds, as the paper states. At K/n = 1 S2S and S2A are the same. The text speaks "
+    "of both data sets at once."
 )
 
 
 def accuracies(target: Target, studies: Mapping[str, Study]) -> View:
     """A picture for each way of scoring, and what the text says of them."""
     (study,) = studies.values()
-    means = {scoring: _mean_accuracies(study, scoring) for scoring in measured_scorings(study)}
-    found = {scoring: _text_numbers(one) for scoring, one in means.items()}
+    means = {protocol: _mean_accuracies(study, protocol) for protocol in shown_protocols(study)}
+    found = {protocol: _text_numbers(one) for protocol, one in means.items()}
     dataset = dataset_words(study.runs["dataset"].iloc[0])
-    pictures = [_picture(target, dataset, scoring, one) for scoring, one in means.items()]
+    pictures = [
+        _picture(target, dataset, protocol.scoring, one)
+        for protocol, one in means.items()
+        if protocol.timing == STATED
+    ]
     told = "; ".join(
-        f"{SCORED[scoring]} {points(one['gain_share'])} and {points(one['loss_period'])}"
-        for scoring, one in found.items()
+        f"{protocol.short} {points(one['gain_share'])} and {points(one['loss_period'])}"
+        for protocol, one in found.items()
     )
     verdict = (
         "Points gained from K/n = 0.2 to 1 and from H = 5 to 20 (the text: +2 and -2.4): "
         f"{told or 'nothing was scored'}."
     )
     sheets = [
-        _changes_sheet(one, f"From end to end, {SCORED[scoring]}, points")
-        for scoring, one in means.items()
+        _changes_sheet(one, f"From end to end, {protocol.short}, points")
+        for protocol, one in means.items()
     ]
     return View(target, verdict, (*pictures, _text_sheet(target, found), *sheets, NOTE))
 
 
-def _mean_accuracies(study: Study, scoring: str) -> "pd.DataFrame":
+def _mean_accuracies(study: Study, protocol: Protocol) -> "pd.DataFrame":
     """A row per cell and primitive at its best stepsize: the mean over seeds, and one
     standard error above it."""
     import pandas as pd
 
     runs = study.runs[study.runs["primitive"].isin(BOTH)]
-    runs = at_best_stepsize(runs, lately(scoring), [*CELL, "primitive"])
-    table = runs.pivot_table(index=[*CELL, "primitive"], columns="seed", values=lately(scoring))
+    runs = at_best_stepsize(runs, protocol.column, [*CELL, "primitive"])
+    table = runs.pivot_table(index=[*CELL, "primitive"], columns="seed", values=protocol.column)
     found = estimates(table.to_numpy())
     return pd.DataFrame(
         {
-            "measure": scoring,
+            "measure": protocol.scoring,
             "mean": [one.mean for one in found],
             "high": [one.mean + one.standard_error for one in found],
         },
@@ -79,7 +83,9 @@ def _mean_accuracies(study: Study, scoring: str) -> "pd.DataFrame":
 
 
 def _picture(target: Target, dataset: str, scoring: str, means: "pd.DataFrame") -> Picture:
-    about = f"{dataset}, {SCORED[scoring]}: accuracy of S2S and S2A along K/n and along H"
+    about = (
+        f"{dataset}, {SCORED[scoring]}, {TIMED[STATED]}: accuracy of S2S and S2A along K/n and H"
+    )
     name = f"{target.name}-{scoring.removesuffix('_accuracy')}"
     return Picture(name, _figure(means, about), about)
 
@@ -116,7 +122,7 @@ def _text_numbers(means: "pd.DataFrame") -> dict[str, float]:
     }
 
 
-def _text_sheet(target: Target, found: Mapping[str, Mapping[str, float]]) -> Sheet:
+def _text_sheet(target: Target, found: Mapping[Protocol, Mapping[str, float]]) -> Sheet:
     rows = tuple(
         (
             said.words,
@@ -125,7 +131,7 @@ def _text_sheet(target: Target, found: Mapping[str, Mapping[str, float]]) -> She
         )
         for said in statements(target.name)
     )
-    header = ("", "the text", *(SCORED[scoring] for scoring in found))
+    header = ("", "the text", *(protocol.short for protocol in found))
     return Sheet("What the text says", header, rows, "lr" + "r" * len(found))
 
 

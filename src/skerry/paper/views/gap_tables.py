@@ -1,12 +1,13 @@
-"""Tables 3 to 6: every printed gap beside ours, under two ways of scoring."""
+"""Tables 3 to 6: every printed gap beside ours, under two ways of scoring and two timings."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from skerry.paper.agreement import agreement, guesses
 from skerry.paper.plan import TOPOLOGIES
 from skerry.paper.printed import REGIMES, TABLE_AXES, Along, in_table, printed_cells
-from skerry.paper.protocol import SCORED, TELLING, agreement, as_shown, gaps, measured_scorings
+from skerry.paper.protocol import TELLING, Protocol, gaps, shown_protocols
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
 from skerry.paper.views.in_words import (
@@ -14,9 +15,10 @@ from skerry.paper.views.in_words import (
     AGREEMENT_NOTE,
     AGREEMENT_SIDES,
     agreement_cells,
+    by_timing,
+    guesses_in_words,
     points,
     regime_words,
-    signs,
     with_error,
 )
 from skerry.paper.views.view import View
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
 SYMBOLS: dict[Along, str] = {"share": "K/n", "period": "H"}
 SAME_SIGN, OTHER_SIGN, NO_SIGN = "✓", "✗", "·"
 LEGEND = (
-    "Points of accuracy that S2S has more than S2A, ± the standard error over seeds, paired. Ours "
-    "are means over the last 20 rounds, at the best stepsize of each cell and primitive among "
-    f"those tried. {SAME_SIGN}: the printed sign; {OTHER_SIGN}: the other; {NO_SIGN}: the "
+    "Points of accuracy that S2S has more than S2A, ± the standard error over seeds, paired, at "
+    "the best stepsize of each cell and primitive among those tried; final: after 100 rounds, as "
+    "the paper states; last 20: the mean over the last 20 rounds. "
+    f"{SAME_SIGN}: the printed sign; {OTHER_SIGN}: the other; {NO_SIGN}: the "
     f"printed gap is at most {TELLING:g}, or a dash (below its standard error)."
 )
 
@@ -49,31 +52,34 @@ def gap_tables(target: Target, studies: Mapping[str, Study]) -> View:
     (study,) = studies.values()
     printed = printed_cells()
     printed = printed[printed["table"] == target.name]
-    found = {scoring: gaps([study], as_shown(scoring)) for scoring in measured_scorings(study)}
-    met = {scoring: agreement(frame, printed) for scoring, frame in found.items()}
-    told = "; ".join(f"{SCORED[scoring]} {signs(one)}" for scoring, one in met.items())
+    found = {protocol: gaps([study], protocol) for protocol in shown_protocols(study)}
+    met = {protocol: agreement(frame, printed) for protocol, frame in found.items()}
+    guessed = guesses(printed)
+    rows = {one.short: each for one, each in met.items()} | guessed
     summary = Sheet(
         "Agreement",
         ("scored", *AGREEMENT_HEADER),
-        tuple((SCORED[scoring], *agreement_cells(one)) for scoring, one in met.items()),
+        tuple((name, *agreement_cells(one)) for name, one in rows.items()),
         f"l{AGREEMENT_SIDES}",
     )
     sheets = _regime_sheets(printed, found, TABLE_AXES[target.name])
-    verdict = f"Signs agree: {told or 'nothing was scored'}."
+    verdict = f"Points away: {by_timing(met)}; {guesses_in_words(guessed)}."
+    if not met:
+        verdict = "Nothing was scored."
     return View(target, verdict, (summary, AGREEMENT_NOTE, *sheets, LEGEND))
 
 
 def _regime_sheets(
-    printed: "pd.DataFrame", found: Mapping[str, "pd.DataFrame"], along: Along
+    printed: "pd.DataFrame", found: Mapping[Protocol, "pd.DataFrame"], along: Along
 ) -> list[Sheet]:
     theirs = _by_place(printed, along)
-    ours = {scoring: _by_place(frame, along) for scoring, frame in found.items()}
+    ours = {protocol: _by_place(frame, along) for protocol, frame in found.items()}
     header = (
         SYMBOLS[along],
         "topology",
         "printed",
         "leads",
-        *(part for scoring in found for part in (SCORED[scoring], "")),
+        *(part for protocol in found for part in (protocol.short, "")),
     )
     rows: dict[tuple[str, str], list[tuple[str, ...]]] = {regime: [] for regime in REGIMES.values()}
     for place in _in_order(theirs):

@@ -1,8 +1,10 @@
 """Data sets, regimes, numbers and agreements as the tables of the reproduction write them."""
 
 import math
+from collections.abc import Mapping
 
-from skerry.paper.protocol import TELLING, Agreement
+from skerry.paper.agreement import ALWAYS_S2S, ZERO, Agreement
+from skerry.paper.protocol import SCORED, TELLING, TIMED, Protocol
 from skerry.report.text import NOTHING, plus_minus
 
 DATASET_WORDS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
@@ -49,26 +51,56 @@ def out_of(part: int, whole: int) -> str:
 
 # How far gaps agree with the printed ones
 
-AGREEMENT_HEADER = ("signs", "clear", "dashes", "distance", "ranks")
+AGREEMENT_HEADER = ("distance", "ranks", "signs", "clear", "dashes")
 AGREEMENT_SIDES = "rrrrr"
 AGREEMENT_NOTE = (
-    f"Signs: of printed gaps beyond {TELLING:g} points, how many have the same sign here. Clear: "
-    "of those, only where our gap exceeds its standard error. Dashes: of the gaps that the paper "
-    "prints as -- (below their standard error), how many are within ours too. Distance: root mean "
-    "square difference from the printed gaps, in points. Ranks: Spearman's correlation between "
-    "printed and found gaps."
+    "Distance: root mean square difference from the printed gaps, in points. Ranks: Spearman's "
+    "correlation between printed and found gaps. Both ± half of their 95 % interval over seeds, by "
+    f"leaving out one after the other. Signs: of printed gaps beyond {TELLING:g} points, how many "
+    "have the same sign here. Clear: of those, only where our gap exceeds its standard error. "
+    "Dashes: of the gaps that the paper prints as -- (below their standard error), how many are "
+    "within ours too. The last rows need no runs: whoever always says S2S, or always S2A, is given "
+    "the one gap for all cells that comes closest; zero is no gap at all."
 )
 
 
 def agreement_cells(found: Agreement) -> tuple[str, ...]:
     tallies = (found.signs, found.clear, found.ties)
     return (
+        give_or_take(found.rms, found.rms_half),
+        give_or_take(found.rank_correlation, found.rank_half),
         *(out_of(one.agree, one.of) if one.of else NOTHING for one in tallies),
-        plain_number(found.rms),
-        plain_number(found.rank_correlation),
     )
+
+
+def give_or_take(value: float, half: float) -> str:
+    """`2.70 ± 0.12`."""
+    return plus_minus(value, half, ".2f", ".2f") if math.isfinite(value) else NOTHING
 
 
 def signs(found: Agreement) -> str:
     """`40 of 44`."""
     return out_of(found.signs.agree, found.signs.of)
+
+
+def away(found: Agreement) -> str:
+    """`0.77 (signs 24 of 26)`."""
+    return f"{plain_number(found.rms)} (signs {signs(found)})"
+
+
+def by_timing(found: Mapping[Protocol, Agreement]) -> str:
+    """`final: devices, own labels 0.77 (signs 24 of 26), ...; last 20: ...`."""
+    parts = []
+    for timing in dict.fromkeys(one.timing for one in found):
+        told = (
+            f"{SCORED[one.scoring]} {away(met)}"
+            for one, met in found.items()
+            if one.timing == timing
+        )
+        parts.append(f"{TIMED[timing]} {', '.join(told)}")
+    return "; ".join(parts)
+
+
+def guesses_in_words(met: Mapping[str, Agreement]) -> str:
+    """`zero 0.95, always S2S 0.74 (signs 25 of 26)`."""
+    return f"{ZERO} {plain_number(met[ZERO].rms)}, {ALWAYS_S2S} {away(met[ALWAYS_S2S])}"

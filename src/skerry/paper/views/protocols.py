@@ -1,129 +1,76 @@
 """What the paper may have scored: every protocol against the printed tables, and what follows."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from itertools import product
-from math import isnan
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from skerry.analysis.statistics import estimate, moments
+from skerry.paper.agreement import ALWAYS_S2S, ZERO, Agreement, guesses, printed_of
 from skerry.paper.protocol import (
     SCORED,
     SHOWN_SCORINGS,
-    TELLING,
-    Agreement,
+    SHOWN_TIMINGS,
+    STATED,
+    TIMED,
     Protocol,
     Scaling,
-    TableGrid,
-    agreements,
-    as_shown,
     gaps,
-    table_runs,
 )
-from skerry.paper.study import Study
+from skerry.paper.study import Study, Timing
 from skerry.paper.targets import Target
+from skerry.paper.views.conclusions import (
+    LEADS,
+    Found,
+    Ranked,
+    all_leads,
+    at_timing,
+    decides,
+    found_agreements,
+    leads_sheet,
+    scorings_sheet,
+    verdicts,
+)
 from skerry.paper.views.in_words import (
     AGREEMENT_HEADER,
     AGREEMENT_NOTE,
     AGREEMENT_SIDES,
     agreement_cells,
     dataset_words,
-    out_of,
-    plain_number,
-    signs,
+    give_or_take,
 )
 from skerry.paper.views.view import Picture, View, page_figure
 from skerry.report.figures.panels import ASIDE, Panel
 from skerry.report.style import GREY, OTHERS, PRIMITIVES
-from skerry.report.text import Sheet, plus_minus
+from skerry.report.text import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ALL = (
-    "The paper prints gaps of test accuracy and leaves open of which model, on which data, in "
-    "which rounds, at which stepsize and with which scaling of the inputs. A row is one answer; "
-    "those that answer most printed cells come first, then those with more of the printed signs, "
-    "then those closer to the printed numbers. The best of many is picked: among rows that differ "
-    "little, chance may decide."
-)
-
-DECIDES = {True: "What is scored decides who wins.", False: "Both scorings agree on who wins."}
-CHOOSE = (
-    "Who wants devices that know their own labels chooses by the first of the last two columns; "
-    "who wants one model that knows all labels, by the second."
-)
-LEADS = (
-    "Leads are means over all cells with K < n, in points, ± 95 % interval over seeds, of the "
-    "last 20 rounds at the best stepsize tried for each cell and primitive; within "
-    f"{TELLING:g} points or their interval they count as none. In brackets: the cells in which the "
-    "leader is ahead."
+    "The paper prints gaps of test accuracy after 100 rounds, and leaves open of which model, on "
+    "which data, at which stepsize and with which scaling of the inputs. A row is one answer; "
+    "those that answer most printed cells come first, then those closer to the printed numbers. "
+    "The best of many is picked: among rows that differ little, chance may decide."
 )
 PICTURED = (
-    "Each point is a protocol; the best fit is top left. The dotted line is what a coin would "
-    "meet. Points of one colour differ in timing, stepsize and scaling."
+    "Each point is a protocol; the best fit is top left. Lines mark what needs no runs: predicting "
+    "zero, and one gap for all cells, the best that always saying S2S can do; points to the right "
+    "of a line explain less than it. Bars are 95 % intervals over seeds. Points of one colour "
+    "differ in stepsize and scaling."
 )
 TUNING = (
-    "How often each stepsize scores best over the last 20 rounds, of the cells in which several "
-    "were tried, S2S and S2A counted on their own. The paper's range ends at 0.1."
+    "How often each stepsize scores best, of the cells in which several were tried, S2S and S2A "
+    "counted on their own. The paper's range is 0.00316 to 0.1."
 )
 CIFAR_TUNING = (
-    "On CIFAR-10 all were tried with one seed, on the ring at K/n = 0.2 and H = 5 and 20; its "
-    "tables and maps are run at 0.1 alone."
+    "On CIFAR-10 few cells were tried at several stepsizes, on the ring; its tables and maps are "
+    "run at 0.1 alone."
 )
 SCALED = {"standard": "standard", "unit": "[0, 1]"}
-ISLANDS = {"non-iid": "differ", "iid": "alike"}
-Ranked: TypeAlias = Mapping[Protocol, Agreement]
-"""The best first."""
-Found: TypeAlias = Mapping[str, Ranked]
-"""By data set."""
-
-
-@dataclass(frozen=True)
-class Lead:
-    """Who is ahead on a data set, over all cells of an inter split."""
-
-    dataset: str
-    inter: str
-    mean: float
-    half: float
-    """Of its 95 % interval over seeds: what a seed does to all cells counts once."""
-    ahead: int
-    cells: int
-
-    @classmethod
-    def of(cls, studies: Sequence[Study], dataset: str, inter: str, scoring: str) -> "Lead":
-        protocol = as_shown(scoring)
-        grid = TableGrid.of(table_runs(studies), protocol.scaling)
-        asked = (grid.cells["inter"] == inter) & (grid.cells["share"] < 1)
-        gap_cs = grid.gaps_by_seed(protocol)[asked.to_numpy(bool)]
-        gap_c, gap_s = moments(gap_cs)[0], moments(gap_cs.T)[0]
-        gap_c = gap_c[np.isfinite(gap_c)]
-        over_seeds = estimate(gap_s)
-        ahead = int((gap_c * over_seeds.mean > 0).sum())
-        return cls(dataset, inter, over_seeds.mean, over_seeds.half_width, ahead, len(gap_c))
-
-    @property
-    def leader(self) -> str:
-        """Where the lead is beyond the rounding of the printed tables and beyond its interval."""
-        if abs(self.mean) <= TELLING or abs(self.mean) <= self.half:
-            return "neither"
-        return "S2S" if self.mean > 0 else "S2A"
-
-    @property
-    def words(self) -> str:
-        """`S2S by 0.49 ± 0.08 (94 of 96)`."""
-        if not self.cells:
-            return "not run"
-        size = plus_minus(abs(self.mean), self.half, ".2f", ".2f")
-        if self.leader == "neither":
-            return f"neither ({size})"
-        return f"{self.leader} by {size} ({out_of(self.ahead, self.cells)})"
 
 
 def protocol_table(target: Target, studies: Mapping[str, Study]) -> View:
@@ -131,159 +78,142 @@ def protocol_table(target: Target, studies: Mapping[str, Study]) -> View:
     found = found_agreements(studies)
     if not found:
         return View(target, "No run is of a cell that the paper prints.")
-    best = {name: next(iter(ranked.items())) for name, ranked in found.items()}
-    told = "; ".join(f"{dataset_words(name)}: {_told(*one)}" for name, one in best.items())
-    sheets = [_sheet(name, ranked) for name, ranked in found.items()]
-    about = "Every protocol: signs of the paper's tables that it meets, and its distance from them"
-    picture = Picture(target.name, _figure(found, about), about)
-    tuning = _best_stepsizes(studies, found)
-    notes = (ALL, AGREEMENT_NOTE)
-    parts = (*conclusions(studies, found), picture, PICTURED, *tuning, *sheets, *notes)
-    return View(target, f"Best fit. {told}.", parts)
-
-
-def found_agreements(studies: Mapping[str, Study]) -> Found:
-    """Every protocol that meets a printed cell."""
-    every = list(studies.values())
-    datasets = dict.fromkeys(name for study in every for name in study.runs["dataset"])
-    found = {
-        name: {protocol: one for protocol, one in agreements(every, name).items() if one.cells}
-        for name in datasets
-    }
-    return {name: ranked for name, ranked in found.items() if ranked}
-
-
-def conclusions(studies: Mapping[str, Study], found: Found) -> tuple[str | Sheet, ...]:
-    """Who leads where, by what is scored; what fits the printed tables, and what does not."""
-    if not found:
-        return ("No table of the paper has been run here.",)
-    leads = [
-        [Lead.of([one.of(dataset=dataset) for one in studies.values()], dataset, inter, scoring)
-         for scoring in SHOWN_SCORINGS]
-        for dataset in found
-        for inter in ISLANDS
-    ]  # fmt: skip
-    fits = [line for dataset, ranked in found.items() for line in _fits(dataset, ranked)]
-    return f"**{DECIDES[_depends(leads)]}** {CHOOSE}", _leads(leads), LEADS, "\n".join(fits)
-
-
-def _leads(leads: Sequence[Sequence[Lead]]) -> Sheet:
-    """A row per data set and split, with a lead under each scoring."""
-    rows = tuple(
-        (dataset_words(row[0].dataset), ISLANDS[row[0].inter], *(one.words for one in row))
-        for row in leads
+    best = {name: at_timing(ranked, STATED) for name, ranked in found.items()}
+    told = "; ".join(
+        f"{dataset_words(name)}: {_told(*next(iter(ranked.items())))}"
+        for name, ranked in best.items()
+        if ranked
     )
-    header = ("data set", "islands", *(SCORED[scoring] for scoring in SHOWN_SCORINGS))
-    return Sheet("Who leads", header, rows, "llll")
+    leads = all_leads(studies, found)
+    about = "Every protocol: distance from the paper's tables, and how far it orders their cells"
+    picture = Picture(target.name, _figure(found, about), about)
+    parts = (
+        decides(leads),
+        leads_sheet(leads),
+        LEADS,
+        "\n".join(verdicts(found)),
+        picture,
+        PICTURED,
+        *_best_stepsizes(studies, found),
+        *(scorings_sheet(found, timing) for timing in SHOWN_TIMINGS),
+        *(
+            _sheet(name, ranked, timing)
+            for timing in SHOWN_TIMINGS
+            for name, ranked in found.items()
+        ),
+        ALL,
+        AGREEMENT_NOTE,
+    )
+    return View(target, f"Closest at the stated timing. {told}.", parts)
+
+
+def _told(protocol: Protocol, met: Agreement) -> str:
+    return f"{protocol.words}, {give_or_take(met.rms, met.rms_half)} points away"
 
 
 def _best_stepsizes(studies: Mapping[str, Study], found: Found) -> tuple[str | Sheet, ...]:
     """How often each stepsize is the best, of the cells in which several were tried."""
     tried = sorted({size for study in studies.values() for size in study.runs["stepsize"]})
     rows = []
-    for dataset, scaling, scoring in product(found, get_args(Scaling), SHOWN_SCORINGS):
+    for dataset, scaling, scoring, timing in product(
+        found, get_args(Scaling), SHOWN_SCORINGS, SHOWN_TIMINGS
+    ):
         those = [study.of(dataset=dataset) for study in studies.values()]
-        cells = gaps(those, Protocol(scoring, "last 20", "tuned", scaling))
+        cells = gaps(those, Protocol(scoring, timing, "tuned", scaling))
         cells = cells[cells["tried"] > 1]
         if len(cells):
             best = Counter([*cells["stepsize_s2s"], *cells["stepsize_s2a"]])
-            names = dataset_words(dataset), SCALED[scaling], SCORED[scoring]
+            names = dataset_words(dataset), SCALED[scaling], SCORED[scoring], timing
             rows.append((*names, *(str(best[size]) for size in tried)))
     if not rows:
         return ()
-    header = ("data set", "inputs", "scored", *(f"{size:.3g}" for size in tried))
-    sheet = Sheet("Best stepsizes", header, tuple(rows), f"lll{'r' * len(tried)}")
+    header = ("data set", "inputs", "scored", "when", *(f"{size:.3g}" for size in tried))
+    sheet = Sheet("Best stepsizes", header, tuple(rows), f"llll{'r' * len(tried)}")
     return sheet, f"{TUNING} {CIFAR_TUNING}" if "cifar10" in found else TUNING
 
 
-def _fits(dataset: str, ranked: Ranked) -> list[str]:
-    best, *others = _best_by_scoring(ranked)
-    name = dataset_words(dataset)
-    lines = [f"- {name}: the printed gaps fit best if what counts is {_told(best, ranked[best])}."]
-    if others:
-        lines.append(f"- {name}, other scorings at their best:")
-    return lines + [f"  - {_told(one, ranked[one])}" for one in others]
-
-
-def _best_by_scoring(ranked: Ranked) -> list[Protocol]:
-    """The first protocol of each scoring."""
-    first: dict[str, Protocol] = {}
-    for protocol in ranked:
-        first.setdefault(protocol.scoring, protocol)
-    return list(first.values())
-
-
-def _told(protocol: Protocol, found: Agreement) -> str:
-    distance = "" if isnan(found.rms) else f", {plain_number(found.rms)} points away"
-    return f"{protocol.words} (signs {signs(found)}{distance})"
-
-
-def _depends(leads: Sequence[Sequence[Lead]]) -> bool:
-    """Whether on some data set and split S2S leads under one scoring and S2A under another."""
-    return any({"S2S", "S2A"} <= {one.leader for one in row} for row in leads)
-
-
-def _sheet(dataset: str, ranked: Ranked) -> Sheet:
-    cells = tuple(
-        (*_protocol_cells(protocol), str(found.cells), *agreement_cells(found))
-        for protocol, found in ranked.items()
-    )
-    header = ("scored", "when", "stepsize", "inputs", "cells", *AGREEMENT_HEADER)
-    return Sheet(
-        f"{dataset_words(dataset)}: every protocol", header, cells, f"llllr{AGREEMENT_SIDES}"
-    )
+def _sheet(dataset: str, ranked: Ranked, timing: Timing) -> Sheet:
+    cells = [
+        (*_protocol_cells(protocol), str(met.cells), *agreement_cells(met))
+        for protocol, met in at_timing(ranked, timing).items()
+    ]
+    cells += [
+        (name, "", "", str(met.cells), *agreement_cells(met))
+        for name, met in guesses(printed_of(dataset)).items()
+    ]
+    header = ("scored", "stepsize", "inputs", "cells", *AGREEMENT_HEADER)
+    title = f"{dataset_words(dataset)}, {TIMED[timing]}: every protocol"
+    return Sheet(title, header, tuple(cells), f"lllr{AGREEMENT_SIDES}")
 
 
 def _protocol_cells(protocol: Protocol) -> tuple[str, ...]:
     stepsize = protocol.stepsize
     return (
         SCORED[protocol.scoring],
-        protocol.timing,
         stepsize if isinstance(stepsize, str) else f"{stepsize:.3g}",
         SCALED[protocol.scaling],
     )
 
 
-# Every protocol as a point: how many of the printed signs it has, and how far its gaps are off
+# Every protocol as a point: how far its gaps are off, and how well it orders the cells
 
 COLOURS = dict(zip(SCORED, (PRIMITIVES["blend"], *OTHERS), strict=True))
 """Not those of S2S and S2A, which are not what differs here."""
 MARKERS = dict(zip(SCORED, ("s", "D", "o", "^", "v"), strict=True))
+GUESS_LINES = {ZERO: ("--", "zero"), ALWAYS_S2S: (":", "one gap for all cells")}
 
 
 def _figure(found: Found, title: str) -> "Figure":
-    """A panel per data set; the best fit is top left. Hollow: inputs in [0, 1]."""
+    """A row per timing, a panel per data set; the best fit is top left. Hollow: inputs in
+    [0, 1]."""
     panels = [
-        Panel(dataset_words(name), partial(_scatter, ranked=ranked))
+        Panel(
+            f"{dataset_words(name)}, {TIMED[timing]}",
+            partial(_scatter, dataset=name, ranked=_with_most_cells(at_timing(ranked, timing))),
+        )
+        for timing in SHOWN_TIMINGS
         for name, ranked in found.items()
     ]
-    return page_figure(panels, columns=len(panels), height=2.8, title=title)
+    return page_figure(panels, columns=len(found), height=2.5, title=title)
 
 
-def _scatter(axis: "Axes", ranked: Ranked) -> None:
+def _with_most_cells(ranked: Ranked) -> Ranked:
+    """Distances over other cells cannot be compared."""
+    most = max((one.cells for one in ranked.values()), default=0)
+    return {protocol: one for protocol, one in ranked.items() if one.cells > 0.9 * most}
+
+
+def _scatter(axis: "Axes", dataset: str, ranked: Ranked) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    comparable = {protocol: one for protocol, one in ranked.items() if one.signs.of}
-    for protocol, one in comparable.items():
+    for protocol, one in ranked.items():
         hollow = protocol.scaling == "unit"
-        axis.plot(
+        axis.errorbar(
             one.rms,
-            100 * one.signs.part,
-            MARKERS[protocol.scoring],
+            np.nan_to_num(one.rank_correlation),
+            xerr=np.nan_to_num(one.rms_half),
+            yerr=np.nan_to_num(one.rank_half),
+            fmt=MARKERS[protocol.scoring],
             color=COLOURS[protocol.scoring],
             fillstyle="none" if hollow else "full",
-            markersize=5,
+            markersize=4.5,
+            elinewidth=0.6,
             alpha=0.85,
             label=None if hollow else SCORED[protocol.scoring],
         )
-    if any(protocol.scaling == "unit" for protocol in comparable):
+    if any(protocol.scaling == "unit" for protocol in ranked):
         axis.plot([], [], "o", color=GREY, fillstyle="none", label="inputs in [0, 1]", gid=ASIDE)
+    for name, met in guesses(printed_of(dataset)).items():
+        if name in GUESS_LINES:
+            style, words = GUESS_LINES[name]
+            axis.axvline(
+                met.rms, color="black", linewidth=0.9, linestyle=style, label=words, gid=ASIDE
+            )
     axis.set_xscale("log")
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
     axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.set_ylim(-4, 104)
-    axis.axhline(50, color=GREY, linewidth=0.6, linestyle=":")
+    axis.set_ylim(-1.05, 1.05)
     axis.set_xlabel("distance from printed gaps (points, RMS)")
-    axis.set_ylabel("printed signs met (%)")
+    axis.set_ylabel("rank correlation with them")
     axis.grid(alpha=0.25, linewidth=0.5)

@@ -1,0 +1,133 @@
+"""The reproduction in two minutes: what came out again, what did not, under which scoring, how sure,
+and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from skerry.paper.protocol import SCORED, SHOWN_TIMINGS, STATED, TIMED
+from skerry.paper.study import Study
+from skerry.paper.views.conclusions import LEADS as LEADS_NOTE
+from skerry.paper.views.conclusions import (
+    SHOWN,
+    Found,
+    Lead,
+    Leads,
+    all_leads,
+    closest_sheet,
+    decides,
+    found_agreements,
+    leads_sheet,
+    verdicts,
+)
+from skerry.paper.views.in_words import dataset_words
+from skerry.paper.views.view import View
+from skerry.report.text import Sheet, plural
+
+Parts = Sequence[str | Sheet]
+
+NOTHING_RUN = "No table of the paper has been run here."
+TIMING = (
+    '- **Timing.** The appendix states that each map shows the gap "after T = 100 rounds", and the '
+    'gaps that its text quotes "at T = 100" are cells of Table 6. So every number here is given at '
+    "the final round first; the mean over the last 20 rounds stands beside it, because a single "
+    "round jumps, and because devices stand differently at the end of a period than after a "
+    "server round. If the paper scored its final round, what fits the last 20 rounds is luck; if it "
+    "smoothed, its text leaves that out."
+)
+YARDSTICK = (
+    "- **Yardstick.** Signs alone prove little: most printed gaps favour S2S, so that always saying "
+    "S2S meets most of them. Protocols are ranked by their distance from the printed gaps, with "
+    "their rank correlation, and stand beside guesses that need no runs."
+)
+WHY = (
+    "- **Why.** What is scored: S2S leaves devices with models of their own, which are good on "
+    "labels like their own, while S2A gives all of them one model. When: after a server round S2A's "
+    "devices have lost what they knew of their own labels, and win it back until the next. And "
+    "with how large steps: the error of S2S grows with the square of the stepsize, that of S2A "
+    "with the stepsize, so that small ones favour S2S; the paper tunes within a range whose upper "
+    "end is the best almost everywhere ([stepsizes](protocol.md))."
+)
+
+
+def headline(studies: Mapping[str, Study]) -> Parts:
+    """For a front page: what decides, who leads, what is closest."""
+    found = found_agreements(studies)
+    if not found:
+        return (NOTHING_RUN,)
+    leads = all_leads(studies, found)
+    return decides(leads), leads_sheet(leads), LEADS_NOTE, "\n".join(verdicts(found))
+
+
+def in_two_minutes(studies: Mapping[str, Study], views: Mapping[str, View]) -> Parts:
+    found = found_agreements(studies)
+    if not found:
+        return (NOTHING_RUN,)
+    leads = all_leads(studies, found)
+    lines = [
+        "- **Reproduced.** What the theory says exactly: "
+        f"{_lower(views['fig14'].verdict)} Of what the text reads off the bounds: "
+        f"Figure 1, {_lower(views['fig1'].verdict)} Figure 6, {_lower(views['fig6'].verdict)}",
+        f"- **Reproduced under some scorings.** {_main_claim(leads)}",
+        "- **Not reproduced.** The printed numbers themselves, but for those of MNIST under some "
+        "scorings:",
+        *(f"  {line}" for line in verdicts(found)),
+        TIMING,
+        YARDSTICK,
+        f"- **How sure.** {_how_sure(studies, found)}",
+        WHY,
+    ]
+    return (
+        "\n".join(lines),
+        closest_sheet(found),
+        decides(leads),
+        leads_sheet(leads),
+        LEADS_NOTE,
+    )
+
+
+def _main_claim(leads: Leads) -> str:
+    """Where S2S leads on islands that differ, and where not."""
+    told: dict[str, list[str]] = {"S2S": [], "S2A": [], "neither": []}
+    for row in leads:
+        if row[0].inter == "non-iid":
+            for lead, where in _by_scoring(row):
+                told[lead].append(f"{dataset_words(row[0].dataset)}, {where}")
+    words = {"S2S": "S2S leads on", "S2A": "S2A leads on", "neither": "neither leads on"}
+    parts = [f"{words[name]} {'; '.join(there)}" for name, there in told.items() if there]
+    return (
+        "The main claim, S2S where islands differ, over all cells that were run: "
+        f"{'. '.join(part[0].upper() + part[1:] for part in parts)}."
+    )
+
+
+def _by_scoring(row: Sequence[Lead]) -> Iterator[tuple[str, str]]:
+    """The leader, and under what; timings that agree are told at once."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for lead, shown in zip(row, SHOWN, strict=True):
+        by_leader = found.setdefault(SCORED[shown.scoring], {})
+        by_leader.setdefault(lead.leader, []).append(TIMED[shown.timing])
+    for scoring, leaders in found.items():
+        for leader, timings in leaders.items():
+            both = len(timings) == len(SHOWN_TIMINGS)
+            yield leader, f"{scoring} ({'both timings' if both else timings[0]})"
+
+
+def _how_sure(studies: Mapping[str, Study], found: Found) -> str:
+    parts = []
+    for dataset, ranked in found.items():
+        runs = [one.runs[one.runs["dataset"] == dataset] for one in studies.values()]
+        seeds = len({seed for one in runs for seed in one["seed"]})
+        tried = len({round(size, 5) for one in runs for size in one["stepsize"]})
+        scorings = sum(one.timing == STATED for one in ranked)
+        parts.append(
+            f"{dataset_words(dataset)}: {sum(map(len, runs)):,} runs, {plural(seeds, 'seed')}, "
+            f"{plural(tried, 'stepsize')}; the closest is picked of {scorings} protocols at each "
+            "timing, so that among near ones chance decides"
+        )
+    return (
+        f"{'. '.join(parts)}. Intervals are over seeds; on CIFAR-10 single runs drift with rounding, "
+        "means over cells do not."
+    )
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

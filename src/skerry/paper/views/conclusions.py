@@ -1,0 +1,250 @@
+"""What the reproduction comes to: which protocol is closest to the printed tables, at both timings
+and beside guesses that need no runs; and who leads where."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from skerry.analysis.statistics import estimate, moments
+from skerry.paper.agreement import (
+    ALWAYS_S2S,
+    ZERO,
+    Agreement,
+    agreements,
+    guesses,
+    printed_of,
+)
+from skerry.paper.protocol import (
+    SCORED,
+    SHOWN_SCORINGS,
+    SHOWN_TIMINGS,
+    STATED,
+    TELLING,
+    TIMED,
+    Protocol,
+    TableGrid,
+    as_shown,
+    table_runs,
+)
+from skerry.paper.study import Study, Timing
+from skerry.paper.views.in_words import (
+    agreement_cells,
+    dataset_words,
+    give_or_take,
+    out_of,
+    plain_number,
+    signs,
+)
+from skerry.report.text import NOTHING, Sheet, plus_minus
+
+Ranked: TypeAlias = Mapping[Protocol, Agreement]
+"""The closest first."""
+Found: TypeAlias = Mapping[str, Ranked]
+"""By data set."""
+
+DECIDES = {True: "What is scored decides who wins.", False: "Both scorings agree on who wins."}
+CHOOSE = (
+    "Who wants devices that know their own labels chooses by the columns of own labels; who wants "
+    "one model that knows all labels, by those of the average model."
+)
+LEADS = (
+    "Leads are means over all cells with K < n, in points, ± 95 % interval over seeds, at the best "
+    f"stepsize tried for each cell and primitive; within {TELLING:g} points or their interval they "
+    "count as none. In brackets: the cells in which the leader is ahead. Final: after 100 rounds, "
+    "the timing that the paper states; last 20: the mean over the last 20 rounds."
+)
+ISLANDS = {"non-iid": "differ", "iid": "alike"}
+
+
+def found_agreements(studies: Mapping[str, Study]) -> Found:
+    """Every protocol that meets a printed cell."""
+    every = list(studies.values())
+    datasets = dict.fromkeys(name for study in every for name in study.runs["dataset"])
+    found = {
+        name: {protocol: one for protocol, one in agreements(every, name).items() if one.cells}
+        for name in datasets
+    }
+    return {name: ranked for name, ranked in found.items() if ranked}
+
+
+def at_timing(ranked: Ranked, timing: Timing) -> Ranked:
+    return {one: met for one, met in ranked.items() if one.timing == timing}
+
+
+# Who leads
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Who is ahead on a data set, over all cells of an inter split."""
+
+    dataset: str
+    inter: str
+    mean: float
+    half: float
+    """Of its 95 % interval over seeds: what a seed does to all cells counts once."""
+    ahead: int
+    cells: int
+
+    @classmethod
+    def of(cls, studies: Sequence[Study], dataset: str, inter: str, protocol: Protocol) -> "Lead":
+        grid = TableGrid.of(table_runs(studies), protocol.scaling)
+        asked = (grid.cells["inter"] == inter) & (grid.cells["share"] < 1)
+        gap_cs = grid.gaps_by_seed(protocol)[asked.to_numpy(bool)]
+        gap_c, gap_s = moments(gap_cs)[0], moments(gap_cs.T)[0]
+        gap_c = gap_c[np.isfinite(gap_c)]
+        over_seeds = estimate(gap_s)
+        ahead = int((gap_c * over_seeds.mean > 0).sum())
+        return cls(dataset, inter, over_seeds.mean, over_seeds.half_width, ahead, len(gap_c))
+
+    @property
+    def leader(self) -> str:
+        """Where the lead is beyond the rounding of the printed tables and beyond its interval."""
+        if abs(self.mean) <= TELLING or abs(self.mean) <= self.half:
+            return "neither"
+        return "S2S" if self.mean > 0 else "S2A"
+
+    @property
+    def words(self) -> str:
+        """`S2S by 0.49 ± 0.08 (94 of 96)`."""
+        if not self.cells:
+            return "not run"
+        size = plus_minus(abs(self.mean), self.half, ".2f", ".2f")
+        if self.leader == "neither":
+            return f"neither ({size})"
+        return f"{self.leader} by {size} ({out_of(self.ahead, self.cells)})"
+
+
+Leads: TypeAlias = Sequence[Sequence[Lead]]
+SHOWN = [as_shown(scoring, timing) for timing in SHOWN_TIMINGS for scoring in SHOWN_SCORINGS]
+
+
+def all_leads(studies: Mapping[str, Study], found: Found) -> Leads:
+    """A row per data set and split of the islands, a lead under each scoring and timing."""
+    rows = []
+    for dataset in found:
+        those = [one.of(dataset=dataset) for one in studies.values()]
+        rows += [[Lead.of(those, dataset, inter, one) for one in SHOWN] for inter in ISLANDS]
+    return rows
+
+
+def leads_sheet(leads: Leads) -> Sheet:
+    rows = tuple(
+        (dataset_words(row[0].dataset), ISLANDS[row[0].inter], *(one.words for one in row))
+        for row in leads
+    )
+    header = ("data set", "islands", *(one.short for one in SHOWN))
+    return Sheet("Who leads", header, rows, "ll" + "l" * len(SHOWN))
+
+
+def decides(leads: Leads) -> str:
+    """Whether S2S leads under one scoring and S2A under the other, somewhere at one timing."""
+    at_once = [
+        {one.leader for one, shown in zip(row, SHOWN, strict=True) if shown.timing == timing}
+        for row in leads
+        for timing in SHOWN_TIMINGS
+    ]
+    return f"**{DECIDES[any({'S2S', 'S2A'} <= leaders for leaders in at_once)]}** {CHOOSE}"
+
+
+# What is closest
+
+
+def closest_sheet(found: Found) -> Sheet:
+    """The closest protocol of each data set and timing, then the guesses."""
+    rows = []
+    for dataset, ranked in found.items():
+        name = dataset_words(dataset)
+        for timing in SHOWN_TIMINGS:
+            if closest := next(iter(at_timing(ranked, timing).items()), None):
+                told = f"closest, {TIMED[timing]}"
+                rows.append((name, told, _how(closest[0]), *agreement_cells(closest[1])[:3]))
+        for guess, met in guesses(printed_of(dataset)).items():
+            rows.append((name, guess, NOTHING, *agreement_cells(met)[:3]))
+    header = ("data set", "", "scored, at, inputs", "distance", "ranks", "signs")
+    return Sheet("How close one comes to the printed gaps", header, tuple(rows), "lllrrr")
+
+
+def _how(protocol: Protocol) -> str:
+    scored, _, *others = protocol.words.split("; ")
+    return "; ".join((scored, *others))
+
+
+def verdicts(found: Found) -> Iterator[str]:
+    """A line per data set and timing: whether any protocol beats what needs no runs."""
+    for dataset, ranked in found.items():
+        guessed = guesses(printed_of(dataset))
+        for timing in SHOWN_TIMINGS:
+            if there := at_timing(ranked, timing):
+                yield f"- {dataset_words(dataset)}, {_when(timing)}: {_verdict(there, guessed)}"
+
+
+def _when(timing: Timing) -> str:
+    return f"{TIMED[timing]}{', as the paper states it' if timing == STATED else ''}"
+
+
+def _verdict(ranked: Ranked, guessed: Mapping[str, Agreement]) -> str:
+    protocol, met = next(iter(ranked.items()))
+    zero, always = guessed[ZERO], guessed[ALWAYS_S2S]
+    told = f"{_how(protocol)}, {give_or_take(met.rms, met.rms_half)} points away"
+    bars = f"zero ({plain_number(zero.rms)})", f"one gap for all cells ({plain_number(always.rms)})"
+    beaten = [bar for bar, guess in zip(bars, (zero, always), strict=True) if met.beats(guess)]
+    if not beaten and met.rms > zero.rms:
+        text = (
+            f"**no protocol is closer to the printed gaps than {bars[0]}**; the closest is {told}"
+        )
+    elif not beaten:
+        text = f"no protocol is clearly closer than {' or '.join(bars)}; the closest is {told}"
+    elif len(beaten) == 1:
+        (other,) = (bar for bar in bars if bar not in beaten)
+        text = f"the closest, {told}, beats {beaten[0]}, but not clearly {other}"
+    else:
+        text = f"the closest, {told}, beats {' and '.join(bars)}"
+    most = max(ranked.values(), key=lambda one: one.signs.part if one.signs.of else -1)
+    more = "more" if most.signs.part > always.signs.part else "no more"
+    return (
+        f"{text}. {more.capitalize()} printed signs than always saying S2S has ({signs(always)}): "
+        f"{signs(most)} at best."
+    )
+
+
+def best_by_scoring(ranked: Ranked) -> list[Protocol]:
+    """The closest protocol of each scoring."""
+    first: dict[str, Protocol] = {}
+    for protocol in ranked:
+        first.setdefault(protocol.scoring, protocol)
+    return list(first.values())
+
+
+def scorings_sheet(found: Found, timing: Timing) -> Sheet:
+    """Each scoring at the stepsize and scaling at which it is closest."""
+    rows = [
+        (
+            dataset_words(dataset),
+            SCORED[one.scoring],
+            *_stepsize(one),
+            *agreement_cells(ranked[one]),
+        )
+        for dataset, ranked in found.items()
+        for one in best_by_scoring(at_timing(ranked, timing))
+    ]
+    header = (
+        "data set",
+        "scored",
+        "stepsize",
+        "inputs",
+        "distance",
+        "ranks",
+        "signs",
+        "clear",
+        "dashes",
+    )
+    return Sheet(
+        f"Each scoring where it is closest, {TIMED[timing]}", header, tuple(rows), "llllrrrrr"
+    )
+
+
+def _stepsize(protocol: Protocol) -> tuple[str, str]:
+    return tuple(protocol.words.split("; ")[2:4])  # type: ignore[return-value]
