@@ -43,6 +43,11 @@ class CurvePair:
     """Where the early rounds end, in which the paper sees S2A ahead."""
     moments: tuple[int, ...] = (100, 1000)
     """Rounds whose gap the paper speaks of."""
+    every_round: tuple[str, ...] = ("cifar10-drops", "cifar10-each-round")
+    """Studies in which devices of the same setting are scored in every round, for what server
+    rounds take from them."""
+    if_there: bool = False
+    """Whether it is shown only where it was run: the paper does not have it."""
 
 
 def _regime(name: str) -> dict[str, Any]:
@@ -58,7 +63,15 @@ LONG = "cifar10-long"
 
 CURVES = {
     "fig5": (
-        CurvePair("mnist", "MNIST, H = 5", "mnist-curves", MNIST, early=20, moments=(100,)),
+        CurvePair(
+            "mnist",
+            "MNIST, H = 5",
+            "mnist-curves",
+            MNIST,
+            early=20,
+            moments=(100,),
+            every_round=("mnist-each-round",),
+        ),
         CurvePair("cifar10", "CIFAR-10, H = 20", LONG, RING | R3),
     ),
     "fig9": (
@@ -76,6 +89,13 @@ CURVES = {
     "fig12": (
         CurvePair("fedavg", "FedAvg", LONG, RING | R3),
         CurvePair("fedavgm", "FedAvgM", LONG, RING | R3 | {"optimizer": "fedavgm"}),
+        CurvePair(
+            "fedavgm_averages",
+            "FedAvgM on averages",
+            LONG,
+            RING | R3 | {"optimizer": "fedavgm_averages"},
+            if_there=True,
+        ),
     ),
     "fig13": (
         CurvePair("r2", "intra non-IID, inter IID", "cifar100", COMPLETE | R2),
@@ -84,6 +104,15 @@ CURVES = {
     "fig14": (CurvePair("r3", "intra IID, inter non-IID", LONG, RING | R3),),
 }
 """The panels of every figure with curves."""
+
+
+def pairs_of(target: str, studies: Studies) -> list[CurvePair]:
+    """The panels of a figure, without those that are shown only where they were run."""
+    return [pair for pair in CURVES[target] if not pair.if_there or _was_run(pair, studies)]
+
+
+def _was_run(pair: CurvePair, studies: Studies) -> bool:
+    return pair.study in studies and not studies[pair.study].of(**pair.factors).runs.empty
 
 
 def slice_of(pair: CurvePair, studies: Studies) -> Study:
@@ -240,6 +269,23 @@ def drops(accuracy: "pd.DataFrame", period: int) -> "pd.DataFrame":
 def mean_drop(accuracy: "pd.DataFrame", period: int) -> NotedMean:
     lost = drops(accuracy, period)
     return NotedMean(NAN, NAN, BEFORE_AND_AFTER) if lost.empty else mean_of(lost, period)
+
+
+def drop_elsewhere(pair: CurvePair, studies: Studies, primitive: str, scoring: str) -> NotedMean:
+    """The mean drop of the same setting in a study that scores devices in every round."""
+    for name in pair.every_round:
+        if name not in studies:
+            continue
+        study = studies[name].of(**pair.factors)
+        try:
+            accuracy = curves_of(study, primitive, scoring)
+        except UnansweredError:
+            continue
+        found = mean_drop(accuracy, int(study.runs["period"].iloc[0]))
+        if found.value == found.value:
+            first, last = int(accuracy.index.min()), int(accuracy.index.max())
+            return NotedMean(found.value, found.error, f"{found.note}; rounds {first} to {last}")
+    return NotedMean(NAN, NAN, BEFORE_AND_AFTER)
 
 
 def reduction(usual: "pd.DataFrame", other: "pd.DataFrame") -> NotedMean:

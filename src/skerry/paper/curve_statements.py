@@ -21,9 +21,11 @@ from skerry.paper.contests import (
     between,
     contest_of,
     curves_of,
+    drop_elsewhere,
     drops,
     mean_drop,
     mean_of,
+    pairs_of,
     recorded_part,
     reduction,
     slice_of,
@@ -114,7 +116,8 @@ def _of_curves(target: str, studies: Studies, scoring: str) -> tuple[list[Findin
     found: list[Finding] = []
     reasons: list[str] = []
     contests: dict[str, Contest] = {}
-    for pair in CURVES[target]:
+    pairs = pairs_of(target, studies)
+    for pair in pairs:
         try:
             contests[pair.name] = contest_of(slice_of(pair, studies), scoring)
         except UnansweredError as reason:
@@ -122,14 +125,16 @@ def _of_curves(target: str, studies: Studies, scoring: str) -> tuple[list[Findin
             words, unanswered = f"{pair.words}: mean gap", NotedMean(NAN, NAN, str(reason))
             found.append(_finding(f"{target}_gap_{pair.name}", words, unanswered))
         else:
-            found += _of_pair(target, pair, contests[pair.name])
+            found += _of_pair(target, pair, contests[pair.name], studies, scoring)
     compared = COMPARED.get(target)
-    if compared and len(contests) == len(CURVES[target]):
+    if compared and len(contests) == len(pairs):
         found += compared(contests)
     return found, list(dict.fromkeys(reasons))
 
 
-def _of_pair(target: str, pair: CurvePair, contest: Contest) -> Iterator[Finding]:
+def _of_pair(
+    target: str, pair: CurvePair, contest: Contest, studies: Studies, scoring: str
+) -> Iterator[Finding]:
     gap, H, T = contest.gap, contest.period, contest.rounds
     own = f"{target}_{pair.name}"
 
@@ -156,7 +161,10 @@ def _of_pair(target: str, pair: CurvePair, contest: Contest) -> Iterator[Finding
         yield finding(f"{own}_last{last}", f"mean gap over the last {last} of {T:,} rounds", found)
     for primitive, accuracy in (("s2s", contest.s2s), ("s2a", contest.s2a)):
         words = f"mean drop of {primitive.upper()} in a server round"
-        yield finding(f"{own}_drop_{primitive}", words, mean_drop(accuracy, H))
+        lost = mean_drop(accuracy, H)
+        if lost.value != lost.value:
+            lost = drop_elsewhere(pair, studies, primitive, scoring)
+        yield finding(f"{own}_drop_{primitive}", words, lost)
 
 
 def _changing_graphs(contests: Contests) -> Iterator[Finding]:
@@ -193,6 +201,11 @@ def _momentum(contests: Contests) -> Iterator[Finding]:
     lost = [between(drops(one.s2a, H), T - LATE, T) for one in (usual, momentum)]
     words = f"S2A: how much smaller its drops are with FedAvgM, last {LATE} rounds"
     yield _finding("fig12_drop_reduction", words, reduction(*lost), "%")
+    if averages := contests.get("fedavgm_averages"):
+        change = mean_of(between(recorded_part(averages.gap - usual.gap), 0, T), H)
+        yield _finding(
+            "fig12_change_averages", "mean gap, FedAvgM on averages minus FedAvg", change
+        )
 
 
 COMPARED: dict[str, Callable[[Contests], Iterator[Finding]]] = {

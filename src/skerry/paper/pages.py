@@ -76,11 +76,12 @@ whoever has the files can make them again without running anything.
 OWN_WORDS = """\
 ## What the paper leaves open
 
-Which model is scored (the average or the devices) and on which test data; how inputs are scaled; the
-shape of the grid; how FedAvgM acts under S2S and S2A; by what the stepsize is tuned. When it scores it
-does state for the maps, and so for the tables that repeat them: after T = 100 rounds. So every gap is
-shown as devices score on labels like their own and as the average model scores on all labels, at the
-final round and as a mean of the last 20, and [a page](protocol.md) compares all other ways.
+Which model is scored (the average or the devices) and on which test data; how inputs are scaled;
+the shape of the grid; how FedAvgM acts under S2S and S2A; by what the stepsize is tuned. When it
+scores it does state for the maps, and so for the tables that repeat them: after T = 100 rounds. So
+every gap is shown as devices score on labels like their own and as the average model scores on all
+labels, at the final round and as a mean of the last 20, and [a page](protocol.md) compares all
+other ways.
 
 ## Where the paper's numbers do not fit each other
 
@@ -93,10 +94,10 @@ final round and as a mean of the last 20, and [a page](protocol.md) compares all
 - The text has the largest gap on MNIST along H, where islands differ, at H = 5 with +2 points; the
   largest of Table 5 is +3.00, at H = 10, and at H = 5 it is +2.35.
 - The descent and disagreement lemmas are stated under "Assumptions 1-6"; the paper has five.
-- The proof for S2S uses 1 - δ (1 - γ)^H ≥ 1 - γ, which is false for slow mixing (0.20 against 0.997 at
-  K/n = 0.2, H = 5, ring); 1 - δ is meant, and is what the next line needs.
-- Lemma 4's proof splits the way of the average into the same way twice: its second term should end at
-  t, not at t + 1.
+- The proof for S2S uses 1 - δ (1 - γ)^H ≥ 1 - γ, which is false for slow mixing (0.20 against 0.997
+  at K/n = 0.2, H = 5, ring); 1 - δ is meant, and is what the next line needs.
+- Lemma 4's proof splits the way of the average into the same way twice: its second term should end
+  at t, not at t + 1.
 - The CNN described for CIFAR-10 has 3,353,034 parameters, not 1.1 million; it is run as described.
 - Where ζ intra is high and ζ inter low, the text gives S2S a lead below K/n = 0.2; the bounds give
   S2A a slight one ([Figure 1](figures.md#fig1)). The text of [Figure 6](figures.md#fig6) fits

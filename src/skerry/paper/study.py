@@ -261,9 +261,9 @@ def _with_all_factors(runs: "pd.DataFrame") -> "pd.DataFrame":
     """Older files do not say what was the same in all runs then: the model, and two islands."""
     if "islands" in runs or "dataset" not in runs:
         return runs
-    added = {"model": runs["dataset"].map(MODELS), "islands": ISLANDS}
-    factors = [name for name in FACTORS if name in runs or name in added]
-    return runs.assign(**added)[[*factors, *runs.columns.difference(factors, sort=False)]]
+    told = runs.assign(model=runs["dataset"].map(MODELS), islands=ISLANDS)
+    factors = [name for name in FACTORS if name in told]
+    return told[[*factors, *told.columns.difference(factors, sort=False)]]
 
 
 def _no_curves() -> "pd.DataFrame":

@@ -1,5 +1,5 @@
-"""The reproduction in two minutes: what came out again, what did not, under which scoring, how sure,
-and why."""
+"""The reproduction in two minutes: what came out again, what did not, under which scoring, how
+sure, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -29,20 +29,20 @@ TIMING = (
     '- **Timing.** The appendix states that each map shows the gap "after T = 100 rounds", and the '
     'gaps that its text quotes "at T = 100" are cells of Table 6. So every number here is given at '
     "the final round first; the mean over the last 20 rounds stands beside it, because a single "
-    "round jumps, and because devices stand differently at the end of a period than after a "
-    "server round. If the paper scored its final round, what fits the last 20 rounds is luck; if it "
+    "round jumps, and because devices stand differently at the end of a period than after a server "
+    "round. If the paper scored its final round, what fits the last 20 rounds is luck; if it "
     "smoothed, its text leaves that out."
 )
 YARDSTICK = (
-    "- **Yardstick.** Signs alone prove little: most printed gaps favour S2S, so that always saying "
-    "S2S meets most of them. Protocols are ranked by their distance from the printed gaps, with "
-    "their rank correlation, and stand beside guesses that need no runs."
+    "- **Yardstick.** Signs alone prove little: most printed gaps favour S2S, so that always "
+    "saying S2S meets most of them. Protocols are ranked by their distance from the printed gaps, "
+    "with their rank correlation, and stand beside guesses that need no runs."
 )
 WHY = (
     "- **Why.** What is scored: S2S leaves devices with models of their own, which are good on "
-    "labels like their own, while S2A gives all of them one model. When: after a server round S2A's "
-    "devices have lost what they knew of their own labels, and win it back until the next. And "
-    "with how large steps: the error of S2S grows with the square of the stepsize, that of S2A "
+    "labels like their own, while S2A gives all of them one model. When: after a server round "
+    "S2A's devices have lost what they knew of their own labels, and win it back until the next. "
+    "And with how large steps: the error of S2S grows with the square of the stepsize, that of S2A "
     "with the stepsize, so that small ones favour S2S; the paper tunes within a range whose upper "
     "end is the best almost everywhere ([stepsizes](protocol.md))."
 )
@@ -54,7 +54,7 @@ def headline(studies: Mapping[str, Study]) -> Parts:
     if not found:
         return (NOTHING_RUN,)
     leads = all_leads(studies, found)
-    return decides(leads), leads_sheet(leads), LEADS_NOTE, "\n".join(verdicts(found))
+    return decides(leads), leads_sheet(leads), LEADS_NOTE, "\n".join(verdicts(studies, found))
 
 
 def in_two_minutes(studies: Mapping[str, Study], views: Mapping[str, View]) -> Parts:
@@ -69,7 +69,7 @@ def in_two_minutes(studies: Mapping[str, Study], views: Mapping[str, View]) -> P
         f"- **Reproduced under some scorings.** {_main_claim(leads)}",
         "- **Not reproduced.** The printed numbers themselves, but for those of MNIST under some "
         "scorings:",
-        *(f"  {line}" for line in verdicts(found)),
+        *(f"  {line}" for line in verdicts(studies, found)),
         TIMING,
         YARDSTICK,
         f"- **How sure.** {_how_sure(studies, found)}",
@@ -124,8 +124,8 @@ def _how_sure(studies: Mapping[str, Study], found: Found) -> str:
             "timing, so that among near ones chance decides"
         )
     return (
-        f"{'. '.join(parts)}. Intervals are over seeds; on CIFAR-10 single runs drift with rounding, "
-        "means over cells do not."
+        f"{'. '.join(parts)}. Intervals are over seeds; on CIFAR-10 single runs drift with "
+        "rounding, means over cells do not."
     )
 
 

@@ -142,6 +142,9 @@ def _long(
     )
 
 
+EVERY_ROUND = ("cifar10-drops", "cifar10-each-round")
+"""Where devices are scored in every round."""
+
 TARGETS = {
     target.name: target
     for target in (
@@ -175,6 +178,7 @@ TARGETS = {
             "Accuracy round by round, R3, K/n = 0.2, ring",
             "learning curves",
             (Need("mnist-curves"), _long("R3")),
+            beside=("mnist-each-round", *EVERY_ROUND),
         ),
         Target("fig6", "Messages until ε by the bounds", "bounds"),
         Target(
@@ -194,24 +198,28 @@ TARGETS = {
             "CIFAR-10 over 1,000 rounds, R2 and R3, H = 20, ring",
             "learning curves",
             (_long("R2", "R3"),),
+            beside=EVERY_ROUND,
         ),
         Target(
             "fig10",
             "CIFAR-10 over 1,000 rounds, intra and inter non-IID, H = 15 and 20, ring",
             "learning curves",
             (_long(HARDEST, periods=(15, 20)),),
+            beside=EVERY_ROUND,
         ),
         Target(
             "fig11",
             "Fixed against changing 4-regular graphs, CIFAR-10, R3, H = 20",
             "learning curves",
             (_long("R3", networks=(("regular", False), ("regular", True))),),
+            beside=EVERY_ROUND,
         ),
         Target(
             "fig12",
             "FedAvg against FedAvgM, CIFAR-10, R3, H = 20, ring",
             "learning curves",
             (_long("R3", optimizers=("fedavg", "fedavgm")),),
+            beside=EVERY_ROUND,
         ),
         Target(
             "fig13",

@@ -10,13 +10,17 @@ from skerry.paper.views.accuracies import accuracies
 from skerry.paper.views.aggregates import aggregates
 from skerry.paper.views.blend import blend
 from skerry.paper.views.bound_claims import bound_claims
-from skerry.paper.views.further import counted
+from skerry.paper.views.drops import drops
 from skerry.paper.views.gap_maps import gap_maps
 from skerry.paper.views.gap_tables import gap_tables
+from skerry.paper.views.guidelines import guidelines
 from skerry.paper.views.in_words import dataset_words
 from skerry.paper.views.learning_curves import learning_curves
 from skerry.paper.views.protocols import protocol_table
 from skerry.paper.views.server_rounds import server_rounds
+from skerry.paper.views.stepsizes import stepsizes
+from skerry.paper.views.timing import timing
+from skerry.paper.views.variants import variants
 from skerry.paper.views.view import View
 from skerry.report.style import paper
 
@@ -32,11 +36,11 @@ VIEWS: dict[Kind, Callable[[Target, Studies], View]] = {
     "server rounds": server_rounds,
     "protocols": protocol_table,
     "blend": blend,
-    "timing": counted,
-    "stepsizes": counted,
-    "drops": counted,
-    "variants": counted,
-    "guidelines": counted,
+    "timing": timing,
+    "stepsizes": stepsizes,
+    "drops": drops,
+    "variants": variants,
+    "guidelines": guidelines,
 }
 
 

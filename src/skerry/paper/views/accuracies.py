@@ -32,8 +32,8 @@ FIELDS: dict[Along, str] = {"share": "server.sampled", "period": "server.period"
 ENDS: dict[Along, tuple[float, float]] = {"share": (0.2, 1.0), "period": (5, 20)}
 NOTE = (
     "Means over seeds ± standard error, each primitive at its best stepsize in each cell; pictures "
-    "are after 100 rounds, as the paper states. At K/n = 1 S2S and S2A are the same. The text speaks "
-    "of both data sets at once."
+    "are after 100 rounds, as the paper states. At K/n = 1 S2S and S2A are the same. The text "
+    "speaks of both data sets at once."
 )
 
 

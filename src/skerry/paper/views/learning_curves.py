@@ -5,7 +5,7 @@ from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from skerry.paper.contests import CURVES, CurvePair, UnansweredError, drawn_curves, slice_of
+from skerry.paper.contests import CurvePair, UnansweredError, drawn_curves, pairs_of, slice_of
 from skerry.paper.curve_statements import Finding, findings
 from skerry.paper.protocol import SCORED
 from skerry.paper.study import Study
@@ -55,7 +55,7 @@ def _agreeing(rows: Sequence[Finding]) -> str:
 
 
 def _figure(target: Target, studies: Mapping[str, Study]) -> "Figure":
-    pairs = CURVES[target.name]
+    pairs = pairs_of(target.name, studies)
     panels = [_panel(pair, studies, scoring) for scoring in SCORINGS for pair in pairs]
     return page_figure(panels, columns=len(pairs), height=2.1, title=target.title)
 

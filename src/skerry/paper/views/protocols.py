@@ -91,7 +91,7 @@ def protocol_table(target: Target, studies: Mapping[str, Study]) -> View:
         decides(leads),
         leads_sheet(leads),
         LEADS,
-        "\n".join(verdicts(found)),
+        "\n".join(verdicts(studies, found)),
         picture,
         PICTURED,
         *_best_stepsizes(studies, found),
