@@ -25,7 +25,8 @@ ABOUT = {
 
 def factors(**changes: Any) -> dict[str, Any]:
     usual = {
-        "dataset": "mnist", "scaling": "standard", "intra": "iid", "inter": "iid",
+        "dataset": "mnist", "scaling": "standard", "model": "linear", "islands": "50, 50",
+        "intra": "iid", "inter": "iid",
         "topology": "ring", "dynamic": False, "share": 0.2, "period": 5, "primitive": "s2s",
         "beta": 0.0, "optimizer": "fedavg", "stepsize": 0.1, "rounds": 100, "seed": 0,
     }  # fmt: skip
@@ -146,6 +147,59 @@ def make_blend(seeds: Iterable[int] = (0, 1, 2)) -> Study:
     return Study("mnist-blend", ABOUT, pd.DataFrame(rows), no_curves())
 
 
+def make_each_round(name: str, dataset: str, rounds: int = 100) -> Study:
+    """On the ring, K/n = 0.2, H = 5 and 20: S2S is 2 points ahead on own labels just after a server
+    round, and falls behind by a tenth of a point in each round since; S2A loses 3 points there."""
+    rows, lines = [], []
+    for intra, inter in REGIMES:
+        for period in (5, 20):
+            for seed in (0, 1):
+                for primitive in ("s2s", "s2a"):
+                    rows.append(
+                        factors(
+                            dataset=dataset, intra=intra, inter=inter, period=period, seed=seed,
+                            primitive=primitive, rounds=rounds,
+                        )
+                        | scores(80.0, 70.0)
+                    )  # fmt: skip
+                    t = np.arange(rounds - 20, rounds + 1)
+                    since = (t - 1) % period + 1
+                    ahead = np.where(primitive == "s2s", 2 - 0.1 * (since - 1), 0)
+                    own = 80 + ahead - 3 * (since == 1) * (primitive == "s2a") + 0.01 * seed
+                    lines.append(
+                        pd.DataFrame(
+                            {"run": len(rows) - 1, "round": t,
+                             "own_accuracy": own, "average_accuracy": 70.0 + 0 * t}
+                        )
+                    )  # fmt: skip
+    return Study(name, ABOUT, pd.DataFrame(rows), pd.concat(lines, ignore_index=True))
+
+
+def renamed(study: Study, name: str, shift: float = 0.0, **only: Any) -> Study:
+    """Some of its runs as another study; S2S better by `shift` at all times."""
+    runs = study.of(**only).runs.copy()
+    better = shift * (runs["primitive"] == "s2s")
+    for column in (one for one in runs if "accuracy" in one):
+        runs[column] += better
+    return Study(name, ABOUT, runs, no_curves())
+
+
+def make_fleets() -> Study:
+    """Of two fleets, S2S leads by a point on own labels and S2A by a point with the average model,
+    whatever the regime."""
+    rows = []
+    for islands, model in (("25, 25, 25, 25", "linear"), ("70, 30", "mlp")):
+        for intra, inter in REGIMES:
+            for seed in (0, 1):
+                for primitive, sign in (("s2s", 0.5), ("s2a", -0.5)):
+                    rows.append(
+                        factors(islands=islands, model=model, intra=intra, inter=inter, seed=seed,
+                                primitive=primitive)
+                        | scores(90 + sign + 0.001 * seed * sign, 80 - sign)
+                    )  # fmt: skip
+    return Study("fleets", ABOUT, pd.DataFrame(rows), no_curves())
+
+
 @pytest.fixture(scope="session")
 def studies() -> dict[str, Study]:
     """One of every plan but CIFAR-100's."""
@@ -156,7 +210,16 @@ def studies() -> dict[str, Study]:
         "mnist-curves": make_curves("mnist-curves", mnist, 100, seeds=(0, 1)),
         "cifar10-long": make_curves("cifar10-long", long_settings(), 1000),
         "mnist-blend": make_blend(),
+        "mnist-each-round": make_each_round("mnist-each-round", "mnist"),
+        "cifar10-each-round": make_each_round("cifar10-each-round", "cifar10"),
+        "fleets": make_fleets(),
     }
+    few = {"topology": "ring", "share": 0.2, "period": [5, 20]}
+    found["mnist-edges"] = renamed(
+        make_grid("mnist", stepsizes=(0.001, 0.316228)), "mnist-edges", 1.0, **few
+    )
+    for name, shift in (("all-samples", 0.0), ("main-text", 0.5), ("float32", 0.0)):
+        found[f"cifar10-{name}"] = renamed(found["cifar10"], f"cifar10-{name}", shift, **few)
     assert found.keys() <= PLANS.keys()
     return found
 

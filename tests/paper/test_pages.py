@@ -47,11 +47,13 @@ def test_the_summary_has_a_verdict_on_everything(folder: Path) -> None:
         r"^\| \[.*$", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     assert len(rows) == len(TARGETS)
+    shown = {"guidelines"}  # it judges the grids of others, too
     assert sum("Not run here." in row for row in rows) == len(
         [
             one
             for one in TARGETS.values()
             if one.studies and not {"mnist", "cifar10-long"} & {*one.studies}
+            if one.name not in shown
         ]
     )
 

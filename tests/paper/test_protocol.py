@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from skerry.errors import SkerryError
+from skerry.paper.agreement import agreement, agreements, guesses
 from skerry.paper.printed import CELL, printed_cells
-from skerry.paper.protocol import SCORED, Protocol, agreement, agreements, gaps, protocols
+from skerry.paper.protocol import SCORED, Protocol, gaps, protocols
 from skerry.paper.study import Study, final, lately
 
 OWN = Protocol("own_accuracy", "last 20", 0.1, "standard")
@@ -328,6 +329,35 @@ def test_cells_that_were_not_run_do_not_count(share_cells):
     none = agreement(gaps([], OWN), share_cells)
     assert none.cells == none.signs.of == 0
     assert np.isnan([none.rms, none.signs.part, none.rank_correlation]).all()
+
+
+def test_guesses_need_no_runs(share_cells):
+    """Who always says S2S meets the positive gaps, at the distance of the best constant."""
+    found = guesses(share_cells)
+    gap = share_cells["gap"].dropna()
+    assert found["always S2S"].signs == ((gap > 0.1).sum(), (gap.abs() > 0.1).sum())
+    assert found["always S2S"].rms == pytest.approx(gap.std(ddof=0))
+    assert found["zero"].rms == pytest.approx(np.sqrt((gap**2).mean()))
+    assert found["always S2A"].rms == found["zero"].rms
+    assert found["zero"].signs.agree == 0
+
+
+def test_intervals_are_over_seeds(share_cells):
+    """Seeds that say the same leave nothing open; of one seed there is no interval; noise of one
+    seed that doubles its gaps is seen."""
+    found = as_found(share_cells)
+    same = agreement(found.assign(by_seed=[np.full(3, gap) for gap in found["gap"]]), share_cells)
+    assert (same.rms_half, same.rank_half) == (pytest.approx(0), pytest.approx(0))
+    one = agreement(found.assign(by_seed=[np.array([gap]) for gap in found["gap"]]), share_cells)
+    assert np.isnan([one.rms_half, one.rank_half]).all()
+    doubled = [np.array([gap, gap, 4 * gap]) for gap in found["gap"]]
+    wild = agreement(found.assign(gap=2 * found["gap"], by_seed=doubled), share_cells)
+    # Without one of the seeds the mean is 2.5, 2.5 or 1 times the printed gap.
+    size = np.sqrt((share_cells["gap"] ** 2).mean())
+    values = np.array([1.5, 1.5, 0.0]) * size
+    error = np.sqrt(2 / 3 * ((values - values.mean()) ** 2).sum())
+    assert wild.rms_half == pytest.approx(4.302653 * error, rel=1e-5)
+    assert not wild.beats(guesses(share_cells)["zero"])
 
 
 def planted(**extra):

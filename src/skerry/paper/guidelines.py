@@ -50,6 +50,20 @@ def _by_guideline(cell: Cell) -> Choice:
 
 
 def _by_bounds(cell: Cell) -> Choice:
+    return favoured_by_bounds(
+        intra=cell["intra"],
+        inter=cell["inter"],
+        topology=cell["topology"],
+        share=cell["share"],
+        period=cell["period"],
+        islands=cell.get("islands", ISLANDS),
+    )
+
+
+@lru_cache
+def favoured_by_bounds(
+    *, intra: str, inter: str, topology: str, share: float, period: int, islands: str
+) -> Choice:
     """Fewer rounds by the theorems, all constants one, heterogeneity low or high as in figure 1."""
     from skerry.theory.bounds import bound
     from skerry.theory.parameters import Parameters
@@ -57,11 +71,11 @@ def _by_bounds(cell: Cell) -> Choice:
     setting = Parameters(
         devices=DEVICES,
         components=2,
-        sampled=round(cell["share"] * DEVICES),
-        period=cell["period"],
-        p=mixing(cell["topology"], cell.get("islands", ISLANDS)),
-        zeta_intra=HETEROGENEITY[cell["intra"]],
-        zeta_inter=HETEROGENEITY[cell["inter"]],
+        sampled=round(share * DEVICES),
+        period=period,
+        p=mixing(topology, islands),
+        zeta_intra=HETEROGENEITY[intra],
+        zeta_inter=HETEROGENEITY[inter],
         sigma2=0,
         smoothness=1,
         initial_error=1,

@@ -3,6 +3,13 @@
 from skerry.theory.bounds import Bound, bound, coefficients, guaranteed_average
 from skerry.theory.certified import Certificate, best_blend, certified_average, certified_rounds
 from skerry.theory.communication import Prices, communication_cost, server_round_cost, server_rounds
+from skerry.theory.lemmas import (
+    convergence_bound,
+    convex_descent,
+    inter_after_mixing,
+    intra_after_mixing,
+    nonconvex_descent,
+)
 from skerry.theory.operators import (
     W_blend,
     W_s2a,
@@ -38,13 +45,18 @@ __all__ = [
     "certified_rounds",
     "coefficients",
     "communication_cost",
+    "convergence_bound",
+    "convex_descent",
     "delta",
     "disagreement",
     "exchange_matrix",
     "exchange_under",
     "expected_gram",
     "guaranteed_average",
+    "inter_after_mixing",
+    "intra_after_mixing",
     "kappa",
+    "nonconvex_descent",
     "period_sum",
     "q",
     "recursion_bound",

@@ -44,12 +44,17 @@ VIEWS: dict[Kind, Callable[[Target, Studies], View]] = {
 }
 
 
+NEED_THEIR_OWN: tuple[Kind, ...] = ("timing", "stepsizes", "drops", "variants")
+"""Views that say nothing of what other targets keep."""
+
+
 def view_of(target: Target, studies: Studies) -> View:
     """Everything there is to show of a target; studies with runs are enough, no store is read."""
     shown = dict.fromkeys((*target.studies, *target.beside))
     there = {name: studies[name] for name in shown if _has_runs(studies.get(name))}
     absent = [name for name in target.studies if name not in there]
-    if target.studies and not there:
+    own = [name for name in target.studies if name in there]
+    if target.studies and not own and (target.kind in NEED_THEIR_OWN or not there):
         return View(target, "Not run here.", (_how_to_get(absent, target),))
     with paper():
         view = VIEWS[target.kind](target, there)

@@ -30,7 +30,7 @@ NOTE = (
     "A drop is what accuracy loses in a server round: the round before it minus the round that it "
     "leaves, ± standard error over seeds, or over server rounds where there is one seed. Of "
     "FedAvgM two kinds: fedavgm compares the average with the model delivered last, "
-    "fedavgm_averages with the average before ([Methods](../methods.md)). The paper prints a "
+    "fedavgm_averages with the average before (docs/methods.md). The paper prints a "
     "change of the gap by momentum of -0.03 ± 0.10."
 )
 
