@@ -3,7 +3,8 @@
 # make check  formatting, lint, types, and that imports point one way
 # make bench  device-steps per second beside a plain PyTorch loop, and what methods cost; beside kept figures:
 #             make bench COMPARE=benchmarks/results/two-cores.json
-# make docs   the generated pages: docs/experiment.md, docs/reproduction/, the figures of docs/speed.md
+# make docs   the generated pages: docs/experiment.md, docs/reproduction/, docs/past-the-paper.md, the figures
+#             of docs/speed.md
 # make lock   requirements.lock: what constraints.txt pins, with hashes (docs/trust.md)
 # make peers  the same job in Flower, pfl, fluke and FedJAX, each in its own environment
 
@@ -37,6 +38,7 @@ bench: $(INSTALLED)
 docs: $(INSTALLED)
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/reproduce.py
+	$(BIN)/python docs/past_the_paper.py
 	$(BIN)/python docs/selection.py
 	$(BIN)/python docs/methods_study.py
 	$(BIN)/python benchmarks/render.py

@@ -65,7 +65,7 @@ def test_kept_studies_are_shown_without_running(tmp_path):
     told = reproduce(
         "table3", "table5", "fig7", "fig14", "--from", str(KEPT), "--out", str(tmp_path)
     )
-    assert "Signs agree: devices, own labels" in told
+    assert "Points away: final round devices, own labels" in told
     assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".png"}
     assert not (tmp_path / "skerry.sqlite").exists()
 
@@ -82,6 +82,7 @@ def test_theory_needs_no_data(tmp_path):
         (["tabel3"], "unknown target 'tabel3'; did you mean 'table3'?"),
         (["table4", "--dataset", "mnist"], "table4 is not about mnist"),
         (["table3", "--from", "nowhere"], "there are no studies in nowhere"),
+        (["table3", "--minutes", "0"], "--minutes must be above 0 (got 0). Raise it."),
     ],
 )
 def test_mistakes_are_one_line(arguments, said, capsys, monkeypatch, tmp_path):

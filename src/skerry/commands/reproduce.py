@@ -70,7 +70,6 @@ def reproduce(
     minutes: Annotated[
         float | None,
         typer.Option(
-            min=0,
             help="How long it may take: what tells most is run first, what does not fit is left "
             "for the next time.",
             show_default="as long as it takes",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skerry.errors import RecordsError
+from skerry.errors import RecordsError, SkerryError, argument
 from skerry.experiment import Experiment
 from skerry.paper.dial import measured_constants
 from skerry.paper.plan import Plan, Profile
@@ -50,6 +50,8 @@ def compute(
     so many minutes the first slices are run, and as many of the others as fit."""
     from skerry.runs.driver import Driver
 
+    if not minutes > 0:
+        raise SkerryError(f"{argument('minutes')} must be above 0 (got {minutes:g}). Raise it.")
     if not needs:
         return {}
     planned = {
@@ -68,7 +70,7 @@ def compute(
                 for need in needs
                 for piece in _pieces(runs_of([need], profile, settings))
             ]
-            seconds = _run_what_fits(pieces, driver, 60 * minutes, tell)
+            seconds = run_what_fits(pieces, driver, 60 * minutes, tell)
         recorded = {
             run.experiment.key(): (run, history) for run, history in driver.store.histories()
         }
@@ -103,30 +105,34 @@ def _pieces(runs: Sequence[Experiment]) -> Iterator[list[Experiment]]:
     yield from sorted(stacks(runs), key=lambda piece: piece[0].seed)
 
 
-def _run_what_fits(
-    pieces: Sequence[tuple[str, Sequence[Experiment]]], driver: "Driver", limit: float, tell: Tell
+def run_what_fits(
+    pieces: Sequence[tuple[str, Sequence[Experiment]]],
+    driver: "Driver",
+    limit: float,
+    tell: Tell,
+    clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, float]:
-    """Run pieces of studies in their order, but none that would take longer than what is left, by
-    what the last one of its study took. The seconds that each study took."""
+    """Run pieces of studies in their order, but none that would take longer than what is left of
+    `limit` seconds, by what the last one of its study took. The seconds that each study took."""
     from skerry.runs.driver import StoppedError
 
-    began = time.monotonic()
+    began = clock()
     seconds = {name: 0.0 for name, _ in pieces}
     pace: dict[str, float] = {}
     left_out = 0
     for name, piece in pieces:
+        started = clock()
         waiting = driver.waiting(piece)
         rounds = sum(run.rounds for run in waiting)
-        left = limit - (time.monotonic() - began)
+        left = limit - (started - began)
         if left <= 0 or pace.get(name, 0) * rounds > left:
             left_out += len(waiting)
             continue
-        started = time.monotonic()
         try:
-            driver.run(list(piece), until=lambda: time.monotonic() - began > limit)
+            driver.run(list(piece), until=lambda: clock() - began > limit)
         except StoppedError:
             left_out += len(waiting)
-        took = time.monotonic() - started
+        took = clock() - started
         seconds[name] += took
         if rounds:
             pace[name] = took / rounds

@@ -210,11 +210,26 @@ def _used(targets: Iterable[Target], studies: Mapping[str, Study]) -> Sequence[S
 
 
 def _sources(studies: Iterable[Study]) -> str:
-    lines = [
-        f"- [{one.name}]({DATA}/{one.name}.json): {provenance(one)}. {left_out(one)}".rstrip()
-        for one in studies
-    ]
+    every = list(studies)
+    lines = []
+    for one in every:
+        others = [other.name for other in every if other is not one and _made_at_once(one, other)]
+        told = f"{provenance(one)}{f' with {_list(others)}' if others else ''}. {left_out(one)}"
+        lines.append(f"- [{one.name}]({DATA}/{one.name}.json): {told}".rstrip())
     return "\n".join(lines) or "No study is there."
+
+
+def _made_at_once(one: Study, other: Study) -> bool:
+    """Whether one command made both, whose time is that of the command."""
+    made = ("command", "seconds")
+    return bool(one.about.get("seconds")) and all(
+        one.about.get(name) == other.about.get(name) for name in made
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 # Where a study comes from
@@ -234,8 +249,8 @@ def provenance(study: Study) -> str:
         str(about.get("device") or ""),
         _precision(about),
         _versions(about.get("versions") or {}),
-        f"in {duration(about['seconds'])}" if about.get("seconds") else "",
         str(about.get("note") or ""),
+        f"in {duration(about['seconds'])}" if about.get("seconds") else "",
     ]
     return ", ".join(part for part in told if part)
 
