@@ -161,11 +161,9 @@ def reproduction() -> Iterator[str]:
 
     kept_there = kept_studies(ROOT / "docs" / "reproduction" / "data")
     studies = {name: kept_there[name] for name in TARGETS["protocol"].studies if name in kept_there}
-    decides, leads, how, verdicts = headline(studies)
-    yield f"{verdicts}\n"
-    yield f"{decides}\n"
-    yield leads.to_markdown().partition("\n\n")[2]
-    yield how
+    for part in headline(studies):
+        yield part if isinstance(part, str) else part.to_markdown().partition("\n\n")[2].rstrip()
+        yield ""
 
 
 LANES = {

@@ -10,7 +10,7 @@ import pytest
 import skerry
 from skerry.errors import SkerryError
 from skerry.network.fleet import build_fleet
-from skerry.paper.contests import CURVES, drops
+from skerry.paper.contests import CURVES, drop_by_phase, drops
 from skerry.paper.curve_statements import Finding, findings
 from skerry.paper.printed import statements
 from skerry.paper.study import FACTORS, Study, lately
@@ -192,6 +192,13 @@ def test_rounds_that_were_not_recorded_are_named() -> None:
     assert found["fig9_r3_t100"].ours == pytest.approx(60 + 98)
     assert found["fig9_r3_t100"].note == "one seed; at round 98"
     assert found["fig9_r3_t1000"].ours == pytest.approx(60 + 1000)
+    assert found["fig9_r3_drop_s2s"].ours == pytest.approx(0)  # a line, whatever its slope
+    assert "before and after are other rounds" in found["fig9_r3_drop_s2s"].note
+
+    def never_just_after(t: np.ndarray) -> np.ndarray:
+        return np.where(t % 10 == 0, 60.0, np.nan)
+
+    found = said("fig9", study_of(*pair(never_just_after, level(0))))
     assert np.isnan(found["fig9_r3_drop_s2s"].ours)
     assert "before and just after" in found["fig9_r3_drop_s2s"].note
 
@@ -378,3 +385,15 @@ def test_unknown_names_are_refused() -> None:
         findings("table3", {}, "average_accuracy")
     with pytest.raises(SkerryError, match="did you mean 'own_accuracy'"):
         findings("fig9", {}, "own_acuracy")
+
+
+def test_drops_from_other_rounds_before_and_after():
+    """Looked at every seventh round, a drop of 4 at every server round is found all the same; of
+    looks that never fall on a server round nothing is."""
+    t = np.arange(0, 1001, 7)
+    curve = pd.DataFrame({0: dropping(70, 4)(t), 1: dropping(60, 4)(t)}, index=t)
+    found = drop_by_phase(curve, 20)
+    assert found.value == pytest.approx(4)
+    assert found.note == "2 seeds; before and after are other rounds"
+    even = curve.set_axis(2 * np.arange(len(t)))
+    assert np.isnan(drop_by_phase(even, 20).value)

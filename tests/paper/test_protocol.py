@@ -360,6 +360,14 @@ def test_intervals_are_over_seeds(share_cells):
     assert not wild.beats(guesses(share_cells)["zero"])
 
 
+def test_noise_is_told_apart_from_distance(share_cells):
+    """Gaps a point off, known to half a point: the rest is root of 1 less 1/4."""
+    found = as_found(share_cells, se=0.5)
+    off = agreement(found.assign(gap=found["gap"] + 1), share_cells)
+    assert (off.rms, off.noise) == (pytest.approx(1), pytest.approx(0.5))
+    assert off.without_noise == pytest.approx(np.sqrt(0.75))
+
+
 def planted(**extra):
     """Runs whose own accuracy has the printed gaps of MNIST, while all else has the opposite."""
     cells = printed_cells()

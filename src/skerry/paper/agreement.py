@@ -52,6 +52,13 @@ class Agreement:
     """Half of the 95 % interval of the distance over seeds, by leaving out one after the other; NaN
     of a single seed."""
     rank_half: float = NAN
+    noise: float = NAN
+    """Root of the mean squared standard error of our gaps: what seeds alone add to the distance."""
+
+    @property
+    def without_noise(self) -> float:
+        """The distance that many more seeds would come to, about."""
+        return float(np.sqrt(max(self.rms**2 - np.nan_to_num(self.noise) ** 2, 0)))
 
     def beats(self, guess: "Agreement") -> bool:
         """Whether it is closer to the printed gaps, beyond what seeds leave open."""
@@ -81,6 +88,7 @@ def agreement(found: "pd.DataFrame", printed: "pd.DataFrame") -> Agreement:
         rank_correlation=_rank_correlation(ours[~dash], theirs[~dash]),
         rms_half=halves[0],
         rank_half=halves[1],
+        noise=_distance(error[~dash], np.zeros((~dash).sum())),
     )
 
 
@@ -156,7 +164,8 @@ def _halves(gap_cs: Array, theirs: Array) -> tuple[float, float]:
 
 
 def _distance(ours: Array, theirs: Array) -> float:
-    return float(np.sqrt(np.mean((ours - theirs) ** 2))) if len(theirs) else NAN
+    found = float(np.sqrt(np.mean((ours - theirs) ** 2))) if len(theirs) else NAN
+    return NAN if np.isnan(found) else found
 
 
 def _tally(agree: NDArray[np.bool_], among: NDArray[np.bool_]) -> Tally:

@@ -271,6 +271,23 @@ def mean_drop(accuracy: "pd.DataFrame", period: int) -> NotedMean:
     return NotedMean(NAN, NAN, BEFORE_AND_AFTER) if lost.empty else mean_of(lost, period)
 
 
+def drop_by_phase(accuracy: "pd.DataFrame", period: int) -> NotedMean:
+    """Where no two rounds in a row were looked at: rounds that a server round has just left beside
+    others just before one, a line drawn between those on both sides."""
+    before = accuracy[(accuracy.index > 0) & (accuracy.index % period == 0)]
+    after = accuracy[(accuracy.index - 1) % period == 0]
+    within = (after.index > before.index.min()) & (after.index < before.index.max())
+    after = after[within] if len(before) > 1 else after[:0]
+    if after.empty:
+        return NotedMean(NAN, NAN, BEFORE_AND_AFTER)
+    lost = estimate(
+        float(np.mean(np.interp(after.index, before.index, before[seed]) - after[seed]))
+        for seed in accuracy
+    )
+    note = f"{lost.count} seeds" if lost.count > 1 else "one seed"
+    return NotedMean(lost.mean, lost.standard_error, f"{note}; before and after are other rounds")
+
+
 def drop_elsewhere(pair: CurvePair, studies: Studies, primitive: str, scoring: str) -> NotedMean:
     """The mean drop of the same setting in a study that scores devices in every round."""
     for name in pair.every_round:

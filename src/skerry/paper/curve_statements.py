@@ -21,6 +21,7 @@ from skerry.paper.contests import (
     between,
     contest_of,
     curves_of,
+    drop_by_phase,
     drop_elsewhere,
     drops,
     mean_drop,
@@ -164,6 +165,8 @@ def _of_pair(
         lost = mean_drop(accuracy, H)
         if lost.value != lost.value:
             lost = drop_elsewhere(pair, studies, primitive, scoring)
+        if lost.value != lost.value:
+            lost = drop_by_phase(accuracy, H)
         yield finding(f"{own}_drop_{primitive}", words, lost)
 
 

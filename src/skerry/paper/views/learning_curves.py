@@ -24,8 +24,9 @@ NOTE = (
     "Gaps are S2S minus S2A, ± their standard error; clear ones exceed it. The error of a single "
     "seed is over server periods, as if they were independent. Lines are means over seeds, bands "
     "95 % intervals where there are several; seeds in which a run diverged are left out. Grey "
-    "lines mark server rounds. Devices are scored less often than the average model. What "
-    "the text says in words alone is a sign here."
+    "lines mark server rounds. Devices are scored less often than the average model: their drops "
+    "are from runs that score them in every round, or else from other rounds before and after. "
+    "What the text says in words alone is a sign here."
 )
 AHEAD = {1: "S2S ahead", -1: "S2A ahead"}
 
