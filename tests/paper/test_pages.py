@@ -1,6 +1,7 @@
 """The pages of the reproduction: complete, linked, and told where they come from."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,15 @@ def test_pages_without_any_study(tmp_path: Path) -> None:
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "No table of the paper has been run here." in text
     assert "13 of 14 statements" in text
+
+
+@pytest.mark.slow
+def test_past_the_paper_is_that_of_the_kept_studies() -> None:
+    """docs/past-the-paper.md says what the studies that it names say."""
+    docs = Path(__file__).parents[2] / "docs"
+    made = runpy.run_path(str(docs / "past_the_paper.py"))["text"]()
+    page = docs / "past-the-paper.md"
+    assert page.read_text(encoding="utf-8") == made, f"{page.name} is old. Run: make docs"
 
 
 @pytest.mark.slow

@@ -137,7 +137,7 @@ def _summary(views: Mapping[str, View], studies: Mapping[str, Study], command: s
         "# The paper, reproduced",
         INTRODUCTION.rstrip(),
         "## In two minutes",
-        *(_in_markdown(part) for part in in_two_minutes(scored, views)),
+        *(_in_markdown(part) for part in in_two_minutes(scored, views, studies)),
         *(f"![{one.about}]({PICTURES}/{one.name}.png)" for one in views["protocol"].pictures),
         "## Every table and figure",
         _targets_sheet(views),
