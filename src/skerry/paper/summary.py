@@ -102,7 +102,7 @@ def _drops(studies: Mapping[str, Study]) -> Iterator[str]:
         lost = {one.key: one.ours for one in findings("fig9", studies, scoring)}
         s2s, s2a = (lost.get(f"fig9_r3_drop_{name}", NAN) for name in ("s2s", "s2a"))
         if s2s == s2s and s2a == s2a:
-            parts.append(f"{SCORED[scoring]} {s2a:.1f} points under S2A, {s2s:.1f} under S2S")
+            parts.append(f"{SCORED[scoring]} {s2a:z.1f} points under S2A, {s2s:z.1f} under S2S")
     if parts:
         yield (
             "- **Reproduced.** The drops of S2A at every server round (CIFAR-10 over 1,000 rounds, "

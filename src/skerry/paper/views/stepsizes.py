@@ -9,6 +9,7 @@ import numpy as np
 
 from skerry.paper.agreement import agreement, printed_of
 from skerry.paper.plan import STEPSIZES
+from skerry.paper.printed import CELL
 from skerry.paper.protocol import SCORED, SHOWN_SCORINGS, SHOWN_TIMINGS, Protocol, Scaling, gaps
 from skerry.paper.study import Study
 from skerry.paper.targets import Target
@@ -63,9 +64,9 @@ def _tuned(studies: Sequence[Study], protocol: Protocol) -> Tuned:
     paper = [round(size, 6) for size in STEPSIZES]
     within = gaps([one.of(stepsize=paper) for one in studies], protocol)
     beyond = gaps(studies, protocol)
-    most = beyond[beyond["tried"] > within["tried"].max()] if len(within) else beyond[:0]
-    keys = ["intra", "inter", "topology", "share", "period"]
-    return Tuned(within.merge(most[keys], on=keys), most)
+    more = beyond.merge(within[[*CELL, "tried"]], on=CELL, suffixes=("", "_within"))
+    most = more[more["tried"] > more["tried_within"]]
+    return Tuned(within.merge(most[CELL], on=CELL), most)
 
 
 def _chosen(cells: "pd.DataFrame") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
@@ -81,8 +82,7 @@ def _beyond(found: Tuned) -> str:
 def _cells(found: Tuned, dataset: str) -> tuple[str, ...]:
     chosen = _chosen(found.within)
     upper = int(np.isclose(chosen, max(STEPSIZES), rtol=1e-3).sum())
-    keys = ["intra", "inter", "topology", "share", "period"]
-    both = found.within.merge(found.beyond, on=keys)
+    both = found.within.merge(found.beyond, on=CELL)
     changed = int((both["gap_x"] * both["gap_y"] < 0).sum())
     met = [agreement(cells, printed_of(dataset)) for cells in found]
     return (
