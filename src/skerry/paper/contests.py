@@ -58,7 +58,7 @@ R2, R3, HARDEST = (_regime(name) for name in ("R2", "R3", "R3, intra non-IID"))
 RING: dict[str, Any] = {"topology": "ring", "dynamic": False, "period": 20, "optimizer": "fedavg"}
 REGULAR = RING | {"topology": "regular"}
 COMPLETE = RING | {"topology": "complete"}
-MNIST = {**R3, "topology": "ring", "period": 5}
+MNIST = {**R3, "topology": "ring", "share": 0.2, "period": 5}
 LONG = "cifar10-long"
 
 CURVES = {
