@@ -217,7 +217,9 @@ def test_a_lead_is_what_results_calls_one():
     gap = estimate(gaps)
     assert gap.mean > gap.half_width
     (told,) = verdicts(found)
-    readings = {name: dict(enumerate(found.of(name).final("own_accuracy"))) for name in found.labels()}
+    readings = {
+        name: dict(enumerate(found.of(name).final("own_accuracy"))) for name in found.labels()
+    }
     cells = Cells("own_accuracy", None, (), {(): [readings]}, {}, Counter(finished=15))
     answers = Answers(cells, "s2a")
     verdict = answers.verdict(answers.comparisons[(), "s2s"])
@@ -235,7 +237,9 @@ def test_a_lead_beside_others_is_corrected_for_them():
         "none": {seed: value + 1.0 + 0.2 * seed for seed, value in enumerate(S2A)},
     }
     found = leader(readings, lower_is_better=False)
-    family = compare([[*readings["s2s"].values()]] * 2, [[*readings[n].values()] for n in ("none", "s2a")])
+    family = compare(
+        [[*readings["s2s"].values()]] * 2, [[*readings[n].values()] for n in ("none", "s2a")]
+    )
     assert (found.best, found.second) == ("s2s", "none")
     assert found.gap.mean == pytest.approx(family[0].difference.mean)
     assert found.p == pytest.approx(family[0].t_holm)

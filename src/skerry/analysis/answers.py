@@ -102,4 +102,3 @@ def results(
     cells = cells.by(by) if by is not None else cells
     reference = cells.label(against) if against is not None else reference_of(cells.labels)
     return Answers(cells, reference, level)
-
