@@ -187,13 +187,14 @@ def test_no_line_is_drawn_where_nothing_was_measured(seen):
     assert all(0 not in band or len(band) == 1 for band in bands)
 
 
-def test_a_figure_draws_no_line_there_either(grid):
+@pytest.mark.parametrize("kind", ["curves", "cost"])
+def test_a_figure_draws_no_line_there_either(grid, kind):
     import matplotlib.pyplot as plt
 
-    from skerry.report.figures import curves
+    from skerry.report import figures
 
     figure, axis = plt.subplots()
-    curves(skerry.load(grid).query("period == 2"), "average_accuracy", axis)
+    getattr(figures, kind)(skerry.load(grid).query("period == 2"), "average_accuracy", axis)
     lines = [line for line in axis.get_lines() if line.get_label() in ("S2S", "S2A", "s2s", "s2a")]
     assert len(lines) == 2
     for line in lines:

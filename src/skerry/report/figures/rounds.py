@@ -108,9 +108,9 @@ def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messag
         ours = there[there["label"] == name]
         band = over_seeds(ours, measure, "round")
         sent = over_seeds(ours, "_sent", "round").mean
+        drawn.append(band)
         if (hole := hole_after(band.at)) is not None:
             band, sent = with_hole(band), np.insert(sent, hole + 1, np.nan)
-        drawn.append(band)
         axis.plot(
             sent, band.mean, color=look.colour, marker=look.marker,
             markevery=max(1, len(sent) // 7), label=plain(name),
