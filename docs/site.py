@@ -1,4 +1,4 @@
-"""The documentation as a site that can be searched: `make site` (the extra `site`) writes build/site.
+"""The documentation as a site that can be searched: `make site` writes it to build/site.
 
 The pages are those of the repository. README.md becomes the first one; files that pages link to
 outside of docs (an experiment, a source file) come along under files/, and links follow.
@@ -16,7 +16,7 @@ PAGES = ROOT / "build" / "site-pages"
 FIRST = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 """Pages that lie beside docs."""
 LINK = re.compile(r"(?P<text>\[[^\]]*\])\((?P<path>(?!\w+:|#)[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
-CODE = re.compile(r"^( *)```.*?^\1``` *$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"^( *)```.*?^\1``` *$", re.MULTILINE | re.DOTALL)
 
 
 def place(file: Path) -> Path:

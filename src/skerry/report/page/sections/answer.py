@@ -20,7 +20,7 @@ GLOSSARY = (
     ("blend", "between the two: devices that were not sampled go part of the way to the average, "
      "half of it in blend(0.5)."),
     ("K", "how many devices the server samples (the field sampled)."),
-    ("H", "how many rounds pass from one visit of the server to the next (the field period)."),
+    ("H", "rounds from one server round to the next (the field period)."),
     ("cell", "one combination of the fields that vary between runs; the bar below chooses one."),
 )  # fmt: skip
 """For whoever has not read the paper."""
