@@ -19,7 +19,9 @@ from skerry.report.figures.islands import places
 from skerry.report.figures.series import hole_after
 from skerry.report.page.build import write_report
 from skerry.report.page.sections.answer import GLOSSARY, answer, start
+from skerry.report.page.sections.fleet import network
 from skerry.report.page.sections.provenance import to_repeat
+from skerry.report.page.sections.theory import theory
 from skerry.report.page.study import TUNED, read_study
 from skerry.report.screens.run import verdicts
 
@@ -248,3 +250,18 @@ def test_a_wide_table_says_that_it_scrolls(browser, advised):
                 "one => one.nextElementSibling.scrollWidth > one.nextElementSibling.clientWidth"
             )
             assert wide
+
+
+def test_what_was_given_from_python_is_said_to_be_missing(tmp_path):
+    """A graph that records do not hold is not called a topology that a report does not run."""
+    graph = nx.disjoint_union(nx.path_graph(4), nx.cycle_graph(5))
+    fleet = skerry.Experiment.parse({}, ["rounds=2", "server.sampled=3"])
+    skerry.run(fleet, graph=graph, compare=["s2s", "s2a"], out=tmp_path)
+    (told,) = network(read_study(tmp_path)).blocks
+    assert told["words"].startswith("Not drawn: the graph of these runs came from Python")
+
+
+def test_assumed_constants_are_called_so(grid):
+    told = theory(read_study(grid)).blocks[0]["words"]
+    assert "are assumed" in told
+    assert "skerry advise" in told

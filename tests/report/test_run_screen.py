@@ -51,6 +51,14 @@ def test_a_fleet_is_told_as_a_person_would(settings, words):
     assert fleet_in_words(Experiment.parse({}, settings)) == words
 
 
+def test_islands_of_a_file_are_told_as_islands():
+    network = Experiment.parse({}, ["network.topology=links.csv"]).model_copy()
+    assert (
+        fleet_in_words(network, (5, 4)) == "9 devices on 2 islands of 5, 4 devices, from links.csv"
+    )
+    assert fleet_in_words(network, (5,)) == "5 devices on one links.csv of 5"
+
+
 def test_counts_of_one_are_singular():
     study = study_in_words([Experiment.parse({}, ["rounds=1", "server.period=1"])])
     assert "every round;" in study

@@ -34,6 +34,11 @@ def theory(study: Study) -> Section:
     said = "What the bounds say about such a fleet. Move a slider to change it."
     if measured:
         said += " The constants are those that skerry advise measured here."
+    else:
+        said += (
+            " The constants of the problem are assumed, as in the paper's Figure 1: the numbers "
+            "compare, but are not those of your problem. skerry advise --out measures its own."
+        )
     return Section(
         "theory",
         "Theory",
