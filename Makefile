@@ -5,6 +5,8 @@
 #             make bench COMPARE=benchmarks/results/two-cores.json
 # make docs   the generated pages: docs/experiment.md, docs/reproduction/, docs/past-the-paper.md, the figures
 #             of docs/speed.md
+# make site   the pages as a site that can be searched: build/site
+# make wheel  build the wheel, install it into a clean environment, try it; its size and how fast it starts
 # make lock   requirements.lock: what constraints.txt pins, with hashes (docs/trust.md)
 # make peers  the same job in Flower, pfl, fluke and FedJAX, each in its own environment
 
@@ -14,7 +16,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPING := $(VENV)/.developing
 
-.PHONY: run test test-slow check bench docs lock peers clean
+.PHONY: run test test-slow check bench docs site wheel lock peers clean
 
 run: $(INSTALLED)
 	$(BIN)/skerry run
@@ -42,6 +44,13 @@ docs: $(INSTALLED)
 	$(BIN)/python docs/selection.py
 	$(BIN)/python docs/methods_study.py
 	$(BIN)/python benchmarks/render.py
+
+site: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[site]'
+	$(BIN)/python docs/site.py
+
+wheel: $(DEVELOPING)
+	$(BIN)/python .ci/wheel.py
 
 lock: $(INSTALLED)
 	$(BIN)/python .ci/lock.py

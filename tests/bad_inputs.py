@@ -358,6 +358,20 @@ EXPERIMENT_FILES = [
 ]
 
 COMMAND_LINE = [
+    Row(
+        "an unknown example",
+        ("new", "three_island"),
+        ("unknown example 'three_island'; did you mean 'three_islands'? Available: carry, ",),
+    ),
+    Row(
+        "an example that would be overwritten",
+        ("new", "vowels"),
+        (
+            "vowels.toml would be overwritten. Move it away, or choose another folder: skerry new "
+            "vowels --out DIR",
+        ),
+        {"vowels.toml": b"# mine"},
+    ),
     run(
         "setting without a value",
         ["--set", "rounds"],

@@ -28,17 +28,25 @@ def chromium() -> str | None:
     return os.environ.get("SKERRY_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """One for all tests of a session."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-    program = chromium()
-    if program is None:
-        pytest.skip(f"needs a browser: {', '.join(NAMES)} on the PATH, or SKERRY_CHROMIUM")
-    with playwright.sync_playwright() as player:
+@contextmanager
+def launched(program: str | None) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as player:
         started = player.chromium.launch(executable_path=program, args=list(SWITCHES))
         yield started
         started.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One for all tests of a session."""
+    pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+    program = chromium()
+    if program is None:
+        pytest.skip(f"needs a browser: {', '.join(NAMES)} on the PATH, or SKERRY_CHROMIUM")
+    with launched(program) as started:
+        yield started
 
 
 @dataclass

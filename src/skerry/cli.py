@@ -13,10 +13,11 @@ from skerry import ending
 from skerry.commands import data, store, theory
 from skerry.commands.advise import advise
 from skerry.commands.figure import figure
+from skerry.commands.new import new
 from skerry.commands.report import report
 from skerry.commands.reproduce import reproduce
 from skerry.commands.results import results
-from skerry.commands.run import new, run, schema, show
+from skerry.commands.run import run, schema, show
 from skerry.commands.sweep import sweep
 from skerry.commands.watch import watch
 from skerry.errors import SkerryWarning, as_options, printable
@@ -42,7 +43,6 @@ app = typer.Typer(
     help="Semi-decentralized federated learning: simulate fleets of devices on islands, and see "
     "what S2S, S2A and the dial between them do.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -18,7 +18,8 @@ from skerry.experiment import Experiment, Section
 from skerry.measures import MEASURES
 
 DOCS = ROOT / "docs"
-LINKED = [*PAGES, ROOT / "CONTRIBUTING.md"]
+BESIDE = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY")]
+LINKED = sorted({*BESIDE, *DOCS.rglob("*.md")})
 
 LINK = re.compile(r"\[[^\]]*\]\((?!\w+:)([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -36,10 +37,34 @@ def test_links(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{name_of(page)}: no heading for {link}"
 
 
+def test_every_page_is_in_the_site() -> None:
+    """Once, in its contents; and every file that a page links to comes along."""
+    site = runpy.run_path(str(DOCS / "site.py"))
+    contents = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+
+    def paths(entry: Any) -> Iterator[str]:
+        for inner in entry if isinstance(entry, list) else entry.values():
+            yield from [inner] if isinstance(inner, str) else paths(inner)
+
+    assert sorted(paths(contents)) == sorted(str(site["place"](page)) for page in LINKED)
+
+
+def test_links_lead_to_the_same_in_the_site(tmp_path: Path) -> None:
+    site = runpy.run_path(str(DOCS / "site.py"))
+    site["gather"](tmp_path)
+    for page in tmp_path.rglob("*.md"):
+        if "files" in page.relative_to(tmp_path).parts:
+            continue
+        for link in LINK.findall(prose(page)):
+            path = link.partition("#")[0]
+            assert not path or (page.parent / path).is_file(), f"{page.name} links to {link}"
+
+
 def anchors(page: Path) -> set[str]:
     """The headings' anchors, as code hosts make them."""
     bare = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(prose(page)))
-    return {heading.strip().replace(" ", "-") for heading in bare}
+    named = re.findall(r'<a (?:id|name)="([^"]+)"', prose(page))
+    return {heading.strip().replace(" ", "-") for heading in bare} | set(named)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -8,9 +8,10 @@ from conftest import small
 from skerry.experiment import Experiment
 from skerry.records.store import Store
 from skerry.report.screens import progress
-from skerry.report.screens.progress import SweepWatcher
+from skerry.report.screens.progress import RunBars, SweepWatcher
 from skerry.report.watched import Watched
-from skerry.runs.executors.messages import Tick
+from skerry.runs import presence
+from skerry.runs.executors.messages import Task, Tick
 from skerry.runs.run import run
 from skerry.runs.sweep import Sweep
 
@@ -71,7 +72,89 @@ def test_bars_watch_and_show_agree(tmp_path):
     again = Followed()
     run(asked, out=tmp_path, device="cpu", watcher=again, checkpoint_seconds=0)
     assert again.shares[0] == 10 / 20, "finished runs count from the start"
-    first = next(share for share in again.shares if share > 10 / 20)
-    assert first == seen.share + 1 / 20, "the first round that is computed now follows on"
+    first, second = sorted({share for share in again.shares if share > 10 / 20})[:2]
+    assert first == seen.share, "the bar begins where the runs were"
+    assert second == seen.share + 1 / 20, "the first round that is computed now follows on"
     assert again.shares == sorted(again.shares)
     assert again.shares[-1] == Watched(tmp_path).look().share == 1
+
+
+class Rows:
+    """Stands in for rich's bars."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add_task(self, words, total, told):
+        self.rows.append([{"total": total, "told": told}])
+        return len(self.rows) - 1
+
+    def update(self, row, **changed):
+        self.rows[row].append(changed)
+
+
+def test_a_run_tells_how_long_it_takes_yet(clock):
+    """Of all that was asked for, not of the stack under way alone."""
+    asked = [
+        Experiment.parse({}, ["rounds=50", "network.devices=10", "server.sampled=2", f"seed={s}"])
+        for s in range(2)
+    ]
+    bars = RunBars(Rows())
+    bars.planned(asked)
+    stack = Task(tuple(asked[:1]), None)
+    bars.stack_begun(stack)
+    clock.now = 100
+    bars.tick(stack, Tick(1, 10, 10))
+    clock.now = 101
+    bars.tick(stack, Tick(2, 20, 20))
+    last = bars._progress.rows[0][-1]
+    assert (last["completed"], last["total"]) == (2, 50)
+    assert last["told"] == "round 2 of 50, about 2 min left, 10 device-steps/s"
+
+
+class Stopped(RunBars):
+    def tick(self, task, tick):
+        super().tick(task, tick)
+        if tick.round == 5:
+            raise KeyboardInterrupt
+
+
+def test_the_bar_of_a_resumed_run_begins_where_it_was(tmp_path):
+    """Before its first round is computed; until then it has no share."""
+    asked = small("rounds=10")
+    with pytest.raises(KeyboardInterrupt):
+        run(asked, out=tmp_path, device="cpu", watcher=Stopped(Rows()), checkpoint_seconds=0)
+    with Store.read(tmp_path) as store:
+        (found,) = store.runs()
+    again = RunBars(Rows())
+    run(asked, out=tmp_path, device="cpu", watcher=again, checkpoint_seconds=0)
+    begun, first, *_ = again._progress.rows[0]
+    assert begun["total"] is None
+    assert (first["completed"], first["total"]) == (found.rounds_done, 10)
+
+
+class Compared(SweepWatcher):
+    """Looks at the folder, as somebody else would, after every round."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.watched, self.shares = Watched(folder), []
+
+    def tick(self, task, tick):
+        super().tick(task, tick)
+        self.shares.append((self.share, self.watched.look().share))
+
+
+def test_watch_shows_the_share_of_the_sweeps_own_bar(tmp_path, monkeypatch):
+    """Also between checkpoints, and where runs were recorded before whose world opens last."""
+    monkeypatch.setattr(presence, "TELL_SECONDS", 0.0)
+    axes = {"server.primitive": ["s2s", "s2a"]}
+    last = Sweep(experiment=small("rounds=10"), axes=axes, seeds=[1])
+    run(last, out=tmp_path, device="cpu")
+    asked = Sweep(experiment=small("rounds=10"), axes=axes, seeds=[0, 1])
+    bar = Compared(tmp_path)
+    run(asked, out=tmp_path, device="cpu", watcher=bar, checkpoint_seconds=1000)
+    ours, theirs = zip(*bar.shares, strict=True)
+    assert ours[0] == 0.5 + 0.5 / 10
+    assert theirs == pytest.approx(ours)
+    assert not (tmp_path / presence.UNDER_WAY).exists()

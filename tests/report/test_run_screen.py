@@ -1,9 +1,15 @@
 """What a person sees: sentences, colours, tables. Figures have tests of their own."""
 
+import math
+from collections import Counter
+
 import pytest
 from rich.console import Console
 
 import skerry
+from skerry.analysis.answers import Answers
+from skerry.analysis.cells import Cells
+from skerry.analysis.compare import compare, leader
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.statistics import estimate
 from skerry.engine.sampler import Sampler
@@ -43,6 +49,14 @@ def results():
 )
 def test_a_fleet_is_told_as_a_person_would(settings, words):
     assert fleet_in_words(Experiment.parse({}, settings)) == words
+
+
+def test_islands_of_a_file_are_told_as_islands():
+    network = Experiment.parse({}, ["network.topology=links.csv"]).model_copy()
+    assert (
+        fleet_in_words(network, (5, 4)) == "9 devices on 2 islands of 5, 4 devices, from links.csv"
+    )
+    assert fleet_in_words(network, (5,)) == "5 devices on one links.csv of 5"
 
 
 def test_counts_of_one_are_singular():
@@ -183,3 +197,67 @@ def test_pictures_are_named_after_their_study(results, tmp_path):
         for picture in pictures(study, tmp_path):
             assert picture.read_bytes().startswith(b"\x89PNG")
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def three(**values):
+    """Lanes of three primitives, a value for each seed."""
+    return Results(
+        tuple(
+            lane(name, seed, own_accuracy=value)
+            for name, found in values.items()
+            for seed, value in enumerate(found)
+        )
+    )
+
+
+S2A = (90.0, 91.0, 89.5, 90.5, 90.2)
+
+
+def test_a_lead_is_what_results_calls_one():
+    """An interval that just leaves out zero is no clear lead where the corrected test of `skerry
+    results` calls it a tie; and the two agree wherever the second is compared with the first."""
+    gaps = (0.3, 0.9, 0.3, 1.0, 0.1)
+    found = three(
+        s2s=[a + b for a, b in zip(S2A, gaps, strict=True)],
+        s2a=S2A,
+        none=[a - 0.05 * (-1) ** i for i, a in enumerate(S2A)],
+    )
+    gap = estimate(gaps)
+    assert gap.mean > gap.half_width
+    (told,) = verdicts(found)
+    readings = {
+        name: dict(enumerate(found.of(name).final("own_accuracy"))) for name in found.labels()
+    }
+    cells = Cells("own_accuracy", None, (), {(): [readings]}, {}, Counter(finished=15))
+    answers = Answers(cells, "s2a")
+    verdict = answers.verdict(answers.comparisons[(), "s2s"])
+    assert verdict == "tie"
+    assert "s2s, 0.52 ±" in told
+    p = answers.comparisons[(), "s2s"].t_holm
+    assert told.endswith(f"above s2a (not a clear lead: p {p:.3f} after Holm's correction).")
+
+
+def test_a_lead_beside_others_is_corrected_for_them():
+    """Where neither is what the others are compared with, the family is that of the best."""
+    readings = {
+        "s2a": dict(enumerate(S2A)),
+        "s2s": {seed: value + 2.0 + 0.3 * (-1) ** seed for seed, value in enumerate(S2A)},
+        "none": {seed: value + 1.0 + 0.2 * seed for seed, value in enumerate(S2A)},
+    }
+    found = leader(readings, lower_is_better=False)
+    family = compare(
+        [[*readings["s2s"].values()]] * 2, [[*readings[n].values()] for n in ("none", "s2a")]
+    )
+    assert (found.best, found.second) == ("s2s", "none")
+    assert found.gap.mean == pytest.approx(family[0].difference.mean)
+    assert found.p == pytest.approx(family[0].t_holm)
+    assert found.is_clear == (family[0].t_holm <= 0.05)
+
+
+def test_the_best_of_losses_is_the_lowest():
+    readings = {"s2s": {0: 0.5, 1: 0.7}, "s2a": {0: 0.4, 1: 0.6}}
+    found = leader(readings, lower_is_better=True)
+    assert (found.best, found.second) == ("s2a", "s2s")
+    assert found.gap.mean == pytest.approx(-0.1)
+    assert found.is_clear  # the same difference in every seed
+    assert leader({"s2s": {0: 0.5}, "s2a": {0: math.nan}}, lower_is_better=True) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skerry.analysis.cells import Cell, Cells
-from skerry.analysis.compare import LEVEL, Comparison, Verdict
+from skerry.analysis.compare import LEVEL, Comparison, Verdict, reference_of
 from skerry.analysis.recorded import read_cells
 from skerry.analysis.statistics import Estimate
 
@@ -100,9 +100,5 @@ def results(
     cells = read_cells(path, measure, last)
     cells = cells.best(best) if best is not None else cells
     cells = cells.by(by) if by is not None else cells
-    return Answers(cells, cells.label(against) if against is not None else usual(cells), level)
-
-
-def usual(cells: Cells) -> str:
-    """The label that the others are compared with unless another is asked for."""
-    return "s2a" if "s2a" in cells.labels else cells.labels[0]
+    reference = cells.label(against) if against is not None else reference_of(cells.labels)
+    return Answers(cells, reference, level)

@@ -4,8 +4,9 @@ Runs of one seed share minibatches, graphs and sampled devices, so most of what 
 one of them it does to the other too, and their difference varies less than either.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from skerry.analysis.statistics import (
     Estimate,
+    estimate,
     estimates,
     holm,
     moments,
@@ -92,6 +94,58 @@ def compare_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Com
     common = sorted(ours.keys() & theirs.keys())
     (found,) = compare([[ours[seed] for seed in common]], [[theirs[seed] for seed in common]])
     return found
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Who is best of several in one cell, and how far ahead of the second."""
+
+    best: str
+    second: str
+    gap: Estimate
+    """The best minus the second, over the seeds that both finished."""
+    p: float
+    """Of the paired t test, corrected as tables show it; NaN where there is none."""
+    is_clear: bool
+
+
+def reference_of(labels: Sequence[str]) -> str:
+    """The label that the others are compared with unless another is asked for."""
+    return "s2a" if "s2a" in labels else labels[0]
+
+
+def leader(
+    readings: Mapping[str, Mapping[int, float]], lower_is_better: bool, level: float = LEVEL
+) -> Lead | None:
+    """The best of all labels by their means, and whether its lead is clear; None where fewer than
+    two have a value. `readings` are by label and by seed.
+
+    This is the one rule for a clear lead: the test of a table must say so. Where the best or the
+    second is what the others are compared with, it is the test that stands there, corrected for
+    all comparisons with it; where neither is, it is corrected for those with the best.
+    """
+    means = {label: estimate(list(found.values())).mean for label, found in readings.items()}
+    ranked = sorted(
+        (label for label, mean in means.items() if math.isfinite(mean)),
+        key=lambda label: means[label] if lower_is_better else -means[label],
+    )
+    if len(ranked) < 2:
+        return None
+    best, second = ranked[:2]
+    usual = reference_of([label for label in readings if label in ranked])
+    against = usual if usual in (best, second) else best
+    others = [label for label in ranked if label != against]
+    seeds = sorted({seed for label in ranked for seed in readings[label]})
+    ours = [[readings[label].get(seed, np.nan) for seed in seeds] for label in others]
+    theirs = [[readings[against].get(seed, np.nan) for seed in seeds]] * len(others)
+    found = compare(ours, theirs)[others.index(second if against == best else best)]
+    gap = found.difference
+    if against == best:
+        gap = replace(gap, mean=-gap.mean)
+    # Where every seed shows the same difference there is nothing to test.
+    same = gap.count > 1 and bool(found.untested) and gap.mean != 0
+    is_clear = same or found.verdict(lower_is_better, level) in ("win", "loss")
+    return Lead(best, second, gap, found.t_holm, is_clear)
 
 
 def variance_saved(family: Iterable[Comparison]) -> float:

@@ -1,4 +1,4 @@
-"""`skerry run`, and what goes with a single study: new, schema, show."""
+"""`skerry run`, and what goes with a single study: schema, show."""
 
 import json
 import sys
@@ -96,13 +96,6 @@ def run(
         f"Try next: skerry {next_one}    "
         "or your own: skerry new > mine.toml && skerry run mine.toml"
     )
-
-
-def new() -> None:
-    """Print a complete, commented experiment: skerry new > experiment.toml"""
-    from skerry.experiment import Experiment
-
-    typer.echo(Experiment().to_toml(comments=True), nl=False)
 
 
 def schema() -> None:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 def sweep(
     file: Annotated[
-        Path, typer.Argument(help="An experiment (TOML) with \\[sweep] and \\[sweep.axes].")
+        Path,
+        typer.Argument(help="An experiment (TOML) with the tables sweep and sweep.axes."),
     ],
     settings: Settings = None,
     executor: ExecutorName = None,

@@ -62,7 +62,8 @@ def constants(
     file: ExperimentFile = None,
     settings: Settings = None,
     rounds: Annotated[
-        str, typer.Option(help="After how many rounds to measure: a list, or a range A:B:STEP.")
+        str,
+        typer.Option(help="After how many rounds to measure: a list, or a range such as 0:50:10."),
     ] = "0,10,50",
     draws: Annotated[
         int, typer.Option(min=2, max=10_000, help="Pairs of minibatches per device and checkpoint.")

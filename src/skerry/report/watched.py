@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,15 @@ from skerry.measures import MEASURES
 from skerry.records.store import FILE, Store
 from skerry.report.snapshot import Seen, Snapshot, snapshot
 from skerry.runs.presence import FILE as PLAN
-from skerry.runs.presence import WORKERS, is_held, is_working, read_plan
+from skerry.runs.presence import (
+    UNDER_WAY,
+    WORKERS,
+    Plan,
+    is_held,
+    is_working,
+    read_plan,
+    read_under_way,
+)
 
 
 class Watched:
@@ -26,28 +34,33 @@ class Watched:
         self._path, self._measure = folder, measure
         self._finished: dict[str, Seen] = {}
         self._stamp: object = None
+        self._runs: list[Seen] = []
+        self._plan: Plan | None = None
+        self._seen: object = None
         self._last: Snapshot | None = None
 
     def look(self) -> Snapshot:
         working, stores = is_working(self.folder), self._stores()
-        written = _written(stores)
+        written = _written([*stores, self.folder / UNDER_WAY])
         stamp = working, *map(_stamp, [self.folder / PLAN, *stores])
         if self._last is None or stamp != self._stamp:
-            runs, plan = self._read(stores), read_plan(self.folder)
-            if not runs and plan is None and not working:
+            self._runs, self._plan = self._read(stores), read_plan(self.folder)
+            if not self._runs and self._plan is None and not working:
                 raise RecordsError(
                     f"no runs are recorded in {self.folder}, and nobody is working there. Start "
                     f"some: skerry sweep FILE --out {self.folder}"
                 )
+        seen = stamp, _stamp(self.folder / UNDER_WAY)
+        if self._last is None or seen != self._seen:
             self._last = snapshot(
                 str(self.folder),
-                runs,
-                plan,
+                _as_told(self._runs, read_under_way(self.folder) if working else {}),
+                self._plan,
                 working=working,
                 written=written,
                 measure=self._measure,
             )
-            self._stamp = stamp
+        self._stamp, self._seen = stamp, seen
         return _counted_down(self._last, time.time() - written)
 
     def _stores(self) -> list[Path]:
@@ -87,6 +100,18 @@ class Watched:
                 yield self._finished[run.key]
             else:
                 yield Seen(run, {})
+
+
+def _as_told(runs: Sequence[Seen], rounds: Mapping[str, int]) -> Sequence[Seen]:
+    """Runs under way as far as their driver says, which is further than the store knows."""
+    if not rounds:
+        return runs
+    return [
+        replace(seen, run=replace(seen.run, rounds_done=max(seen.run.rounds_done, done)))
+        if seen.run.status == "running" and (done := rounds.get(seen.run.key))
+        else seen
+        for seen in runs
+    ]
 
 
 def _counted_down(found: Snapshot, since: float) -> Snapshot:

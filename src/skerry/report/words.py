@@ -41,8 +41,10 @@ def fleet_in_words(experiment: Experiment, sizes: Sequence[int] | None = None) -
         return f"{devices} without links"
     each = f" of {sizes[0]}" if len(set(sizes)) == 1 else f" of {', '.join(map(str, sizes))}"
     many = len(sizes) > 1
+    if network.is_file and many:
+        return f"{devices} on {len(sizes)} islands{each} devices, from {network.topology}"
     if network.is_file:
-        kind = f"components of {network.topology}" if many else network.topology
+        kind = network.topology
     elif network.topology in _PLURALS:
         kind = _PLURALS[network.topology] if many else network.topology
     else:

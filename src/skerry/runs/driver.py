@@ -39,10 +39,10 @@ from skerry.runs.executors.messages import (
 from skerry.runs.given import with_sizes
 from skerry.runs.grouping import cut, shape, stack_size, stacks
 from skerry.runs.memory import memory_in_words
-from skerry.runs.presence import CHECKPOINTS, Place, announced, lock_world, unlock
+from skerry.runs.presence import CHECKPOINTS, Place, UnderWay, announced, lock_world, unlock
 from skerry.runs.standing import counted_runs, tell
 from skerry.runs.tracking import Tracker, tracked_store
-from skerry.runs.watcher import Watcher
+from skerry.runs.watcher import FoundFinished, Watcher
 
 ATTEMPTS = 3
 """So often a stack may lose its worker before it is split."""
@@ -129,6 +129,10 @@ class Driver:
             self._queue.clear()
             self._under_way = 0
             self._sites.clear()
+            self._finished = FoundFinished(self._watcher)
+            if not self._again:  # what texts alone name is told at once: its world may open late
+                named = [one for one in experiments if not outside(one, self._materials)]
+                self._finished.tell(by_key := {one.key(): one for one in named}, self._done(by_key))
             with announced(self.store.path.parent, experiments):
                 came_to_its_end = self._go(groups, until)
         if not came_to_its_end:
@@ -181,6 +185,7 @@ class Driver:
         """Whether it came to its end, before the caller's stop rule ended it."""
         ahead = deque(groups)
         self._worlds = len(groups)
+        self._progress = UnderWay(self.store.path.parent)
         try:
             while ahead or self._queue or self._under_way:
                 if until is not None and until():
@@ -203,6 +208,7 @@ class Driver:
                     self._drop(groups)
             raise
         finally:
+            self._progress.close()
             for site in self._sites.values():
                 unlock(site.lock)
             with suppress(OSError):  # there are checkpoints in it, or another sweep
@@ -248,7 +254,7 @@ class Driver:
             keys = [experiment.key() for experiment in group]
             if len(self._done(keys)) == len(keys):
                 self._keys |= zip(keys, keys, strict=True)
-                self._watcher.found_finished(group)
+                self._finished.tell(dict(zip(keys, group, strict=True)), keys)
                 self._close(site)
                 return
         try:
@@ -279,7 +285,7 @@ class Driver:
             )
             self.store.forget(others)
         waiting = [experiment for key, experiment in by_key.items() if key not in done]
-        self._watcher.found_finished([by_key[key] for key in by_key if key in done])
+        self._finished.tell(by_key, done)
         if survey.world is not None:
             self._watcher.world_ready(survey.world)
         size = stack_size(len(waiting), self._worlds, survey, self._executor)
@@ -300,9 +306,11 @@ class Driver:
 
     def _take(self, task: Task, news: News) -> None:
         if isinstance(news, Tick):
+            self._progress.at(task.keys, task.mean_round(news))
             self._watcher.tick(task, news)
             return
         self._under_way -= 1
+        self._progress.over(task.keys)
         match news:
             case Done():
                 self._record(task, news)

@@ -1,12 +1,15 @@
-"""What a driver lets other processes know: that it is at work, and what it has set out to run.
+"""What a driver lets other processes know: that it is at work, what it has set out to run, and how
+far that is.
 
-The first is told by its locks, the second by a file beside its store. The file goes when all of it
-is done, so one that is there names work to do.
+The first is told by its locks, the others by files beside its store. The plan goes when all of it
+is done, so one that is there names work to do. How far runs are that are under way is told every
+second: their rows reach the store with a checkpoint only.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +22,8 @@ from skerry.experiment import Experiment
 from skerry.files import remove_file, replace_file
 
 FILE = "plan.json"
+UNDER_WAY = "under-way.json"
+TELL_SECONDS = 1.0
 CHECKPOINTS = "checkpoints"
 WORKERS = "workers"
 
@@ -103,6 +108,46 @@ def read_plan(folder: Path) -> Plan | None:
         return Plan(tuple(Planned(str(k), str(t), int(s)) for k, t, s in table["runs"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+class UnderWay:
+    """Tells how many rounds of runs are done, by their keys, as long as these are under way."""
+
+    def __init__(self, folder: Path):
+        self._file = folder / UNDER_WAY
+        self._rounds: dict[str, int] = {}
+        self._told = float("-inf")
+        self.close()  # one that was killed may have left its own
+
+    def at(self, keys: Sequence[str], round_: int) -> None:
+        self._rounds |= dict.fromkeys(keys, round_)
+        if time.monotonic() - self._told >= TELL_SECONDS:
+            self._tell()
+
+    def over(self, keys: Sequence[str]) -> None:
+        """These are finished, or begin anew."""
+        for key in keys:
+            self._rounds.pop(key, None)
+        if self._told > float("-inf"):
+            self._tell()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            remove_file(self._file)
+
+    def _tell(self) -> None:
+        self._told = time.monotonic()
+        with suppress(OSError):
+            replace_file(self._file, json.dumps(self._rounds).encode())
+
+
+def read_under_way(folder: Path) -> Mapping[str, int]:
+    """How many rounds are done of runs that are under way, as far as somebody tells."""
+    try:
+        table = json.loads((folder / UNDER_WAY).read_text(encoding="utf-8"))
+        return {str(key): int(done) for key, done in table.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 class Place:

@@ -1,6 +1,6 @@
 """What a caller may follow while runs are under way."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from skerry.experiment import Experiment
@@ -36,3 +36,16 @@ class Watcher:
 
     def world_ready(self, world: "World") -> None: ...
     def moment(self, moment: "Moment") -> None: ...
+
+
+class FoundFinished:
+    """Tells a watcher once of every run that was recorded before."""
+
+    def __init__(self, watcher: Watcher):
+        self._watcher = watcher
+        self._told: set[str] = set()
+
+    def tell(self, by_key: Mapping[str, Experiment], done: Collection[str]) -> None:
+        new = {key: by_key[key] for key in by_key if key in done and key not in self._told}
+        self._told |= new.keys()
+        self._watcher.found_finished(list(new.values()))

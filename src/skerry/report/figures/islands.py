@@ -77,15 +77,35 @@ def _columns(fleet: "Fleet") -> int:
 
 
 def places(fleet: "Fleet") -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Every island on a circle of its own, the circles on a square lattice."""
-    columns = _columns(fleet)
+    """Every island on a circle of its own, the circles on a square lattice. Neighbours on a ring
+    stand beside each other, whatever order their names came in."""
+    columns, edges = _columns(fleet), fleet.edges(0)
     found = np.empty((fleet.devices, 2))
     for c, (start, size) in enumerate(zip(fleet.starts, fleet.sizes, strict=True)):
         angle = 2 * np.pi * np.arange(size) / size + np.pi / 2
         radius = 0.0 if size == 1 else 1.0
         centre = np.array([c % columns, -(c // columns)]) * 2.5
-        found[start : start + size] = centre + radius * np.c_[np.cos(angle), np.sin(angle)]
+        own = edges[(edges[:, 0] >= start) & (edges[:, 0] < start + size)] - start
+        order = range(size) if fleet.network.dynamic else _around(size, own)
+        found[start + np.array(order)] = centre + radius * np.c_[np.cos(angle), np.sin(angle)]
     return found
+
+
+def _around(size: int, edges: Any) -> Sequence[int]:
+    """The devices of a ring or a path one after the other; of any other graph as they are
+    numbered."""
+    beside: list[list[int]] = [[] for _ in range(size)]
+    for one, other in edges.tolist():
+        beside[one].append(other)
+        beside[other].append(one)
+    if not all(1 <= len(found) <= 2 for found in beside):
+        return range(size)
+    here = min(range(size), key=lambda device: (len(beside[device]), device))
+    walk, seen = [here], {here}
+    while new := [device for device in beside[walk[-1]] if device not in seen]:
+        walk.append(new[0])
+        seen.add(new[0])
+    return walk if len(walk) == size else range(size)
 
 
 KINDS = {"labels": "class", "numbers": "range of targets", "tokens": "part of the text"}
@@ -116,7 +136,7 @@ def labels(
         )
         middles.append(left + (last - first) / 2)
     word = "island " if few else ""
-    name_ticks(axis, {at: f"{word}{i}" for i, at in enumerate(middles, start=1)}, share=0.75)
+    name_ticks(axis, {at: f"{word}{i}" for i, at in enumerate(middles)}, share=0.75)
     axis.set_xlabel("devices" if few else "devices, by island")
     step = 1 if classes <= MOST_CLASSES else -(-classes // 10)
     axis.set_yticks(range(0, classes, step))

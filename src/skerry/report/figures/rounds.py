@@ -12,11 +12,13 @@ from skerry.report.figures.panels import Panel, arrange, explain_dashes
 from skerry.report.figures.series import (
     Band,
     by_style,
+    hole_after,
     labelled,
     looks_of,
     measured,
     over_seeds,
     styles_of,
+    with_hole,
 )
 from skerry.report.style import FAINT, plain
 
@@ -67,6 +69,7 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
         for dash, part in by_style(there[there["label"] == name], lines, styles):
             band = over_seeds(part, measure, "round")
             drawn.append(band)
+            band = with_hole(band)
             every = max(1, len(band.at) // 7)
             axis.plot(
                 band.at,
@@ -106,6 +109,8 @@ def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messag
         band = over_seeds(ours, measure, "round")
         sent = over_seeds(ours, "_sent", "round").mean
         drawn.append(band)
+        if (hole := hole_after(band.at)) is not None:
+            band, sent = with_hole(band), np.insert(sent, hole + 1, np.nan)
         axis.plot(
             sent, band.mean, color=look.colour, marker=look.marker,
             markevery=max(1, len(sent) // 7), label=plain(name),

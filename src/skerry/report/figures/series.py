@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from skerry.analysis.statistics import Array, estimates
 from skerry.errors import SkerryError, unknown
@@ -98,6 +98,25 @@ def over_seeds(frame: "pd.DataFrame", measure: str, along: str) -> Band:
         np.array([one.mean for one in found]),
         np.array([one.half_width for one in found]),
     )
+
+
+def hole_after(at: ArrayLike) -> int | None:
+    """The place after which a line must not go on, because nothing was measured for long: one
+    stretch is more than three times as long as any other, as where only the last rounds are
+    evaluated."""
+    steps = np.diff(np.asarray(at, dtype=float))
+    if len(steps) < 2:
+        return None
+    longest = int(np.argmax(steps))
+    return longest if steps[longest] > 3 * np.delete(steps, longest).max() else None
+
+
+def with_hole(band: Band) -> Band:
+    """With a point that is not a number where the line is to be broken."""
+    place = hole_after(band.at)
+    if place is None:
+        return band
+    return Band(*(np.insert(np.asarray(one, dtype=float), place + 1, np.nan) for one in band))
 
 
 def keep_possible(limits: tuple[float, float], measure: str) -> tuple[float, float]:

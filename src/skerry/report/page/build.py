@@ -17,6 +17,7 @@ from skerry.report.page.blocks import Section, note
 from skerry.report.page.model import chunks, model
 from skerry.report.page.packing import compressed, json_text
 from skerry.report.page.sections import SECTIONS, what_was_run
+from skerry.report.page.sections.answer import GLOSSARY, answer, start
 from skerry.report.page.sections.overview import heading
 from skerry.report.page.study import Study, read_study
 
@@ -57,7 +58,9 @@ def page(study: Study) -> str:
     script, plotly_js = _script(), plotly.offline.get_plotlyjs()
     data: dict[str, Any] = {
         "sections": [vars(section) for section in _sections(study)],
-        "model": model(study) if study.runs else None,
+        "model": model(study, start(study)) if study.runs else None,
+        "answer": answer(study),
+        "glossary": GLOSSARY,
     }
     parts = [_data("data", "application/json", json_text(data))]
     if study.runs:

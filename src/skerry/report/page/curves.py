@@ -11,6 +11,7 @@ from skerry.analysis.statistics import CONFIDENCE, moments
 from skerry.experiment import Server
 from skerry.measures import traits
 from skerry.records.parts import History
+from skerry.report.figures.series import hole_after
 from skerry.report.page.packing import COARSE, FINE, Array, half_levels, levels
 
 MOST_VALUES = 3_000_000
@@ -72,6 +73,13 @@ def over_seeds(histories: Sequence[History], measures: Sequence[str]) -> tuple[I
     return rounds, mean.reshape(shape), half.reshape(shape)
 
 
+def _before_hole(rounds: Ints, there: NDArray[np.bool_], shown: NDArray[np.bool_]) -> int:
+    """Of the shown points, how many come before the hole; 0 where there is none. Rounds that are
+    left out to save room make none."""
+    place = hole_after(rounds[there])
+    return 0 if place is None else int(shown[: np.flatnonzero(there)[place] + 1].sum())
+
+
 def quantiles(most_seeds: int) -> Array:
     """By number of seeds, Student's t for an interval over so many; NaN where there is none."""
     from scipy.special import stdtrit  # scipy.stats takes a second to import
@@ -87,6 +95,8 @@ class _Series:
     round_sets: list[int] = field(default_factory=list)
     means: list[Array] = field(default_factory=list)
     halves: list[Array] = field(default_factory=list)
+    holes: list[int] = field(default_factory=list)
+    """By curve, how many points come before the stretch in which nothing was measured."""
 
 
 class Curves:
@@ -121,6 +131,7 @@ class Curves:
                 series.round_sets.append(self.round_sets.setdefault(found, len(self.round_sets)))
                 series.means.append(mean_r[measured])
                 series.halves.append(half_r[measured])
+                series.holes.append(_before_hole(rounds, np.isfinite(mean_r), measured))
                 self._values += len(found)
 
     def arrays(self, measure: str) -> dict[str, NDArray[Any]]:
@@ -137,6 +148,7 @@ class Curves:
         return {
             "curve": np.array(series.numbers, dtype=np.uint32),
             "rounds": np.array(series.round_sets, dtype=np.uint32),
+            "hole": np.array(series.holes, dtype=np.uint32),
             **levels(means, lengths, logarithmic, finest),
             **half_levels(halves, lengths),
         }

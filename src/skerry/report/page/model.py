@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skerry.analysis.cells import Cell, rank_of_cell
-from skerry.analysis.compare import Verdict
+from skerry.analysis.compare import Comparison, Verdict, compare
 from skerry.analysis.names import short_names, word
 from skerry.experiment import Experiment
 from skerry.measures import traits
@@ -29,8 +29,8 @@ MOST_EXACT = 300_000
 """Last values that travel in full; of more, seven digits do."""
 
 
-def model(study: Study) -> dict[str, Any]:
-    """The part of the page's data that is JSON."""
+def model(study: Study, start: int = 0) -> dict[str, Any]:
+    """The part of the page's data that is JSON; `start` is the cell that is looked at first."""
     grid = study.grid
     axes = [_axis(study, place, name) for place, name in enumerate(grid.axes)]
     return {
@@ -42,6 +42,7 @@ def model(study: Study) -> dict[str, Any]:
         "axes": axes,
         "tuned": grid.axes.index(TUNED) if TUNED in grid.axes else -1,
         "cells": [_place(axes, cell) for cell in grid.cells],
+        "start": start,
         "groups": _groups(study),
         "best": _best_groups(study),
         "seeds": grid.seeds,
@@ -72,10 +73,46 @@ def _finals(study: Study, measure: str) -> dict[str, Any]:
             if found is not None:
                 verdicts[place] = VERDICTS.index(answers.verdict(found))
                 p_values[place] = found.t_holm
+    tuned = np.full(len(groups), NO_VERDICT, dtype=np.uint8)
+    tuned_p = np.full(len(groups), np.nan)
+    for place, found in _between_best(study, measure).items():
+        tuned[place] = VERDICTS.index(found.verdict(traits(measure).lower_is_better))
+        tuned_p[place] = found.t_holm
     values: NDArray[Any] = _by_group(study, study.finals[measure])
     if values.size * len(study.measures) > MOST_EXACT:
         values = values.astype(np.float32)
-    return {"values": values, "p": p_values, "verdict": verdicts}
+    return {
+        "values": values,
+        "p": p_values,
+        "verdict": verdicts,
+        "bestP": tuned_p,
+        "bestVerdict": tuned,
+    }
+
+
+def _between_best(study: Study, measure: str) -> dict[int, Comparison]:
+    """Where each label stands at its own best stepsize: how its group compares with that of the
+    reference, in every cell that is left without the stepsize. They are one family, too."""
+    answers = study.answers.get(measure)
+    if answers is None or not study.choices:
+        return {}
+    at, grid = study.grid.axes.index(TUNED), study.grid
+    chosen: dict[Cell, dict[str, int]] = {}
+    for number in _best_groups(study):
+        cell = grid.cells[grid.groups[number].cell]
+        here = chosen.setdefault(cell[:at] + cell[at + 1 :], {})
+        here[grid.labels[grid.groups[number].label]] = number
+    pairs = [
+        (number, here[answers.against])
+        for here in chosen.values()
+        for label, number in here.items()
+        if label != answers.against and answers.against in here
+    ]
+    if not pairs:
+        return {}
+    rows = _by_group(study, study.finals[measure]).reshape(len(grid.groups), -1)
+    ours, theirs = (rows[list(side)] for side in zip(*pairs, strict=True))
+    return dict(zip([ours for ours, _ in pairs], compare(ours, theirs), strict=True))
 
 
 def _by_group(study: Study, values: Array) -> Array:

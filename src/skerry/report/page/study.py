@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from skerry.analysis.answers import Answers, usual
+from skerry.analysis.answers import Answers
 from skerry.analysis.cells import Cell, Choice
+from skerry.analysis.compare import reference_of
 from skerry.analysis.grid import Grid, Group
 from skerry.analysis.recorded import value_of
 from skerry.analysis.results import Lane, Results
@@ -64,7 +65,7 @@ class Study:
     def answers(self) -> dict[str, Answers]:
         """By ranked measure, what `skerry.results` answers."""
         cells = (self.grid.read(name, self.finals[name]) for name in self.ranked)
-        return {one.measure: Answers(one, usual(one)) for one in cells}
+        return {one.measure: Answers(one, reference_of(one.labels)) for one in cells}
 
     @cached_property
     def choices(self) -> dict[Cell, dict[str, Choice]]:

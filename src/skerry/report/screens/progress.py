@@ -22,74 +22,16 @@ if TYPE_CHECKING:
 PLAIN_SECONDS = 30.0
 
 
-class RunWatcher(Watcher):
-    """Tells how far the runs of one study are."""
+class Counting(Watcher):
+    """Counts what is done of all that was asked for, and how fast it goes."""
 
     def __init__(self) -> None:
-        self.reused = 0
-        self._remarked = False
-
-    def found_finished(self, experiments: Sequence["Experiment"]) -> None:
-        self.reused += len(experiments)
-
-    def world_ready(self, world: "World") -> None:
-        if not self._remarked and (line := _how_slow(world)):
-            say(line)
-        self._remarked = True
-
-
-class RunBars(RunWatcher):
-    def __init__(self, progress: Any) -> None:
-        super().__init__()
-        self._progress = progress
-
-    def stack_begun(self, task: "Task") -> None:
-        rounds = task.experiments[0].rounds
-        self._row = self._progress.add_task(stack_in_words(task), total=rounds, told="")
-        self._since = time.monotonic()
-
-    def tick(self, task: "Task", tick: "Tick") -> None:
-        rate = tick.fresh / max(1e-9, time.monotonic() - self._since)
-        self._progress.update(
-            self._row, completed=tick.round, told=f"rounds, {rate:,.0f} device-steps/s"
-        )
-
-
-class RunLines(RunWatcher):
-    """For logs: one line per stack, and one every half minute."""
-
-    def stack_begun(self, task: "Task") -> None:
-        self._told = time.monotonic()
-        say(f"{stack_in_words(task)}, {task.experiments[0].rounds} rounds")
-
-    def tick(self, task: "Task", tick: "Tick") -> None:
-        if time.monotonic() - self._told > PLAIN_SECONDS:
-            self._told = time.monotonic()
-            say(f"  round {tick.round} of {task.experiments[0].rounds}")
-
-
-@contextmanager
-def watch_run() -> Iterator[RunWatcher]:
-    if not sys.stderr.isatty():
-        yield RunLines()
-        return
-    with _bars() as progress:
-        yield RunBars(progress)
-
-
-class SweepWatcher(Watcher):
-    """Counts what is done of a sweep, and how fast it goes."""
-
-    def __init__(self, measure: str = "average_accuracy") -> None:
-        self.measure = measure
         self.runs = self.done = self.reused = 0
-        self.best: tuple[float, str] | None = None
         self._steps = self._done_steps = self._fresh = 0
         self._ticks: dict[Task, Tick] = {}
         self._start: tuple[float, int] | None = None
         """When the first rounds were done, and how many device-steps they were: before that a
         world is built and kernels are made ready, which says nothing about the rounds to come."""
-        self._said: set[str] = set()
         self._remarked = False
 
     def planned(self, experiments: Sequence["Experiment"]) -> None:
@@ -99,24 +41,16 @@ class SweepWatcher(Watcher):
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         self.reused += len(experiments)
         self._done_steps += sum(map(device_steps, experiments))  # as `skerry watch` counts them
-        self.show()
 
     def world_ready(self, world: "World") -> None:
         if not self._remarked and (line := _how_slow(world)):
             self.say(line)
         self._remarked = True
 
-    def waiting(self, worlds: int) -> None:
-        self.say_once("Another sweep works on the runs that are left here; waiting for it.")
-
-    def stack_begun(self, task: "Task") -> None:
-        self.show()
-
     def tick(self, task: "Task", tick: "Tick") -> None:
         self._ticks[task] = tick
         if self._start is None and tick.fresh:
             self._start = time.monotonic(), tick.fresh
-        self.show()
 
     def stack_split(self, task: "Task") -> None:
         self._ticks.pop(task, None)
@@ -126,6 +60,100 @@ class SweepWatcher(Watcher):
         self._fresh += last.fresh if last else 0
         self._done_steps += task.steps
         self.done += len(task)
+
+    @property
+    def share(self) -> float:
+        """How much of the computing is done."""
+        under_way = sum(tick.steps for tick in self._ticks.values())
+        return min(1.0, (self._done_steps + under_way) / max(1, self._steps))
+
+    def pace(self) -> list[str]:
+        """`about 40 s left`, `310,000 device-steps/s`; nothing as long as nobody can tell."""
+        rate = self._rate()
+        if not rate:
+            return []
+        left = self._steps * (1 - self.share) / rate
+        return [f"about {duration(left)} left", f"{rate:,.0f} device-steps/s"]
+
+    def _rate(self) -> float:
+        """Device-steps per second since the first rounds; 0 as long as nobody can tell."""
+        if self._start is None:
+            return 0.0
+        began, already = self._start
+        fresh = self._fresh + sum(tick.fresh for tick in self._ticks.values())
+        return (fresh - already) / max(1e-9, time.monotonic() - began)
+
+    def say(self, line: str) -> None:
+        say(line)
+
+
+class RunBars(Counting):
+    """A bar for every stack of one study."""
+
+    def __init__(self, progress: Any) -> None:
+        super().__init__()
+        self._progress = progress
+
+    def stack_begun(self, task: "Task") -> None:
+        # A stack that goes on from a checkpoint tells where that is: until then there is no share.
+        self._row = self._progress.add_task(stack_in_words(task), total=None, told="getting ready")
+
+    def tick(self, task: "Task", tick: "Tick") -> None:
+        super().tick(task, tick)
+        rounds = task.experiments[0].rounds
+        told = ", ".join([f"round {tick.round:,} of {rounds:,}", *self.pace()])
+        self._progress.update(self._row, completed=tick.round, total=rounds, told=told)
+
+
+class RunLines(Counting):
+    """For logs: one line per stack, and one every half minute."""
+
+    def stack_begun(self, task: "Task") -> None:
+        self._told = time.monotonic()
+        say(f"{stack_in_words(task)}, {task.experiments[0].rounds} rounds")
+
+    def tick(self, task: "Task", tick: "Tick") -> None:
+        super().tick(task, tick)
+        if time.monotonic() - self._told > PLAIN_SECONDS:
+            self._told = time.monotonic()
+            rounds = task.experiments[0].rounds
+            say(", ".join([f"  round {tick.round} of {rounds}", *self.pace()]))
+
+
+@contextmanager
+def watch_run() -> Iterator[Counting]:
+    if not sys.stderr.isatty():
+        yield RunLines()
+        return
+    with _bars() as progress:
+        yield RunBars(progress)
+
+
+class SweepWatcher(Counting):
+    """Also tells the best run so far."""
+
+    def __init__(self, measure: str = "average_accuracy") -> None:
+        super().__init__()
+        self.measure = measure
+        self.best: tuple[float, str] | None = None
+        self._said: set[str] = set()
+
+    def found_finished(self, experiments: Sequence["Experiment"]) -> None:
+        super().found_finished(experiments)
+        self.show()
+
+    def waiting(self, worlds: int) -> None:
+        self.say_once("Another sweep works on the runs that are left here; waiting for it.")
+
+    def stack_begun(self, task: "Task") -> None:
+        self.show()
+
+    def tick(self, task: "Task", tick: "Tick") -> None:
+        super().tick(task, tick)
+        self.show()
+
+    def stack_done(self, task: "Task", finals: Mapping[str, Mapping[str, float]]) -> None:
+        super().stack_done(task, finals)
         labels = {
             key: one.server.label for key, one in zip(task.keys, task.experiments, strict=True)
         }
@@ -142,31 +170,13 @@ class SweepWatcher(Watcher):
         if math.isfinite(value) and (self.best is None or sign * value > sign * self.best[0]):
             self.best = value, name
 
-    @property
-    def share(self) -> float:
-        """How much of the computing is done."""
-        under_way = sum(tick.steps for tick in self._ticks.values())
-        return min(1.0, (self._done_steps + under_way) / max(1, self._steps))
-
     def told(self) -> str:
         """`12 of 96 runs, about 40 s left, 310,000 device-steps/s, best so far s2a 93.2`."""
-        rate = self._rate()
-        told = [f"{self.reused + self.done:,} of {self.runs:,} runs"]
-        if rate:
-            left = self._steps * (1 - self.share) / rate
-            told += [f"about {duration(left)} left", f"{rate:,.0f} device-steps/s"]
+        told = [f"{self.reused + self.done:,} of {self.runs:,} runs", *self.pace()]
         if self.best is not None:
             value, name = self.best
             told.append(f"best so far {name} {value:.4g}")
         return ", ".join(told)
-
-    def _rate(self) -> float:
-        """Device-steps per second since the first rounds; 0 as long as nobody can tell."""
-        if self._start is None:
-            return 0.0
-        began, already = self._start
-        fresh = self._fresh + sum(tick.fresh for tick in self._ticks.values())
-        return (fresh - already) / max(1e-9, time.monotonic() - began)
 
     def say_once(self, line: str) -> None:
         if line not in self._said:
@@ -193,13 +203,14 @@ class SweepBars(SweepWatcher):
         self._progress.update(self._row, completed=self.share, told=self.told())
 
     def stack_begun(self, task: "Task") -> None:
-        rounds = task.experiments[0].rounds
-        self._rows[task] = self._progress.add_task(stack_in_words(task), total=rounds, told="")
+        words = stack_in_words(task)
+        self._rows[task] = self._progress.add_task(words, total=None, told="getting ready")
 
     def tick(self, task: "Task", tick: "Tick") -> None:
         super().tick(task, tick)
-        told = f"round {tick.round} of {task.experiments[0].rounds}"
-        self._progress.update(self._rows[task], completed=tick.round, told=told)
+        rounds = task.experiments[0].rounds
+        told = f"round {tick.round:,} of {rounds:,}"
+        self._progress.update(self._rows[task], completed=tick.round, total=rounds, told=told)
 
     def stack_split(self, task: "Task") -> None:
         super().stack_split(task)
@@ -247,12 +258,19 @@ def stack_in_words(task: "Task") -> str:
 
 def _bars() -> "Progress":
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.text import Text
+
+    class Share(ProgressColumn):
+        """Nothing before it is known."""
+
+        def render(self, task: Task) -> Text:
+            return Text("" if task.total is None else f"{task.percentage:>3.0f} %")
 
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
+        Share(),
         TextColumn("{task.fields[told]}"),
         console=Console(stderr=True),
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from skerry.analysis.compare import compare_seeds
+from skerry.analysis.compare import Lead, leader
 from skerry.analysis.results import Results
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.measures import traits
@@ -114,25 +114,27 @@ def _verdict(results: Results, measure: str, about: str) -> str:
         }
         for name in results.labels()
     }
-    sign = 1 if traits(measure).lower_is_better else -1
-    ranked = sorted(
-        (name for name in by_label if by_label[name]),
-        key=lambda name: sign * estimate(list(by_label[name].values())).mean,
-    )
-    if len(ranked) < 2:
-        return f"Best for {about}: {f'only {ranked[0]}' if ranked else 'no run'} finished."
-    best, second = ranked[:2]
-    gap = compare_seeds(by_label[best], by_label[second]).difference
-    points, above = _gap(measure, gap)
-    if gap.count == 0:
-        return f"Best for {about}: {best}, but {second} has other seeds."
-    if gap.count == 1:
-        return f"Best for {about}: {best}, {points} {above} {second} (one seed)."
-    if text.of_measure(measure, abs(gap.mean)) in ("0.00", "0"):
-        return f"Best for {about}: {best} and {second}, level ({points})."
-    clear = abs(gap.mean) > gap.half_width
-    lead = f"{points} {above} {second}"
-    return f"Best for {about}: {best}, {lead}{'' if clear else ' (not a clear lead)'}."
+    there = [name for name, found in by_label.items() if found]
+    lead = leader(by_label, traits(measure).lower_is_better)
+    if lead is None:
+        return f"Best for {about}: {f'only {there[0]}' if there else 'no run'} finished."
+    points, above = _gap(measure, lead.gap)
+    if lead.gap.count == 0:
+        return f"Best for {about}: {lead.best}, but {lead.second} has other seeds."
+    if lead.gap.count == 1:
+        return f"Best for {about}: {lead.best}, {points} {above} {lead.second} (one seed)."
+    if text.of_measure(measure, abs(lead.gap.mean)) in ("0.00", "0"):
+        return f"Best for {about}: {lead.best} and {lead.second}, level ({points})."
+    return f"Best for {about}: {lead.best}, {points} {above} {lead.second}{_doubt(lead)}."
+
+
+def _doubt(lead: Lead) -> str:
+    """Nothing where a lead is clear. Where the interval alone would say that it is, the reason."""
+    if lead.is_clear:
+        return ""
+    if abs(lead.gap.mean) <= lead.gap.half_width:
+        return " (not a clear lead)"
+    return f" (not a clear lead: p {lead.p:.3f} after Holm's correction)"
 
 
 def _gap(measure: str, gap: Estimate) -> tuple[str, str]:

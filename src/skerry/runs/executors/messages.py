@@ -84,6 +84,10 @@ class Task:
         first = self.experiments[0]
         return len(self) * first.rounds * self.survey.devices * first.training.local_steps
 
+    def mean_round(self, tick: "Tick") -> int:
+        """How far its lanes are: some may go on from a later round than others."""
+        return tick.steps * self.experiments[0].rounds // self.steps
+
     def of(self, experiments: Sequence[Experiment]) -> "Task":
         """The same for some of its lanes."""
         return replace(self, experiments=tuple(experiments), attempts=0)

@@ -186,7 +186,8 @@ def ticks(
     deterministic: bool = False,
     watch: Callable[[Moment], None] = lambda moment: None,
 ) -> Iterator[Tick]:
-    """Run and record lanes of a world, with a tick after every round."""
+    """Run and record lanes of a world, with a tick after every round; and one before the first of
+    a stack that goes on from a checkpoint, which says where it stands."""
     rehearse(world, experiments)
     unit = world.n * world.experiment.training.local_steps
     lanes: frozenset[str] = frozenset()
@@ -194,11 +195,14 @@ def ticks(
     moments = follow_world(world, experiments, store, folder, checkpoint_seconds, deterministic)
     for moment in moments:
         watch(moment)
-        if moment.phase != "end":
-            continue
         if moment.stack.keys[0] not in lanes:  # another stack: interrupted ones go on by themselves
             before += len(lanes) * world.rounds * unit
             lanes = frozenset(moment.stack.keys)
+            if moment.phase == "before_server":
+                done = moment.round - 1
+                yield Tick(done, before + len(lanes) * done * unit, fresh)
+        if moment.phase != "end":
+            continue
         fresh += len(moment.stack) * unit
         yield Tick(moment.round, before + len(lanes) * moment.round * unit, fresh)
 
@@ -247,7 +251,7 @@ def _computed(
             "Give all machines the same."
         )
     with _own_folder(Path(folder), token) as own, Store.open(own) as store:
-        told = time.monotonic()
+        told = float("-inf")  # the first tick says where a stack goes on
         done = store.finished(world.key(lane) for lane in lanes)
         waiting = [lane for lane in lanes if world.key(lane) not in done]
         if waiting:

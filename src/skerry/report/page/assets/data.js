@@ -63,7 +63,8 @@ Skerry.data = (() => {
     return once(`mean-${name}`, () => arrays(`mean-${name}`));
   }
 
-  /** All curves of a measure, by curve: {rounds, mean, half}. */
+  /** All curves of a measure, by curve: {rounds, mean, half, hole}; so many points come before the
+      stretch in which nothing was measured, 0: there is none. */
   function curves(model, measure) {
     return once(`curves-${measure}`, async () =>
       series(await arrays(`curves-${measure}`), model.roundSets, model.measures[measure].log));
@@ -74,7 +75,7 @@ Skerry.data = (() => {
     let start = 0;
     packed.curve.forEach((curve, i) => {
       const rounds = roundSets[packed.rounds[i]];
-      const ends = { low: packed.low[i], high: packed.high[i], top: packed.top[i] };
+      const ends = { low: packed.low[i], high: packed.high[i], top: packed.top[i], hole: packed.hole[i] };
       found.set(curve, lazily(packed, start, rounds, ends, log));
       start += rounds.length;
     });
@@ -82,7 +83,7 @@ Skerry.data = (() => {
   }
 
   /** A page with thousands of curves shows a few of them. */
-  function lazily(packed, start, rounds, { low, high, top }, log) {
+  function lazily(packed, start, rounds, { low, high, top, hole }, log) {
     const first = log ? 1 : 0, step = (high - low) / (packed.levels[0] - first);
     return () => {
       const mean = new Array(rounds.length), half = new Array(rounds.length);
@@ -92,7 +93,7 @@ Skerry.data = (() => {
         const share = code === NO_HALF ? NaN : top * (code / HALF_LEVELS) ** 2;
         half[i] = log ? share * mean[i] : share;
       }
-      return { rounds, mean, half };
+      return { rounds, mean, half, hole };
     };
   }
 

@@ -23,6 +23,27 @@ Skerry.dom = (() => {
     return element;
   }
 
+  // Words that a reader may not know, explained where one points at them: the first of each in a text.
+
+  const WORDS = { S2S: /\bs2s\b/i, S2A: /\bs2a\b/i, blend: /\bblend\b/i, K: /\bK\b/, H: /\bH\b/, cell: /\bcells?\b/ };
+  let meanings = [];
+
+  function explain(glossary) {
+    meanings = glossary.map(([term, meaning]) => ({ term, meaning, found: WORDS[term] }));
+  }
+
+  /** Text as nodes: make("p", {}, ...glossed("S2S keeps the average")). */
+  function glossed(text, left = meanings) {
+    const places = left
+      .map((one) => ({ ...one, place: one.found.exec(text) }))
+      .filter(({ place }) => place)
+      .sort((a, b) => a.place.index - b.place.index);
+    if (!places.length) return [text];
+    const [{ term, meaning, place: { index, 0: word } }] = places, end = index + word.length;
+    const told = make("abbr", { title: `${term}: ${meaning}` }, word);
+    return [text.slice(0, index), told, ...glossed(text.slice(end), left.filter((one) => one.term !== term))];
+  }
+
   function field(label, control, kind = "") {
     control.id ||= `control-${++ids}`;
     return make("div", { class: `field ${kind}` }, make("label", { for: control.id }, label), control);
@@ -75,8 +96,16 @@ Skerry.dom = (() => {
     const caption = make("p", { class: "caption", dir: "auto", id: `caption-${++ids}` }, title);
     const whole = make("table", { "aria-labelledby": caption.id }, make("thead", {}, make("tr", {}, ...heads)), body);
     const scroll = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": caption.id }, whole);
-    return make("div", {}, caption, scroll);
+    const hint = make("p", { class: "hint", hidden: true }, "More to the right: scroll the table sideways →");
+    const look = () => { hint.hidden = scroll.scrollWidth <= scroll.clientWidth + 1; };
+    sizes.observe(scroll);
+    looks.set(scroll, look);
+    return make("div", {}, caption, hint, scroll);
   }
+
+  /** A table that is wider than its place says so. */
+  const looks = new WeakMap();
+  const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => looks.get(target)()));
 
   function cell(tag, content, side) {
     const number = side === "r";
@@ -84,5 +113,5 @@ Skerry.dom = (() => {
     return make(tag, { class: kind, dir: number ? null : "auto" }, content);
   }
 
-  return { make, upright, select, tick, slider, controls, figure, table };
+  return { make, upright, explain, glossed, select, tick, slider, controls, figure, table };
 })();

@@ -37,6 +37,7 @@ const SkerryExplorer = (() => {
   const SOURCES = {
     experiment: "from the experiment",
     network: "of its network",
+    measured: "measured by skerry advise",
     assumed: "assumed",
   };
   const NAMES = { s2s: "S2S", s2a: "S2A", blend: "blend" };

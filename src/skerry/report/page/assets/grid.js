@@ -6,7 +6,7 @@ Skerry.grid = (model) => {
   const bestByPlace = new Map(model.best.map((group) => [key(anyStepsize(placeOf(group)), groups.label[group]), group]));
   const state = {
     measure: model.headline,
-    place: model.cells[0] ? [...model.cells[0]] : [],
+    place: [...(model.cells[model.start] ?? [])],
     /** Whether each primitive is looked at with its own best stepsize. */
     best: model.best.length > 0,
   };

@@ -1,15 +1,15 @@
 /** Puts the page together: sections from their pieces, shared controls, themes. */
 Skerry.page = (() => {
-  const { make, select, controls, table } = Skerry.dom;
+  const { make, glossed, select, controls, table } = Skerry.dom;
   const root = document.documentElement;
   const widgets = [];
   let latest = 0;
 
   // Pieces of a section, by kind: see blocks.py.
   const PIECES = {
-    text: (piece) => make("p", { dir: "auto" }, piece.words),
+    text: (piece) => make("p", { dir: "auto" }, ...glossed(piece.words)),
     note: (piece) => make("p", { dir: "auto", class: `note ${piece.tone}` }, piece.words),
-    bullets: (piece) => make("ul", {}, ...piece.lines.map((line) => make("li", { dir: "auto" }, line))),
+    bullets: (piece) => make("ul", {}, ...piece.lines.map((line) => make("li", { dir: "auto" }, ...glossed(line)))),
     facts: (piece) => make("dl", {}, ...piece.pairs.flatMap(
       ([term, words]) => [make("dt", {}, term), make("dd", { dir: "auto" }, words)])),
     table: (piece) => table(piece.title, piece.header, piece.rows, piece.sides),
@@ -61,6 +61,16 @@ Skerry.page = (() => {
   function contents(sections) {
     const links = sections.map(({ name, title }) => make("li", {}, make("a", { href: `#${name}` }, title)));
     document.getElementById("contents").append(make("ul", {}, ...links));
+  }
+
+  /** The answer first, and what its words mean; there is room for them on a desk, not on a phone. */
+  function opening({ answer, glossary }) {
+    const told = document.getElementById("answer"), words = document.getElementById("words");
+    told.append(...glossed(answer));
+    told.hidden = !answer;
+    words.append(make("dl", {}, ...glossary.flatMap(([term, meaning]) => [make("dt", {}, term), make("dd", {}, meaning)])));
+    words.open = window.innerWidth >= 640;
+    words.hidden = !answer;
   }
 
   // What all sections look at
@@ -158,7 +168,9 @@ Skerry.page = (() => {
   async function start() {
     shade();
     const main = document.getElementById("main");
-    const { sections, model } = Skerry.data.json("data");
+    const data = Skerry.data.json("data"), { sections, model } = data;
+    Skerry.dom.explain(data.glossary);
+    opening(data);
     const page = { model, grid: model && Skerry.grid(model) };
     contents(sections);
     main.append(...sections.map((one) => section(one, page)));

@@ -42,6 +42,11 @@ Skerry.plots = (() => {
     return { type: "data", symmetric: false, array, arrayminus, ...look };
   }
 
+  /** What a line goes through: it ends before a curve's hole and begins anew after it. */
+  function holed({ hole }, values) {
+    return hole ? [...values.slice(0, hole), null, ...values.slice(hole)] : values;
+  }
+
   function recoloured(value) {
     if (typeof value === "string") {
       if (!COLOUR.test(value)) return value;
@@ -117,5 +122,5 @@ Skerry.plots = (() => {
     return `#${rgb.map((one) => one.toString(16).padStart(2, "0")).join("")}`;
   }
 
-  return { plot, redraw, bars, useColours, escape, brief, faded, ordered, isDark, css };
+  return { plot, redraw, bars, holed, useColours, escape, brief, faded, ordered, isDark, css };
 })();

@@ -35,11 +35,16 @@ def headings(goals: Iterable[str], losses: bool) -> dict[str, str]:
     return {goal: (LOSS_HEADINGS if losses else HEADINGS)[goal] for goal in shown}
 
 
-def advice(study: Study) -> Section | None:
+def advice_of(study: Study) -> dict[str, Any] | None:
+    """What advice.json holds; None where there is none."""
     file = study.path.parent / FILE
-    if not file.is_file():
+    return _read(file) if file.is_file() else None
+
+
+def advice(study: Study) -> Section | None:
+    file, answer = study.path.parent / FILE, advice_of(study)
+    if answer is None:
         return None
-    answer = _read(file)
     try:
         blocks = [*_answer(answer), _standings(answer), *_sensitivity(answer)]
         blocks += [note(f"{words}.") for words in answer["notes"]]

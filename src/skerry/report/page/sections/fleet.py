@@ -231,5 +231,11 @@ def fleet_of(run: Run) -> "Fleet":
 
 
 def _check_built_in(kind: str, name: str) -> None:
+    if registry.is_given(kind, name):
+        what = "graph" if kind == "topology" else "data"
+        raise SkerryError(
+            f"Not drawn: the {what} of these runs came from Python, and records keep no copy. From "
+            "a file it would be drawn."
+        )
     if not registry.is_builtin(kind, name):
         raise SkerryError(f"The {kind} {name} is your own; a report does not run it.")

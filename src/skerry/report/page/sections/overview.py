@@ -6,6 +6,7 @@ from skerry.analysis.names import short_names, word
 from skerry.analysis.recorded import in_words
 from skerry.experiment import Experiment
 from skerry.report.page.blocks import Block, Section, facts, note, table, text
+from skerry.report.page.sections.answer import start
 from skerry.report.page.study import Study
 from skerry.report.text import plural
 from skerry.report.words import study_in_words
@@ -59,7 +60,7 @@ def _told(study: Study) -> list[Block]:
     if not study.runs:
         return []
     axes = study.grid.axes
-    words = study_in_words(_first_cell(study)) + "."
+    words = study_in_words(_chosen_cell(study)) + "."
     named = list(dict.fromkeys(run.name for run in study.runs))
     counts = [
         ("Runs", f"{len(study.runs):,} ({in_words(study.grid.statuses)})"),
@@ -72,14 +73,14 @@ def _told(study: Study) -> list[Block]:
         return [text(words[0].upper() + words[1:]), facts(counts)]
     counts.insert(1, ("Cells", f"{len(study.grid.cells):,}"))
     return [
-        text(f"The first of {len(study.grid.cells):,} cells: {words}"),
+        text(f"One of {len(study.grid.cells):,} cells, the one chosen at first: {words}"),
         facts(counts),
         _axes(study),
     ]
 
 
-def _first_cell(study: Study) -> list[Experiment]:
-    places = next(iter(study.grid.places.values())).values()
+def _chosen_cell(study: Study) -> list[Experiment]:
+    places = study.grid.places[study.grid.cells[start(study)]].values()
     return [study.runs[place].experiment for by_seed in places for place in by_seed.values()]
 
 

@@ -121,8 +121,8 @@ def _sweep(study: Study) -> list[Block]:
     return [
         text("All cells as one sweep. Save this as sweep.toml:"),
         code("The sweep", "\n".join(lines) + "\n"),
-        text("and run it (without --dry-run):"),
-        code("The command", "skerry sweep sweep.toml --out again --dry-run"),
+        text("and run it (--dry-run at the end would only tell what it takes):"),
+        code("The command", "skerry sweep sweep.toml --out again"),
         *_completeness(study, axes, [name for name, _ in primitives]),
     ]
 

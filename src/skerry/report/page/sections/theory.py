@@ -2,12 +2,15 @@
 is `assets/explorer.js`, with the formulas of `skerry.theory` in `assets/server_round.js` and
 `assets/bounds.js`."""
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
-from skerry.errors import SkerryError
+from skerry.errors import RecordsError, SkerryError
 from skerry.experiment import Experiment
 from skerry.network.fleet import Fleet
-from skerry.report.page.blocks import Section, text, widget
+from skerry.report.page.blocks import Section, note, text, widget
+from skerry.report.page.sections.advice import advice_of
 from skerry.report.page.sections.fleet import fleet_of
 from skerry.report.page.study import Study
 
@@ -26,25 +29,69 @@ def theory(study: Study) -> Section:
         fleet = fleet_of(run)
     except SkerryError:
         fleet = None
+    measured = _measured(study)
+    start = explorer_start(run.experiment, fleet, measured)
+    said = "What the bounds say about such a fleet. Move a slider to change it."
+    if measured:
+        said += " The constants are those that skerry advise measured here."
+    else:
+        said += (
+            " The constants of the problem are assumed, as in the paper's Figure 1: the numbers "
+            "compare, but are not those of your problem. skerry advise --out measures its own."
+        )
     return Section(
         "theory",
         "Theory",
         [
-            text("What the bounds say about such a fleet. Move a slider to change it."),
-            widget("theory", start=explorer_start(run.experiment, fleet)),
+            text(said),
+            widget("theory", start=start),
+            note(
+                "Bounds are about the average model alone, and hold for the worst problem with "
+                "such constants. Where they disagree with runs of your own problem, trust the runs."
+            ),
         ],
     )
 
 
-def explorer_start(experiment: Experiment, fleet: Fleet | None) -> dict[str, Any]:
+def _measured(study: Study) -> dict[str, Any]:
+    """The setting at which an advice asked the same bounds; empty where there is none."""
+    try:
+        told = advice_of(study) or {}
+        found = told["constants"]
+        largest = {name: found["suprema"][name]["value"] for name in _SUPREMA}
+        sizes = tuple(map(int, found["components"]))
+        return {
+            "devices": sum(sizes),
+            "components": _components(sizes),
+            "sampled": int(found["sampled"]),
+            "period": int(found["period"]),
+            "p": _four_digits(found["mixing"]["minimum"]),
+            "zeta_intra": _four_digits(math.sqrt(largest["zeta_intra2"])),
+            "zeta_inter": _four_digits(math.sqrt(largest["zeta_inter2"])),
+            "sigma2": _four_digits(largest["sigma2"]),
+            "smoothness": _four_digits(found["smoothness"]["value"]),
+            "initial_error": _four_digits(found["f0"]["value"]),
+            "epsilon": _four_digits(told["bounds"]["epsilon"]),
+        }
+    except (RecordsError, AttributeError, KeyError, TypeError, ValueError):
+        return {}
+
+
+_SUPREMA = ("zeta_intra2", "zeta_inter2", "sigma2")
+
+
+def explorer_start(
+    experiment: Experiment, fleet: Fleet | None, measured: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The setting that the sliders begin with, and where each of its numbers comes from:
-    experiment, network or assumed. Without a fleet p is assumed to be 1, as in Figure 1."""
+    experiment, network, measured or assumed. Without a fleet p is assumed to be 1, as in
+    Figure 1."""
     network, server, data = experiment.network, experiment.server, experiment.data
     sizes = fleet.sizes if fleet is not None else network.sizes
     devices = sum(sizes)
     known = {
         "devices": devices,
-        "components": len(sizes) if _even(sizes) else list(sizes),
+        "components": _components(sizes),
         "sampled": min(server.sampled, devices),
         "period": server.period,
         "beta": server.beta,
@@ -59,6 +106,9 @@ def explorer_start(experiment: Experiment, fleet: Fleet | None) -> dict[str, Any
     sources = dict.fromkeys(values, "assumed") | dict.fromkeys(known, "experiment")
     if fleet is not None:
         sources["p"] = "network"
+    if measured:
+        values |= measured
+        sources |= {name: "measured" for name in measured if sources[name] == "assumed"}
     if server.selection not in SELECTIONS:
         values["selection"], sources["selection"] = "uniform", "assumed"
     return {"values": values, "sources": sources, "weights": server.weights}
@@ -67,6 +117,10 @@ def explorer_start(experiment: Experiment, fleet: Fleet | None) -> dict[str, Any
 def _four_digits(value: float) -> float:
     """As much as a person wants to see beside a slider."""
     return float(f"{value:.4g}")
+
+
+def _components(sizes: tuple[int, ...]) -> int | list[int]:
+    return len(sizes) if _even(sizes) else list(sizes)
 
 
 def _even(sizes: tuple[int, ...]) -> bool:

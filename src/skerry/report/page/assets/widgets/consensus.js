@@ -24,7 +24,7 @@ Skerry.widgets.consensus = (root, data, page) => {
         if (!curve) continue;
         const told = Skerry.plots.brief(`${grid.labelled(group)}, ${words}`);
         traces.push({
-          type: "scatter", mode: "lines", name: told, x: curve.rounds, y: curve.mean,
+          type: "scatter", mode: "lines", name: told, x: curve.rounds, y: curve.mean, hole: curve.hole,
           line: { color: model.labels[label].light, dash, width: 2 }, hoverinfo: "text",
           hovertext: curve.mean.map((mean, i) => `${told}, round ${curve.rounds[i]}: ${number("number", mean)}`),
         });
@@ -34,7 +34,11 @@ Skerry.widgets.consensus = (root, data, page) => {
     const highest = (trace) => trace.y.reduce((a, b) => Math.max(a, b), 0);
     const floor = 1e-4 * Math.max(0, ...traces.map(highest));
     const seen = traces.filter((trace) => highest(trace) > floor);
-    for (const trace of seen) trace.y = trace.y.map((value) => Math.max(value, floor));
+    for (const trace of seen) {
+      trace.y = trace.y.map((value) => Math.max(value, floor));
+      for (const name of ["x", "y", "hovertext"]) trace[name] = Skerry.plots.holed(trace, trace[name]);
+      delete trace.hole;
+    }
     const y = { type: "log", title: { text: "disagreement" } };
     return Skerry.plots.plot(parts.plot, seen, { xaxis: { title: { text: "rounds" } }, yaxis: y });
   }

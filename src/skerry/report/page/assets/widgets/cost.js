@@ -36,10 +36,12 @@ Skerry.widgets.cost = (root, data, page) => {
     if (!curve) return null;
     const both = curve.rounds.map((round, i) => ({ round, x: totals.get(round), y: curve.mean[i] })).filter(({ x }) => x !== undefined);
     const name = Skerry.plots.brief(grid.labelled(group)), colour = model.labels[label].light;
+    const before = curve.hole && both.filter(({ round }) => round <= curve.rounds[curve.hole - 1]).length;
+    const holed = (read) => Skerry.plots.holed({ hole: before }, both.map(read));
     return {
-      type: "scatter", mode: "lines+markers", name, x: both.map(({ x }) => x), y: both.map(({ y }) => y),
+      type: "scatter", mode: "lines+markers", name, x: holed(({ x }) => x), y: holed(({ y }) => y),
       line: { color: colour, width: 2 }, marker: { color: colour, size: 7, symbol: model.labels[label].symbol, maxdisplayed: 15 }, hoverinfo: "text",
-      hovertext: both.map(({ round, x, y }) => `${name}, round ${round}: ${number(measure.style, y)}<br>${number("count", x)} ${view.unit}`),
+      hovertext: holed(({ round, x, y }) => `${name}, round ${round}: ${number(measure.style, y)}<br>${number("count", x)} ${view.unit}`),
     };
   }
 

@@ -7,12 +7,14 @@ Skerry.widgets.curves = (root, data, page) => {
   const picture = figure("");
   const set = (name, read = (value) => value) => (value) => { view[name] = read(value); draw(); };
   const axes = model.axes.map((axis, i) => [i, `values of ${axis.short}`]);
+  const ofPrimitive = select("of primitive", model.labels.map((label, i) => [i, label.name]), 0, set("label", Number));
+  ofPrimitive.hidden = true;
   root.append(controls(
     ...(axes.length ? [
       select("Lines are", [["primitives", "primitives"], ...axes], "primitives", set("along")),
-      select("of primitive", model.labels.map((label, i) => [i, label.name]), 0, set("label", Number)),
+      ofPrimitive,
     ] : []),
-    select("Upright axis", [["auto", "as suits"], ["linear", "linear"], ["log", "logarithmic"]], "auto", set("log")),
+    select("Vertical scale", [["auto", "chosen for the measure"], ["linear", "linear"], ["log", "logarithmic"]], "auto", set("log")),
     tick("Mark server rounds", view.marks, set("marks")),
     tick("Show intervals", view.bands, set("bands")),
   ), picture.element);
@@ -36,8 +38,12 @@ Skerry.widgets.curves = (root, data, page) => {
       const { below, above } = reach({ mean, half: curve.half[i] }, measure);
       return { low: Math.max(floor, mean - below), high: mean + above };
     });
-    const common = { type: "scatter", mode: "lines", x: curve.rounds, line: { width: 0 }, hoverinfo: "skip", showlegend: false };
-    return [{ ...common, y: edges.map(({ low }) => low) }, { ...common, y: edges.map(({ high }) => high), fill: "tonexty", fillcolor: Skerry.plots.faded(colour) }];
+    const common = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+    const pieces = curve.hole ? [[0, curve.hole], [curve.hole, edges.length]] : [[0, edges.length]];
+    return pieces.flatMap((piece) => {
+      const x = curve.rounds.slice(...piece), inside = edges.slice(...piece);
+      return [{ ...common, x, y: inside.map(({ low }) => low) }, { ...common, x, y: inside.map(({ high }) => high), fill: "tonexty", fillcolor: Skerry.plots.faded(colour) }];
+    });
   }
 
   /** Bands first: no line lies below the band of another. */
@@ -51,13 +57,13 @@ Skerry.widgets.curves = (root, data, page) => {
   }
 
   function line({ name, colour, symbol, curve }, style) {
-    const { number, plusMinus } = Skerry.numbers;
+    const { number, plusMinus } = Skerry.numbers, { holed } = Skerry.plots;
     const told = curve.mean.map((mean, i) => `${Skerry.plots.brief(name)}: ${
       plusMinus(style, { mean, half: curve.half[i] }, number)}`);
     return {
       type: "scatter", mode: "lines+markers", name: Skerry.plots.brief(name),
-      x: curve.rounds, y: curve.mean, line: { color: colour, width: 2 }, marker: { color: colour, symbol, size: 7, maxdisplayed: 15 },
-      hovertext: told, hoverinfo: "text",
+      x: holed(curve, curve.rounds), y: holed(curve, curve.mean), line: { color: colour, width: 2 }, marker: { color: colour, symbol, size: 7, maxdisplayed: 15 },
+      hovertext: holed(curve, told), hoverinfo: "text",
     };
   }
 
@@ -75,6 +81,7 @@ Skerry.widgets.curves = (root, data, page) => {
   }
 
   async function draw() {
+    ofPrimitive.hidden = view.along === "primitives";
     const measure = model.measures[grid.state.measure];
     const found = chosenLines();
     for (const line of found) line.curve = await grid.curve(grid.state.measure, line.group);

@@ -1,6 +1,6 @@
 /** Who won in the chosen cell: a table over measures, the chosen measure seed by seed, all cells. */
 Skerry.widgets.winners = (root, data, page) => {
-  const { make, table, figure } = Skerry.dom;
+  const { make, glossed, table, figure } = Skerry.dom;
   const { number, signed, plusMinus, pValue, estimate } = Skerry.numbers;
   const { model, grid } = page;
   const summary = make("div"), differences = make("ul"), every = make("details");
@@ -15,7 +15,7 @@ Skerry.widgets.winners = (root, data, page) => {
   }
 
   function named(group) {
-    return make("span", { class: "name" }, swatch(model.groups.label[group]), grid.named(group));
+    return make("span", { class: "name" }, swatch(model.groups.label[group]), ...glossed(grid.named(group)));
   }
 
   async function summarise(chosen) {
@@ -75,18 +75,15 @@ Skerry.widgets.winners = (root, data, page) => {
       const apart = grid.row(finals, group).map((value, seed) => value - theirs[seed]);
       const found = estimate(apart, model.quantiles);
       return make("li", { dir: "auto" }, `${grid.named(group)} minus ${grid.named(reference.group)}, seed by seed: ` +
-        `${plusMinus(measure.style, found, signed)} (${verdict(finals, group, found)}).`);
+        `${plusMinus(measure.style, found, signed)} (${verdict(finals, group)}).`);
     }));
   }
 
-  /** Tests are made for cells as they are; two stepsizes chosen apart are no such pair. */
-  function verdict(finals, group, found) {
-    if (grid.state.best) {
-      const clear = Math.abs(found.mean) > found.half;
-      return `the interval ${clear ? "leaves out" : "holds"} zero; each at its own best stepsize`;
-    }
-    const said = ["won", "tie", "lost"][finals.verdict[group]];
-    return said && Number.isFinite(finals.p[group]) ? `p ${pValue(finals.p[group])} after Holm: ${said}` : said ?? "not tested";
+  function verdict(finals, group) {
+    const { best } = grid.state, place = best ? finals.bestVerdict[group] : finals.verdict[group];
+    const p = best ? finals.bestP[group] : finals.p[group], said = ["won", "tie", "lost"][place];
+    const tested = said && Number.isFinite(p) ? `p ${pValue(p)} after Holm: ${said}` : said ?? "not tested";
+    return best ? `${tested}; each at its own best stepsize` : tested;
   }
 
   async function listCells() {
