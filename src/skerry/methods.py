@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from skerry import dials, labels
 from skerry.sections import Fleet, Method, Network, Server, Training
 from skerry.tables import toml_value
 
@@ -261,8 +262,46 @@ METHODS = {
 }
 
 
+ON_COMPRESSED_LINKS = ("sgd", "fedprox", "gradient_tracking", "carry")
+"""Methods whose mixing keeps its laws where links carry compressed differences."""
+WITH_COMPRESSED_SERVER = ("sgd", "fedprox")
+
+
+def compression_faults(parts: Parts) -> Iterator[Fault]:
+    """What of an experiment compression is not defined for."""
+    network, server, name = parts.network, parts.server, parts.method.name
+    for section, compresses, defined in (
+        ("network", network.compresses and network.gossip_steps, ON_COMPRESSED_LINKS),
+        ("server", server.compresses and server.is_there, WITH_COMPRESSED_SERVER),
+    ):
+        if compresses and name not in defined:
+            *others, last = defined
+            yield (
+                (f"{section}.compression", "method.name"),
+                f"{section}.compression is not defined for method '{name}': its rule needs models "
+                f"as they are. Leave {section}.compression out, or take {', '.join(others)} or "
+                f"{last}.",
+            )
+    if not (server.compresses and server.is_there):
+        return
+    if server.primitive not in labels.BUILT_IN:
+        yield (
+            ("server.compression", "server.primitive"),
+            "server.compression needs server.primitive = s2s, s2a or blend (got "
+            f"{server.primitive!r}): both sides must know who received what. Leave "
+            "server.compression out.",
+        )
+    if dials.adapts(server, *dials.RANGES):
+        yield (
+            ("server.compression", *(f"server.{field}_schedule" for field in dials.RANGES)),
+            "server.compression needs schedules that do not go by the models (got an adaptive "
+            "one): the server never sees them whole. Change one of them.",
+        )
+
+
 def faults(parts: Parts) -> Iterator[Fault]:
     """What of an experiment its method is not defined for."""
+    yield from compression_faults(parts)
     if parts.method.is_plain:
         return
     row = METHODS.get(parts.method.name)
