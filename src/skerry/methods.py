@@ -262,7 +262,7 @@ METHODS = {
 }
 
 
-ON_COMPRESSED_LINKS = ("sgd", "fedprox", "gradient_tracking", "carry")
+ON_COMPRESSED_LINKS = ("sgd", "fedprox", "gradient_tracking")
 """Methods whose mixing keeps its laws where links carry compressed differences."""
 WITH_COMPRESSED_SERVER = ("sgd", "fedprox")
 
@@ -270,17 +270,23 @@ WITH_COMPRESSED_SERVER = ("sgd", "fedprox")
 def compression_faults(parts: Parts) -> Iterator[Fault]:
     """What of an experiment compression is not defined for."""
     network, server, name = parts.network, parts.server, parts.method.name
+    # Under carry what sparse messages leave out comes back into the gradient, again and again.
+    rounded = name == "carry" and network.compression == "int8"
     for section, compresses, defined in (
-        ("network", network.compresses and network.gossip_steps, ON_COMPRESSED_LINKS),
+        (
+            "network",
+            network.compresses and network.gossip_steps and not rounded,
+            ON_COMPRESSED_LINKS,
+        ),
         ("server", server.compresses and server.is_there, WITH_COMPRESSED_SERVER),
     ):
         if compresses and name not in defined:
-            *others, last = defined
+            fix = ", or take int8" if (section, name) == ("network", "carry") else ""
             yield (
                 (f"{section}.compression", "method.name"),
                 f"{section}.compression is not defined for method '{name}': its rule needs models "
-                f"as they are. Leave {section}.compression out, or take {', '.join(others)} or "
-                f"{last}.",
+                f"as they are. Leave {section}.compression out{fix}, or set method.name to one of "
+                f"{', '.join(defined)}.",
             )
     if not (server.compresses and server.is_there):
         return

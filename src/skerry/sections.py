@@ -113,7 +113,7 @@ class Network(Section, extra="allow"):
     """Weights of W: metropolis, max_degree, laplacian, lazy, or your own function."""
     compression: Annotated[str, Names("compression"), Later()] = "none"
     """What of a difference goes over a link: none (a model goes as it is), top_k (the largest
-    numbers), random_k, int8 (every number in a byte), or your own "package.module:Class"."""
+    numbers), random_k, int8 (every number in a byte), or your own class."""
     compression_share: Annotated[Share, OptionOf("compression"), Later()] = 0.1
     """The part of the numbers that top_k and random_k send."""
     consensus_stepsize: Annotated[Share | None, Later()] = None
@@ -344,7 +344,7 @@ class Server(Section, extra="allow"):
     """fedadam and fedyogi: added to the root of the squares (tau)."""
     compression: Annotated[str, Names("compression"), Later()] = "none"
     """What of a difference goes to and from the server: none (a model goes as it is), top_k (the
-    largest numbers), random_k, int8 (every number in a byte), or your own "package.module:Class"."""
+    largest numbers), random_k, int8 (every number in a byte), or your own class."""
     compression_share: Annotated[Share, OptionOf("compression"), Later()] = 0.1
     """The part of the numbers that top_k and random_k send."""
     compressed: Annotated[Literal["both", "up", "down"], Later()] = "both"
@@ -385,7 +385,9 @@ class Server(Section, extra="allow"):
         Without a server all but the primitive, which says so."""
         if not self.is_there:
             return frozenset(name for name, _ in self if name != "primitive")
-        idle = super().idle_fields() | (set() if self.compresses else {"compressed", "error_feedback"})
+        idle = super().idle_fields() | (
+            set() if self.compresses else {"compressed", "error_feedback"}
+        )
         if "beta" in idle and dials.moves(self, "beta"):
             idle = self.model_copy(update={"beta_schedule": dials.CONSTANT}).idle_fields()
         moot = {"name"} | ({"beta_schedule", "beta_end"} if "beta" in idle else set())

@@ -1,4 +1,4 @@
-"""The arrays that methods and compression keep beside X, each for those lanes alone that have it."""
+"""The arrays that methods and compression keep beside X, each for those lanes that have it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

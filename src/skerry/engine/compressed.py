@@ -1,21 +1,25 @@
 """Rounds whose messages are compressed: what travels is a difference to what both sides know.
 
-**Links** (CHOCO). Every device has a public copy of itself, which its neighbours know too: it begins
-at the common initial point, and moves by what the device sends. With Q the compression and gamma the
-consensus stepsize, a mixing is
+**Links** (CHOCO). Every device has a public copy of itself, which its neighbours know too: it
+begins at the common initial point, and moves by what the device sends. With Q the compression and
+gamma the consensus stepsize, a mixing is
 
     C <- C + Q(X - C),    X <- X + gamma (W C - C)
 
-W keeps averages, so X's average stays, whatever Q does. What Q left out is still in X - C: it is sent
-later.
+W keeps averages, so X's average stays, whatever Q does. What Q left out is still in X - C: it is
+sent later.
 
 **Server**. What both sides know of a device is what it was sent last (`heard`, h), from the initial
-point on. It sends q = Q(x - h + e), where e (`unsent`) is what earlier messages left out. The server
-takes it for h + s + q, where s (`undelivered`) is what its own messages to that device left out; it
-averages those, and sends back Q(y - h): the device receives h', which is h plus that. Then s' = y - h'
-for the device, and r = x - h + e - q, what q left out, stays in its model under S2S (x' = h' + r) and
-beside it under S2A (x' = h', e' = r); a blend is (1 - beta) of the one and beta of the other. Under
-S2S the mean of x + e + s over all devices stays as it is, whatever Q does.
+point on. With e (`unsent`) and s (`undelivered`), what earlier messages up and down left out,
+
+    up      q = Q(x - h + e),  r = x - h + e - q;  the server takes x for h + s + q
+    down    h' = h + Q(y - h),  s' = y - h'
+    S2S     x' = h' + r
+    S2A     x' = h',  e' = r
+    blend   (1 - beta) of the one and beta of the other
+
+Under S2S the mean of x + e + s over all devices stays as it is, whatever Q does; under S2A all who
+know the same receive the same.
 """
 
 from collections.abc import Iterator

@@ -106,13 +106,11 @@ class Int8(Compression):
 
     def squeeze(self, V_rld: Tensor, draws: Draws) -> None:
         d = V_rld.shape[-1]
-        blocks = functional.pad(V_rld, (0, -d % BLOCK)).unflatten(-1, (-1, BLOCK))
-        scale = blocks.abs().amax(dim=-1, keepdim=True) / LEVELS
-        scale = torch.where(scale > 0, scale, 1)
-        levels = (blocks / scale).flatten(-2)[..., :d]
-        levels = torch.floor(levels + draws.numbers()[:, None])
-        levels = functional.pad(levels, (0, -d % BLOCK)).unflatten(-1, (-1, BLOCK))
-        V_rld.copy_((levels.clamp_(-LEVELS, LEVELS) * scale).flatten(-2)[..., :d])
+        blocks = functional.pad(V_rld, (0, -d % BLOCK)).view(*V_rld.shape[:2], -1, BLOCK)
+        scale = blocks.abs().amax(dim=-1) / LEVELS
+        scale = torch.where(scale > 0, scale, 1).repeat_interleave(BLOCK, dim=-1)[..., :d]
+        levels = torch.floor(V_rld / scale + draws.numbers()[:, None])
+        torch.mul(levels.clamp_(-LEVELS, LEVELS), scale, out=V_rld)
 
     def bytes(self, parameters: int) -> int:
         return parameters + NUMBER * -(-parameters // BLOCK)

@@ -93,9 +93,7 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
             came = {i: x[i] for i in sampled} if post is None else post.up(x, sampled, t)
             plain = torch.stack([came[i] for i in sampled]).sum(dim=0) / len(sampled)
             weights = [*weights, 1 - sum(weights)]  # what they lack to 1 is that of `last`
-            estimate = weighted_sum(
-                torch.tensor(weights, dtype=x0.dtype), [*came.values(), last]
-            )
+            estimate = weighted_sum(torch.tensor(weights, dtype=x0.dtype), [*came.values(), last])
             if server.optimizer != "fedavg":
                 y = _optimized(experiment, memory, plain if beta == 0 else estimate)
                 both = server.selection == "uniform" and server.weights == "equal"
