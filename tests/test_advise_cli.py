@@ -34,6 +34,21 @@ def test_the_pasted_command_runs(tmp_path) -> None:
     assert done.code == 0, done.err
 
 
+def test_methods_are_considered_and_the_command_brings_them_along(tmp_path) -> None:
+    told = skerry("advise", *SMALL, "--among", "carry,gradient_tracking,uniform", "--out", tmp_path)
+    assert told.code == 0, told.err
+    best = json.loads((tmp_path / "advice.json").read_text())["recommendation"]
+    assert best["preset"] in ("carry", "gradient_tracking")
+    line = next(line for line in told.out.splitlines() if line.startswith("Use it:"))
+    assert f"--compare {best['preset']}" in line
+    done = skerry("run", *SMALL[:10], *line.split()[4:], "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    assert best["preset"] in done.out
+    page = tmp_path / "page.html"
+    assert skerry("report", tmp_path, "--out", page).code == 0
+    assert ">gradient_tracking<" in page.read_text(encoding="utf-8")
+
+
 def test_json_alone_on_stdout(tmp_path) -> None:
     """With --json stdout is one JSON object, the same as in the folder."""
     done = skerry("advise", *SMALL, "--json", "--out", tmp_path, "--goal", "own")

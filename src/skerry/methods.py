@@ -51,6 +51,14 @@ class Row:
     """How well: where the rule was read."""
     needs: tuple[Need, ...] = ()
     is_experimental: bool = False
+    up: int = 1
+    """Vectors that a sampled device sends in a server round."""
+    down: int = 1
+    """Vectors that each device receives whom the primitive reaches."""
+    more_down: int = 0
+    """And those that each sampled device receives beside them."""
+    travels: int = 1
+    """Vectors that go each way over every link in a mixing."""
 
 
 def _set_to(path: str, *values: Any, why: str = "") -> Need:
@@ -169,6 +177,9 @@ METHODS = {
             AVERAGES,
             _set_to("server.primitive", "s2s", "s2a", "blend", "none"),
         ),
+        up=2,
+        more_down=1,
+        travels=2,
     ),
     "sd_gt": Row(
         "X <- W (X - eta (G + Y + Z)); Z gathers (W (G + Z) - (G + Z)) / H. At the server, Y of a "
@@ -187,6 +198,8 @@ METHODS = {
             FIXED_PERIOD,
             _nobody_asleep,
         ),
+        down=2,
+        travels=2,
     ),
     "mtgc": Row(
         "X <- X - eta (G + Y + Z); Z gathers what the island's average takes from a device, per "
@@ -220,6 +233,8 @@ METHODS = {
             FIXED_PERIOD,
             _nobody_asleep,
         ),
+        up=2,
+        down=2,
     ),
     "fedvarp": Row(
         "x <- x - mean over the sampled of (D_i - g_i) - mean of all g; then g_i <- D_i, how far a "
