@@ -5,6 +5,7 @@ import json
 import pytest
 
 from command_line import skerry
+from skerry.methods import METHODS
 from skerry.report.page.build import write_report
 
 SMALL = (
@@ -46,7 +47,9 @@ def test_methods_are_considered_and_the_command_brings_them_along(tmp_path) -> N
     assert best["preset"] in done.out
     page = tmp_path / "page.html"
     assert skerry("report", tmp_path, "--out", page).code == 0
-    assert ">gradient_tracking<" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "Methods and other systems" in text
+    assert METHODS["carry"].keeps in text
 
 
 def test_json_alone_on_stdout(tmp_path) -> None:

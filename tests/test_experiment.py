@@ -275,6 +275,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     ),
     "method.name": ([], "fedprox", None),
     "method.mu": (["method.name=fedprox"], "0.7", ["method.name=sgd"]),
+    "method.tracker": (["method.name=gradient_tracking"], "s2a", ["method.name=sgd"]),
     "fleet.awake": ([], "0.5", None),
     "fleet.on": (["fleet.on=4", "fleet.off=2"], "3", None),
     "fleet.off": (["fleet.on=4", "fleet.off=2"], "3", None),

@@ -471,6 +471,9 @@ class Method(Section, extra="allow"):
     fedvarp, mifa, fedprox, carry, or your own "package.module:Class"."""
     mu: Annotated[float, Field(ge=0), REAL, OptionOf("method"), Later()] = 0.01
     """fedprox: how strongly a device is pulled back to the model it received last."""
+    tracker: Annotated[Literal["s2s", "s2a", "home"], OptionOf("method"), Later()] = "s2s"
+    """gradient_tracking: how Y goes to the server. Only s2s keeps its mean; s2a and home, which
+    leaves it on the devices, are there to see what that is worth."""
 
     @property
     def is_plain(self) -> bool:

@@ -115,6 +115,9 @@ ON_LINKS = [
     ["method.name=gradient_tracking", "server.primitive=s2a"],
     ["method.name=gradient_tracking", "server.primitive=blend", "server.selection=one_each"],
     ["method.name=gradient_tracking", "server.primitive=none"],
+    ["method.name=gradient_tracking", "method.tracker=s2a", "server.primitive=s2a"],
+    ["method.name=gradient_tracking", "method.tracker=s2a", "server.selection=one_each"],
+    ["method.name=gradient_tracking", "method.tracker=home", "server.primitive=s2a"],
     ["method.name=gradient_tracking", "network.link_failure=0.3", "network.gossip_steps=2"],
     ["method.name=sd_gt", "server.selection=one_each", "server.sampled=6"],
     ["method.name=sd_gt", "server.sampled=12"],
@@ -230,6 +233,8 @@ ENDS = [
     (["method.name=gradient_tracking", "server.primitive=s2s"], UNIFORM, 0),
     (["method.name=gradient_tracking", "server.primitive=s2a"], ONE_EACH, 0),
     (["method.name=gradient_tracking", "server.primitive=s2a"], UNIFORM, 0),
+    (["method.name=gradient_tracking", "method.tracker=s2a"], EVERYBODY, 0),
+    (["method.name=gradient_tracking", "method.tracker=home"], EVERYBODY, 0.34),
     (["method.name=sd_gt"], EVERYBODY, 0),
     (["method.name=sd_gt"], ONE_EACH, 0),
     (["method.name=mtgc", "network.topology=complete"], EVERYBODY, 0),
@@ -262,6 +267,23 @@ def test_where_it_ends(ends, number):
         assert ends[number] == pytest.approx(expected, abs=0.006)
     else:
         assert ends[number] < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("tracker", "primitive", "least"),
+    [("s2a", "s2a", 0.1), ("home", "s2a", 0.3), ("home", "s2s", 1.0)],
+)
+@pytest.mark.parametrize("rule", [ONE_EACH, UNIFORM], ids=["one each", "uniform"])
+def test_only_s2s_tracks_where_few_are_sampled(tracker, primitive, least, rule):
+    """By S2A the mean of Y moves at every server round; at home islands never learn of each
+    other. Both end far from the optimum, where S2S ends on it."""
+    by = f"server.primitive={primitive}"
+    lane = six("method.name=gradient_tracking", by, *rule, rounds=601)
+    wrong = lane.with_settings(f"method.tracker={tracker}")
+    stack = build_stack(six_world(lane), [lane, wrong])
+    off = (last_state(stack).X_nld[:, :, 0] - BEST).abs().amax(dim=0)
+    assert off[stack.experiments.index(lane)] < 1e-10
+    assert off[stack.experiments.index(wrong)] > least
 
 
 def test_unequal_islands_end_at_the_optimum_too():
@@ -326,6 +348,8 @@ def test_carry_is_centred_against_rounding(small):
         (["method.name=carry"], 2, 5, 5),
         (["method.name=gradient_tracking", "server.primitive=s2s"], 4, 10, 10),
         (["method.name=gradient_tracking", "server.primitive=s2a"], 4, 10, 12 + 5),
+        (["method.name=gradient_tracking", "method.tracker=s2a"], 4, 10, 5 + 12),
+        (["method.name=gradient_tracking", "method.tracker=home"], 4, 5, 5),
         (["method.name=sd_gt", "server.sampled=4", "server.selection=one_each"], 4, 4, 8),
         (["method.name=scaffold", *NO_LINKS], 0, 10, 24),
         (["method.name=fedvarp", *NO_LINKS], 0, 5, 12),

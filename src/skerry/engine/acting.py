@@ -135,15 +135,19 @@ def meet_lanes(
         steps_l[:, None] * stack.world.experiment.training.local_steps,
         deliver,
         receivers(group, sample, len(state.X_nld)),
+        everybody(group, sample, len(state.X_nld)),
     )
     return group.method.meet(lanes_of(stack, state, lanes), server)
 
 
 def receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:
     """Of S2S the sampled; of S2A and blend all, or all who are awake."""
-    if group.server.dial == 0:
-        return sample.devices_k
-    everybody = torch.ones(n, dtype=torch.bool, device=sample.devices_k.device)
+    return sample.devices_k if group.server.dial == 0 else everybody(group, sample, n)
+
+
+def everybody(group: ServerGroup, sample: Sample, n: int) -> Tensor:
+    """Whom S2A and blend reach."""
+    reached_n = torch.ones(n, dtype=torch.bool, device=sample.devices_k.device)
     if sample.asleep is not None and not group.reaches_asleep:
-        everybody[sample.asleep] = False
-    return torch.nonzero(everybody).flatten()
+        reached_n[sample.asleep] = False
+    return torch.nonzero(reached_n).flatten()

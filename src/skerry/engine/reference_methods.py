@@ -80,6 +80,7 @@ class _GradientTracking(_Devices):
     def __init__(self, world: World, experiment: Experiment):
         super().__init__(world, experiment)
         self.y, self.before = self.zeros(), self.zeros()
+        self.tracker = experiment.method.tracker
 
     def direction(self, i: int, g: Tensor) -> Tensor:
         self.y[i] = self.y[i] + g - self.before[i]
@@ -92,8 +93,13 @@ class _GradientTracking(_Devices):
     def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
         self.deliver(S, weights)
         shared = self.mean(self.y, S)
-        for i in S:
-            self.y[i] = shared
+        estimate = sum((w * self.y[i] for i, w in zip(S, weights, strict=True)), self.zero)
+        if self.tracker == "s2s":
+            for i in S:
+                self.y[i] = shared
+        elif self.tracker == "s2a":
+            for i in self.reached:
+                self.y[i] = estimate
 
 
 class _SdGt(_Devices):

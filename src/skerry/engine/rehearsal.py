@@ -74,6 +74,7 @@ def _method(method: Method, experiment: Experiment, world: World) -> None:
         eta_l1,
         lambda A_nld: len(A_nld),
         sampled_k,
+        torch.arange(devices, device=X_nld.device),
     )
     with registry.users_own("method", name):
         method.after_step(lanes, method.before_step(lanes))
