@@ -245,8 +245,11 @@ ENDS = [
     (["method.name=scaffold", *NO_LINKS], ONE_EACH, 0),
     (["method.name=scaffold", *NO_LINKS], UNIFORM, 0),
     ([*NO_LINKS], EVERYBODY, 0.52),
-    (["method.name=fedvarp", *NO_LINKS], ONE_EACH, 0.52),
-    (["method.name=mifa", *NO_LINKS], UNIFORM, 0.52),
+    *(
+        ([f"method.name={name}", *NO_LINKS], rule, 0.52)
+        for name in ("fedvarp", "mifa")
+        for rule in (EVERYBODY, ONE_EACH, UNIFORM)
+    ),
 ]
 
 
@@ -307,7 +310,8 @@ def test_unequal_islands_end_at_the_optimum_too():
 @settings(max_examples=25)
 def test_what_is_kept_adds_up(seed, awake, topology, failing, K, steps):
     """Whatever the graph, the sample and the sleep: the mean of Y is that of the last gradients,
-    Z of carry and Y and Z of MTGC sum to zero."""
+    Z of carry and Y and Z of MTGC sum to zero, the latter on every island; Z of SD-GT does, and c
+    of SCAFFOLD is the mean of all c_i."""
     shared = (
         f"seed={seed}",
         f"server.sampled={K}",
@@ -323,12 +327,23 @@ def test_what_is_kept_adds_up(seed, awake, topology, failing, K, steps):
     assert Y.mean(dim=0) == pytest.approx(G.mean(dim=0), abs=1e-12)
     several_steps = f"training.local_steps={steps}"
     carry = six(*shared, several_steps, "method.name=carry", rounds=9)
-    mtgc = six(*SETTINGS["mtgc"], several_steps, f"seed={seed}", "method.name=mtgc", rounds=9)
+    unequal = (several_steps, f"seed={seed}", "network.components=[2,4]")
+    mtgc = six(*SETTINGS["mtgc"], *unequal, "method.name=mtgc", rounds=9)
     for lane, names in ((carry, ["carry.z"]), (mtgc, ["mtgc.y", "mtgc.z"])):
         kept = last_state(build_stack(six_world(lane), [lane])).companions.arrays
         for name in names:
             assert kept[name].abs().max() > 1e-3
             assert kept[name].sum(dim=0) == pytest.approx(0, abs=1e-10)
+        if lane is mtgc:
+            assert kept["mtgc.z"][:2].sum(dim=0) == pytest.approx(0, abs=1e-10)
+    awake_all = [one for one in shared if not one.startswith("fleet")]
+    scaffold = six(*awake_all, *NO_LINKS, several_steps, "method.name=scaffold", rounds=9)
+    kept = last_state(build_stack(six_world(scaffold), [scaffold])).companions.arrays
+    assert kept["scaffold.all"] == pytest.approx(kept["scaffold.own"].mean(dim=0), abs=1e-11)
+    each = ("server.selection=one_each", f"server.sampled={2 * min(K, 2)}")
+    sd_gt = six(*awake_all, *each, "method.name=sd_gt", rounds=8)
+    kept = last_state(build_stack(six_world(sd_gt), [sd_gt])).companions.arrays
+    assert kept["sd_gt.z"].sum(dim=0) == pytest.approx(0, abs=1e-10)
 
 
 def test_carry_is_centred_against_rounding(small):
