@@ -20,6 +20,7 @@ from skerry.engine.state import keep_lanes
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
 from skerry.experiment import Experiment
+from skerry.measure.ledger import Ledger
 from skerry.runs.memory import footprint
 from trajectories import assert_same_trajectories
 
@@ -217,7 +218,7 @@ def test_pieces_and_chunks_make_no_difference(small, monkeypatch):
     assert torch.allclose(whole, last_state(build_stack(world, lanes)).X_nld, atol=1e-6)
 
 
-def test_a_stopped_run_goes_on_as_it_would_have(small, tmp_path):
+def test_a_stopped_run_goes_on_as_it_would_have(small):
     base = small(
         "network.compression=random_k", "server.compression=top_k", "server.primitive=blend",
         "network.link_failure=0.3", "rounds=8",
@@ -229,6 +230,22 @@ def test_a_stopped_run_goes_on_as_it_would_have(small, tmp_path):
             half = keep_lanes(moment.state, [0])
     *_, resumed = simulate(build_stack(world, [base]), half)
     assert torch.equal(resumed.state.X_nld, last_state(stack).X_nld)
+
+
+def test_a_stopped_run_counts_as_it_would_have(small):
+    """What was missed is known again from the links of the rounds before."""
+    lane = small("network.compression=top_k", "network.link_failure=0.4", "server.primitive=none")
+    stack = build_stack(build_world(lane), [lane])
+    whole, first = Ledger(), Ledger()
+    for t in range(8):
+        whole.add_round(stack, [], t)
+        if t < 4:
+            first.add_round(stack, [], t)
+    second = Ledger(first.totals)
+    for t in range(4, 8):
+        second.add_round(stack, [], t)
+    assert second.totals == whole.totals
+    assert len(whole.totals[stack.keys[0]]) == 4
 
 
 # What stays as it is

@@ -118,8 +118,9 @@ class Int8(Compression):
 
 def _keep_first(V_rld: Tensor, order: Tensor, count: int) -> None:
     """Of every row, those that come first; no two places of a row have the same order."""
-    last = order.kthvalue(min(count, order.shape[-1]), dim=-1, keepdim=True).values
-    V_rld.masked_fill_(order > last, 0)
+    # Not kthvalue, which a GPU does not do where runs must repeat to the bit.
+    first = order.topk(min(count, order.shape[-1]), largest=False, sorted=False).values
+    V_rld.masked_fill_(order > first.amax(dim=-1, keepdim=True), 0)
 
 
 def squeezed(compression: Compression, V_rld: Tensor, draws: Draws) -> Tensor:
