@@ -167,8 +167,7 @@ class World:
 
     def compression_keys(self, purpose: str, *numbers: int) -> Tensor:
         """One integer per device for what a compression draws."""
-        keys = stream(self.seed, f"compressed_{purpose}", *numbers).integers(0, 2**62, self.n)
-        return self._sent(keys)
+        return self.dice.keys(f"compressed_{purpose}", *numbers)
 
     @cached_property
     def real_d(self) -> Tensor:
