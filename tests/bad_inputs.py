@@ -83,7 +83,8 @@ def _foreign(path: Path) -> None:
 
 SERVER = (
     "name, primitive, beta, sampled, period, offset, selection, sample_prob, weights, optimizer, "
-    "momentum, learning_rate, dampening, second_momentum, smallest, beta_schedule, beta_end, "
+    "momentum, learning_rate, dampening, second_momentum, smallest, compression, "
+    "compression_share, compressed, error_feedback, beta_schedule, beta_end, "
     "sampled_schedule, sampled_end, period_schedule, "
     "period_end, switch_round, change_every, bias_cost, sampled_target, period_target, adapt_over"
 )
@@ -177,7 +178,8 @@ EXPERIMENT_FILES = [
         "[network]\nsampled = 3",
         "unknown field 'network.sampled'; did you mean 'server.sampled'? [network] takes: "
         "devices, components, topology, degree, edge_prob, rewire_prob, dynamic, "
-        "link_failure, gossip_steps, mix_with_server, mixing.",
+        "link_failure, gossip_steps, mix_with_server, mixing, compression, compression_share, "
+        "consensus_stepsize.",
     ),
     toml(
         "field outside its section",
