@@ -12,7 +12,7 @@ PAGE = Path(__file__).parent / "experiment.md"
 BEGIN = "<!-- From here on the page is written by `python docs/generate.py`. -->"
 
 SECTIONS = {
-    "network": "Who can talk to whom.",
+    "network": "Who can talk to whom. [Compression](compression.md).",
     "data": "Which samples there are, and who holds them. [More about data](data.md).",
     "model": "What is learned.",
     "training": "What a device does on its own in a round.",

@@ -83,7 +83,8 @@ def _foreign(path: Path) -> None:
 
 SERVER = (
     "name, primitive, beta, sampled, period, offset, selection, sample_prob, weights, optimizer, "
-    "momentum, learning_rate, dampening, second_momentum, smallest, beta_schedule, beta_end, "
+    "momentum, learning_rate, dampening, second_momentum, smallest, compression, "
+    "compression_share, compressed, error_feedback, beta_schedule, beta_end, "
     "sampled_schedule, sampled_end, period_schedule, "
     "period_end, switch_round, change_every, bias_cost, sampled_target, period_target, adapt_over"
 )
@@ -177,7 +178,8 @@ EXPERIMENT_FILES = [
         "[network]\nsampled = 3",
         "unknown field 'network.sampled'; did you mean 'server.sampled'? [network] takes: "
         "devices, components, topology, degree, edge_prob, rewire_prob, dynamic, "
-        "link_failure, gossip_steps, mix_with_server, mixing.",
+        "link_failure, gossip_steps, mix_with_server, mixing, compression, compression_share, "
+        "consensus_stepsize.",
     ),
     toml(
         "field outside its section",
@@ -1831,6 +1833,45 @@ DEVICE_DATA = [
 ]
 
 METHODS = [
+    sets(
+        "unknown compression",
+        "network.compression=topk",
+        "network.compression: unknown compression 'topk'; did you mean 'top_k'?",
+    ),
+    sets(
+        "a share of nothing",
+        "server.compression=top_k server.compression_share=0",
+        "server.compression_share must be above 0 (got 0).",
+    ),
+    sets(
+        "a consensus stepsize above 1",
+        "network.compression=top_k network.consensus_stepsize=1.5",
+        "network.consensus_stepsize must be at most 1 (got 1.5).",
+    ),
+    sets(
+        "a way that there is not",
+        "server.compression=int8 server.compressed=sideways",
+        "server.compressed",
+    ),
+    sets(
+        "compressed links of a method that needs models",
+        "network.compression=top_k method.name=carry",
+        "network.compression is not defined for method 'carry': its rule needs models as they are. "
+        "Leave network.compression out, or take int8, or set method.name to one of sgd, fedprox, "
+        "gradient_tracking.",
+    ),
+    sets(
+        "compressed server of a method that needs models",
+        "server.compression=int8 method.name=gradient_tracking",
+        "server.compression is not defined for method 'gradient_tracking': its rule needs models "
+        "as they are. Leave server.compression out, or set method.name to one of sgd, fedprox.",
+    ),
+    sets(
+        "compressed server with a schedule that goes by the models",
+        "server.compression=int8 server.primitive=blend server.beta_schedule=adaptive",
+        "server.compression needs schedules that do not go by the models (got an adaptive one): "
+        "the server never sees them whole. Change one of them.",
+    ),
     sets(
         "unknown method",
         "method.name=gradient_traking",

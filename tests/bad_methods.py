@@ -1,5 +1,6 @@
-"""Methods that break their contract, named in tests as a user would name them."""
+"""Methods and compressions that break their contract, named in tests as a user would name them."""
 
+from skerry.engine.compression import Compression
 from skerry.engine.method import Method
 
 
@@ -20,3 +21,18 @@ class raises(Method):  # noqa: N801
 
 class no_method:  # noqa: N801
     pass
+
+
+class infinite(Compression):  # noqa: N801
+    def squeeze(self, V_rld, draws):
+        V_rld.div_(0)
+
+
+class without_bytes(Compression):  # noqa: N801
+    def bytes(self, parameters):
+        return None
+
+
+class shouts(Compression):  # noqa: N801
+    def squeeze(self, V_rld, draws):
+        raise ValueError("boom")

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from skerry.engine.compression import Compression
 from skerry.engine.method import Method
 from skerry.network.mixing import metropolis
 
@@ -132,3 +133,20 @@ class HeavyBall(Method):
         eta, V = lanes.eta_l1, lanes.own["v"]
         V.mul_(self.momentum).add_((kept - lanes.X_nld) / eta)
         torch.sub(kept, eta * V, out=lanes.X_nld)
+
+
+class Signs(Compression):
+    """The sign of every number, and their mean size."""
+
+    quality = 0.5
+
+    def __init__(self, *, factor=1.0):
+        TOLD["compression"] = factor
+        self.factor = factor
+
+    def squeeze(self, V_rld, draws):
+        size = V_rld.abs().sum(dim=-1, keepdim=True) / draws.parameters
+        V_rld.copy_(self.factor * size * V_rld.sign())
+
+    def bytes(self, parameters):
+        return 4 + -(-parameters // 8)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from command_line import skerry
+from skerry.methods import METHODS
 from skerry.report.page.build import write_report
 
 SMALL = (
@@ -32,6 +33,23 @@ def test_the_pasted_command_runs(tmp_path) -> None:
     settings = SMALL[:10]
     done = skerry("run", *settings, *words, "--seeds", "1", "--out", tmp_path)
     assert done.code == 0, done.err
+
+
+def test_methods_are_considered_and_the_command_brings_them_along(tmp_path) -> None:
+    told = skerry("advise", *SMALL, "--among", "carry,gradient_tracking,uniform", "--out", tmp_path)
+    assert told.code == 0, told.err
+    best = json.loads((tmp_path / "advice.json").read_text())["recommendation"]
+    assert best["preset"] in ("carry", "gradient_tracking")
+    line = next(line for line in told.out.splitlines() if line.startswith("Use it:"))
+    assert f"--compare {best['preset']}" in line
+    done = skerry("run", *SMALL[:10], *line.split()[4:], "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    assert best["preset"] in done.out
+    page = tmp_path / "page.html"
+    assert skerry("report", tmp_path, "--out", page).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "Methods and other systems" in text
+    assert METHODS["carry"].keeps in text
 
 
 def test_json_alone_on_stdout(tmp_path) -> None:

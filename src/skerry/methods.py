@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from skerry import dials, labels
 from skerry.sections import Fleet, Method, Network, Server, Training
 from skerry.tables import toml_value
 
@@ -50,6 +51,14 @@ class Row:
     """How well: where the rule was read."""
     needs: tuple[Need, ...] = ()
     is_experimental: bool = False
+    up: int = 1
+    """Vectors that a sampled device sends in a server round."""
+    down: int = 1
+    """Vectors that each device receives whom the primitive reaches."""
+    more_down: int = 0
+    """And those that each sampled device receives beside them."""
+    travels: int = 1
+    """Vectors that go each way over every link in a mixing."""
 
 
 def _set_to(path: str, *values: Any, why: str = "") -> Need:
@@ -168,6 +177,9 @@ METHODS = {
             AVERAGES,
             _set_to("server.primitive", "s2s", "s2a", "blend", "none"),
         ),
+        up=2,
+        more_down=1,
+        travels=2,
     ),
     "sd_gt": Row(
         "X <- W (X - eta (G + Y + Z)); Z gathers (W (G + Z) - (G + Z)) / H. At the server, Y of a "
@@ -186,6 +198,8 @@ METHODS = {
             FIXED_PERIOD,
             _nobody_asleep,
         ),
+        down=2,
+        travels=2,
     ),
     "mtgc": Row(
         "X <- X - eta (G + Y + Z); Z gathers what the island's average takes from a device, per "
@@ -219,6 +233,8 @@ METHODS = {
             FIXED_PERIOD,
             _nobody_asleep,
         ),
+        up=2,
+        down=2,
     ),
     "fedvarp": Row(
         "x <- x - mean over the sampled of (D_i - g_i) - mean of all g; then g_i <- D_i, how far a "
@@ -261,8 +277,52 @@ METHODS = {
 }
 
 
+ON_COMPRESSED_LINKS = ("sgd", "fedprox", "gradient_tracking")
+"""Methods whose mixing keeps its laws where links carry compressed differences."""
+WITH_COMPRESSED_SERVER = ("sgd", "fedprox")
+
+
+def compression_faults(parts: Parts) -> Iterator[Fault]:
+    """What of an experiment compression is not defined for."""
+    network, server, name = parts.network, parts.server, parts.method.name
+    # Under carry what sparse messages leave out comes back into the gradient, again and again.
+    rounded = name == "carry" and network.compression == "int8"
+    for section, compresses, defined in (
+        (
+            "network",
+            network.compresses and network.gossip_steps and not rounded,
+            ON_COMPRESSED_LINKS,
+        ),
+        ("server", server.compresses and server.is_there, WITH_COMPRESSED_SERVER),
+    ):
+        if compresses and name not in defined:
+            fix = ", or take int8" if (section, name) == ("network", "carry") else ""
+            yield (
+                (f"{section}.compression", "method.name"),
+                f"{section}.compression is not defined for method '{name}': its rule needs models "
+                f"as they are. Leave {section}.compression out{fix}, or set method.name to one of "
+                f"{', '.join(defined)}.",
+            )
+    if not (server.compresses and server.is_there):
+        return
+    if server.primitive not in labels.BUILT_IN:
+        yield (
+            ("server.compression", "server.primitive"),
+            "server.compression needs server.primitive = s2s, s2a or blend (got "
+            f"{server.primitive!r}): both sides must know who received what. Leave "
+            "server.compression out.",
+        )
+    if dials.adapts(server, *dials.RANGES):
+        yield (
+            ("server.compression", *(f"server.{field}_schedule" for field in dials.RANGES)),
+            "server.compression needs schedules that do not go by the models (got an adaptive "
+            "one): the server never sees them whole. Change one of them.",
+        )
+
+
 def faults(parts: Parts) -> Iterator[Fault]:
     """What of an experiment its method is not defined for."""
+    yield from compression_faults(parts)
     if parts.method.is_plain:
         return
     row = METHODS.get(parts.method.name)

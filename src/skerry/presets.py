@@ -164,6 +164,7 @@ def _tracking(primitive: str) -> Callable[[Experiment], Settings]:
     return lambda experiment: {
         **_gossip(experiment),
         **_method("gradient_tracking", primitive),
+        "method.tracker": "s2s",
     }
 
 

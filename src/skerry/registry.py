@@ -108,6 +108,13 @@ OPTIMIZERS = {
     "fedyogi": "skerry.engine.server:FedYogi",
 }
 
+COMPRESSIONS = {
+    "int8": "skerry.engine.compression:Int8",
+    "none": "skerry.engine.compression:Compression",
+    "random_k": "skerry.engine.compression:RandomK",
+    "top_k": "skerry.engine.compression:TopK",
+}
+
 METHODS = {
     "carry": "skerry.engine.methods.corrections:Carry",
     "fedprox": "skerry.engine.methods.corrections:FedProx",
@@ -167,6 +174,7 @@ KINDS = {
     "score": SCORES,
     "schedule": SCHEDULES,
     "primitive": PRIMITIVES,
+    "compression": COMPRESSIONS,
     "method": METHODS,
     "selection": SELECTIONS,
     "beta schedule": BETA_SCHEDULES,

@@ -39,6 +39,7 @@ MOST_DEVICES = 10**6
 AtLeastOne = Annotated[int, Field(ge=1), WHOLE]
 Count = Annotated[AtLeastOne, Field(le=LARGEST)]
 Positive = Annotated[float, Field(gt=0), REAL]
+Share = Annotated[float, Field(gt=0, le=1), REAL]
 GRAPH_FILES = (".edgelist", ".edges", ".txt", ".csv", ".graphml")
 
 
@@ -110,6 +111,14 @@ class Network(Section, extra="allow"):
     """Whether devices mix in server rounds, too, before the server acts."""
     mixing: Annotated[str, Names("mixing")] = "metropolis"
     """Weights of W: metropolis, max_degree, laplacian, lazy, or your own function."""
+    compression: Annotated[str, Names("compression"), Later()] = "none"
+    """What of a difference goes over a link: none (a model goes as it is), top_k (the largest
+    numbers), random_k, int8 (every number in a byte), or your own class."""
+    compression_share: Annotated[Share, OptionOf("compression"), Later()] = 0.1
+    """The part of the numbers that top_k and random_k send."""
+    consensus_stepsize: Annotated[Share | None, Later()] = None
+    """How far a device then goes towards its neighbours (gamma); unset: compression_share with
+    top_k and random_k, 1 with int8."""
 
     @property
     def is_file(self) -> bool:
@@ -118,12 +127,18 @@ class Network(Section, extra="allow"):
     @property
     def functions(self) -> dict[str, str]:
         """A graph file is none."""
-        return {"mixing": self.mixing} if self.is_file else super().functions
+        named = super().functions
+        return {k: name for k, name in named.items() if k != "topology" or not self.is_file}
 
     def idle_fields(self) -> frozenset[str]:
         """`devices` too, which the sizes of the components say; with a graph file also those,
-        which the file says."""
-        return super().idle_fields() | ({"devices", "components"} if self.is_file else {"devices"})
+        which the file says; how far a device goes, where links are not compressed."""
+        told = {"devices", "components"} if self.is_file else {"devices"}
+        return super().idle_fields() | told | (set() if self.compresses else {"consensus_stepsize"})
+
+    @property
+    def compresses(self) -> bool:
+        return self.compression != "none"
 
     def takes_from_file(self, field: str) -> bool:
         """Whether the graph file, not the experiment, says what this field is."""
@@ -327,6 +342,15 @@ class Server(Section, extra="allow"):
     """fedadam and fedyogi: momentum of the squares."""
     smallest: Annotated[Positive, OptionOf("server optimizer"), Later()] = 0.001
     """fedadam and fedyogi: added to the root of the squares (tau)."""
+    compression: Annotated[str, Names("compression"), Later()] = "none"
+    """What of a difference goes to and from the server: none (a model goes as it is), top_k (the
+    largest numbers), random_k, int8 (every number in a byte), or your own class."""
+    compression_share: Annotated[Share, OptionOf("compression"), Later()] = 0.1
+    """The part of the numbers that top_k and random_k send."""
+    compressed: Annotated[Literal["both", "up", "down"], Later()] = "both"
+    """Which way is compressed: up, to the server; down, from it; or both."""
+    error_feedback: Annotated[bool, Later()] = True
+    """Whether what a compressed message left out is remembered, and sent later."""
     beta_schedule: Annotated[str, Names("beta schedule"), Later()] = "constant"
     """How beta changes over the run: constant, cosine, inverse_sqrt, step, switch, double,
     adaptive, or your own."""
@@ -361,7 +385,9 @@ class Server(Section, extra="allow"):
         Without a server all but the primitive, which says so."""
         if not self.is_there:
             return frozenset(name for name, _ in self if name != "primitive")
-        idle = super().idle_fields()
+        idle = super().idle_fields() | (
+            set() if self.compresses else {"compressed", "error_feedback"}
+        )
         if "beta" in idle and dials.moves(self, "beta"):
             idle = self.model_copy(update={"beta_schedule": dials.CONSTANT}).idle_fields()
         moot = {"name"} | ({"beta_schedule", "beta_end"} if "beta" in idle else set())
@@ -383,6 +409,10 @@ class Server(Section, extra="allow"):
         does not stand still."""
         moves = self.primitive == labels.BLEND and dials.moves(self, "beta")
         return None if moves else labels.dial(self.primitive, self.beta)
+
+    @property
+    def compresses(self) -> bool:
+        return self.compression != "none"
 
     @property
     def is_there(self) -> bool:
@@ -441,6 +471,9 @@ class Method(Section, extra="allow"):
     fedvarp, mifa, fedprox, carry, or your own "package.module:Class"."""
     mu: Annotated[float, Field(ge=0), REAL, OptionOf("method"), Later()] = 0.01
     """fedprox: how strongly a device is pulled back to the model it received last."""
+    tracker: Annotated[Literal["s2s", "s2a", "home"], OptionOf("method"), Later()] = "s2s"
+    """gradient_tracking: how Y goes to the server. Only s2s keeps its mean; s2a and home, which
+    leaves it on the devices, are there to see what that is worth."""
 
     @property
     def is_plain(self) -> bool:

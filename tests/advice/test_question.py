@@ -4,14 +4,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.advice.contenders import Budget, Contender, contenders, nearby
+from skerry import registry
+from skerry.advice.contenders import (
+    Budget,
+    Contender,
+    Entry,
+    budget_of,
+    contenders,
+    nearby,
+    preset_contenders,
+)
 from skerry.advice.plan import stride
-from skerry.advice.question import BETAS, Question, read_among, read_prices
+from skerry.advice.question import BETAS, Among, Question, read_among, read_prices
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import SkerryError
+from skerry.experiment import Experiment
 from skerry.measure.ledger import Ledger
+from skerry.presets import PRESETS
 from skerry.sections import Server
 from skerry.theory.communication import ONE_EACH, Prices
 
@@ -123,6 +134,49 @@ def test_costs_are_those_of_a_run(small, primitive: str) -> None:
     server = experiment.server
     contender = Contender(primitive, beta, server.sampled, server.period)
     assert budget.cost(contender, experiment.rounds) == sent
+
+
+METHODS = [name for name in PRESETS if name in registry.METHODS]
+
+
+@pytest.mark.parametrize("preset", [*METHODS, "gradient_tracking_s2s", "fedavg", "gossip_pga"])
+def test_what_presets_cost_is_what_they_send(small, preset: str) -> None:
+    """Among them all methods: each with its own links, and what it sends beside models."""
+    experiment = small("server.sampled=4")
+    world = build_world(experiment)
+    budget = budget_of(
+        Question(among=Among(presets=(preset,)), prices=Prices(d2d=1)), experiment, world
+    )
+    (contender,) = preset_contenders([preset], [(4, 3)], ["uniform"], experiment)
+    run = Entry(contender, 0.1).run(experiment, seed=3)
+    assert (run.seed, run.training.stepsize, run.server.name) == (3, 0.1, preset)
+    assert run.server.sampled == contender.sampled
+    stack = build_stack(build_world(run), [run])
+    ledger = Ledger()
+    for moment in simulate(stack):
+        if moment.phase == "end":
+            ledger.add_round(moment.stack, moment.meetings, moment.round - 1)
+    assert budget.cost(contender, experiment.rounds) == sum(ledger.totals[stack.keys[0]])
+
+
+def test_presets_are_named_beside_primitives_and_rules() -> None:
+    among = read_among("s2a, carry,one_each,gradient_tracking")
+    assert among == Among((("s2a", None),), ("one_each",), ("carry", "gradient_tracking"))
+    assert read_among(["carry"]).primitives == ()
+    experiment = Experiment.parse({}, ["network.devices=12", "server.sampled=4"])
+    kinds = preset_contenders(
+        ["mtgc", "sd_gt", "carry"], [(4, 5)], ["uniform", "one_each"], experiment
+    )
+    found = [(c.label, c.kind, c.primitive, c.sampled, c.selection) for c in kinds]
+    assert found == [
+        ("mtgc", "mtgc", "s2a", 12, "uniform"),
+        ("sd_gt", "sd_gt", "s2s", 4, "one_each"),
+        ("carry", "carry", "s2s", 4, "uniform"),
+        ("carry", "carry", "s2s", 4, "one_each"),
+    ]
+    assert "preset" not in Contender("s2a", None, 4, 5).fields()
+    with pytest.raises(SkerryError, match="'dsgd' has no server"):
+        preset_contenders(["dsgd"], [(4, 5)], ["uniform"], experiment)
 
 
 def test_a_shorter_run_has_its_part_of_the_money() -> None:

@@ -94,6 +94,16 @@ def test_methods_agree(small, sizes, dtype, tolerance):
     assert (ours - theirs).norm() <= tolerance * theirs.norm()
 
 
+@pytest.mark.parametrize("name", [name for name in registry.COMPRESSIONS if name != "none"])
+def test_compressed_messages_agree(small, name):
+    """In double precision: in single, what is rounded up here may be rounded down there."""
+    base = small(
+        f"network.compression={name}", f"server.compression={name}", "network.link_failure=0.3"
+    )
+    ours, theirs = (models_on(device, base, torch.float64) for device in ("cuda", "cpu"))
+    assert (ours - theirs).norm() <= 1e-11 * theirs.norm()
+
+
 def test_convolutions_with_dropout_agree():
     base = Experiment(
         rounds=3,

@@ -115,6 +115,9 @@ ON_LINKS = [
     ["method.name=gradient_tracking", "server.primitive=s2a"],
     ["method.name=gradient_tracking", "server.primitive=blend", "server.selection=one_each"],
     ["method.name=gradient_tracking", "server.primitive=none"],
+    ["method.name=gradient_tracking", "method.tracker=s2a", "server.primitive=s2a"],
+    ["method.name=gradient_tracking", "method.tracker=s2a", "server.selection=one_each"],
+    ["method.name=gradient_tracking", "method.tracker=home", "server.primitive=s2a"],
     ["method.name=gradient_tracking", "network.link_failure=0.3", "network.gossip_steps=2"],
     ["method.name=sd_gt", "server.selection=one_each", "server.sampled=6"],
     ["method.name=sd_gt", "server.sampled=12"],
@@ -230,6 +233,8 @@ ENDS = [
     (["method.name=gradient_tracking", "server.primitive=s2s"], UNIFORM, 0),
     (["method.name=gradient_tracking", "server.primitive=s2a"], ONE_EACH, 0),
     (["method.name=gradient_tracking", "server.primitive=s2a"], UNIFORM, 0),
+    (["method.name=gradient_tracking", "method.tracker=s2a"], EVERYBODY, 0),
+    (["method.name=gradient_tracking", "method.tracker=home"], EVERYBODY, 0.34),
     (["method.name=sd_gt"], EVERYBODY, 0),
     (["method.name=sd_gt"], ONE_EACH, 0),
     (["method.name=mtgc", "network.topology=complete"], EVERYBODY, 0),
@@ -240,8 +245,11 @@ ENDS = [
     (["method.name=scaffold", *NO_LINKS], ONE_EACH, 0),
     (["method.name=scaffold", *NO_LINKS], UNIFORM, 0),
     ([*NO_LINKS], EVERYBODY, 0.52),
-    (["method.name=fedvarp", *NO_LINKS], ONE_EACH, 0.52),
-    (["method.name=mifa", *NO_LINKS], UNIFORM, 0.52),
+    *(
+        ([f"method.name={name}", *NO_LINKS], rule, 0.52)
+        for name in ("fedvarp", "mifa")
+        for rule in (EVERYBODY, ONE_EACH, UNIFORM)
+    ),
 ]
 
 
@@ -262,6 +270,23 @@ def test_where_it_ends(ends, number):
         assert ends[number] == pytest.approx(expected, abs=0.006)
     else:
         assert ends[number] < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("tracker", "primitive", "least"),
+    [("s2a", "s2a", 0.1), ("home", "s2a", 0.3), ("home", "s2s", 1.0)],
+)
+@pytest.mark.parametrize("rule", [ONE_EACH, UNIFORM], ids=["one each", "uniform"])
+def test_only_s2s_tracks_where_few_are_sampled(tracker, primitive, least, rule):
+    """By S2A the mean of Y moves at every server round; at home islands never learn of each
+    other. Both end far from the optimum, where S2S ends on it."""
+    by = f"server.primitive={primitive}"
+    lane = six("method.name=gradient_tracking", by, *rule, rounds=601)
+    wrong = lane.with_settings(f"method.tracker={tracker}")
+    stack = build_stack(six_world(lane), [lane, wrong])
+    off = (last_state(stack).X_nld[:, :, 0] - BEST).abs().amax(dim=0)
+    assert off[stack.experiments.index(lane)] < 1e-10
+    assert off[stack.experiments.index(wrong)] > least
 
 
 def test_unequal_islands_end_at_the_optimum_too():
@@ -285,7 +310,8 @@ def test_unequal_islands_end_at_the_optimum_too():
 @settings(max_examples=25)
 def test_what_is_kept_adds_up(seed, awake, topology, failing, K, steps):
     """Whatever the graph, the sample and the sleep: the mean of Y is that of the last gradients,
-    Z of carry and Y and Z of MTGC sum to zero."""
+    Z of carry and Y and Z of MTGC sum to zero, the latter on every island; Z of SD-GT does, and c
+    of SCAFFOLD is the mean of all c_i."""
     shared = (
         f"seed={seed}",
         f"server.sampled={K}",
@@ -301,12 +327,23 @@ def test_what_is_kept_adds_up(seed, awake, topology, failing, K, steps):
     assert Y.mean(dim=0) == pytest.approx(G.mean(dim=0), abs=1e-12)
     several_steps = f"training.local_steps={steps}"
     carry = six(*shared, several_steps, "method.name=carry", rounds=9)
-    mtgc = six(*SETTINGS["mtgc"], several_steps, f"seed={seed}", "method.name=mtgc", rounds=9)
+    unequal = (several_steps, f"seed={seed}", "network.components=[2,4]")
+    mtgc = six(*SETTINGS["mtgc"], *unequal, "method.name=mtgc", rounds=9)
     for lane, names in ((carry, ["carry.z"]), (mtgc, ["mtgc.y", "mtgc.z"])):
         kept = last_state(build_stack(six_world(lane), [lane])).companions.arrays
         for name in names:
             assert kept[name].abs().max() > 1e-3
             assert kept[name].sum(dim=0) == pytest.approx(0, abs=1e-10)
+        if lane is mtgc:
+            assert kept["mtgc.z"][:2].sum(dim=0) == pytest.approx(0, abs=1e-10)
+    awake_all = [one for one in shared if not one.startswith("fleet")]
+    scaffold = six(*awake_all, *NO_LINKS, several_steps, "method.name=scaffold", rounds=9)
+    kept = last_state(build_stack(six_world(scaffold), [scaffold])).companions.arrays
+    assert kept["scaffold.all"] == pytest.approx(kept["scaffold.own"].mean(dim=0), abs=1e-11)
+    each = ("server.selection=one_each", f"server.sampled={2 * min(K, 2)}")
+    sd_gt = six(*awake_all, *each, "method.name=sd_gt", rounds=8)
+    kept = last_state(build_stack(six_world(sd_gt), [sd_gt])).companions.arrays
+    assert kept["sd_gt.z"].sum(dim=0) == pytest.approx(0, abs=1e-10)
 
 
 def test_carry_is_centred_against_rounding(small):
@@ -326,6 +363,8 @@ def test_carry_is_centred_against_rounding(small):
         (["method.name=carry"], 2, 5, 5),
         (["method.name=gradient_tracking", "server.primitive=s2s"], 4, 10, 10),
         (["method.name=gradient_tracking", "server.primitive=s2a"], 4, 10, 12 + 5),
+        (["method.name=gradient_tracking", "method.tracker=s2a"], 4, 10, 5 + 12),
+        (["method.name=gradient_tracking", "method.tracker=home"], 4, 5, 5),
         (["method.name=sd_gt", "server.sampled=4", "server.selection=one_each"], 4, 4, 8),
         (["method.name=scaffold", *NO_LINKS], 0, 10, 24),
         (["method.name=fedvarp", *NO_LINKS], 0, 5, 12),

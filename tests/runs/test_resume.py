@@ -41,6 +41,18 @@ def test_interrupted_again_and_again(small, tmp_path):
     assert_same(record(tmp_path / "parts", lanes), undisturbed)
 
 
+@pytest.mark.parametrize("name", ["top_k", "random_k", "int8"])
+def test_compressed_messages_go_on_and_are_counted_on(small, tmp_path, name):
+    """With all that both sides know, and all that links that fail have missed."""
+    squeezed = (f"network.compression={name}", f"server.compression={name}")
+    lanes = [*lanes_of(small()), *lanes_of(small(*squeezed, "network.link_failure=0.3"))]
+    undisturbed = record(tmp_path / "whole", lanes)
+    for stop_after in (2, 4):
+        with pytest.raises(PlugPulledError):
+            record(tmp_path / "parts", lanes, stop_after)
+    assert_same(record(tmp_path / "parts", lanes), undisturbed)
+
+
 def test_other_lanes_may_join_an_interrupted_stack(small, tmp_path):
     """What was begun goes on from its checkpoint, what is new starts afresh beside it."""
     first, second, third = lanes_of(small())

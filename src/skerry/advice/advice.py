@@ -117,7 +117,7 @@ class Advice:
         """What a change of the selection alone would give: the experiment's own primitive under
         the best rule, and its lead over the experiment's rule. None where that is no change."""
         server, scores = self.experiment.server, self.pilot.scores
-        own = [e for e in self.pilot.entries if e.contender.primitive == server.primitive]
+        own = [e for e in self.pilot.entries if e.contender.kind == server.primitive]
         by_rule = scores.best_of_each(own, self.goal, lambda contender: contender.selection)
         best = scores.best(by_rule.values(), self.goal)
         before = by_rule.get(server.selection)
@@ -202,7 +202,7 @@ class Advice:
 
 
 def _fields(entry: Entry) -> dict[str, Any]:
-    return asdict(entry.contender) | {"stepsize": entry.stepsize}
+    return entry.contender.fields() | {"stepsize": entry.stepsize}
 
 
 def _rival(rival: Rival) -> dict[str, Any]:

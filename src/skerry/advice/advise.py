@@ -1,5 +1,5 @@
-"""`skerry.advise`: S2S, S2A or a blend, and whom to sample, on a fleet of one's own. The whole in a
-page."""
+"""`skerry.advise`: S2S, S2A, a blend or a method, and whom to sample, on a fleet of one's own. The
+whole in a page."""
 
 import json
 import math
@@ -73,9 +73,10 @@ def advise(
 
     `goal` is "global" (the average model), "own" (devices on data like their own), "both" (the
     mean of the two) or "worst_tenth" (the tenth of the devices that is worst on data like their
-    own, so that nobody is left behind). `among` restricts what may be recommended:
-    `["s2s", "s2a", "blend:0.3"]`, and the rules of selection, `["uniform", "one_each"]`; where none
-    is named, the experiment's own and those that meet every island.
+    own, so that nobody is left behind). `among` says what may be recommended:
+    `["s2s", "s2a", "blend:0.3"]`, presets, methods among them, such as `"gradient_tracking"` and
+    `"carry"`, and the rules of selection, `["uniform", "one_each"]`; where no rule is named, the
+    experiment's own and those that meet every island.
     With `budget` (messages), `budget_bytes` or `prices`, K and H are chosen too, and contenders
     are compared for the same money. `graph`, `dataset` and `model` take the place of what the
     experiment names. With `out` the pilot's runs are recorded in that folder, and what is

@@ -1,20 +1,24 @@
 """What may be recommended, what each of it costs, and how far a budget reaches."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skerry import labels
 from skerry.advice.question import PRIMITIVES, Question
+from skerry.errors import SkerryError
 from skerry.experiment import Experiment
 from skerry.measure.ledger import BYTES_PER_PARAMETER
+from skerry.methods import METHODS
+from skerry.presets import with_preset
 from skerry.theory.communication import Prices, server_round_cost, server_rounds
 
 if TYPE_CHECKING:
     from skerry.engine.world import World
+    from skerry.network.fleet import Fleet
 
 LINK_ROUNDS = 20
 """Rounds over which changing links are counted."""
@@ -28,10 +32,23 @@ class Contender:
     sampled: int
     period: int
     selection: str = "uniform"
+    preset: str = ""
+    """The method or other system that it is, by the name of its preset; it may have a say in all
+    the rest."""
 
     @property
     def label(self) -> str:
-        return labels.write(self.primitive, self.beta)
+        return self.preset or labels.write(self.primitive, self.beta)
+
+    @property
+    def kind(self) -> str:
+        """What it competes as: a primitive, whatever its beta, or a preset."""
+        return self.preset or self.primitive
+
+    def fields(self) -> dict[str, Any]:
+        """As they are kept; a preset only where there is one."""
+        found = asdict(self)
+        return found if self.preset else {n: v for n, v in found.items() if n != "preset"}
 
     def label_among(self, others: "Sequence[Contender]") -> str:
         """The label, with selection, K and H where they differ among the others."""
@@ -54,7 +71,13 @@ class Entry(NamedTuple):
     def run(self, base: Experiment, seed: int) -> Experiment:
         """The experiment under this contender."""
         c = self.contender
-        server = {name: value for name, value in asdict(c).items() if value is not None}
+        if c.preset:
+            base = placed(base, c.preset, c.sampled, c.period, c.selection)
+        server = {
+            name: getattr(c, name)
+            for name in ("primitive", "beta", "sampled", "period", "selection")
+            if getattr(c, name) is not None
+        }
         return base.model_copy(
             update={
                 "seed": seed,
@@ -62,6 +85,12 @@ class Entry(NamedTuple):
                 "training": base.training.model_copy(update={"stepsize": self.stepsize}),
             }
         )
+
+
+def placed(base: Experiment, preset: str, K: int, H: int, selection: str) -> Experiment:
+    """The experiment as a preset would run it, from these settings of the server on."""
+    server = base.server.model_copy(update={"sampled": K, "period": H, "selection": selection})
+    return with_preset(base.model_copy(update={"server": server}), preset)
 
 
 def contenders(
@@ -78,6 +107,33 @@ def contenders(
         for primitive in primitives
         if can_sample(selection, server[0], islands)
     ]
+
+
+def preset_contenders(
+    presets: Sequence[str],
+    servers: Sequence[tuple[int, int]],
+    selections: Sequence[str],
+    base: Experiment,
+) -> list[Contender]:
+    """Every preset, as it takes each of these settings: some say themselves who is sampled."""
+    found: dict[Contender, None] = {}
+    for preset in presets:
+        for selection in selections:
+            for K, H in servers:
+                if not can_sample(selection, K, len(base.network.sizes)):
+                    continue
+                server = placed(base, preset, K, H, selection).server
+                if server.primitive not in PRIMITIVES:
+                    raise SkerryError(
+                        f"'{preset}' has no server, and advice is about servers. Leave it out."
+                    )
+                found[
+                    Contender(
+                        server.primitive, None, server.sampled, server.period, server.selection,
+                        preset,
+                    )
+                ] = None  # fmt: skip
+    return list(found)
 
 
 def can_sample(selection: str, K: int, islands: int) -> bool:
@@ -100,6 +156,8 @@ def nearby(n: int, K: int, H: int) -> Iterator[tuple[str, int, int]]:
 def why_equal(question: Question, experiment: Experiment, world: "World") -> str:
     """Why all primitives are the same run, where they are."""
     server = experiment.server
+    if question.among.presets:  # they differ in more than the server
+        return ""
     if server.offset >= experiment.rounds:
         return (
             f"the first server round comes after {server.offset} rounds, and there are "
@@ -108,6 +166,19 @@ def why_equal(question: Question, experiment: Experiment, world: "World") -> str
     if server.sampled == world.n and not question.chooses_server:
         return "the server samples every device (K = n), so the sampled are all there are"
     return ""
+
+
+@dataclass(frozen=True)
+class Sends:
+    """How much a preset sends."""
+
+    links: float
+    """Messages between devices in a round, on average."""
+    up: int
+    down: int
+    more_down: int
+    ends_periods: bool
+    """Whether its server rounds end a period, where others begin one."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +193,8 @@ class Budget:
     rounds: int
     limit: float | None = None
     """The most that may be spent, in messages at their prices; None: what the rounds take."""
+    presets: Mapping[str, Sends] = field(default_factory=dict)
+    """Those whose messages are not those of their primitive."""
 
     def cost(self, contender: Contender, rounds: int) -> float:
         """All messages of so many rounds at their prices."""
@@ -142,18 +215,25 @@ class Budget:
         return replace(self, rounds=rounds, limit=limit)
 
     def _costs(self, contender: Contender, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
-        met = server_rounds(np.maximum(0, rounds - self.offset), contender.period)
-        each = server_round_cost(contender.primitive, self.devices, contender.sampled, self.prices)
-        return np.asarray(each * met + self.prices.d2d * 2 * self.links * rounds)
+        K, H, prices = contender.sampled, contender.period, self.prices
+        sends = self.presets.get(contender.preset, Sends(2 * self.links, 1, 1, 0, False))
+        offset = H - 1 if sends.ends_periods else self.offset
+        met = server_rounds(np.maximum(0, rounds - offset), H)
+        down = server_round_cost(contender.primitive, self.devices, K, replace(prices, uplink=0.0))
+        each = prices.uplink * sends.up * K + sends.down * down
+        each = each + prices.downlink * sends.more_down * K
+        return np.asarray(each * met + prices.d2d * sends.links * rounds)
 
 
 def budget_of(question: Question, experiment: Experiment, world: "World") -> Budget:
     """Prices, and how much may be spent. Prices alone mean: as much as the experiment's own
     setting costs at these prices."""
-    server, fleet = experiment.server, world.fleet
-    drawn = 1 if fleet.fixed else min(LINK_ROUNDS, experiment.rounds)
-    links = sum(fleet.links(t) for t in range(drawn)) / drawn
-    budget = Budget(question.prices, world.n, links, server.offset, experiment.rounds)
+    server = experiment.server
+    links = _links(experiment, world.fleet)
+    sends = {name: _sends(name, experiment, world) for name in question.among.presets}
+    budget = Budget(
+        question.prices, world.n, links, server.offset, experiment.rounds, presets=sends
+    )
     if question.messages is not None:
         limit = question.messages
     elif question.bytes is not None:
@@ -165,3 +245,23 @@ def budget_of(question: Question, experiment: Experiment, world: "World") -> Bud
     else:
         return budget
     return replace(budget, limit=limit)
+
+
+def _links(experiment: Experiment, fleet: "Fleet") -> float:
+    """Links that are up in a round, on average."""
+    drawn = 1 if fleet.fixed else min(LINK_ROUNDS, experiment.rounds)
+    return sum(fleet.links(t) for t in range(drawn)) / drawn
+
+
+def _sends(preset: str, experiment: Experiment, world: "World") -> Sends:
+    server = experiment.server
+    run = placed(experiment, preset, server.sampled, server.period, server.selection)
+    row, steps = METHODS[run.method.name], run.network.gossip_steps
+    links = _links(run, world.fleet_of(run)) if steps else 0.0
+    return Sends(
+        2 * row.travels * steps * links,
+        row.up,
+        row.down,
+        row.more_down,
+        run.server.offset == run.server.period - 1 != server.offset,
+    )

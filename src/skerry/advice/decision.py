@@ -142,7 +142,7 @@ class Scores:
         return {kind: entry for kind, entry in best.items() if entry is not None}
 
     def best_by_primitive(self, entries: Iterable[Entry], goal: Goal) -> dict[str, Entry]:
-        return self.best_of_each(entries, goal, lambda contender: contender.primitive)
+        return self.best_of_each(entries, goal, lambda contender: contender.kind)
 
     def _seeds(self, entries: Iterable[Entry]) -> list[int]:
         return sorted({seed for entry in entries for seed in self.values.get(entry, {})})
@@ -224,7 +224,7 @@ def decide(scores: Scores, goal: Goal, entries: Sequence[Entry]) -> Decision | N
     best = scores.best(by_primitive.values(), goal)
     if best is None:
         return None
-    mine = [entry for entry in entries if entry.contender.primitive == best.contender.primitive]
+    mine = [entry for entry in entries if entry.contender.kind == best.contender.kind]
     by_selection = scores.best_of_each(mine, goal, lambda contender: contender.selection)
     return Decision(
         goal,

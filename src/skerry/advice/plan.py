@@ -5,7 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from skerry import labels
-from skerry.advice.contenders import Budget, Contender, Entry, contenders, nearby
+from skerry.advice.contenders import (
+    Budget,
+    Contender,
+    Entry,
+    contenders,
+    nearby,
+    preset_contenders,
+)
 from skerry.advice.decision import WINDOW, Scores, measures_in
 from skerry.advice.question import Goal, Question, Timer
 from skerry.advice.race import FIRST_SEEDS, Pilot
@@ -74,8 +81,9 @@ def plan(
     menu, rounds, looks = fullest, experiment.rounds, LOOKS[0]
     runs = [entry.run(base, experiment.seed) for entry in fullest.entries]
     if driver.waiting(runs):
-        few = PROBE_LANES if world.device.type == "cpu" else footprint(world).lanes()
-        pace = probe(world, runs[:few], timer, PROBE * timer.seconds)
+        on_cpu = world.device.type == "cpu"
+        few = PROBE_LANES if on_cpu else footprint(world).keeping(runs).lanes()
+        pace = probe(world, runs[:: -(-len(runs) // few)], timer, PROBE * timer.seconds)
         seconds = FIRST_STAGE * timer.left
         menu, rounds, looks = _fit(menus, experiment, question, budget, pace, seconds)
         if not any(map(budget.for_rounds(rounds).reach, menu.contenders)):
@@ -140,6 +148,7 @@ def _menus(
         (_one_blend(among), [own], FEW_FACTORS),
     ):
         possible = contenders(primitives, servers, selections, len(sizes))
+        possible += preset_contenders(question.among.presets, servers, selections, experiment)
         affordable = list(filter(budget.reach, possible))
         if not affordable:
             raise SkerryError(

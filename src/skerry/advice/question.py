@@ -1,5 +1,5 @@
-"""What is asked: for which goal, among which primitives and rules of selection, at what price, in
-how much time."""
+"""What is asked: for which goal, among which primitives, methods and rules of selection, at what
+price, in how much time."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from skerry import labels, registry
 from skerry.errors import SkerryError, argument, unknown
+from skerry.presets import PRESETS
 from skerry.theory.communication import ONE_EACH, Prices
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Among:
     """A blend with its beta."""
     selections: tuple[str, ...] = ()
     """None: the experiment's own, and those that meet every island."""
+    presets: tuple[str, ...] = ()
+    """Methods and other systems, by the names of their presets."""
 
     def selections_for(self, server: "Server", sizes: Sequence[int]) -> tuple[str, ...]:
         """The rules of selection to try on islands of these sizes."""
@@ -107,12 +110,17 @@ def read_goal(goal: str) -> Goal:
 
 
 def read_among(names: str | Sequence[str] | None) -> Among:
-    """`s2s,s2a,blend:0.3,uniform,one_each`: primitives and rules of selection; where none of a
-    kind is named, the usual ones. Blend without a beta stands for several of them."""
+    """`s2s,s2a,blend:0.3,carry,uniform,one_each`: primitives, presets, methods among them, and
+    rules of selection. Where nothing is named but rules, the usual primitives, and the other way
+    round. Blend without a beta stands for several of them."""
     given = names.split(",") if isinstance(names, str) else list(names or PRIMITIVES)
-    selections = tuple(dict.fromkeys(name.strip() for name in given if _is_selection(name)))
-    primitives = [name for name in given if not _is_selection(name)]
-    return Among(_read_primitives(primitives or PRIMITIVES), selections)
+    given = [name.strip() for name in given]
+    presets = tuple(dict.fromkeys(name for name in given if name in PRESETS))
+    given = [name for name in given if name not in PRESETS]
+    selections = tuple(dict.fromkeys(name for name in given if _is_selection(name)))
+    primitives: Sequence[str] = [name for name in given if not _is_selection(name)]
+    primitives = primitives or (() if presets else PRIMITIVES)
+    return Among(_read_primitives(primitives), selections, presets)
 
 
 def _is_selection(name: str) -> bool:
@@ -131,8 +139,8 @@ def _read_primitives(names: Sequence[str]) -> tuple[tuple[str, float | None], ..
     for name in names:
         primitive, beta = labels.read(name)
         if primitive not in PRIMITIVES:
-            known = (*PRIMITIVES, "blend:0.5", *registry.SELECTIONS)
-            raise SkerryError(unknown("primitive or selection", primitive, known))
+            known = (*PRIMITIVES, "blend:0.5", *registry.SELECTIONS, *PRESETS)
+            raise SkerryError(unknown("primitive, selection or preset", primitive, known))
         if beta in (0, 1):
             raise SkerryError(
                 f"a blend's beta lies between 0, which is s2s, and 1, which is s2a (got "
@@ -178,6 +186,8 @@ def remarks(question: Question, experiment: "Experiment", world: "World") -> Ite
         yield "the model has no accuracies: contenders are compared by the average model's loss"
     elif world.task.judged_by == "loss":
         yield f"the task is {world.task.in_words}: contenders are compared by their losses"
+    if experiment.network.compresses or server.compresses:
+        yield "messages are compressed here; prices and budgets count each as a whole model"
     if question.priced and not question.has_budget:
         yield "no budget was given: it is what the experiment's own setting costs at these prices"
 

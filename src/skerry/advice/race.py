@@ -1,8 +1,9 @@
 """The race: contenders run on paired seeds, and most of the time goes to those that are close.
 
 A stage runs the entries that are left on further seeds, for the whole horizon. Between stages the
-worse half of the entries goes; the best entry of every primitive under every rule of selection,
-for every goal, always stays, so that what the answer rests on gains seeds in every stage.
+worse half of the entries goes; the best entry of every primitive and preset under every rule of
+selection, for every goal, always stays, so that what the answer rests on gains seeds in every
+stage.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -139,7 +140,7 @@ def survivors(scores: Scores, entries: Sequence[Entry]) -> list[Entry]:
 def _leading(scores: Scores, entries: Sequence[Entry]) -> Iterator[Entry]:
     """The best entry of every primitive under every selection, for every goal."""
     for goal in scores.goals:
-        kinds = scores.best_of_each(entries, goal, lambda c: (c.primitive, c.selection))
+        kinds = scores.best_of_each(entries, goal, lambda c: (c.kind, c.selection))
         yield from kinds.values()
 
 

@@ -6,7 +6,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skerry.advice.contenders import Budget, Contender, Entry, can_sample, nearby
+from skerry.advice.contenders import (
+    Budget,
+    Contender,
+    Entry,
+    can_sample,
+    nearby,
+    preset_contenders,
+)
 from skerry.advice.decision import WINDOW, Decision, Scores, decide
 from skerry.advice.plan import stride
 from skerry.advice.prediction import Prediction
@@ -46,10 +53,11 @@ def try_nearby(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatche
     server, n, islands = pilot.base.server, pilot.budget.devices, len(pilot.base.network.sizes)
     best = pilot.scores.best_by_primitive(pilot.entries, pilot.question.goal)
     entries = [
-        Entry(replace(contender, sampled=K, period=H), stepsize)
+        Entry(at, stepsize)
         for _, K, H in nearby(n, server.sampled, server.period)
         for contender, stepsize in best.values()
         if can_sample(contender.selection, K, islands)
+        for at in _at(contender, K, H, pilot.base)
     ]
     affordable = int(MARGIN * timer.left / max(pilot.seconds_for(len(entries)), 1e-9))
     seeds = pilot.seeds[: min(MOST_SEEDS, affordable)]
@@ -61,6 +69,13 @@ def try_nearby(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatche
             run_entries(pilot, entries, [seed], driver, timer.is_up)
     except StoppedError:
         return
+
+
+def _at(contender: Contender, K: int, H: int, base: Experiment) -> list[Contender]:
+    """The same at another K and H, as far as it lets others say them."""
+    if contender.preset:
+        return preset_contenders([contender.preset], [(K, H)], [contender.selection], base)
+    return [replace(contender, sampled=K, period=H)]
 
 
 def trace(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> Histories:
@@ -129,7 +144,7 @@ def _measured(condition: str, found: Decision, decision: Decision) -> Effect:
     clear = "" if found.verdict == "clear" else ", not clearly"
     lead = plus_minus(rival.lead.mean, rival.lead.half_width, ".2g")
     answer = f"{other.label}, {lead} ahead of {rival.entry.contender.label}{clear}"
-    changes = other.primitive != decision.best.contender.primitive
+    changes = other.kind != decision.best.contender.kind
     return Effect(condition, answer, changes and not clear, "pilot")
 
 

@@ -36,9 +36,9 @@ def advise(
     among: Annotated[
         str,
         typer.Option(
-            help="What may be recommended: primitives, such as s2a,blend:0.3, and rules of "
-            "selection, such as uniform,one_each. Without a rule: the experiment's own, and "
-            "those that meet every island."
+            help="What may be recommended: primitives, such as s2a,blend:0.3, presets, such as "
+            "gradient_tracking,carry, and rules of selection, such as uniform,one_each. Without a "
+            "rule: the experiment's own, and those that meet every island."
         ),
     ] = "s2s,s2a,blend",
     budget_messages: Annotated[
@@ -132,6 +132,9 @@ def _run_command(advice: "Advice", file: Path | None) -> str:
         "training.stepsize": f"{stepsize:.4g}",
     }
     words = ["skerry", "run", *([str(file)] if file else [])]
+    if contender.preset:
+        words += ["--compare", contender.preset]
+        del settings["server.primitive"]  # which is the preset's
     for field, value in settings.items():
         if value is not None:
             words += ["--set", f"{field}={value}"]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skerry.engine.companions import Companions
-from skerry.engine.method import Lanes, ServerRound, Traffic
+from skerry.engine.companions import COMPRESSION, Companions
+from skerry.engine.compressed import CompressedLinks
+from skerry.engine.method import Lanes, Method, Mixing, ServerRound, Traffic
 from skerry.engine.sampler import Sample
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import State
@@ -22,12 +23,19 @@ EVERYBODY = slice(None)
 
 
 def start_companions(stack: Stack, X_nld: Tensor) -> Companions:
-    """All that the methods of a stack keep, at the start."""
-    companions = Companions()
+    """All that methods and compression of a stack keep, at the start."""
+    companions, compression = Companions(), COMPRESSION.rstrip(".")
     for group in stack.mixing:
+        X = X_nld[:, group.lanes]
         if group.method is not None:
             name = stack.experiments[group.lanes.start].method.name
-            companions.add(name, group.lanes, group.method.start(X_nld[:, group.lanes]))
+            companions.add(name, group.lanes, group.method.start(X))
+        if group.compression is not None:
+            companions.add(compression, group.lanes, group.compression.start(X, group.travels))
+    for server in stack.servers:
+        if server.compression is not None:
+            kept = server.compression.start(X_nld[:, server.lanes])
+            companions.add(compression, server.lanes, kept)
     return companions
 
 
@@ -77,12 +85,17 @@ class Links:
 
 
 def mix_lanes(stack: Stack, group: MixingGroup, state: State) -> None:
-    """Mixing as a method has it, a few lanes at a time."""
-    assert group.method is not None
-
-    mix = Links(group, state.t)
+    """Mixing as a method has it, or as compressed links do, a few lanes at a time."""
+    method = group.method or Method()
     for piece in pieces(stack, group.lanes, state):
-        group.method.mix(lanes_of(stack, state, piece), mix)
+        method.mix(lanes_of(stack, state, piece), _links(stack, group, state, piece))
+
+
+def _links(stack: Stack, group: MixingGroup, state: State, lanes: slice) -> Mixing:
+    if group.compression is None:
+        return Links(group, state.t)
+    steps, copies = group.steps_in(state.t), state.companions.copies(lanes)
+    return CompressedLinks(group.compression, group.mixer, stack.world, state.t, steps, copies)
 
 
 def pieces(stack: Stack, lanes: slice, state: State) -> Iterator[slice]:
@@ -121,14 +134,20 @@ def meet_lanes(
         torch.from_numpy(stack.world.fleet.component_of).to(sampled_k.device),
         steps_l[:, None] * stack.world.experiment.training.local_steps,
         deliver,
-        sampled_k if group.server.dial == 0 else _receivers(group, sample, len(state.X_nld)),
+        receivers(group, sample, len(state.X_nld)),
+        everybody(group, sample, len(state.X_nld)),
     )
     return group.method.meet(lanes_of(stack, state, lanes), server)
 
 
-def _receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:
-    """Of S2A and blend: all, or all who are awake."""
-    everybody = torch.ones(n, dtype=torch.bool, device=sample.devices_k.device)
+def receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:
+    """Of S2S the sampled; of S2A and blend all, or all who are awake."""
+    return sample.devices_k if group.server.dial == 0 else everybody(group, sample, n)
+
+
+def everybody(group: ServerGroup, sample: Sample, n: int) -> Tensor:
+    """Whom S2A and blend reach."""
+    reached_n = torch.ones(n, dtype=torch.bool, device=sample.devices_k.device)
     if sample.asleep is not None and not group.reaches_asleep:
-        everybody[sample.asleep] = False
-    return torch.nonzero(everybody).flatten()
+        reached_n[sample.asleep] = False
+    return torch.nonzero(reached_n).flatten()

@@ -1,4 +1,4 @@
-"""The arrays that methods keep beside X, each for those lanes alone that have it."""
+"""The arrays that methods and compression keep beside X, each for those lanes that have it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,6 +7,9 @@ import torch
 from torch import Tensor
 
 from skerry.engine.method import Arrays
+
+COMPRESSION = "compression."
+"""What the names of arrays begin with that no method keeps, but compressed links and servers."""
 
 
 @dataclass
@@ -26,10 +29,17 @@ class Companions:
             self.lanes.setdefault(key, []).extend(range(lanes.start, lanes.stop))
 
     def of(self, lanes: slice, devices: slice = slice(None)) -> Arrays:
-        """Views of all that these neighbours keep, of some devices."""
+        """Views of all that the method of these neighbours keeps, of some devices."""
+        return self._views(lanes, devices, of_compression=False)
+
+    def copies(self, lanes: slice) -> Arrays:
+        """Views of what both sides of their compressed messages know."""
+        return self._views(lanes, slice(None), of_compression=True)
+
+    def _views(self, lanes: slice, devices: slice, of_compression: bool) -> Arrays:
         found = {}
         for key, array in self.arrays.items():
-            if lanes.start in self.lanes[key]:
+            if key.startswith(COMPRESSION) == of_compression and lanes.start in self.lanes[key]:
                 first = self.lanes[key].index(lanes.start)
                 view = array[..., first : first + lanes.stop - lanes.start, :]
                 found[key.rpartition(".")[2]] = view[devices] if view.ndim == 3 else view

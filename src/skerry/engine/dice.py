@@ -54,13 +54,15 @@ class Dice:
 
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device, for models that draw noise of their own."""
+        return self.keys("noise", t, step)[self._devices]
+
+    def keys(self, name: str, *numbers: int) -> Tensor:
+        """One integer for every device of the fleet, from which further draws follow."""
         if self._by_kernels:
             from skerry.kernels.draws import keys
 
-            found = keys(key_of(self._seed, "noise", t, step), self._n, self._device)
-            return found[self._devices]
-        drawn = stream(self._seed, "noise", t, step).integers(0, 2**62, self._n)
-        return self._sent(drawn[self._devices])
+            return keys(key_of(self._seed, name, *numbers), self._n, self._device)
+        return self._sent(stream(self._seed, name, *numbers).integers(0, 2**62, self._n))
 
     def server_order(self, t: int) -> Tensor:
         """A permutation of the devices."""

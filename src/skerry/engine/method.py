@@ -57,6 +57,8 @@ class ServerRound:
     """The experiment's own primitive, in place; returns how many devices receive."""
     receivers: Tensor
     """Who they are."""
+    everybody: Tensor
+    """Whom S2A would reach."""
 
     def share(self, A_nld: Tensor) -> None:
         """S2S on any array: the sampled take their plain mean, so that the mean of all stays."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from skerry import dials, registry
 from skerry.dials import Seen, When
 from skerry.engine.course import BY_ISLAND
+from skerry.engine.reference_compression import CompressedGossip, CompressedPost
 from skerry.engine.reference_methods import METHODS, reference_method
 from skerry.engine.reference_parts import gradient, participants, weighted_sum
 from skerry.engine.world import World
@@ -38,6 +39,8 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     last = x0.clone()  # what the server delivered last
     memory = {"y": x0, "before": x0, **{name: torch.zeros_like(x0) for name in "mv"}}
     received = list(x)  # by each device last, for fedprox
+    gossip = CompressedGossip(world, experiment, [x0]) if experiment.network.compresses else None
+    post = CompressedPost(world, experiment) if server.compresses else None
     mu = experiment.method.mu if experiment.method.name == "fedprox" else 0.0
     next_server, number = server.offset, 0
     seen: list[Seen] = []  # what the server could tell in earlier server rounds
@@ -67,8 +70,9 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
         moved = [stepped[i] - x[i] for i in range(world.n)]
         is_server_round = server.primitive != "none" and t == next_server
         mixes = experiment.network.mix_with_server or not is_server_round
-        for _ in range(experiment.network.gossip_steps if mixes else 0):
-            x = [weighted_sum(W[:, i], x) for i in range(world.n)]
+        for step in range(experiment.network.gossip_steps if mixes else 0):
+            mixed = [weighted_sum(W[:, i], x) for i in range(world.n)]
+            x = mixed if gossip is None else gossip.mixed(x, W, t, step)
         x = [x[i] + moved[i] for i in range(world.n)]
 
         if is_server_round:
@@ -86,11 +90,10 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
             if not sampled:
                 yield torch.stack(x)
                 continue
-            plain = torch.stack([x[i] for i in sampled]).sum(dim=0) / len(sampled)
+            came = {i: x[i] for i in sampled} if post is None else post.up(x, sampled, t)
+            plain = torch.stack([came[i] for i in sampled]).sum(dim=0) / len(sampled)
             weights = [*weights, 1 - sum(weights)]  # what they lack to 1 is that of `last`
-            estimate = weighted_sum(
-                torch.tensor(weights, dtype=x0.dtype), [*(x[i] for i in sampled), last]
-            )
+            estimate = weighted_sum(torch.tensor(weights, dtype=x0.dtype), [*came.values(), last])
             if server.optimizer != "fedavg":
                 y = _optimized(experiment, memory, plain if beta == 0 else estimate)
                 both = server.selection == "uniform" and server.weights == "equal"
@@ -100,7 +103,11 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
             for i in range(world.n):
                 if awake[i] or experiment.fleet.reach_asleep:
                     before = plain if i in sampled else x[i]
-                    x[i] = (1 - beta) * before + beta * estimate
+                    after = (1 - beta) * before + beta * estimate
+                    if post is not None and (i in sampled or beta > 0):
+                        sent = after if i in sampled else estimate
+                        after = post.down(x[i], i, sent, beta, i in sampled, t)
+                    x[i] = after
                     received[i] = x[i] if i in sampled or beta > 0 else received[i]
         yield torch.stack(x)
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from skerry import registry
+from skerry.engine.reference_compression import CompressedGossip
 from skerry.engine.reference_parts import gradient, participants, weighted_sum
 from skerry.engine.world import World
 from skerry.experiment import Experiment
@@ -32,13 +33,20 @@ class _Devices(ABC):
         self.W = torch.eye(self.n)
         self.reached = list(range(self.n))
         self.last = self.x[0]  # what the server delivered last
+        starts = [self.x[0], self.zero]  # of X, and of what goes over links beside it
+        compresses = experiment.network.compresses
+        self.gossip = CompressedGossip(world, experiment, starts) if compresses else None
+        self.t = 0
 
     def zeros(self) -> list[Tensor]:
         return [self.zero.clone() for _ in range(self.n)]
 
-    def mixed(self, a: list[Tensor]) -> list[Tensor]:
-        for _ in range(self.gossip_steps):
-            a = [weighted_sum(self.W[:, i], a) for i in range(self.n)]
+    def mixed(self, a: list[Tensor], number: int = 0) -> list[Tensor]:
+        for step in range(self.gossip_steps):
+            if self.gossip is None:
+                a = [weighted_sum(self.W[:, i], a) for i in range(self.n)]
+            else:
+                a = self.gossip.mixed(a, self.W, self.t, step, number)
         return a
 
     def mean(self, a: list[Tensor], of: list[int]) -> Tensor:
@@ -72,6 +80,7 @@ class _GradientTracking(_Devices):
     def __init__(self, world: World, experiment: Experiment):
         super().__init__(world, experiment)
         self.y, self.before = self.zeros(), self.zeros()
+        self.tracker = experiment.method.tracker
 
     def direction(self, i: int, g: Tensor) -> Tensor:
         self.y[i] = self.y[i] + g - self.before[i]
@@ -79,13 +88,18 @@ class _GradientTracking(_Devices):
         return self.y[i]
 
     def mix(self, t: int, eta: float) -> None:
-        self.x, self.y = self.mixed(self.x), self.mixed(self.y)
+        self.x, self.y = self.mixed(self.x), self.mixed(self.y, number=1)
 
     def meet(self, S: list[int], weights: list[float], eta: float, walked: float) -> None:
         self.deliver(S, weights)
         shared = self.mean(self.y, S)
-        for i in S:
-            self.y[i] = shared
+        estimate = sum((w * self.y[i] for i, w in zip(S, weights, strict=True)), self.zero)
+        if self.tracker == "s2s":
+            for i in S:
+                self.y[i] = shared
+        elif self.tracker == "s2a":
+            for i in self.reached:
+                self.y[i] = estimate
 
 
 class _SdGt(_Devices):
@@ -239,6 +253,7 @@ def reference_method(world: World, experiment: Experiment) -> Iterator[Tensor]:
         meets = server.meets(t, experiment.rounds)
         rests = meets and not experiment.network.mix_with_server
         devices.gossip_steps = 0 if rests else experiment.network.gossip_steps
+        devices.t = t
         devices.W = torch.from_numpy(fleet.matrix(t).toarray()).to(devices.zero)
         devices.mix(t, eta)
         if meets:

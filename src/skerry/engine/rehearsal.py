@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from skerry import registry
+from skerry.engine.compressed import draws
+from skerry.engine.compression import Compression
 from skerry.engine.doubts import tell_of_an_idle_primitive
 from skerry.engine.method import Lanes, Method, ServerRound, Traffic
 from skerry.engine.server import Memory
@@ -34,9 +36,14 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
         network = mixing.mixer.fleet.network
         if ":" in network.topology or ":" in network.mixing:
             mixing.mixer.fleet.blocks(0)
+        if mixing.compression is not None and ":" in network.compression:
+            _compression(network.compression, mixing.compression.compression, world)
     for group in stack.servers:
         if group.method is not None and ":" in stack.experiments[group.lanes.start].method.name:
             _method(group.method, stack.experiments[group.lanes.start], world)
+        if group.compression is not None and ":" in group.server.compression:
+            squeezer = group.compression.up or group.compression.down or Compression()
+            _compression(group.server.compression, squeezer, world)
         if ":" in group.server.primitive or ":" in group.server.optimizer:
             _meeting(group, world)
         _samples(group, world)
@@ -67,6 +74,7 @@ def _method(method: Method, experiment: Experiment, world: World) -> None:
         eta_l1,
         lambda A_nld: len(A_nld),
         sampled_k,
+        torch.arange(devices, device=X_nld.device),
     )
     with registry.users_own("method", name):
         method.after_step(lanes, method.before_step(lanes))
@@ -76,6 +84,26 @@ def _method(method: Method, experiment: Experiment, world: World) -> None:
         raise SkerryError(
             f"method '{name}': meet must give a Traffic, the vectors sent up and down (got "
             f"{_told(sent)})."
+        )
+
+
+def _compression(name: str, compression: Compression, world: World) -> None:
+    """A message of zeros and one of all kinds of numbers."""
+    d = world.learner.d
+    V_rld = torch.linspace(-1, 1, d, dtype=world.dtype, device=world.device).repeat(2, 1, 1)
+    V_rld[0] = 0
+    with registry.users_own("compression", name):
+        compression.squeeze(
+            V_rld, draws(world, world.compression_keys("rehearsed", 0)[:1].repeat(2))
+        )
+        size: Any = compression.bytes(world.learner.parameters)
+    if not torch.isfinite(V_rld).all() or V_rld[0].any():
+        raise SkerryError(
+            f"compression '{name}': squeeze must leave finite numbers, and zeros of zeros."
+        )
+    if not isinstance(size, int | np.integer) or size < 0:
+        raise SkerryError(
+            f"compression '{name}': bytes must give a whole number of at least 0 (got {size!r})."
         )
 
 

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skerry.engine.acting import LocalStep, meet_lanes, mix_lanes, pieces, start_companions
+from skerry.engine.acting import (
+    LocalStep,
+    meet_lanes,
+    mix_lanes,
+    pieces,
+    receivers,
+    start_companions,
+)
+from skerry.engine.compressed import Post
 from skerry.engine.course import Log, Turn
 from skerry.engine.primitives import deliver
 from skerry.engine.sampler import Sample
@@ -184,7 +192,7 @@ def mix(stack: Stack, state: State) -> None:
     """X <- X W: every lane with the links of its own network."""
     with arithmetic(stack.world.experiment.training.precision):
         for group in stack.mixing:
-            if group.method is not None:
+            if group.method is not None or group.compression is not None:
                 mix_lanes(stack, group, state)
                 continue
             for _ in range(group.steps_in(state.t)):
@@ -236,8 +244,9 @@ def _meetings(stack: Stack, group: ServerGroup, turn: Turn, state: State) -> Ite
     if not group.sampler.asks_distances:
         sample = group.sampler.sample(state.t, turn=turn)
         if sample is not None:
-            # With a method a few lanes at a time: what it needs on the way stays small.
-            for lanes in pieces(stack, group.lanes, state) if group.method else [group.lanes]:
+            # With more than a model a few lanes at a time: what it needs on the way stays small.
+            is_plain = group.method is None and group.compression is None
+            for lanes in [group.lanes] if is_plain else pieces(stack, group.lanes, state):
                 yield _meet(stack, group, state, sample, lanes)
         return
     for lane in range(group.lanes.start, group.lanes.stop):
@@ -252,6 +261,8 @@ def _meet(stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes:
     memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
 
     def deliver_to_those_awake(X_nld: Tensor) -> int:
+        if group.compression is not None:
+            return _deliver_compressed(stack, group, state, memory, X_nld, sample, lanes)
         kept_nld = X_nld[asleep] if asleep is not None else None
         downlink = _deliver(group, memory, X_nld, sample)
         if kept_nld is None:
@@ -270,19 +281,47 @@ def _meet(stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes:
 def _deliver(group: ServerGroup, memory: Memory, X_nld: Tensor, sample: Sample) -> int:
     """Returns how many devices receive what the server delivers."""
     server, sampled_k = group.server, sample.devices_k
-    plain_ld = X_nld[sampled_k].mean(dim=0)
+    plain_ld, estimate_ld = _averages(group, memory, X_nld[sampled_k], sample)
+    if sample.weights_k is None or server.dial is None:  # all alike, or a user's own primitive
+        return group.primitive(X_nld, sampled_k, estimate_ld, server)
+    return deliver(X_nld, sampled_k, plain_ld, estimate_ld, server.dial)
+
+
+def _averages(
+    group: ServerGroup, memory: Memory, X_kld: Tensor, sample: Sample
+) -> tuple[Tensor, Tensor]:
+    """What S2S delivers, and S2A, where the server received these models."""
+    server, plain_ld = group.server, X_kld.mean(dim=0)
     if sample.weights_k is None:
         delivered_ld = group.deliver(memory, plain_ld, server)
-        return group.primitive(X_nld, sampled_k, delivered_ld, server)
-    estimate_ld = torch.einsum("k,kld->ld", sample.weights_k, X_nld[sampled_k])
+        return delivered_ld, delivered_ld
+    estimate_ld = torch.einsum("k,kld->ld", sample.weights_k, X_kld)
     if group.sampler.asks_distances:
         estimate_ld += (1 - sample.weights_k.sum()) * memory[REFERENCE]
-    if server.dial is None:  # a user's own primitive
-        return group.primitive(X_nld, sampled_k, group.deliver(memory, estimate_ld, server), server)
     if server.dial == 0:
         plain_ld = group.deliver(memory, plain_ld, server)
     else:
         estimate_ld = group.deliver(memory, estimate_ld, server)
-    if group.sampler.asks_distances:
+    if group.sampler.asks_distances and server.dial is not None:
         memory[REFERENCE].copy_(plain_ld if server.dial == 0 else estimate_ld)
-    return deliver(X_nld, sampled_k, plain_ld, estimate_ld, server.dial)
+    return plain_ld, estimate_ld
+
+
+def _deliver_compressed(
+    stack: Stack,
+    group: ServerGroup,
+    state: State,
+    memory: Memory,
+    X_nld: Tensor,
+    sample: Sample,
+    lanes: slice,
+) -> int:
+    """The same where messages to and from the server are compressed."""
+    beta, kept = group.server.dial, state.companions.copies(lanes)
+    assert group.compression is not None
+    assert beta is not None
+    post = Post(group.compression, stack.world, state.t, X_nld, kept, sample.devices_k)
+    received_kld, left_kld = post.up()
+    plain_ld, estimate_ld = _averages(group, memory, received_kld, sample)
+    reached = receivers(group, sample, len(X_nld))
+    return post.down(plain_ld, estimate_ld, left_kld, beta, reached)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from skerry import dials, registry
 from skerry.engine.awake import Awake
+from skerry.engine.compressed import LinkRule, ServerRule, link_rule, server_rule
 from skerry.engine.course import Course, Turn
 from skerry.engine.method import Method
 from skerry.engine.mixer import Mixer
@@ -49,11 +50,18 @@ class MixingGroup:
     """Rounds without mixing."""
     method: Method | None = None
     """None: plain SGD."""
+    compression: LinkRule | None = None
+    """None: models go over links as they are."""
 
     @property
     def is_plain(self) -> bool:
         """Whether a round of it is the paper's."""
-        return not self.looks_back and self.method is None
+        return not self.looks_back and self.method is None and self.compression is None
+
+    @property
+    def travels(self) -> int:
+        """Arrays that go over every link in a mixing."""
+        return 1 if self.method is None else self.method.travels
 
     def steps_in(self, t: int) -> int:
         """Mixings in round t."""
@@ -80,6 +88,8 @@ class ServerGroup:
     reaches_asleep: bool = False
     method: Method | None = None
     """None: plain SGD."""
+    compression: ServerRule | None = None
+    """None: models go to it and from it as they are."""
 
     def standing(self, turn: Turn) -> "ServerGroup":
         """With that server round's beta and K."""
@@ -209,6 +219,7 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
         scale_n=data_scale(world) if first.training.weights == "data" else None,
         rests=_rests(first),
         method=method_of(first),
+        compression=link_rule(first),
     )
 
 
@@ -253,6 +264,7 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
         Course(world, first),
         first.fleet.reach_asleep,
         method_of(first),
+        server_rule(first),
     )
 
 

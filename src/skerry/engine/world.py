@@ -22,7 +22,7 @@ from skerry.engine.doubts import tell_of_scaled_tokens
 from skerry.errors import SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
 from skerry.models import weights
-from skerry.models.learner import Learner, Problem, build_learner
+from skerry.models.learner import Learner, Problem, build_learner, places
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graph_files import read_graphs
 from skerry.network.sequence import GraphSequence
@@ -164,6 +164,15 @@ class World:
         if not self.learner.noisy:
             return torch.zeros(self.n, dtype=torch.int64, device=self.device)
         return self.dice.noise_keys(t, step)
+
+    def compression_keys(self, purpose: str, *numbers: int) -> Tensor:
+        """One integer per device for what a compression draws."""
+        return self.dice.keys(f"compressed_{purpose}", *numbers)
+
+    @cached_property
+    def real_d(self) -> Tensor:
+        """Which places of a model hold parameters: the others are padding."""
+        return places(self.learner).to(self.device)
 
     def server_order(self, t: int) -> Tensor:
         """One permutation of the devices per round; the K sampled are its first K entries, so

@@ -116,7 +116,7 @@ class Observer:
         keys, X = moment.stack.keys, moment.state.X_nld
         due = set(range(len(keys))) if evaluated else _who_met(moment)
         wanted = {name: value for name, value in values.items() if name in self.wanted}
-        counted = self.ledger.measure(keys, self.world.learner.parameters) if evaluated else {}
+        counted = self.ledger.measure(moment.stack) if evaluated else {}
         return Reading(
             moment.round,
             keys,

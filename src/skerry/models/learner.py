@@ -111,6 +111,13 @@ def scores_by_device(learner: Learner, X_nld: Tensor, x_n: Tensor) -> Tensor:
     return torch.stack([learner.scores(X_ld, x) for X_ld, x in zip(X_nld, x_n, strict=True)])
 
 
+def places(learner: Learner) -> Tensor:
+    """Which places of a flat vector hold parameters, [d]; the others are padding. All of them,
+    unless the learner says so."""
+    told: Callable[[], Tensor] | None = getattr(learner, "places", None)
+    return torch.ones(learner.d, dtype=torch.bool) if told is None else told()
+
+
 def goes_one_by_one(learner: Learner) -> bool:
     """Whether its models are stepped one after the other, because vmap cannot batch them."""
     return bool(getattr(learner, "one_by_one", False))

@@ -53,6 +53,11 @@ class LinearLearner:
     def initial(self) -> Tensor:
         return self._initial
 
+    def places(self) -> Tensor:
+        real = torch.zeros(self.outputs, self.p, dtype=torch.bool)
+        real[:, : self.features + 1] = True
+        return real.flatten()
+
     def load(self, weights: Mapping[str, Tensor], path: str) -> None:
         """`weight` [outputs, features] and `bias` [outputs], as nn.Linear has them."""
         shapes = {"weight": (self.outputs, self.features), "bias": (self.outputs,)}

@@ -83,6 +83,12 @@ class ModuleLearner:
     def initial(self) -> Tensor:
         return self._initial
 
+    def places(self) -> Tensor:
+        real = torch.zeros(self.d, dtype=torch.bool)
+        for slot in self._slots.values():
+            slot.of(real).fill_(True)
+        return real
+
     def loss(self, x_d: Tensor, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         return self._loss(self._views(x_d), x, y, noise)
 

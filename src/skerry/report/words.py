@@ -60,9 +60,22 @@ def study_in_words(experiments: Sequence[Experiment]) -> str:
     seeds = {experiment.seed for experiment in experiments}
     return (
         f"{fleet_in_words(first)}; {problem_in_words(first)}, stepsize "
-        f"{first.training.stepsize:g}; {_server_in_words(first.server)}; "
+        f"{first.training.stepsize:g}; {_server_in_words(first.server)}; {_further(first)}"
         f"{plural(first.rounds, 'round')}, {plural(len(seeds), 'seed')}"
     )
+
+
+def _further(experiment: Experiment) -> str:
+    """`method carry; links compressed by top_k to 0.1; `, where there is such a thing."""
+    network, server = experiment.network, experiment.server
+    parts = [] if experiment.method.is_plain else [f"method {experiment.method.name}"]
+    ways = {"both": "server messages", "up": "messages to the server", "down": "those from it"}
+    for what, section in (("links", network), (ways[server.compressed], server)):
+        if section.compresses:
+            sparse = section.compression in ("top_k", "random_k")
+            share = f" to {section.compression_share:g}" if sparse else ""
+            parts.append(f"{what} compressed by {section.compression}{share}")
+    return "".join(f"{part}; " for part in parts)
 
 
 def _server_in_words(server: Server) -> str:

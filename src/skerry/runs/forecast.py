@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 
@@ -20,6 +21,7 @@ from skerry.runs.grouping import cut, shape, stack_size, stacks
 from skerry.runs.stages import planned_runs
 from skerry.runs.sweep import Sweep
 
+Sort: TypeAlias = tuple[str, frozenset[tuple[str, str, str]]]
 PROBE_SECONDS = 1.0
 PROBE_LANES = 8
 
@@ -67,7 +69,7 @@ def forecast(
     pieces = [piece for plan in plans for piece in plan]
     threads = THREADS if deterministic else max(1, torch.get_num_threads() // at_once)
     paces = _paces(pieces, device, threads)
-    seconds = sum(paces[shape(piece[0])] * len(piece) * piece[0].rounds for piece in pieces)
+    seconds = sum(paces[_sort(piece)] * len(piece) * piece[0].rounds for piece in pieces)
     sizes = [
         (survey.footprint.need(len(piece)), len(piece), survey.footprint.free)
         for plan, survey in zip(plans, surveys, strict=True)
@@ -103,11 +105,11 @@ def _waiting(
     return waiting
 
 
-def _paces(pieces: Sequence[Sequence[Experiment]], device: str, threads: int) -> dict[str, float]:
-    """Seconds that a round takes per lane, by shape."""
-    first: dict[str, Sequence[Experiment]] = {}
+def _paces(pieces: Sequence[Sequence[Experiment]], device: str, threads: int) -> dict[Sort, float]:
+    """Seconds that a round takes per lane, by the sort of stack."""
+    first: dict[Sort, Sequence[Experiment]] = {}
     for piece in pieces:
-        first.setdefault(shape(piece[0]), piece)
+        first.setdefault(_sort(piece), piece)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -118,11 +120,18 @@ def _paces(pieces: Sequence[Sequence[Experiment]], device: str, threads: int) ->
         torch.set_num_threads(before)
 
 
+def _sort(piece: Sequence[Experiment]) -> Sort:
+    """Stacks of one shape take as long if their lanes keep and compress the same."""
+    kinds = {(e.method.name, e.network.compression, e.server.compression) for e in piece}
+    return shape(piece[0]), frozenset(kinds)
+
+
 def _pace(experiments: Sequence[Experiment], device: str, seconds: float) -> float:
     """Time some lanes after the start's evaluation; a full stack is quicker per lane, if anything.
     The first round pays for what is done only once: it counts if it is the only one."""
     world = build_world(experiments[0], None, pick_device(device))
-    stack = build_stack(world, experiments[:PROBE_LANES])
+    some = experiments[:: -(-len(experiments) // PROBE_LANES)]  # of all methods, if there are some
+    stack = build_stack(world, some)
     observer = Observer(stack)
     ends = []
     for moment in simulate(stack):

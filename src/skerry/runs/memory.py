@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from skerry.engine.method import companions_of
+from skerry.engine.compressed import copies_of
+from skerry.engine.method import Method, companions_of
 from skerry.engine.stack import method_of, step_bytes, working_memory
 from skerry.engine.world import World
 from skerry.errors import SkerryError, is_out_of_memory, out_of_memory
@@ -59,14 +60,16 @@ class Footprint:
     weighing: int = 0
     """What putting W together takes more, when there are."""
     companions: int = 0
-    """Arrays of the size of X that a lane's method keeps beside it, at most."""
+    """Arrays of the size of X that a lane keeps beside it, for its method and for compression, at
+    most."""
 
     def keeping(self, experiments: Iterable[Experiment]) -> "Footprint":
-        """With what the methods of these lanes keep."""
-        different = {experiment.method: experiment for experiment in experiments}
-        methods = [method_of(experiment) for experiment in different.values()]
-        most = max((companions_of(method) for method in methods if method), default=0)
-        return replace(self, companions=most)
+        """With what the methods of these lanes keep, and what compression does."""
+        different = {
+            (e.method, e.network.compresses and e.network, e.server.compresses and e.server): e
+            for e in experiments
+        }
+        return replace(self, companions=max(map(_companions, different.values()), default=0))
 
     def lanes(self, sharers: int = 1) -> int:
         """The most lanes of a stack where so many stacks are under way at once."""
@@ -85,6 +88,11 @@ class Footprint:
         return self.world + max(
             self.building, kept + max(step, int(self.other * X) + scores, self.weighing)
         )
+
+
+def _companions(experiment: Experiment) -> int:
+    method = method_of(experiment) or Method()
+    return companions_of(method) + copies_of(experiment, method.travels)
 
 
 def footprint(world: World) -> Footprint:

@@ -12,10 +12,14 @@ class GradientTracking(Method):
     """Devices step along Y, which follows the mean of all gradients: Y <- Y + G - G before it.
 
     Y goes to the server by S2S, whatever X does: then the mean of Y is the mean of the last
-    gradients, always. By S2A it would not be, and the fleet would settle at a wrong point.
+    gradients, always. By S2A it would not be, and the fleet would settle at a wrong point; kept at
+    home, islands would never learn of each other. Both can be had, to be seen.
     """
 
     travels = 2
+
+    def __init__(self, *, tracker: str):
+        self.tracker = tracker
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {"y": torch.zeros_like(X_nld), "gradient": torch.zeros_like(X_nld)}
@@ -42,9 +46,16 @@ class GradientTracking(Method):
         mix(lanes.own["y"])
 
     def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
-        sampled = len(server.sampled_k)
-        server.share(lanes.own["y"])
-        return Traffic(2 * sampled, server.deliver(lanes.X_nld) + sampled)
+        sampled, Y = len(server.sampled_k), lanes.own["y"]
+        received = server.deliver(lanes.X_nld)
+        if self.tracker == "home":
+            return Traffic(sampled, received)
+        if self.tracker == "s2s":
+            server.share(Y)
+            return Traffic(2 * sampled, received + sampled)
+        everybody = server.everybody
+        Y[everybody] = torch.einsum("k,kld->ld", server.weights_k, Y[server.sampled_k])
+        return Traffic(2 * sampled, received + len(everybody))
 
 
 class SdGt(Method):

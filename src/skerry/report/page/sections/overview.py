@@ -5,6 +5,8 @@ import re
 from skerry.analysis.names import short_names, word
 from skerry.analysis.recorded import in_words
 from skerry.experiment import Experiment
+from skerry.methods import METHODS
+from skerry.presets import PRESETS
 from skerry.report.page.blocks import Block, Section, facts, note, table, text
 from skerry.report.page.sections.answer import start
 from skerry.report.page.study import Study
@@ -62,21 +64,34 @@ def _told(study: Study) -> list[Block]:
     axes = study.grid.axes
     words = study_in_words(_chosen_cell(study)) + "."
     named = list(dict.fromkeys(run.name for run in study.runs))
+    presets = [label for label in study.grid.labels if label in PRESETS]
     counts = [
         ("Runs", f"{len(study.runs):,} ({in_words(study.grid.statuses)})"),
-        ("Primitives", ", ".join(study.grid.labels)),
+        ("Compared" if presets else "Primitives", ", ".join(study.grid.labels)),
         ("Seeds", ", ".join(map(str, study.grid.seeds[:MOST_VALUES]))),
     ]
     if len(named) > 1:
         counts.append(("Names", ", ".join(named[:MOST_VALUES])))
+    systems = [_systems(presets)] if presets else []
     if not axes:
-        return [text(words[0].upper() + words[1:]), facts(counts)]
+        return [text(words[0].upper() + words[1:]), facts(counts), *systems]
     counts.insert(1, ("Cells", f"{len(study.grid.cells):,}"))
     return [
         text(f"One of {len(study.grid.cells):,} cells, the one chosen at first: {words}"),
         facts(counts),
+        *systems,
         _axes(study),
     ]
+
+
+def _systems(presets: list[str]) -> Block:
+    """What each does, and what methods keep and send."""
+    rows = []
+    for name in presets:
+        method = METHODS.get(name.removesuffix("_s2s"))
+        told = (method.keeps, method.sends) if method else ("", "")
+        rows.append((name, PRESETS[name].rule, *told))
+    return table("Methods and other systems", ("", "rule", "keeps", "sends"), rows, "llll")
 
 
 def _chosen_cell(study: Study) -> list[Experiment]:
