@@ -73,7 +73,7 @@ def test_mixing_is_the_product_with_w(precision, count, shared, size):
 def test_what_mixing_takes_is_collected(precision, count, shared, size):
     """X is mixed, and Z gains what X lost, times the scale of its lane. The two lie in arrays of
     different widths, as lanes and companions do."""
-    from skerry.kernels.mixing import mix_in_place
+    from skerry.kernels.mixing import mix_and_collect
 
     W, scale = weights(1 if shared else count, size), numbers(5, seed=2)
     X, Z = 3 + numbers(count * size, 900)[:, 100:800], numbers(count * size, 800, seed=3)[:, :700]
@@ -81,7 +81,7 @@ def test_what_mixing_takes_is_collected(precision, count, shared, size):
     exact = (W.double() @ before.view(count, size, -1)).reshape(count * size, -1)
     collected = Z_before + (before - exact) * scale.double().repeat_interleave(140)
     with arithmetic(precision):
-        mix_in_place(X, W, Z, scale)
+        mix_and_collect(X, W, Z, scale)
     # Rounded is what differs between models, about as much as they are large here.
     tolerance = 3e-6 if precision == "float32" else 1e-4
     assert distance(X, exact) < tolerance

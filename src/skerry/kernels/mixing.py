@@ -6,29 +6,56 @@ import triton.language as tl
 from torch import Tensor
 
 from skerry.kernels import precision
+from skerry.kernels.choice import fastest
 
 BLOCKS = 8  # of columns, that one program mixes with the same W
+SAMPLE = 2**25  # bytes of X on which tiles are timed
+
+Tile = tuple[int, int]
+"""Columns of a block, and warps."""
 
 
-def mix_in_place(
-    X_nk: Tensor, W_css: Tensor, into_nk: Tensor | None = None, scale_l: Tensor | None = None
-) -> None:
+def mix_in_place(X_nk: Tensor, W_css: Tensor) -> None:
     """Components of equal size, one after the other in X: each becomes its W times itself.
 
-    One W serves all components, or each has its own; rows of W sum to 1. What mixing takes from a
-    model, times its lane's scale, is added to another array; in both, the lanes' parameters lie
-    one after the other in each row.
+    One W serves all components, or each has its own; rows of W sum to 1.
     """
+    _run(X_nk, W_css, None, _tiles(W_css)[0])
+
+
+def mix_and_collect(X_nk: Tensor, W_css: Tensor, into_nk: Tensor, scale_l: Tensor) -> None:
+    """The same; what mixing takes from a model, times its lane's scale, is added to another array.
+    In both, the lanes' parameters lie one after the other in each row."""
+    d = X_nk.shape[1] // len(scale_l)
+    some = slice(max(1, SAMPLE // (len(X_nk) * X_nk.itemsize)))
+
+    def on_a_copy(tile: Tile) -> None:
+        _run(X_nk[:, some].clone(), W_css, (into_nk[:, some].clone(), scale_l, d), tile)
+
+    question = f"collecting mixing of {tuple(X_nk.shape)} by {tuple(W_css.shape)}"
+    tile = fastest(f"{question}, {precision.current()}", _tiles(W_css), on_a_copy)
+    _run(X_nk, W_css, (into_nk, scale_l, d), tile)
+
+
+def _tiles(W_css: Tensor) -> list[Tile]:
+    """The first is quickest for mixing alone."""
+    large = W_css.shape[1] > 64
+    if precision.current() == "float32":
+        return [(64, 8), (32, 8)] if large else [(64, 4), (64, 8), (32, 4), (32, 8)]
+    return [(64, 8), (32, 8)] if large else [(128, 4), (128, 8), (64, 4)]
+
+
+def _run(
+    X_nk: Tensor, W_css: Tensor, collected: tuple[Tensor, Tensor, int] | None, tile: Tile
+) -> None:
     size, columns = W_css.shape[1], X_nk.shape[1]
-    side = max(16, triton.next_power_of_2(size))
-    exact = precision.current() == "float32"
-    width = 64 if exact or side > 64 else 128
-    collects = into_nk is not None and scale_l is not None
-    Z, scale = (into_nk, scale_l) if collects else (X_nk, X_nk)
+    side, (width, warps) = max(16, triton.next_power_of_2(size)), tile
+    Z, scale, d = collected or (X_nk, X_nk, columns)
     _mix[(triton.cdiv(columns, width * BLOCKS), len(X_nk) // size)](
-        X_nk, Z, W_css, scale, size, columns, columns // len(scale) if collects else columns,
-        X_nk.stride(0), Z.stride(0), size * size if len(W_css) > 1 else 0, COLLECTS=collects,
-        EXACT=exact, SIDE=side, COLUMNS=width, BLOCKS=BLOCKS, num_warps=4 if side <= 64 else 8,
+        X_nk, Z, W_css, scale, size, columns, d, X_nk.stride(0), Z.stride(0),
+        size * size if len(W_css) > 1 else 0, COLLECTS=collected is not None,
+        EXACT=precision.current() == "float32", SIDE=side, COLUMNS=width, BLOCKS=BLOCKS,
+        num_warps=warps,
     )  # fmt: skip
 
 
@@ -39,6 +66,7 @@ def _mix(
 ):  # fmt: skip
     component = tl.program_id(1).to(tl.int64)
     X += component * size * X_stride
+    Z += component * size * Z_stride
     row = tl.arange(0, SIDE)
     weights = tl.load(
         W + component * weights_stride + row[:, None] * size + row[None, :],
@@ -58,7 +86,7 @@ def _mix(
             mixed = _split_dot(weights, models - first[None, :]) + first[None, :]
         tl.store(places, mixed, mask=inside)
         if COLLECTS:
-            kept = Z + (component * size + row[:, None]) * Z_stride + column[None, :]
+            kept = Z + row[:, None].to(tl.int64) * Z_stride + column[None, :]
             factor = tl.load(scale + column // d, mask=column < columns, other=0.0)
             taken = (models - mixed) * factor[None, :]
             tl.store(kept, tl.load(kept, mask=inside, other=0.0) + taken, mask=inside)

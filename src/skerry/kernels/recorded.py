@@ -1,5 +1,5 @@
-"""A GPU's work as a CUDA graph: recorded once, then replayed. A small stack spends its time launching
-kernels, and a replay is a single launch."""
+"""A GPU's work as a CUDA graph: recorded once, then replayed. A small stack spends its time
+launching kernels, and a replay is a single launch."""
 
 from collections.abc import Callable
 from contextlib import suppress

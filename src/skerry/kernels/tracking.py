@@ -40,9 +40,7 @@ def arrive(X_nld: Tensor, Y_nld: Tensor, start_nld: Tensor, eta_l1: Tensor) -> N
 
 
 @triton.jit
-def _arrive(
-    X, Y, start, eta, d, X_stride, Y_stride, start_stride, eta_stride, BLOCK: tl.constexpr
-):
+def _arrive(X, Y, start, eta, d, X_stride, Y_stride, start_stride, eta_stride, BLOCK: tl.constexpr):
     lane, device = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside, place = k < d, lane * d + k
