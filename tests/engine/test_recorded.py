@@ -1,10 +1,17 @@
-"""What a GPU records once and replays is what it would have done anew. Skipped without a GPU."""
+"""What a GPU records once and replays is what it would have done anew.
+
+Without a GPU, a stand-in does a round's work again; the round's number stays what it was when the
+work was recorded, as it would in a recording.
+"""
+
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 from skerry import registry
+from skerry.engine.round import start
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
@@ -13,7 +20,88 @@ from skerry.measure.observer import Observer
 from skerry.measure.reading import columns_by_key
 from skerry.runs.variants import expand
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+METHODS = [name for name in registry.METHODS if name != "sgd"]
+
+
+class StandIn:
+    """Counts replays."""
+
+    replays = 0
+
+    def __init__(self, state, work):
+        self.state, self.t, self.work = state, state.t, work
+
+    def replay(self):
+        StandIn.replays += 1
+        now, self.state.t = self.state.t, self.t
+        try:
+            return self.work()
+        finally:
+            self.state.t = now
+
+
+def lanes_for(small, name):
+    """Their stepsizes change; carry comes to the round in which Z is centred."""
+    rounds = 104 if name == "carry" else 9
+    base = small(
+        "server.sampled=6", "server.offset=2", f"rounds={rounds}", "training.schedule=cosine"
+    )
+    return base, expand(base, ["s2s", name])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rounds_of_methods_follow_from_fixed_places(small, name, monkeypatch):
+    base, lanes = lanes_for(small, name)
+    stack = build_stack(build_world(base), lanes)
+    *_, usual = simulate(stack)
+    monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
+    monkeypatch.setattr(StandIn, "replays", 0)
+    state = start(stack)
+    monkeypatch.setattr("skerry.engine.trainer.record", partial(StandIn, state))
+    *_, moment = simulate(stack, state)
+    assert StandIn.replays == base.rounds - 2 - (name == "carry")
+    assert torch.equal(moment.state.X_nld, usual.state.X_nld)
+    for array, values in usual.state.companions.arrays.items():
+        assert torch.equal(moment.state.companions.arrays[array], values), array
+
+
+@pytest.mark.parametrize(
+    "links", ["network.link_failure=0.3", "network.mix_with_server=false", "network.gossip_steps=2"]
+)
+def test_links_that_change_are_mixed_outside_of_the_recording(small, links, monkeypatch):
+    base = small(links, "method.name=carry", "rounds=9")
+    stack = build_stack(build_world(base), [base])
+    *_, usual = simulate(stack)
+    monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
+    state = start(stack)
+    monkeypatch.setattr("skerry.engine.trainer.record", partial(StandIn, state))
+    *_, moment = simulate(stack, state)
+    assert torch.equal(moment.state.X_nld, usual.state.X_nld)
+
+
+def test_what_cannot_be_recorded_is_done_the_ordinary_way(small, monkeypatch):
+    base = small()
+    stack = build_stack(build_world(base), [base])
+    *_, usual = simulate(stack)
+    asked = []
+    monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
+    monkeypatch.setattr("skerry.engine.trainer.record", asked.append)
+    *_, moment = simulate(stack)
+    assert len(asked) == 1
+    assert torch.equal(moment.state.X_nld, usual.state.X_nld)
+
+
+def test_a_users_own_method_is_not_recorded_unless_it_says_so(small, monkeypatch):
+    base = small("method.name=good_plugins:HeavyBall")
+    asked = []
+    monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
+    monkeypatch.setattr("skerry.engine.trainer.record", asked.append)
+    for _ in simulate(build_stack(build_world(base), [base])):
+        assert asked == []
+
+
+# On a GPU
 
 
 def launched(monkeypatch):
@@ -27,12 +115,11 @@ def last_state(base, lanes):
     return moment.state
 
 
-@pytest.mark.parametrize("name", [name for name in registry.METHODS if name != "sgd"])
+@needs_gpu
+@pytest.mark.parametrize("name", METHODS)
 def test_methods(small, name, monkeypatch):
-    """Models and companions, to the bit; the round in which carry centres Z is among them."""
-    rounds = 104 if name == "carry" else 9
-    base = small("server.sampled=6", "server.offset=2", f"rounds={rounds}")
-    lanes = expand(base, ["s2s", name])
+    """Models and companions, to the bit."""
+    base, lanes = lanes_for(small, name)
     ours = last_state(base, lanes)
     launched(monkeypatch)
     theirs = last_state(base, lanes)
@@ -41,15 +128,7 @@ def test_methods(small, name, monkeypatch):
         assert torch.equal(ours.companions.arrays[array], values), array
 
 
-def test_a_users_own_method_is_not_recorded_unless_it_says_so(small):
-    base = small("method.name=good_plugins:HeavyBall")
-    stack = build_stack(build_world(base, device="cuda"), [base])
-    (group,) = stack.mixing
-    assert not group.method.repeats(5)
-    *_, moment = simulate(stack)
-    assert moment.state.X_nld.isfinite().all()
-
-
+@needs_gpu
 def test_measures(small, monkeypatch):
     """Of every round, server rounds among them."""
     base = small("rounds=12", 'evaluate.measures=["average","consensus"]')
@@ -68,6 +147,7 @@ def test_measures(small, monkeypatch):
             assert np.array_equal(ours[key][name], values, equal_nan=True), name
 
 
+@needs_gpu
 def test_work_that_waits_for_a_number_is_done_the_ordinary_way():
     """And the GPU goes on."""
     x = torch.ones(3, device="cuda")
@@ -82,6 +162,7 @@ def test_work_that_waits_for_a_number_is_done_the_ordinary_way():
         assert repeated(x).tolist() == [3 * value**2] * 3
 
 
+@needs_gpu
 def test_a_result_holds_until_it_is_asked_for_again():
     x = torch.zeros(3, device="cuda")
     first, second = Repeated(torch.sum), Repeated(torch.sum)

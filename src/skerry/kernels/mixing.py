@@ -8,7 +8,7 @@ from torch import Tensor
 from skerry.kernels import precision
 from skerry.kernels.choice import fastest
 
-BLOCKS = 8  # of columns, that one program mixes with the same W
+BLOCKS = 8  # of columns, that one program mixes with the same W, at most
 SAMPLE = 2**25  # bytes of X on which tiles are timed
 
 Tile = tuple[int, int]
@@ -51,20 +51,24 @@ def _run(
     size, columns = W_css.shape[1], X_nk.shape[1]
     side, (width, warps) = max(16, triton.next_power_of_2(size)), tile
     Z, scale, d = collected or (X_nk, X_nk, columns)
-    _mix[(triton.cdiv(columns, width * BLOCKS), len(X_nk) // size)](
-        X_nk, Z, W_css, scale, size, columns, d, X_nk.stride(0), Z.stride(0),
+    blocks = triton.cdiv(columns, width)
+    programs = triton.cdiv(blocks, BLOCKS)
+    # All along the first axis: the others end at 65,535, fewer than components or columns can be.
+    _mix[(len(X_nk) // size * programs,)](
+        X_nk, Z, W_css, scale, programs, size, columns, d, X_nk.stride(0), Z.stride(0),
         size * size if len(W_css) > 1 else 0, COLLECTS=collected is not None,
-        EXACT=precision.current() == "float32", SIDE=side, COLUMNS=width, BLOCKS=BLOCKS,
-        num_warps=warps,
+        EXACT=precision.current() == "float32", SIDE=side, COLUMNS=width,
+        BLOCKS=triton.cdiv(blocks, programs), num_warps=warps,
     )  # fmt: skip
 
 
 @triton.jit
 def _mix(
-    X, Z, W, scale, size, columns, d, X_stride, Z_stride, weights_stride, COLLECTS: tl.constexpr,
-    EXACT: tl.constexpr, SIDE: tl.constexpr, COLUMNS: tl.constexpr, BLOCKS: tl.constexpr,
+    X, Z, W, scale, programs, size, columns, d, X_stride, Z_stride, weights_stride,
+    COLLECTS: tl.constexpr, EXACT: tl.constexpr, SIDE: tl.constexpr, COLUMNS: tl.constexpr,
+    BLOCKS: tl.constexpr,
 ):  # fmt: skip
-    component = tl.program_id(1).to(tl.int64)
+    component, program = (tl.program_id(0) // programs).to(tl.int64), tl.program_id(0) % programs
     X += component * size * X_stride
     Z += component * size * Z_stride
     row = tl.arange(0, SIDE)
@@ -74,7 +78,7 @@ def _mix(
         other=0.0,
     )
     for block in range(BLOCKS):
-        column = (tl.program_id(0).to(tl.int64) * BLOCKS + block) * COLUMNS + tl.arange(0, COLUMNS)
+        column = (program.to(tl.int64) * BLOCKS + block) * COLUMNS + tl.arange(0, COLUMNS)
         places = X + row[:, None].to(tl.int64) * X_stride + column[None, :]
         inside = (row[:, None] < size) & (column[None, :] < columns)
         models = tl.load(places, mask=inside, other=0.0)
