@@ -20,7 +20,7 @@ def mix_in_place(X_nk: Tensor, W_css: Tensor) -> None:
 
     One W serves all components, or each has its own; rows of W sum to 1.
     """
-    _run(X_nk, W_css, None, _tiles(W_css)[0])
+    _run(X_nk, W_css, None, _tile(W_css))
 
 
 def mix_and_collect(X_nk: Tensor, W_css: Tensor, into_nk: Tensor, scale_l: Tensor) -> None:
@@ -33,16 +33,21 @@ def mix_and_collect(X_nk: Tensor, W_css: Tensor, into_nk: Tensor, scale_l: Tenso
         _run(X_nk[:, some].clone(), W_css, (into_nk[:, some].clone(), scale_l, d), tile)
 
     question = f"collecting mixing of {tuple(X_nk.shape)} by {tuple(W_css.shape)}"
-    tile = fastest(f"{question}, {precision.current()}", _tiles(W_css), on_a_copy)
+    tile = fastest(f"{question}, {precision.current()}", _collecting_tiles(W_css), on_a_copy)
     _run(X_nk, W_css, (into_nk, scale_l, d), tile)
 
 
-def _tiles(W_css: Tensor) -> list[Tile]:
-    """The first is quickest for mixing alone."""
-    large = W_css.shape[1] > 64
-    if precision.current() == "float32":
-        return [(64, 8), (32, 8)] if large else [(64, 4), (64, 8), (32, 4), (32, 8)]
-    return [(64, 8), (32, 8)] if large else [(128, 4), (128, 8), (64, 4)]
+def _tile(W_css: Tensor) -> Tile:
+    if W_css.shape[1] > 64:
+        return 64, 8
+    return (64, 4) if precision.current() == "float32" else (128, 4)
+
+
+def _collecting_tiles(W_css: Tensor) -> list[Tile]:
+    """Two blocks of models in registers are one more than a tile for mixing alone has room for."""
+    if W_css.shape[1] > 64:
+        return [(64, 8), (32, 8)]
+    return [(64, 8), (32, 4)] if precision.current() == "float32" else [(128, 8), (64, 4)]
 
 
 def _run(

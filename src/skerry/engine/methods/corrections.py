@@ -110,5 +110,8 @@ class FedProx(Method):
     def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
         X, received = lanes.X_nld, lanes.own["received"]
         reached = server.deliver(X)
-        received[server.receivers] = X[server.receivers]
+        if len(server.receivers) == len(X):
+            received.copy_(X)
+        else:
+            received[server.receivers] = X[server.receivers]
         return Traffic(len(server.sampled_k), reached)
