@@ -5,6 +5,7 @@ work was recorded, as it would in a recording.
 """
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -99,6 +100,44 @@ def test_a_users_own_method_is_not_recorded_unless_it_says_so(small, monkeypatch
     monkeypatch.setattr("skerry.engine.trainer.record", asked.append)
     for _ in simulate(build_stack(build_world(base), [base])):
         assert asked == []
+
+
+class OnGpu:
+    """As much of an array on a GPU as is asked of it."""
+
+    is_cuda, nbytes, shape = True, 12, (3,)
+
+    def __init__(self, place):
+        self.place = place
+
+    def data_ptr(self):
+        return self.place
+
+
+def test_a_function_is_recorded_anew_for_an_array_in_another_place(monkeypatch):
+    done, recorded = [], []
+
+    def stands_in(work):
+        recorded.append(work())
+        return SimpleNamespace(replay=lambda: f"again {recorded[-1]}")
+
+    def place(X):
+        done.append(X.place)
+        return X.place
+
+    monkeypatch.setattr("skerry.kernels.recorded.record", stands_in)
+    repeated, one, other = Repeated(place), OnGpu(1), OnGpu(2)
+    found = [repeated(X) for X in (one, one, one, one, other, other, other)]
+    assert found == [1, 1, "again 1", "again 1", 2, 2, "again 2"]
+    assert (done, recorded) == ([1, 1, 1, 2, 2, 2], [1, 2])
+
+
+def test_a_function_that_cannot_be_recorded_is_tried_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr("skerry.kernels.recorded.record", asked.append)
+    repeated, array = Repeated(lambda X: X.place), OnGpu(7)
+    assert [repeated(array) for _ in range(5)] == [7] * 5
+    assert len(asked) == 1
 
 
 # On a GPU
