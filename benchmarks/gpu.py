@@ -3,6 +3,7 @@
     python benchmarks/gpu.py [--save results.json] [--quick] [--grid]
     python benchmarks/gpu.py --only grid --save benchmarks/results/h200.json
     python benchmarks/gpu.py --scale --save benchmarks/results/scale-h200.json
+    python benchmarks/gpu.py --only modules     a ResNet-8 and a ViT, which go through vmap
 
 A device-step is one device taking one SGD step on a minibatch of 128. Inputs are random numbers:
 only speed is measured here. Rounds are those of `simulate`: draws, local steps, D2D mixing, the
@@ -23,6 +24,7 @@ from statistics import median
 
 import numpy as np
 import torch
+from modules import resnet8, vit
 from torch import nn
 
 from skerry.data.catalog import from_arrays
@@ -38,6 +40,7 @@ BATCH = 128
 FLEETS = (10_000, 100_000, 1_000_000)
 HELD = 10
 """Samples of a device in a large fleet."""
+PARTS = ("cnn", "linear", "modules")
 NEVER = ["evaluate.every=100000"]  # rounds are evaluated at the end only
 CNN = ["model.name=cnn_cifar10", *NEVER]
 GRID = Path(__file__).parents[1] / "experiments" / "paper_mnist.toml"
@@ -279,17 +282,31 @@ def bytes_moved(stack: Stack) -> int:
     return models + numbers + round(met * (world.x_train[0].nbytes + world.y_train[0].nbytes))
 
 
+def module_rows():
+    """Modules that no chain of common layers covers, 100 devices, minibatches of 32."""
+    cifar = images((32, 32, 3), 20_000)
+    for name, model in (("ResNet-8", resnet8), ("ViT", vit)):
+        for precision in ("float32", "tf32", "bf16"):
+            settings = ["rounds=100000", "training.batch=32", f"training.precision={precision}"]
+            base = Experiment.parse({}, [*settings, "data.scaling=unit", "data.inter=iid", *NEVER])
+            world = build_world(base, Materials(dataset=cifar, model=model), device="cuda")
+            name_of_row = f"{name}, 100 devices, batch 32, {precision}"
+            yield time_rounds(name_of_row, build_stack(world, [base]), 10)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--save", type=Path, help="keep the figures as JSON")
     parser.add_argument("--grid", action="store_true", help="also the paper's MNIST grid")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no large fleets")
     parser.add_argument(
-        "--only", choices=("cnn", "linear", "grid"), help="one part; --save keeps the other rows"
+        "--only",
+        choices=(*PARTS, "grid"),
+        help="one part; --save keeps the other rows",
     )
     parser.add_argument("--scale", action="store_true", help="large fleets alone")
     options = parser.parse_args()
-    parts = {options.only} if options.only else {"cnn", "linear", *(["grid"] * options.grid)}
+    parts = {options.only} if options.only else {*PARTS, *(["grid"] * options.grid)}
     if options.scale:
         parts = {"scale"}
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
@@ -301,6 +318,7 @@ def main() -> None:
         "rows": [
             *(cnn_rows(options.quick) if "cnn" in parts else ()),
             *(linear_rows(options.quick) if "linear" in parts else ()),
+            *(module_rows() if "modules" in parts else ()),
             *([grid_row()] if "grid" in parts else ()),
             *(scale_rows() if "scale" in parts else ()),
         ],

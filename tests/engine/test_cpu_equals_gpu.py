@@ -10,6 +10,7 @@ from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.experiment import Experiment, Model, Network, Server, Training
+from skerry.records.store import Store
 from skerry.runs.variants import expand
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -104,6 +105,30 @@ def test_compressed_messages_agree(small, name):
     assert (ours - theirs).norm() <= 1e-11 * theirs.norm()
 
 
+SCHEDULED = {
+    "beta": ("server.primitive=blend", "server.beta=0.9", "server.beta_end=0.1"),
+    "sampled": ("server.sampled=2", "server.sampled_end=9"),
+    "period": ("server.period=1", "server.period_end=4"),
+}
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-11)])
+def test_schedules_of_the_server_agree(small, dtype, tolerance):
+    """Beta, K and H over a run, by every schedule."""
+    base = small("server.switch_round=6", "server.change_every=4", "rounds=14")
+    lanes = [
+        base.with_settings(*ends, f"server.{field}_schedule={schedule}")
+        for field, ends in SCHEDULED.items()
+        for schedule in registry.SERVER_SCHEDULES
+    ]
+    last = []
+    for device in ("cuda", "cpu"):
+        *_, moment = simulate(build_stack(build_world(base, device=device, dtype=dtype), lanes))
+        last.append(moment.state.X_nld.cpu())
+    ours, theirs = last
+    assert (ours - theirs).norm() <= tolerance * theirs.norm()
+
+
 def test_convolutions_with_dropout_agree():
     base = Experiment(
         rounds=3,
@@ -131,7 +156,6 @@ def test_measures_agree(small):
 
 
 def test_resumed_on_a_gpu_equals_uninterrupted_bit_for_bit(small, tmp_path):
-    from skerry.records.store import Store
     from skerry.runs.stack_run import run_world
 
     class PlugPulledError(Exception):
@@ -157,3 +181,19 @@ def test_resumed_on_a_gpu_equals_uninterrupted_bit_for_bit(small, tmp_path):
     resumed, whole = record(tmp_path / "parts"), record(tmp_path / "whole")
     for name, values in whole.items():
         assert np.array_equal(resumed[name], values, equal_nan=True), name
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+def test_deterministic_runs_repeat_to_the_bit_on_a_gpu(small, precision, tmp_path, monkeypatch):
+    """Whatever else is in its memory, and whichever kernels were the quickest before."""
+    base = small(f"training.precision={precision}", "model.name=mlp", "server.primitive=s2a")
+    found = []
+    for number in range(2):
+        monkeypatch.setenv("SKERRY_CACHE", str(tmp_path / f"cache{number}"))
+        taken = torch.empty(number * 2**30, dtype=torch.uint8, device="cuda")
+        skerry.run(base, out=tmp_path / str(number), device="cuda", deterministic=True)
+        del taken
+        with Store.open(tmp_path / str(number)) as store:
+            found.append(store.history(base.key()))
+    for name, values in found[0].items():
+        assert np.array_equal(found[1][name], values, equal_nan=True), name

@@ -204,7 +204,7 @@ def last_state(stack):
 
 def test_a_stack_without_methods_keeps_nothing(small):
     stack = build_stack(build_world(small()), [small()])
-    assert stack.is_plain
+    assert not stack.has_methods
     assert last_state(stack).companions.arrays == {}
 
 

@@ -73,7 +73,7 @@ def test_mixing_is_the_product_with_w(precision, count, shared, size):
 def test_what_mixing_takes_is_collected(precision, count, shared, size):
     """X is mixed, and Z gains what X lost, times the scale of its lane. The two lie in arrays of
     different widths, as lanes and companions do."""
-    from skerry.kernels.methods import mix_and_collect
+    from skerry.kernels.mixing import mix_and_collect
 
     W, scale = weights(1 if shared else count, size), numbers(5, seed=2)
     X, Z = 3 + numbers(count * size, 900)[:, 100:800], numbers(count * size, 800, seed=3)[:, :700]
@@ -81,7 +81,7 @@ def test_what_mixing_takes_is_collected(precision, count, shared, size):
     exact = (W.double() @ before.view(count, size, -1)).reshape(count * size, -1)
     collected = Z_before + (before - exact) * scale.double().repeat_interleave(140)
     with arithmetic(precision):
-        mix_and_collect(X, Z, W, scale)
+        mix_and_collect(X, W, Z, scale)
     # Rounded is what differs between models, about as much as they are large here.
     tolerance = 3e-6 if precision == "float32" else 1e-4
     assert distance(X, exact) < tolerance
@@ -89,17 +89,20 @@ def test_what_mixing_takes_is_collected(precision, count, shared, size):
 
 
 @runs_kernels
-def test_tracking_in_one_pass():
+def test_tracking_in_one_pass_on_either_side_of_a_step():
     """As the plain operations do it; a lane whose stepsize is 0 has no gradient."""
-    from skerry.kernels.methods import track
+    from skerry.kernels.tracking import arrive, set_out
 
     start, G, Y, last = (numbers(3, 4, 1500, seed=seed) for seed in range(4))
     Y, last = (torch.cat([one, one], dim=1)[:, 2:6] for one in (Y, last))
     eta = torch.tensor([[0.5], [0.0], [0.25], [1.0]], device=DEVICE)
-    X = start - eta * G
-    gradient = torch.where(eta > 0, (start - X) / eta.clamp(min=1e-9), 0)
-    y = Y - last + gradient
-    track(X, start, Y, last, eta)
+    stepped = start - eta * G
+    gradient = torch.where(eta > 0, (start - stepped) / eta.clamp(min=1e-9), 0)
+    y, X = Y - last + gradient, start.clone()
+    set_out(X, Y, last)
+    assert torch.equal(X, start)
+    X.copy_(stepped)
+    arrive(X, Y, last, eta)
     for found, exact in ((last, gradient), (Y, y), (X, start - eta * y)):
         torch.testing.assert_close(found, exact)
 

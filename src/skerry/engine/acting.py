@@ -13,12 +13,13 @@ from skerry.engine.method import Lanes, Method, Mixing, ServerRound, Traffic
 from skerry.engine.sampler import Sample
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import State
+from skerry.kernels import fused
 
 CPU_PIECE = 2**22
 """Bytes of X that a method mixes at once on a CPU: its temporaries stay in the cache."""
-GPU_WHOLE = 2**28
-"""On a GPU, a smaller X is mixed at once; a larger one in pieces, so that temporaries are small."""
-GPU_PIECES = 16
+GPU_PIECE = 2**25
+"""On a GPU a temporary of a method may be as large as this, or the share of X."""
+GPU_SHARE = 1 / 16
 EVERYBODY = slice(None)
 
 
@@ -42,9 +43,9 @@ def start_companions(stack: Stack, X_nld: Tensor) -> Companions:
 class LocalStep:
     """What methods do around one local step of some devices."""
 
-    def __init__(self, stack: Stack, state: State, devices: slice):
+    def __init__(self, stack: Stack, state: State, eta_l: Tensor, devices: slice):
         self._acting = [
-            (group.method, lanes_of(stack, state, group.lanes, devices))
+            (group.method, lanes_of(stack, state, eta_l, group.lanes, devices))
             for group in stack.mixing
             if group.method is not None
         ]
@@ -55,14 +56,16 @@ class LocalStep:
             method.after_step(lanes, kept)
 
 
-def lanes_of(stack: Stack, state: State, lanes: slice, devices: slice = EVERYBODY) -> Lanes:
+def lanes_of(
+    stack: Stack, state: State, eta_l: Tensor, lanes: slice, devices: slice = EVERYBODY
+) -> Lanes:
     """Neighbours with the same method, as it sees them."""
     first = stack.experiments[lanes.start]
     return Lanes(
         state.t,
         state.X_nld[devices, lanes],
         state.companions.of(lanes, devices),
-        stack.etas_tl[state.t, lanes, None],
+        eta_l[lanes, None],
         first.training.local_steps,
         first.server.period,
     )
@@ -84,11 +87,13 @@ class Links:
             self.group.mixer.mix_and_collect(A_nld, self.t, into_nld, scale_l1)
 
 
-def mix_lanes(stack: Stack, group: MixingGroup, state: State) -> None:
-    """Mixing as a method has it, or as compressed links do, a few lanes at a time."""
+def mix_lanes(stack: Stack, group: MixingGroup, state: State, eta_l: Tensor) -> None:
+    """Mixing as a method has it, or as compressed links do, a few lanes at a time; all at once,
+    where nothing is set aside on the way."""
     method = group.method or Method()
-    for piece in pieces(stack, group.lanes, state):
-        method.mix(lanes_of(stack, state, piece), _links(stack, group, state, piece))
+    whole = group.compression is None and fused.mixes(state.X_nld, max(stack.world.sizes))
+    for piece in pieces(stack, group.lanes, state, 0 if whole else stack.world.n):
+        method.mix(lanes_of(stack, state, eta_l, piece), _links(stack, group, state, piece))
 
 
 def _links(stack: Stack, group: MixingGroup, state: State, lanes: slice) -> Mixing:
@@ -98,11 +103,13 @@ def _links(stack: Stack, group: MixingGroup, state: State, lanes: slice) -> Mixi
     return CompressedLinks(group.compression, group.mixer, stack.world, state.t, steps, copies)
 
 
-def pieces(stack: Stack, lanes: slice, state: State) -> Iterator[slice]:
-    """Some of these neighbours at a time, each time of one server."""
+def pieces(stack: Stack, lanes: slice, state: State, rows: int) -> Iterator[slice]:
+    """Some of these neighbours at a time, each time of one server, so that temporaries with so many
+    rows for each of them stay small."""
     X_nld = state.X_nld
     if X_nld.is_cuda:
-        size = len(stack) if X_nld.nbytes <= GPU_WHOLE else -(-len(stack) // GPU_PIECES)
+        room = max(GPU_PIECE, int(GPU_SHARE * X_nld.nbytes))
+        size = max(1, room // max(1, rows * X_nld[0, 0].nbytes))
     else:
         size = max(1, CPU_PIECE // X_nld[:, 0].nbytes)
     for server in stack.servers:
@@ -137,7 +144,7 @@ def meet_lanes(
         receivers(group, sample, len(state.X_nld)),
         everybody(group, sample, len(state.X_nld)),
     )
-    return group.method.meet(lanes_of(stack, state, lanes), server)
+    return group.method.meet(lanes_of(stack, state, stack.etas_tl[state.t], lanes), server)
 
 
 def receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:

@@ -80,6 +80,11 @@ class Method:
     travels = 1
     """Arrays that go over every link in a mixing."""
 
+    def repeats(self, t: int) -> bool:
+        """Whether the steps and the mixing of round t are those of other rounds, whatever the round
+        and the values: a GPU records them once and replays them. Without a word, nothing is."""
+        return False
+
     def start(self, X_nld: Tensor) -> Arrays:
         """The arrays it keeps, for models that are all at the initial point."""
         return {}

@@ -58,10 +58,9 @@ class Mixer:
         for piece in self._of_round(0 if self.fleet.fixed else t):
             rows = slice(piece.start, piece.start + piece.size * len(piece.weights))
             if piece.weights[0].layout == torch.strided and fused.mixes(X, piece.size):
-                from skerry.kernels.methods import mix_and_collect
+                from skerry.kernels.mixing import mix_and_collect
 
-                scale_l = scale_l1.flatten().contiguous()
-                mix_and_collect(X[rows], Z[rows], piece.stacked, scale_l)
+                mix_and_collect(X[rows], piece.stacked, Z[rows], scale_l1.flatten().contiguous())
                 continue
             before_nld = X_nld[rows].clone()
             self._mix_by_torch(X, piece)

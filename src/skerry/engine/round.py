@@ -113,7 +113,8 @@ def local_steps(
                 rows = indices_nb[devices]
                 batch = Drawn(world.x_train, world.y_train, rows, noise_n[devices])
                 before = [state.X_nld[devices, group.lanes].clone() for group in scaled]
-                methods = LocalStep(stack, state, devices) if stack.has_methods else None
+                acts = stack.has_methods
+                methods = LocalStep(stack, state, draws.eta_l, devices) if acts else None
                 losses = world.learner.step(state.X_nld[devices], batch, draws.eta_l)
                 for group, start_nld in zip(scaled, before, strict=True):
                     _rescale(state.X_nld[devices, group.lanes], start_nld, group, devices)
@@ -134,16 +135,15 @@ def _rescale(X_nld: Tensor, start_nld: Tensor, group: MixingGroup, devices: slic
 
 def train(stack: Stack, state: State, draws: Draws) -> Tensor:
     """The local steps of a round and the mixing after them; returns the mean losses [L]."""
-    if stack.is_plain:
+    if stack.is_steady:
         losses_l = local_steps(stack, state, draws)
-        mix(stack, state)
+        mix(stack, state, draws.eta_l)
         return losses_l
     return _train_some(stack, state, draws)
 
 
 def _train_some(stack: Stack, state: State, draws: Draws) -> Tensor:
-    """The same where devices sleep, count by their data, mix before they adapt, or keep more than
-    a model."""
+    """The same where devices sleep, count by their data, or mix before they adapt."""
     X = state.X_nld
     before = {
         i: X[:, group.lanes].clone() for i, group in enumerate(stack.mixing) if group.looks_back
@@ -162,7 +162,7 @@ def _train_some(stack: Stack, state: State, draws: Draws) -> Tensor:
             ours.copy_(start_nld)
     for array, asleep, rows in waiting:
         array[asleep] = rows
-    mix(stack, state)
+    mix(stack, state, draws.eta_l)
     for i, step_nld in moved.items():
         X[:, stack.mixing[i].lanes] += step_nld
     return losses_l
@@ -188,12 +188,12 @@ def _counted(stack: Stack, state: State) -> Tensor:
     return counted_nl.to(state.X_nld.device)
 
 
-def mix(stack: Stack, state: State) -> None:
+def mix(stack: Stack, state: State, eta_l: Tensor) -> None:
     """X <- X W: every lane with the links of its own network."""
     with arithmetic(stack.world.experiment.training.precision):
         for group in stack.mixing:
             if group.method is not None or group.compression is not None:
-                mix_lanes(stack, group, state)
+                mix_lanes(stack, group, state, eta_l)
                 continue
             for _ in range(group.steps_in(state.t)):
                 group.mixer.mix(state.X_nld[:, group.lanes], state.t)
@@ -245,8 +245,11 @@ def _meetings(stack: Stack, group: ServerGroup, turn: Turn, state: State) -> Ite
         sample = group.sampler.sample(state.t, turn=turn)
         if sample is not None:
             # With more than a model a few lanes at a time: what it needs on the way stays small.
-            is_plain = group.method is None and group.compression is None
-            for lanes in [group.lanes] if is_plain else pieces(stack, group.lanes, state):
+            some = [group.lanes]
+            if group.method is not None or group.compression is not None:
+                rows = stack.world.n if group.compression is not None else len(sample)
+                some = list(pieces(stack, group.lanes, state, rows))
+            for lanes in some:
                 yield _meet(stack, group, state, sample, lanes)
         return
     for lane in range(group.lanes.start, group.lanes.stop):

@@ -1,10 +1,10 @@
 """The loop, as a generator: it yields moments; recording, drawing and printing live outside."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from skerry.engine.round import Meeting, meet, start
@@ -78,4 +78,4 @@ def _all_asleep(stack: Stack, t: int) -> set[int]:
 
 
 def _not_finite(losses_l: Tensor) -> list[int]:
-    return torch.nonzero(~torch.isfinite(losses_l)).flatten().tolist()
+    return [lane for lane, loss in enumerate(losses_l.tolist()) if not math.isfinite(loss)]

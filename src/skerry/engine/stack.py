@@ -26,6 +26,7 @@ from skerry.kernels.precision import arithmetic
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
+GPU_LEAST, GPU_PART = 2**26, 3  # bytes, or this part of X, where methods keep arrays
 GPU_FIXED_SHARE = 0.02  # of all memory, where the order of sums must not depend on what is free
 
 
@@ -52,11 +53,6 @@ class MixingGroup:
     """None: plain SGD."""
     compression: LinkRule | None = None
     """None: models go over links as they are."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a round of it is the paper's."""
-        return not self.looks_back and self.method is None and self.compression is None
 
     @property
     def travels(self) -> int:
@@ -114,9 +110,10 @@ class Stack:
         return len(self.experiments)
 
     @cached_property
-    def is_plain(self) -> bool:
-        """Whether in all lanes everybody takes part in every round, as in the paper."""
-        return all(group.is_plain for group in self.mixing)
+    def is_steady(self) -> bool:
+        """Whether a round is local steps and then mixing, with all devices: nothing is looked back
+        at or put back. Methods may have their say in both."""
+        return not any(group.looks_back for group in self.mixing)
 
     @cached_property
     def has_methods(self) -> bool:
@@ -125,10 +122,15 @@ class Stack:
 
     def chunk(self) -> int:
         """Devices that step at once: as many as the working memory holds."""
-        each = step_bytes(self.world, len(self))
-        if self.has_methods:  # one of them may keep the models that a step starts from
-            each += len(self) * self.world.learner.d * self.world.dtype.itemsize
-        return max(1, min(self.world.n, working_memory(self.world.device) // max(1, each)))
+        n, device = self.world.n, self.world.device
+        each, room = step_bytes(self.world, len(self)), working_memory(device)
+        if not self.has_methods:
+            return max(1, min(n, room // max(1, each)))
+        models = len(self) * self.world.learner.d * self.world.dtype.itemsize
+        if device.type == "cuda":  # beside what methods keep, a step's temporaries are small
+            room = min(room, max(GPU_LEAST, n * models // GPU_PART))
+        # One of the methods may keep the models that a step starts from.
+        return max(1, min(n, room // (each + models)))
 
     def keep(self, lanes: Sequence[int]) -> "Stack":
         """The same stack with only these lanes (the others have diverged)."""

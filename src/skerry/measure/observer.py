@@ -8,10 +8,12 @@ from torch import Tensor
 from skerry.engine.round import Meeting, is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
+from skerry.kernels.recorded import SMALL, Repeated
 from skerry.measure.accuracy import DeviceScores, average_model
 from skerry.measure.by_device import DeviceTable
 from skerry.measure.disagreement import Spread, bias, spread
 from skerry.measure.ledger import Ledger
+from skerry.measure.portions import bytes_of_a_score
 from skerry.measure.reading import Reading, Row
 from skerry.measures import GROUPS
 
@@ -34,6 +36,9 @@ class Observer:
         """By the lane's key, what every device scored in the last round."""
         self._before: Spread | None = None
         """The lanes as they were before the server acted, if it is about to."""
+        # Three times the same, because a replay overwrites what it gave before.
+        self._spread_before, self._spread_after = Repeated(self._spread), Repeated(self._spread)
+        self._spread_and_score = Repeated(self._with_average_model)
 
     def wants(self, group: str) -> bool:
         return not self.wanted.isdisjoint(GROUPS[group])
@@ -47,7 +52,8 @@ class Observer:
         """The reading that is due at this moment, if any."""
         if moment.phase == "before_server":
             meets = is_server_round(moment.stack, moment.state)
-            self._before = self._spread(moment) if meets and self.wants("consensus") else None
+            looks = meets and self.wants("consensus")
+            self._before = self._spread_before(moment.state.X_nld) if looks else None
             return None
         if moment.phase == "end":
             self.ledger.add_round(moment.stack, moment.meetings, moment.round - 1)
@@ -59,10 +65,10 @@ class Observer:
         values: dict[str, Tensor] = {}
         now: Spread | None = None
         if compared or self.wants("average") or self.wants("consensus"):
-            now = self._spread(moment)
-            values |= _consensus(now)
+            now, found = self._seen(moment.state.X_nld, evaluated and self.wants("average"))
+            values |= _consensus(now) | found
         if evaluated:
-            values |= self._evaluated(moment, now)
+            values |= self._evaluated(moment)
         if moment.meetings and self.wants("participation"):
             values |= _sampled(moment)
         if compared:
@@ -71,13 +77,24 @@ class Observer:
             values |= _among_those_who_met(moment, _changes(self._before, now))
         return self._reading(moment, values, evaluated)
 
-    def _spread(self, moment: Moment) -> Spread:
-        return spread(moment.state.X_nld, self.world.sizes)
+    def _spread(self, X_nld: Tensor) -> Spread:
+        return spread(X_nld, self.world.sizes)
 
-    def _evaluated(self, moment: Moment, now: Spread | None) -> dict[str, Tensor]:
+    def _with_average_model(self, X_nld: Tensor) -> tuple[Spread, dict[str, Tensor]]:
+        now = self._spread(X_nld)
+        return now, average_model(self.world, now.average_ld)
+
+    def _seen(self, X_nld: Tensor, scored: bool) -> tuple[Spread, dict[str, Tensor]]:
+        """How far devices stand apart, and what the average model scores."""
+        if not scored:
+            return self._spread_after(X_nld), {}
+        pairs = X_nld.shape[1] * len(self.world.y_test)
+        if pairs * bytes_of_a_score(self.world) > SMALL:  # a recording holds on to its temporaries
+            return self._with_average_model(X_nld)
+        return self._spread_and_score(X_nld)
+
+    def _evaluated(self, moment: Moment) -> dict[str, Tensor]:
         values: dict[str, Tensor] = {}
-        if self.wants("average") and now is not None:
-            values |= average_model(self.world, now.average_ld)
         if self._scores_devices and self._devices_due(moment):
             values |= self._scored(moment)
         if moment.train_loss_l is not None:

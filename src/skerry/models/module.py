@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vjp, vmap
 
-from skerry.errors import ModelError, one_line
+from skerry.errors import ModelError, SkerryWarning, is_out_of_memory, one_line
 from skerry.kernels import fused, precision
 from skerry.models import fitness
 from skerry.models.blocks import Slot
@@ -56,6 +56,8 @@ class ModuleLearner:
             self._chain = chain_of(module, self._slots, problem.input_shape, problem.task)
         self._input_shape = problem.input_shape
         self._fused = False
+        self._in_full = False
+        """Whether the module was found not to run in bf16."""
         self.device, self.dtype = torch.device("cpu"), torch.float32
         self.why_one_by_one = ""
         """Why steps go one model after the other, if they do."""
@@ -98,15 +100,34 @@ class ModuleLearner:
         if self.one_by_one:
             with _quietly():
                 return self._step_one_by_one(X_nld, batch, eta_l)
-        usual = self._task.loss_name == "cross_entropy"
-        y = batch.y if usual else over_lanes(batch.y, X_nld)
-        each_lane = vmap(grad_and_value(self._loss), in_dims=(0, None, None if usual else 0, None))
         with _quietly():
-            gradients, losses = vmap(each_lane)(self._views(X_nld), batch.x, y, batch.noise)
+            gradients, losses = self._gradients(X_nld, batch)
         for name, view in self._views(X_nld).items():
             eta = eta_l.view(1, -1, *[1] * len(self._slots[name].shape))
             view.addcmul_(gradients[name], eta, value=-1)
-        return losses  # type: ignore[no-any-return]
+        return losses
+
+    def _gradients(self, X_nld: Tensor, batch: Batch) -> tuple[Parameters, Tensor]:
+        """Of all parameters, and the losses [n, L], at the precision in force."""
+        usual = self._task.loss_name == "cross_entropy"
+        y = batch.y if usual else over_lanes(batch.y, X_nld)
+
+        def of(loss: Callable[..., Tensor]) -> tuple[Parameters, Tensor]:
+            each_lane = vmap(grad_and_value(loss), in_dims=(0, None, None if usual else 0, None))
+            found: tuple[Parameters, Tensor] = vmap(each_lane)(
+                self._views(X_nld), batch.x, y, batch.noise
+            )
+            return found
+
+        if not self._rounds(X_nld):
+            return of(self._loss)
+        try:
+            return of(self._rounded_loss)
+        except Exception as error:  # a user's own layer may insist on float32
+            if is_out_of_memory(error):
+                raise
+            self._stays_in_full(error)
+            return of(self._loss)
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
         if self._chain is not None and self._chain.runs_on(X_md):
@@ -151,6 +172,27 @@ class ModuleLearner:
                 if gradient is not None:
                     view.addcmul_(gradient, eta_l[lane], value=-1)
         return losses_nl
+
+    def _rounds(self, X: Tensor) -> bool:
+        """Whether activations are rounded too. A CPU, which gains nothing from it, does not."""
+        return X.is_cuda and precision.current() == "bf16" and not self._in_full
+
+    def _rounded_loss(self, parameters: Parameters, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
+        """Every product in bf16; sums, norms and the loss in float32."""
+        keys = dict.fromkeys(self._key_names, noise)
+        # Without its cache, which knows nothing of vmap.
+        with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
+            outputs = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
+        return self._task.loss(outputs.to(x.dtype), y)
+
+    def _stays_in_full(self, error: Exception) -> None:
+        self._in_full = True
+        warnings.warn(
+            f'The model does not run in bf16 ({one_line(error):.120}). training.precision = "bf16" '
+            'computes it as "tf32" does.',
+            SkerryWarning,
+            stacklevel=2,
+        )
 
     def _loss(self, parameters: Parameters, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         keys = dict.fromkeys(self._key_names, noise)

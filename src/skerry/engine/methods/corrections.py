@@ -13,6 +13,9 @@ CENTRED_EVERY = 100
 class Carry(Method):
     """What mixing and the server take from a model goes back into its gradient. Experimental."""
 
+    def repeats(self, t: int) -> bool:
+        return (t + 1) % CENTRED_EVERY != 0
+
     def start(self, X_nld: Tensor) -> Arrays:
         return {"z": torch.zeros_like(X_nld)}
 
@@ -38,6 +41,9 @@ class Mtgc(Method):
     """MTGC: Z corrects for what devices of an island differ in, anew after every server round; Y
     for what islands do."""
 
+    def repeats(self, t: int) -> bool:
+        return True
+
     def start(self, X_nld: Tensor) -> Arrays:
         return {"y": torch.zeros_like(X_nld), "z": torch.zeros_like(X_nld)}
 
@@ -58,6 +64,9 @@ class Mtgc(Method):
 
 class Scaffold(Method):
     """SCAFFOLD, its option II: a device knows its own mean gradient c_i and that of all, c."""
+
+    def repeats(self, t: int) -> bool:
+        return True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {
@@ -85,6 +94,9 @@ class FedProx(Method):
     def __init__(self, *, mu: float):
         self.mu = mu
 
+    def repeats(self, t: int) -> bool:
+        return True
+
     def start(self, X_nld: Tensor) -> Arrays:
         return {"received": X_nld.clone()}
 
@@ -98,5 +110,8 @@ class FedProx(Method):
     def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
         X, received = lanes.X_nld, lanes.own["received"]
         reached = server.deliver(X)
-        received[server.receivers] = X[server.receivers]
+        if len(server.receivers) == len(X):
+            received.copy_(X)
+        else:
+            received[server.receivers] = X[server.receivers]
         return Traffic(len(server.sampled_k), reached)

@@ -10,6 +10,9 @@ class FedVarp(Method):
     """FedVARP: the sampled correct what is remembered of all. It takes away the error of sampling;
     what local steps drift apart, it does not."""
 
+    def repeats(self, t: int) -> bool:
+        return True
+
     def start(self, X_nld: Tensor) -> Arrays:
         return {"table": torch.zeros_like(X_nld), "x0": X_nld[0].clone()}
 

@@ -21,19 +21,27 @@ class GradientTracking(Method):
     def __init__(self, *, tracker: str):
         self.tracker = tracker
 
+    def repeats(self, t: int) -> bool:
+        return True
+
     def start(self, X_nld: Tensor) -> Arrays:
         return {"y": torch.zeros_like(X_nld), "gradient": torch.zeros_like(X_nld)}
 
-    def before_step(self, lanes: Lanes) -> Tensor:
-        return lanes.X_nld.clone()
-
-    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
-        assert kept is not None
+    def before_step(self, lanes: Lanes) -> Tensor | None:
         X, Y, last = lanes.X_nld, lanes.own["y"], lanes.own["gradient"]
         if fused.runs_on(X):
-            from skerry.kernels.methods import track
+            from skerry.kernels.tracking import set_out
 
-            track(X, kept, Y, last, lanes.eta_l1)
+            set_out(X, Y, last)
+            return None
+        return X.clone()
+
+    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
+        X, Y, last = lanes.X_nld, lanes.own["y"], lanes.own["gradient"]
+        if kept is None:
+            from skerry.kernels.tracking import arrive
+
+            arrive(X, Y, last, lanes.eta_l1)
             return
         Y.sub_(last)
         torch.sub(kept, X, out=last)
@@ -63,6 +71,9 @@ class SdGt(Method):
     gathered while devices mix, and used from the next server round on."""
 
     travels = 2
+
+    def repeats(self, t: int) -> bool:
+        return True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {
