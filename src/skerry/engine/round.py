@@ -8,6 +8,7 @@ from torch import Tensor
 
 from skerry.engine.acting import LocalStep, meet_lanes, mix_lanes, pieces, start_companions
 from skerry.engine.course import Log, Turn
+from skerry.engine.party import Party
 from skerry.engine.primitives import deliver
 from skerry.engine.sampler import Sample
 from skerry.engine.server import Memory
@@ -40,7 +41,7 @@ class Meeting:
 def start(stack: Stack) -> State:
     """All devices of all lanes at the common initial point."""
     world, lanes = stack.world, len(stack)
-    X = world.initial().expand(world.n, lanes, -1).clone()
+    X = world.initial().expand(world.held, lanes, -1).clone()
     memory: Memory = {}
     for group in stack.servers:
         for name, start_ld in group.start(X[0, group.lanes]).items():
@@ -94,13 +95,14 @@ def local_steps(
     stack: Stack, state: State, draws: Draws, counted_nl: Tensor | None = None
 ) -> Tensor:
     """X <- X - eta G(X), at each device's own model; returns the mean losses [L], of all devices or
-    of those that count."""
+    of those that count; on one of several ranks its part of them."""
     world = stack.world
     scaled = [group for group in stack.mixing if group.scale_n is not None]
     total_l = state.X_nld.new_zeros(len(stack))
+    ours_nl = None if counted_nl is None else counted_nl[world.party.devices]
     with arithmetic(world.experiment.training.precision):
         for indices_nb, noise_n in zip(draws.indices_snb, draws.noise_sn, strict=True):
-            for first in range(0, world.n, state.chunk):
+            for first in range(0, world.held, state.chunk):
                 devices = slice(first, first + state.chunk)
                 rows = indices_nb[devices]
                 batch = Drawn(world.x_train, world.y_train, rows, noise_n[devices])
@@ -111,9 +113,7 @@ def local_steps(
                     _rescale(state.X_nld[devices, group.lanes], start_nld, group, devices)
                 if methods is not None:
                     methods.over()
-                total_l += (losses if counted_nl is None else losses * counted_nl[devices]).sum(
-                    dim=0
-                )
+                total_l += (losses if ours_nl is None else losses * ours_nl[devices]).sum(dim=0)
     counted_l = world.n if counted_nl is None else counted_nl.sum(dim=0)
     return total_l / (counted_l * len(draws.indices_snb))
 
@@ -147,7 +147,8 @@ def _train_some(stack: Stack, state: State, draws: Draws) -> Tensor:
     for i, start_nld in before.items():
         group, ours = stack.mixing[i], X[:, stack.mixing[i].lanes]
         if group.awake is not None:
-            asleep = ~torch.from_numpy(group.awake(state.t)).to(X.device)
+            awake = group.awake(state.t)[stack.world.party.devices]
+            asleep = ~torch.from_numpy(awake).to(X.device)
             ours[asleep] = start_nld[asleep]
         if not group.adapts_first:
             moved[i] = ours - start_nld
@@ -171,7 +172,7 @@ def _waiting(stack: Stack, state: State) -> Iterator[tuple[Tensor, Tensor, Tenso
 
 def _counted(stack: Stack, state: State) -> Tensor:
     """[n, L]: 1 for devices whose loss counts, which are those awake."""
-    counted_nl = torch.ones(state.X_nld.shape[:2], dtype=state.X_nld.dtype)
+    counted_nl = torch.ones(stack.world.n, len(stack), dtype=state.X_nld.dtype)
     for group in stack.mixing:
         if group.awake is not None:
             counted_nl[:, group.lanes] = torch.from_numpy(group.awake(state.t)).to(counted_nl)[
@@ -248,12 +249,14 @@ def _meetings(stack: Stack, group: ServerGroup, turn: Turn, state: State) -> Ite
 
 
 def _meet(stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes: slice) -> Meeting:
-    asleep = None if group.reaches_asleep else sample.asleep
+    party = stack.world.party
+    here = party.part_of(sample)
+    asleep = None if group.reaches_asleep else here.asleep
     memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
 
     def deliver_to_those_awake(X_nld: Tensor) -> int:
         kept_nld = X_nld[asleep] if asleep is not None else None
-        downlink = _deliver(group, memory, X_nld, sample)
+        downlink = party.counted(_deliver(group, memory, X_nld, party, here, len(sample)))
         if kept_nld is None:
             return downlink
         X_nld[asleep] = kept_nld
@@ -267,16 +270,19 @@ def _meet(stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes:
     return Meeting(lanes, len(sample), uplink, downlink, sample.islands, sample.devices_k)
 
 
-def _deliver(group: ServerGroup, memory: Memory, X_nld: Tensor, sample: Sample) -> int:
-    """Returns how many devices receive what the server delivers."""
-    server, sampled_k = group.server, sample.devices_k
-    plain_ld = X_nld[sampled_k].mean(dim=0)
-    if sample.weights_k is None:
+def _deliver(
+    group: ServerGroup, memory: Memory, X_nld: Tensor, party: Party, here: Sample, sampled: int
+) -> int:
+    """Of so many sampled devices, some or all are here. Returns how many of those here receive what
+    the server delivers."""
+    server, sampled_k = group.server, here.devices_k
+    plain_ld = party.mean(X_nld, sampled_k, sampled)
+    if here.weights_k is None:
         delivered_ld = group.deliver(memory, plain_ld, server)
         return group.primitive(X_nld, sampled_k, delivered_ld, server)
-    estimate_ld = torch.einsum("k,kld->ld", sample.weights_k, X_nld[sampled_k])
+    estimate_ld = party.weighted(X_nld, sampled_k, here.weights_k)
     if group.sampler.asks_distances:
-        estimate_ld += (1 - sample.weights_k.sum()) * memory[REFERENCE]
+        estimate_ld += (1 - here.weights_k.sum()) * memory[REFERENCE]
     if server.dial is None:  # a user's own primitive
         return group.primitive(X_nld, sampled_k, group.deliver(memory, estimate_ld, server), server)
     if server.dial == 0:

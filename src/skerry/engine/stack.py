@@ -118,7 +118,7 @@ class Stack:
         each = step_bytes(self.world, len(self))
         if self.has_methods:  # one of them may keep the models that a step starts from
             each += len(self) * self.world.learner.d * self.world.dtype.itemsize
-        return max(1, min(self.world.n, working_memory(self.world.device) // max(1, each)))
+        return max(1, min(self.world.held, working_memory(self.world.device) // max(1, each)))
 
     def keep(self, lanes: Sequence[int]) -> "Stack":
         """The same stack with only these lanes (the others have diverged)."""
@@ -202,7 +202,7 @@ def _own_course(experiment: Experiment) -> object:
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
     return MixingGroup(
         lanes,
-        Mixer(world.fleet_of(first), world.device, world.dtype),
+        Mixer(world.fleet_of(first), world.device, world.dtype, world.party),
         steps=first.network.gossip_steps,
         adapts_first=first.training.order == "adapt_then_mix",
         awake=world.awake(first),
@@ -236,7 +236,7 @@ def method_of(experiment: Experiment) -> Method | None:
 def data_scale(world: World) -> Tensor:
     """n p_i: what a device's stepsize is multiplied by, p_i its part of all samples."""
     sizes = world.partition.sizes
-    scale_n = torch.from_numpy(len(sizes) * sizes / sizes.sum())
+    scale_n = torch.from_numpy(len(sizes) * sizes / sizes.sum())[world.party.devices]
     return scale_n.to(world.device, world.dtype)
 
 

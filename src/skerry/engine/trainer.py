@@ -51,7 +51,10 @@ class Recording:
 
     def __init__(self, stack: Stack, state: State, draws: Draws):
         self._stack = stack
-        self._mixes = all(group.mixer.fleet.fixed and not group.rests for group in stack.mixing)
+        self._mixes = all(
+            group.mixer.fleet.fixed and not group.rests and not group.mixer.asks_others
+            for group in stack.mixing
+        )
         self._draws = draws.copy()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):

@@ -5,12 +5,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skerry.engine.party import Rank
 from skerry.engine.round import Meeting, is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
 from skerry.measure.accuracy import DeviceScores, average_model
 from skerry.measure.by_device import DeviceTable
-from skerry.measure.disagreement import Spread, bias, spread
+from skerry.measure.disagreement import Spread, bias, spread, spread_over_ranks
 from skerry.measure.ledger import Ledger
 from skerry.measure.reading import Reading, Row
 from skerry.measures import GROUPS
@@ -72,7 +73,8 @@ class Observer:
         return self._reading(moment, values, evaluated)
 
     def _spread(self, moment: Moment) -> Spread:
-        return spread(moment.state.X_nld, self.world.sizes)
+        X, party = moment.state.X_nld, self.world.party
+        return spread_over_ranks(X, party) if isinstance(party, Rank) else spread(X, self.world.sizes)
 
     def _evaluated(self, moment: Moment, now: Spread | None) -> dict[str, Tensor]:
         values: dict[str, Tensor] = {}
