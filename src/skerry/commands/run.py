@@ -17,6 +17,7 @@ from skerry.commands.options import (
     Folder,
     Out,
     Precision,
+    RankCount,
     Settings,
     Track,
     may_be_stopped,
@@ -26,6 +27,7 @@ from skerry.commands.options import (
     tell_reused,
     with_precision,
 )
+from skerry.commands.ranks import is_one_of, run_on
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ DEFAULT_SEEDS = 5
 
 
 def run(
+    context: typer.Context,
     file: ExperimentFile = None,
     settings: Settings = None,
     compare: Annotated[
@@ -50,6 +53,7 @@ def run(
         typer.Option(min=1, help="How many seeds, counted on from the experiment's own."),
     ] = None,
     device: Device = "auto",
+    ranks: RankCount = None,
     precision: Precision = None,
     out: Out = Path("runs"),
     again: Again = False,
@@ -61,6 +65,8 @@ def run(
     from skerry.report.screens.progress import watch_run
 
     experiment = read_experiment(file, with_precision(settings, precision))
+    if ranks is not None and not is_one_of(ranks):
+        run_on(ranks, context.obj)
     plain = file is not None or "primitive" in experiment.server.model_fields_set
     primitives = compare if compare is not None else ("" if plain else DEFAULT_COMPARE)
     with (
@@ -81,6 +87,8 @@ def run(
             trackers=track or (),
             deterministic=deterministic,
         )
+    if not results:  # those of another rank
+        return
     if as_json:
         print_json(results.to_json())
         return

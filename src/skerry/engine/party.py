@@ -6,10 +6,11 @@ over devices in a server round, and the border rows of an island that is cut bef
 sampled, who sleeps and which links are up as all the others do.
 """
 
+import json
 from dataclasses import replace
 from functools import cached_property
 from math import ceil, log2
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -60,6 +61,9 @@ class Party:
         """The largest of what each wishes."""
         return wish
 
+    def tell(self, **order: Any) -> None:
+        """What rank 0 wants all others to do with it."""
+
 
 class Rank(Party):
     """One of several processes, with its share of the devices."""
@@ -108,6 +112,10 @@ class Rank(Party):
         wishes = torch.tensor([wish])
         self.exchange.largest(wishes)
         return int(wishes)
+
+    def tell(self, **order: Any) -> None:
+        if self.rank == 0:
+            self.exchange.tell(json.dumps(order))
 
     def _is_here(self, devices: Tensor) -> Tensor:
         return (devices >= self.devices.start) & (devices < self.devices.stop)
