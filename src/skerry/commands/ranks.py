@@ -2,10 +2,16 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
+from skerry.commands.options import print_json
 from skerry.errors import SkerryError
+
+if TYPE_CHECKING:
+    from skerry.experiment import Experiment
 
 
 def is_one_of(ranks: int) -> bool:
@@ -34,3 +40,23 @@ def run_on(ranks: int, arguments: Sequence[str]) -> None:
     if line:
         typer.echo(f"error: {line}", err=True)
     raise typer.Exit(code)
+
+
+def tell_plan(
+    experiment: "Experiment",
+    compare: Sequence[str],
+    seeds: int,
+    ranks: int,
+    device: str,
+    as_json: bool,
+) -> None:
+    """What each rank would hold, and nothing is run."""
+    from skerry.report.screens.rank_plan import tell
+    from skerry.runs.rank_plan import plan_ranks
+    from skerry.runs.variants import expand
+
+    found = plan_ranks(expand(experiment, compare, seeds), ranks, device)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        tell(found)

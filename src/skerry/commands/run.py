@@ -27,7 +27,7 @@ from skerry.commands.options import (
     tell_reused,
     with_precision,
 )
-from skerry.commands.ranks import is_one_of, run_on
+from skerry.commands.ranks import is_one_of, run_on, tell_plan
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
@@ -60,15 +60,23 @@ def run(
     deterministic: Deterministic = False,
     track: Track = None,
     as_json: AsJson = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Tell what each rank would hold and send; run nothing."),
+    ] = False,
 ) -> None:
     """Run an experiment: a table, pictures, and records to come back to."""
     from skerry.report.screens.progress import watch_run
 
     experiment = read_experiment(file, with_precision(settings, precision))
-    if ranks is not None and not is_one_of(ranks):
-        run_on(ranks, context.obj)
     plain = file is not None or "primitive" in experiment.server.model_fields_set
     primitives = compare if compare is not None else ("" if plain else DEFAULT_COMPARE)
+    seeds = seeds or (1 if file else DEFAULT_SEEDS)
+    if dry_run:
+        tell_plan(experiment, names([primitives]), seeds, ranks or 1, device, as_json)
+        return
+    if ranks is not None and not is_one_of(ranks):
+        run_on(ranks, context.obj)
     with (
         may_be_stopped("The same command goes on from the last checkpoint."),
         redirect_stdout(sys.stderr),  # what plug-ins print must not come between the results
@@ -79,7 +87,7 @@ def run(
         results = run_experiments(
             experiment,
             compare=names([primitives]),
-            seeds=seeds or (1 if file else DEFAULT_SEEDS),
+            seeds=seeds,
             device=device,
             out=out,
             again=again,

@@ -79,4 +79,4 @@ def _inside(devices: slice, block: Block) -> slice:
 
 
 def _between(places: Places, span: slice) -> Places:
-    return places[(places >= span.start) & (places < span.stop)]
+    return np.asarray(places[(places >= span.start) & (places < span.stop)])

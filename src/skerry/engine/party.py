@@ -118,7 +118,8 @@ class Rank(Party):
             self.exchange.tell(json.dumps(order))
 
     def _is_here(self, devices: Tensor) -> Tensor:
-        return (devices >= self.devices.start) & (devices < self.devices.stop)
+        start, stop = self.devices.start, self.devices.stop
+        return torch.logical_and(devices >= start, devices < stop)
 
     def _total(self, rows: Tensor) -> Tensor:
         """In double precision, and the same to the bit however the rows are divided among ranks.

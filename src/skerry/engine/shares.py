@@ -30,7 +30,7 @@ class Part:
 
     @property
     def is_whole(self) -> bool:
-        return self.rows.stop - self.rows.start == self.size
+        return bool(self.rows.stop - self.rows.start == self.size)
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,7 @@ def spread_over_ranks(X_nld: Tensor, rank: Rank) -> Spread:
     n, sizes = sum(rank.shares.sizes), rank.shares.sizes
     parts, rows = rank.parts, {part.island: part.rows for part in rank.parts}
     nowhere = slice(0, 0)
-    cut_means = {
-        c: rank.total(X_nld[rows.get(c, nowhere)]) / sizes[c] for c in rank.shares.cut
-    }
+    cut_means = {c: rank.total(X_nld[rows.get(c, nowhere)]) / sizes[c] for c in rank.shares.cut}
     found = [_around_mean(X_nld[part.rows], cut_means.get(part.island)) for part in parts]
     means_cld = torch.stack([mean for mean, _ in found])
     # An island on several ranks counts where it begins.

@@ -7,6 +7,7 @@ and ranks from a checkpoint that one process saved.
 
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,8 @@ def save_parts(
     if rank.agreed(int(fault is not None)):
         raise fault or RecordsError(f"another rank cannot write its part of the checkpoint {file}.")
     if rank.rank == 0:
-        borders = rank.shares.borders
-        parts = list(zip(borders, borders[1:], names, strict=False))
+        spans = zip(pairwise(rank.shares.borders), names, strict=True)
+        parts: list[Any] = [[*span, name] for span, name in spans]
         others = {name: tensor for name, tensor in tensors.items() if name != MODELS}
         checkpoint.save(file, others, {**facts, PARTS: parts})
         for old in folder.iterdir():

@@ -62,10 +62,10 @@ def follow_world(
 ) -> Iterator[Moment]:
     """As `run_world`, moment by moment. Whoever asks for `deterministic` runs hands them over one
     by one, with torch set up for them (runs/determinism.py)."""
-    _begin(world, experiments, store, circumstances(len(experiments), deterministic))
+    _begin(world, experiments, store, circumstances(len(experiments), deterministic, world.party))
     for standing in standings(world, experiments, store, folder, deterministic):
         if len(standing.stack) < len(experiments):
-            told = circumstances(len(standing.stack), deterministic)
+            told = circumstances(len(standing.stack), deterministic, world.party)
             _begin(world, standing.stack.experiments, store, told)
         world.party.tell(
             do="run",

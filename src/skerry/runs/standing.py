@@ -73,17 +73,9 @@ def standings(
         begun -= set(found.lanes)
         if not rows:
             continue
-        keys, lanes = list(rows), [found.lanes.index(key) for key in rows]
-        store.rewind(keys, found.state.t)
-        stack = build_stack(world, [waiting.pop(key) for key in keys])
-        yield Standing(
-            stack,
-            _file_of(stack, folder, name, mark),
-            keep_lanes(found.state, lanes),
-            Ledger(found.ledger),
-            found.seconds,
-            rows,
-        )
+        store.rewind(list(rows), found.state.t)
+        stack = build_stack(world, [waiting.pop(key) for key in rows])
+        yield found.standing(stack, _file_of(stack, folder, name, mark), rows)
         # Some of its lanes may be in another stack now, or in another process.
         if store.finished(found.lanes) == set(found.lanes):
             checkpoint.remove(file)
@@ -107,6 +99,11 @@ class Checkpoint:
     seconds: float
     rows: dict[str, int]
     """How many were recorded of every lane; empty in a checkpoint of format 1."""
+
+    def standing(self, stack: Stack, file: Path, rows: Mapping[str, int]) -> Standing:
+        """Where some of its lanes stand, which are a stack of their own now."""
+        state = keep_lanes(self.state, [self.lanes.index(key) for key in stack.keys])
+        return Standing(stack, file, state, Ledger(self.ledger), self.seconds, rows)
 
 
 def load(file: Path, world: World) -> Checkpoint | None:

@@ -6,20 +6,18 @@ it; they follow. A fault of one of them ends all: the rest would wait for it in 
 
 import json
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from skerry import dials, registry
-from skerry.engine.exchange import VARIABLES, Distributed
+from skerry.engine.exchange import VARIABLES, Distributed, Exchange
 from skerry.engine.stack import build_stack
-from skerry.engine.state import keep_lanes
-from skerry.engine.world import Materials, pick_device
+from skerry.engine.world import Materials, World, pick_device
 from skerry.errors import SkerryError, argument
 from skerry.experiment import Experiment
-from skerry.measure.ledger import Ledger
 from skerry.records.store import Store
 from skerry.runs.executors import worker
 from skerry.runs.executors.here import Here
@@ -84,38 +82,38 @@ class Ranks(Here):
     def _tell(self, **order: Any) -> None:
         self._exchange.tell(json.dumps(order))
 
-    # On the other ranks
-
     def follow(self) -> None:
-        """Do what the first rank says, until it says that all is done."""
-        found: Checkpoint | None = None
-        lanes: dict[str, Experiment] = {}
-        while True:
-            order = json.loads(self._exchange.tell(""))
-            match order["do"]:
-                case "build":
-                    world = self.world(Experiment.parse(order["experiment"]))
-                case "see":
-                    _check_sees(Path(order["file"]), self._exchange.rank)
-                case "take":
-                    asked = [Experiment.parse(table) for table in order["experiments"]]
-                    world = self.world(asked[0])
-                    lanes = {world.key(experiment): experiment for experiment in asked}
-                    _check_same(list(lanes), order["keys"], self._exchange.rank)
-                case "load":
-                    found = load(Path(order["file"]), world)
-                case "run":
-                    stack = build_stack(world, [lanes[key] for key in order["lanes"]])
-                    standing = Standing(stack, Path(order["file"]))
-                    if order["resumed"]:
-                        assert found is not None, "all ranks have loaded it, or none"
-                        places = [found.lanes.index(key) for key in order["lanes"]]
-                        state, ledger = keep_lanes(found.state, places), Ledger(found.ledger)
-                        standing = Standing(stack, standing.file, state, ledger)
-                    for _ in run_stack(standing, None, order["checkpoint_seconds"]):
-                        pass
-                case _:
-                    return
+        """On the other ranks: do what the first one says, until it says that all is done."""
+        follow(self._exchange, self.world)
+
+
+def follow(exchange: Exchange, world_of: Callable[[Experiment], World]) -> None:
+    found: Checkpoint | None = None
+    lanes: dict[str, Experiment] = {}
+    while True:
+        order = json.loads(exchange.tell(""))
+        match order.pop("do"):
+            case "build":
+                world = world_of(Experiment.parse(order["experiment"]))
+            case "see":
+                _check_sees(Path(order["file"]), exchange.rank)
+            case "take":
+                asked = [Experiment.parse(table) for table in order["experiments"]]
+                world = world_of(asked[0])
+                lanes = {world.key(experiment): experiment for experiment in asked}
+                _check_same(list(lanes), order["keys"], exchange.rank)
+            case "load":
+                found = load(Path(order["file"]), world)
+            case "run":
+                stack = build_stack(world, [lanes[key] for key in order["lanes"]])
+                standing = Standing(stack, Path(order["file"]))
+                if order["resumed"]:
+                    assert found is not None, "all ranks have loaded it, or none"
+                    standing = found.standing(stack, standing.file, found.rows)
+                for _ in run_stack(standing, None, order["checkpoint_seconds"]):
+                    pass
+            case _:
+                return
 
 
 def _own_device(name: str) -> str:
