@@ -99,7 +99,7 @@ def test_a_part_that_is_damaged_is_told_and_computed_again(small, tmp_path, dama
     lanes = lanes_of(small("network.components=3"))
     with pytest.raises(PlugPulledError):
         record_on(3, tmp_path / "parts", lanes, 4)
-    (part,) = (tmp_path / "parts" / "checkpoints").glob("*.parts/*-2-of-3.safetensors")
+    (part,) = (tmp_path / "parts" / "checkpoints").glob("*.parts/*-2of3.safetensors")
     if damage == "missing":
         part.unlink()
     else:
@@ -117,7 +117,7 @@ def test_a_crash_between_parts_leaves_the_checkpoint_before(small, tmp_path, mon
     save = checkpoint.save
 
     def crash(path, tensors, facts):
-        if facts["round"] == 4 and "-1-of-" in str(path):
+        if facts["round"] == 4 and "-1of" in str(path):
             raise PlugPulledError
         save(path, tensors, facts)
 
@@ -235,7 +235,7 @@ def until(holds, seconds=40):
 
 def finals(out):
     (lane,) = json.loads(out)["lanes"]
-    return lane["key"], pytest.approx(lane["final"], rel=1e-4)
+    return lane["key"], lane["final"]
 
 
 @pytest.mark.slow
@@ -243,15 +243,15 @@ def test_a_rank_that_dies_ends_all_with_a_line_and_the_same_command_goes_on(file
     """Whoever is killed is named; nobody waits for it. Then on ranks, and at last alone."""
     code, out, err = ended(start(file, "--out", "alone", "--json"))
     assert code == 0, err
-    alone = finals(out)
+    key, final = finals(out)
     code, _, err = ended(start(file, "--ranks", 3, "--out", "ranks", SKERRY_TEST_KILL="1"))
     assert code == 1
     assert err.splitlines()[-1] == (
         "error: rank 1 of 3 ended (signal 9). The same command goes on from the last checkpoint."
     )
-    assert list(Path("ranks/checkpoints").glob("*.parts/*-0-of-3.safetensors"))
+    assert list(Path("ranks/checkpoints").glob("*.parts/*-0of3.safetensors"))
     stopped = start(file, "--ranks", 2, "--out", "ranks")
-    until(lambda: list(Path("ranks/checkpoints").glob("*.parts/*-of-2.safetensors")))
+    until(lambda: list(Path("ranks/checkpoints").glob("*.parts/*of2.safetensors")))
     stopped.send_signal(signal.SIGINT)
     code, _, err = ended(stopped)
     assert (code, err.splitlines()[-1]) == (
@@ -260,7 +260,7 @@ def test_a_rank_that_dies_ends_all_with_a_line_and_the_same_command_goes_on(file
     )
     code, out, err = ended(start(file, "--out", "ranks", "--json"))
     assert code == 0, err
-    assert finals(out) == alone
+    assert finals(out) == (key, pytest.approx(final, rel=1e-3))
 
 
 @pytest.mark.slow
@@ -291,7 +291,7 @@ def test_torchrun_starts_ranks_too(file):
 
 @pytest.mark.slow
 def test_a_fault_of_all_ranks_is_told_once(file):
-    code, out, err = ended(start(file, "--ranks", 2, "--set", "data.dataset=npz"))
+    code, out, err = ended(start(file, "--ranks", 2, "--set", "data.samples=6"))
     assert code == 2
     assert len(re.findall("error: ", err)) == 1
     assert not out

@@ -103,7 +103,7 @@ def load(
                 raise ValueError(f"wrong checksum of {', '.join(wrong)}")
             # A copy, because the file's own tensors are views of it as it lies on the disk.
             copies = {
-                name: tensor[some.get(name, slice(None))].to(device, copy=True)
+                name: (tensor[some[name]] if name in some else tensor).to(device, copy=True)
                 for name, tensor in tensors.items()
             }
     except FileNotFoundError:

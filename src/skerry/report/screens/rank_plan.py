@@ -19,9 +19,13 @@ def tell(plan: "RankPlan") -> None:
         f"{text.plural(plan.lanes, 'lane')} at once, on {text.plural(ranks, 'rank')}.",
         f"A rank holds {held} devices on up to {text.plural(islands, 'island')}, with {cut}.",
         f"The largest takes about {need}; {free} are free here.",
-        f"In a server round a rank sends {text.size(plan.server_bytes, 'MB', 2)}; before each "
-        f"mixing it receives at most {text.size(plan.border_bytes, 'MB', 2)}.",
+        f"In a server round a rank sends {_amount(plan.server_bytes)}; before each mixing it "
+        f"receives {_amount(plan.border_bytes)} at most.",
     ]
     console = text.console()
     for line in lines:
         console.print(line, markup=False)
+
+
+def _amount(count: int) -> str:
+    return text.size(count) if count >= 10**6 else f"{count:,} bytes"
