@@ -83,7 +83,7 @@ def on_ranks(ranks, base, lanes, dtype=torch.float32):
 def test_reference_equals_stack_equals_ranks(small, settings):
     """In double precision, for one, two and three ranks; every message is counted alike."""
     # Classes that an island never sees score alike: rounding would decide between them.
-    base = small("data.inter=iid", *settings, "rounds=5")
+    base = small("data.inter=iid", *settings, "rounds=4")
     lanes = [base.with_settings(*server) for server in SERVERS]
     world = build_world(base, dtype=torch.float64)
     stack, alone, rows, tables = follow(world, lanes)
@@ -137,7 +137,7 @@ def test_a_rank_holds_the_samples_of_its_devices(small):
 
 
 def test_a_lane_that_diverges_is_left_behind_on_all_ranks(small):
-    base = small("model.name=quadratic", "rounds=200", "evaluate.every=100")
+    base = small("model.name=quadratic", "rounds=120", "evaluate.every=60")
     lanes = [base, base.with_settings("training.stepsize=50")]
     models, _, _ = on_ranks(2, base, lanes)
     assert models[0].shape[1] == 2

@@ -4,7 +4,6 @@ Every rank knows W(t) of the island, so each knows whose models it needs and who
 nothing is asked, models are only sent.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from skerry.engine.party import Rank
-from skerry.engine.shares import Part
+from skerry.engine.shares import Part, Shares
 from skerry.network.fleet import Block
 
 Places = NDArray[np.integer]
@@ -35,16 +33,16 @@ class CutIsland:
     """By rank, how many models come from it, in order of rank."""
 
 
-def cut_island(rank: Rank, part: Part, block: Block) -> CutIsland:
-    """What rank needs of others, and they of it, to mix by this block."""
-    shares, W = rank.shares, sparse.csr_array(block.W.T)
-    ours = _inside(shares.devices(rank.rank), block)
+def cut_island(shares: Shares, rank: int, part: Part, block: Block) -> CutIsland:
+    """What a rank needs of others, and they of it, to mix its part of an island by this block."""
+    W = sparse.csr_array(block.W.T)
+    ours = _inside(shares.devices(rank), block)
     mine = W[ours]
     needed = np.unique(mine.indices)
     columns, sends, receives = [], {}, {}
-    for other in range(rank.ranks):
+    for other in range(len(shares.counts)):
         theirs = _inside(shares.devices(other), block)
-        if other == rank.rank:
+        if other == rank:
             columns.append(np.arange(ours.start, ours.stop))
             continue
         if theirs.start >= theirs.stop:
@@ -58,18 +56,6 @@ def cut_island(rank: Rank, part: Part, block: Block) -> CutIsland:
     shape = (ours.stop - ours.start, sum(map(len, columns)))
     weights = sparse.csr_array((mine.data, places, mine.indptr), shape)
     return CutIsland(part.rows, weights, sends, receives)
-
-
-def swapped(rank: Rank, islands: Sequence[CutIsland], X: Tensor) -> dict[int, Tensor]:
-    """What comes from other ranks, by rank. Two ranks share one island at most."""
-    sends = {to: X[rows.to(X.device)] for one in islands for to, rows in one.sends.items()}
-    comes = {
-        other: X.new_empty(count, X.shape[1])
-        for one in islands
-        for other, count in one.receives.items()
-    }
-    rank.exchange.swap(sends, comes)
-    return comes
 
 
 def _inside(devices: slice, block: Block) -> slice:

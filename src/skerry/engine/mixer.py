@@ -1,7 +1,6 @@
 """D2D mixing, component by component, in place."""
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -10,8 +9,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from skerry.engine.cut_islands import CutIsland, cut_island, swapped
-from skerry.engine.party import Party, Rank
+from skerry.engine.cut_islands import CutIsland
+from skerry.engine.party import Party
 from skerry.kernels import fused
 from skerry.network.fleet import Block, Fleet
 
@@ -47,19 +46,14 @@ class Mixer:
         party: Party | None = None,
     ):
         self.fleet, self._device, self._dtype = fleet, device, dtype
-        self._party = party or Party()
+        self.party = party or Party()
         self._of_round = lru_cache(maxsize=1)(self._pieces)
         self._cut_in_round = lru_cache(maxsize=1)(self._cut)
-
-    @property
-    def asks_others(self) -> bool:
-        """Whether mixing needs models of other ranks."""
-        return isinstance(self._party, Rank) and not all(p.is_whole for p in self._party.parts)
 
     def mix(self, X_nld: Tensor, t: int) -> None:
         """x_i <- sum_j W[j, i] x_j for every lane of the view (the paper's X W)."""
         X = X_nld.view(len(X_nld), -1)
-        if self.asks_others:
+        if self.party.cuts:
             self._mix_cut(X, t)
         for piece in self._of_round(0 if self.fleet.fixed else t):
             if piece.weights[0].layout == torch.strided and fused.mixes(X, piece.size):
@@ -113,42 +107,21 @@ class Mixer:
 
     def _mix_cut(self, X: Tensor, t: int) -> None:
         """The islands of which other ranks hold a part."""
-        assert isinstance(self._party, Rank)
         cut = self._cut_in_round(0 if self.fleet.fixed else t)
-        comes = swapped(self._party, [island for island, _ in cut], X)
+        comes = self.party.across(X, [island for island, _ in cut])
         for island, W in cut:
-            before = [comes[other] for other in island.receives if other < self._party.rank]
-            after = [comes[other] for other in island.receives if other > self._party.rank]
+            before = [comes[other] for other in island.receives if other < self.party.rank]
+            after = [comes[other] for other in island.receives if other > self.party.rank]
             X[island.rows] = W @ torch.cat([*before, X[island.rows], *after])
 
     def _cut(self, t: int) -> list[tuple[CutIsland, Tensor]]:
-        assert isinstance(self._party, Rank)
-        blocks = self._blocks(t)
-        found = [
-            cut_island(self._party, part, block)
-            for part, block in zip(self._party.parts, blocks, strict=True)
-            if not part.is_whole
-        ]
-        return [(island, self._sparse(island.W)) for island in found]
-
-    def _blocks(self, t: int) -> tuple[Block, ...]:
-        party = self._party
-        here = party.shares.islands(party.rank) if isinstance(party, Rank) else slice(None)
-        return self.fleet.blocks(t, here)
-
-    def _whole_blocks(self, t: int) -> Iterator[tuple[int, Block]]:
-        """With the row of X in which each begins."""
-        if not isinstance(self._party, Rank):
-            yield from ((block.start, block) for block in self._blocks(t))
-            return
-        for part, block in zip(self._party.parts, self._blocks(t), strict=True):
-            if part.is_whole:
-                yield part.rows.start, block
+        islands = self.party.cut(self.fleet.blocks(t, self.party.islands))
+        return [(island, self._sparse(island.W)) for island in islands]
 
     def _pieces(self, t: int) -> list[Piece]:
         shared: dict[int, Tensor] = {}  # components with the same links share one W
         pieces: list[Piece] = []
-        for start, block in self._whole_blocks(t):
+        for start, block in self.party.whole(self.fleet.blocks(t, self.party.islands)):
             if block.size == 1:
                 continue
             if id(block.W) not in shared:

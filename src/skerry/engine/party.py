@@ -7,24 +7,21 @@ sampled, who sleeps and which links are up as all the others do.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from math import ceil, log2
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from skerry.engine.cut_islands import CutIsland, cut_island
+from skerry.engine.exact_sum import exact_sum
 from skerry.engine.exchange import Exchange
-from skerry.engine.shares import Part, Shares
+from skerry.engine.shares import Shares
+from skerry.network.fleet import Block
 
 if TYPE_CHECKING:
     from skerry.engine.sampler import Sample
-
-BITS = 62
-"""Of the whole numbers that ranks add: their sum must not overflow."""
-TEMPORARY = 2**22
-"""Numbers that are made whole at once."""
 
 
 class Party:
@@ -33,6 +30,22 @@ class Party:
     rank, ranks = 0, 1
     devices = slice(None)
     """Those that are here: row i of X is the i-th of them."""
+    islands = slice(None)
+    """Those that they are on."""
+    cuts = False
+    """Whether other ranks hold devices of the same islands."""
+
+    def whole(self, blocks: Sequence[Block]) -> list[tuple[int, Block]]:
+        """Of our islands' blocks of W those of whole ones, and in which row of X each begins."""
+        return [(block.start, block) for block in blocks]
+
+    def cut(self, blocks: Sequence[Block]) -> list[CutIsland]:
+        """The others."""
+        return []
+
+    def across(self, X: Tensor, islands: Sequence[CutIsland]) -> dict[int, Tensor]:
+        """What the mixing of cut islands needs of other ranks, by rank."""
+        return {}
 
     def part_of(self, sample: "Sample") -> "Sample":
         """Of a sample, those that are here, as rows of X."""
@@ -72,11 +85,27 @@ class Rank(Party):
         self.exchange, self.rank, self.ranks = exchange, exchange.rank, exchange.ranks
         self.shares = Shares.of(sizes, self.ranks)
         self.devices = self.shares.devices(self.rank)
+        self.islands = self.shares.islands(self.rank)
+        self.parts = self.shares.parts(self.rank)
+        self.cuts = not all(part.is_whole for part in self.parts)
 
-    @cached_property
-    def parts(self) -> list[Part]:
-        """The islands that are here, or of which some devices are."""
-        return self.shares.parts(self.rank)
+    def whole(self, blocks: Sequence[Block]) -> list[tuple[int, Block]]:
+        pairs = zip(self.parts, blocks, strict=True)
+        return [(part.rows.start, block) for part, block in pairs if part.is_whole]
+
+    def cut(self, blocks: Sequence[Block]) -> list[CutIsland]:
+        pairs = zip(self.parts, blocks, strict=True)
+        return [cut_island(self.shares, self.rank, *pair) for pair in pairs if not pair[0].is_whole]
+
+    def across(self, X: Tensor, islands: Sequence[CutIsland]) -> dict[int, Tensor]:
+        sends, comes = {}, {}
+        for island in islands:  # two ranks share one at most
+            for other, rows in island.sends.items():
+                sends[other] = X[rows.to(X.device)]
+            for other, count in island.receives.items():
+                comes[other] = X.new_empty(count, X.shape[1])
+        self.exchange.swap(sends, comes)
+        return comes
 
     def part_of(self, sample: "Sample") -> "Sample":
         here, asleep = self._is_here(sample.devices_k), sample.asleep
@@ -122,23 +151,4 @@ class Rank(Party):
         return torch.logical_and(devices >= start, devices < stop)
 
     def _total(self, rows: Tensor) -> Tensor:
-        """In double precision, and the same to the bit however the rows are divided among ranks.
-        Sums of floating-point numbers depend on their order; so every number is rounded to a
-        multiple of one small step first, 2^-42 of the lane's largest or less with a million
-        devices, and whole numbers are added."""
-        wide = rows if rows.ndim == 3 else rows.unsqueeze(2)
-        largest_l1 = wide.new_zeros(wide.shape[1], 1)
-        if len(wide):
-            largest_l1 = wide.abs().amax(dim=(0, 2)).nan_to_num(nan=torch.inf).unsqueeze(1)
-        self.exchange.largest(largest_l1)
-        lost_l1 = ~largest_l1.isfinite()  # a lane that has diverged
-        _, exponent_l1 = torch.frexp(largest_l1.masked_fill(lost_l1, 1).double())
-        bits = BITS - ceil(log2(self.shares.borders[-1] + 1))
-        scale_l1 = torch.ldexp(torch.ones_like(exponent_l1, dtype=torch.double), bits - exponent_l1)
-        sum_ld = torch.zeros(wide.shape[1:], dtype=torch.int64, device=rows.device)
-        step = max(1, TEMPORARY // max(1, sum_ld.numel()))
-        for first in range(0, len(wide), step):
-            whole = (wide[first : first + step].double() * scale_l1).round_()
-            sum_ld += whole.masked_fill_(lost_l1, 0).long().sum(dim=0)
-        self.exchange.add(sum_ld)
-        return (sum_ld / scale_l1).masked_fill_(lost_l1, torch.nan).view(rows.shape[1:])
+        return exact_sum(self.exchange, rows, most=self.shares.borders[-1])

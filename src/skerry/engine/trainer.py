@@ -52,7 +52,7 @@ class Recording:
     def __init__(self, stack: Stack, state: State, draws: Draws):
         self._stack = stack
         self._mixes = all(
-            group.mixer.fleet.fixed and not group.rests and not group.mixer.asks_others
+            group.mixer.fleet.fixed and not group.rests and not group.mixer.party.cuts
             for group in stack.mixing
         )
         self._draws = draws.copy()

@@ -85,10 +85,10 @@ def _border_rows(world: World) -> Iterator[int]:
     """The models that each rank with a part of a cut island needs from others, in round 0."""
     assert isinstance(world.party, Rank)
     shares = world.party.shares
-    for number in range(world.party.ranks):
-        rank, rows = Rank(_Nobody(number, world.party.ranks), world.sizes), 0
-        for part in shares.parts(number):
+    for rank in range(world.party.ranks):
+        rows = 0
+        for part in shares.parts(rank):
             if not part.is_whole:
                 block = world.fleet.blocks(0, slice(part.island, part.island + 1))[0]
-                rows += sum(cut_island(rank, part, block).receives.values())
+                rows += sum(cut_island(shares, rank, part, block).receives.values())
         yield rows
