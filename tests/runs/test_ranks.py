@@ -149,6 +149,10 @@ def test_a_plan_tells_what_ranks_hold(small):
     plan = plan_ranks([small("network.components=3")], 3, "cpu")
     assert (plan.devices, plan.islands, plan.cut_islands) == ((4, 4, 4), (1, 1, 1), 0)
     assert plan.border_bytes == 0
+    alone = plan_ranks([small("network.components=3", "method.name=gradient_tracking")])
+    assert alone.devices == (12,)
+    assert alone.rank_bytes > plan.rank_bytes
+    assert alone.server_bytes == 0
     world = build_world(small())
     assert plan.server_bytes == 8 * world.learner.d
     cut = plan_ranks([small("network.components=1")], 2, "cpu")

@@ -46,11 +46,11 @@ def tell_plan(
     experiment: "Experiment",
     compare: Sequence[str],
     seeds: int,
-    ranks: int,
+    ranks: int | None,
     device: str,
     as_json: bool,
 ) -> None:
-    """What each rank would hold, and nothing is run."""
+    """What each rank would hold, or this process alone; nothing is run."""
     from skerry.report.screens.rank_plan import tell
     from skerry.runs.rank_plan import plan_ranks
     from skerry.runs.variants import expand

@@ -62,7 +62,10 @@ def run(
     as_json: AsJson = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Tell what each rank would hold and send; run nothing."),
+        typer.Option(
+            "--dry-run",
+            help="Tell what memory it takes, and what each rank would hold; run nothing.",
+        ),
     ] = False,
 ) -> None:
     """Run an experiment: a table, pictures, and records to come back to."""
@@ -73,7 +76,7 @@ def run(
     primitives = compare if compare is not None else ("" if plain else DEFAULT_COMPARE)
     seeds = seeds or (1 if file else DEFAULT_SEEDS)
     if dry_run:
-        tell_plan(experiment, names([primitives]), seeds, ranks or 1, device, as_json)
+        tell_plan(experiment, names([primitives]), seeds, ranks, device, as_json)
         return
     if ranks is not None and not is_one_of(ranks):
         run_on(ranks, context.obj)

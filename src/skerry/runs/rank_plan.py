@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skerry.engine.cut_islands import cut_island
-from skerry.engine.party import Rank
+from skerry.engine.shares import Shares
 from skerry.engine.world import World, build_world, pick_device
 from skerry.experiment import Experiment
 from skerry.runs.executors.ranks import refuse_on_ranks
@@ -48,44 +48,47 @@ class _Nobody:
         raise AttributeError(f"a plan exchanges nothing ({name})")
 
 
-def plan_ranks(experiments: Sequence[Experiment], ranks: int, device: str = "auto") -> RankPlan:
-    refuse_on_ranks(experiments)
+def plan_ranks(
+    experiments: Sequence[Experiment], ranks: int | None = None, device: str = "auto"
+) -> RankPlan:
+    """Without ranks: what one process holds, which sends nothing to anybody."""
+    if ranks is not None:
+        refuse_on_ranks(experiments)
     experiments = with_sizes(experiments)
     group = max(stacks(experiments), key=len)
-    world = _largest(group[0], ranks, device)
-    assert isinstance(world.party, Rank)
-    shares, room = world.party.shares, footprint(world)
-    number = len(group) * world.learner.d
+    world = _largest_share(group[0], ranks, device)
+    room, shares = footprint(world).keeping(group), Shares.of(world.sizes, ranks or 1)
+    numbers = len(group) * world.learner.d
+    rows = max(_border_rows(world, shares), default=0)
     return RankPlan(
         runs=len(experiments),
         lanes=len(group),
         devices=tuple(shares.counts),
-        islands=tuple(len(shares.parts(rank)) for rank in range(ranks)),
+        islands=tuple(len(shares.parts(rank)) for rank in range(ranks or 1)),
         cut_islands=len(shares.cut),
         rank_bytes=room.need(len(group)),
         free_bytes=room.free,
-        server_bytes=number * WHOLE,
-        border_bytes=number * world.dtype.itemsize * max(_border_rows(world), default=0),
+        server_bytes=0 if ranks is None else numbers * WHOLE,
+        border_bytes=numbers * world.dtype.itemsize * rows,
     )
 
 
-def _largest(experiment: Experiment, ranks: int, device: str) -> World:
+def _largest_share(experiment: Experiment, ranks: int | None, device: str) -> World:
     """The world as the rank with the most devices builds it."""
     place = pick_device(device)
+    if ranks is None:
+        return build_world(experiment, None, place)
     first = build_world(experiment, None, place, exchange=_Nobody(0, ranks))
-    assert isinstance(first.party, Rank)
-    counts = first.party.shares.counts
+    counts = Shares.of(first.sizes, ranks).counts
     largest = counts.index(max(counts))
     if largest == 0:
         return first
     return build_world(experiment, None, place, exchange=_Nobody(largest, ranks))
 
 
-def _border_rows(world: World) -> Iterator[int]:
+def _border_rows(world: World, shares: Shares) -> Iterator[int]:
     """The models that each rank with a part of a cut island needs from others, in round 0."""
-    assert isinstance(world.party, Rank)
-    shares = world.party.shares
-    for rank in range(world.party.ranks):
+    for rank in range(len(shares.counts)):
         rows = 0
         for part in shares.parts(rank):
             if not part.is_whole:

@@ -9,22 +9,37 @@ if TYPE_CHECKING:
 
 
 def tell(plan: "RankPlan") -> None:
-    ranks, most = len(plan.devices), max(plan.devices)
-    held = f"{most:,}" if min(plan.devices) == most else f"{min(plan.devices):,} to {most:,}"
-    islands = max(plan.islands)
-    need, free = text.size(plan.rank_bytes, "GB", 2), text.size(plan.free_bytes, "GB")
+    console = text.console()
+    for line in _of_one_process(plan) if not plan.server_bytes else _of_ranks(plan):
+        console.print(line, markup=False)
+
+
+def _of_one_process(plan: "RankPlan") -> list[str]:
+    return [f"{_runs(plan)}, in one process.", f"It takes about {_memory(plan)}."]
+
+
+def _of_ranks(plan: "RankPlan") -> list[str]:
+    fewest, most = min(plan.devices), max(plan.devices)
+    held = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    islands = text.plural(max(plan.islands), "island")
     cut = f"{text.plural(plan.cut_islands, 'island')} cut" if plan.cut_islands else "no island cut"
-    lines = [
-        f"{text.plural(plan.runs, 'run')} of {sum(plan.devices):,} devices, up to "
-        f"{text.plural(plan.lanes, 'lane')} at once, on {text.plural(ranks, 'rank')}.",
-        f"A rank holds {held} devices on up to {text.plural(islands, 'island')}, with {cut}.",
-        f"The largest takes about {need}; {free} are free here.",
+    return [
+        f"{_runs(plan)}, on {text.plural(len(plan.devices), 'rank')}.",
+        f"A rank holds {held} devices on up to {islands}, with {cut}.",
+        f"The largest takes about {_memory(plan)}.",
         f"In a server round a rank sends {_amount(plan.server_bytes)}; before each mixing it "
         f"receives {_amount(plan.border_bytes)} at most.",
     ]
-    console = text.console()
-    for line in lines:
-        console.print(line, markup=False)
+
+
+def _runs(plan: "RankPlan") -> str:
+    runs, lanes = text.plural(plan.runs, "run"), text.plural(plan.lanes, "lane")
+    return f"{runs} of {sum(plan.devices):,} devices, up to {lanes} at once"
+
+
+def _memory(plan: "RankPlan") -> str:
+    need, free = text.size(plan.rank_bytes, "GB", 2), text.size(plan.free_bytes, "GB")
+    return f"{need}; {free} are free here"
 
 
 def _amount(count: int) -> str:
