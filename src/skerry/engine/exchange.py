@@ -6,6 +6,7 @@ CPUs and for the few bytes by which ranks agree.
 """
 
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ PATIENCE = timedelta(minutes=30)
 """So long a rank waits for the others before it gives the run up."""
 GRACE_SECONDS = 10.0
 """So long one that has lost the others waits to be ended by whoever started it, who knows more."""
+
+CLOSING_SECONDS = 5.0
 
 
 class Exchange(Protocol):
@@ -58,7 +61,10 @@ class Distributed:
             dist.init_process_group(backend, timeout=PATIENCE)
 
     def close(self) -> None:
-        dist.destroy_process_group()
+        """After an error others may be in the middle of something: they are not waited for long."""
+        closing = threading.Thread(target=dist.destroy_process_group, daemon=True)
+        closing.start()
+        closing.join(CLOSING_SECONDS)
 
     def add(self, tensor: Tensor) -> None:
         with _in_touch():

@@ -84,33 +84,29 @@ def _start(rank: int, arguments: Sequence[str], environment: dict[str, str]) -> 
 
 def _watch(team: Sequence[_Rank]) -> tuple[int, str]:
     """Until all are done, or one has failed."""
-    failed_since = None
+    failed_since: float | None = None
     while True:
         codes = [rank.popen.poll() for rank in team]
         if all(code == 0 for code in codes):
             return 0, ""
-        if codes[0]:
-            return _told_itself(codes[0]) or (1, _line(0, team, codes[0]))
-        failed = [rank for rank, code in enumerate(codes) if code]
-        if failed:
+        if (first := codes[0] or 0) > 0:
+            return first, ""  # it has told itself what went wrong
+        for number, code in enumerate(codes):
+            if not code:
+                continue
             failed_since = failed_since or time.monotonic()
-            code = codes[failed[0]] or 0
             if code < 0 or time.monotonic() - failed_since > GRACE_SECONDS:
-                return 1, _line(failed[0], team, code)
+                return max(1, code), _line(number, team, code)
+            break
         time.sleep(POLL_SECONDS)
 
 
-def _told_itself(code: int) -> tuple[int, str] | None:
-    return (code, "") if code > 0 else None
-
-
 def _line(number: int, team: Sequence[_Rank], code: int) -> str:
-    ending = f"signal {-code}" if code < 0 else f"exit code {code}"
-    said = "".join(f": {line.removeprefix('error: ')}" for line in team[number].said if code > 0)
-    return (
-        f"rank {number} of {len(team)} ended ({ending}{said}). The same command goes on from the "
-        "last checkpoint."
-    )
+    how = f" (signal {-code})." if code < 0 else f" (exit code {code})."
+    if code > 0 and team[number].said:
+        how = f": {team[number].said[0].removeprefix('error: ')}"
+    goes_on = "The same command goes on from the last checkpoint."
+    return f"rank {number} of {len(team)} ended{how} {goes_on}"
 
 
 def _let_them_save(team: Sequence[_Rank]) -> None:

@@ -54,10 +54,9 @@ class Ranks(Here):
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
-        if error[0] is None:
-            if self.is_first:
-                self._tell(do="end")
-            self._exchange.close()
+        if error[0] is None and self.is_first:
+            self._tell(do="end")
+        self._exchange.close()
 
     def survey(self, experiment: Experiment) -> Survey:
         self._tell(do="build", experiment=worker.table_of(experiment))
