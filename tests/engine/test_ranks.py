@@ -8,13 +8,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fleet_data
+from skerry.data.devices import from_devices
 from skerry.engine.party import Rank
 from skerry.engine.reference import reference
 from skerry.engine.shares import SLACK, Shares
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
-from skerry.engine.world import build_world
+from skerry.engine.world import Materials, build_world
 from skerry.errors import SkerryError
+from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
 from thread_ranks import together
 
@@ -134,6 +137,25 @@ def test_a_rank_holds_the_samples_of_its_devices(small):
         mine = torch.cat([world.x_train[world.batch_indices(t, 0)] for world in worlds])
         assert torch.equal(mine, whole.x_train[whole.batch_indices(t, 0)])
     assert {world.key(base) for world in worlds} == {whole.key(base)}
+
+
+def test_devices_are_judged_by_their_own_tests_wherever_they_are():
+    dataset = from_devices(
+        fleet_data.devices(), own_test=fleet_data.own_tests(), islands=fleet_data.ISLANDS
+    )
+    base = Experiment.parse(
+        {}, ["rounds=3", "training.batch=4", "server.sampled=2", "data.split=given"]
+    )
+
+    def judged(exchange=None):
+        world = build_world(base, Materials(dataset=dataset), exchange=exchange)
+        return follow(world, [world.experiment])
+
+    *_, rows, tables = judged()
+    found = together(3, judged)
+    assert {rank[3] == tables for rank in found} == {True}
+    (last,), (expected,) = found[0][2][-1].values(), rows[-1].values()
+    assert last == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_lane_that_diverges_is_left_behind_on_all_ranks(small):
