@@ -5,6 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
+from skerry.engine.world import build_world
+
+BUILDING = threading.Lock()
+"""Modules draw their initial weights from torch's global state, which threads share."""
+
+
+def build(*given, exchange, **options):
+    with BUILDING:
+        return build_world(*given, exchange=exchange, **options)
+
 
 class Thread:
     """One rank's end of the wire (engine/exchange.py)."""

@@ -19,7 +19,7 @@ from skerry.engine.world import Materials, build_world
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
-from thread_ranks import together
+from thread_ranks import build, together
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12).map(tuple)
 SERVERS = [
@@ -70,9 +70,7 @@ def follow(world, lanes):
 
 
 def on_ranks(ranks, base, lanes, dtype=torch.float32):
-    found = together(
-        ranks, lambda wire: follow(build_world(base, dtype=dtype, exchange=wire), lanes)
-    )
+    found = together(ranks, lambda wire: follow(build(base, dtype=dtype, exchange=wire), lanes))
     _, _, rows, tables = found[0]
     assert all(other[2] == rows for other in found), "ranks measure differently"
     return (
@@ -130,7 +128,7 @@ def test_a_cut_island_with_few_links_changes_no_bit_of_the_models(small):
 def test_a_rank_holds_the_samples_of_its_devices(small):
     base = small("network.components=3", "data.intra=dirichlet")
     whole = build_world(base)
-    worlds = together(3, lambda wire: build_world(base, exchange=wire))
+    worlds = together(3, lambda wire: build(base, exchange=wire))
     assert sum(len(world.x_train) for world in worlds) == len(whole.x_train)
     assert sum(len(world.dataset.x_train) for world in worlds) == len(whole.x_train)
     for t in range(3):
@@ -148,7 +146,7 @@ def test_devices_are_judged_by_their_own_tests_wherever_they_are():
     )
 
     def judged(exchange=None):
-        world = build_world(base, Materials(dataset=dataset), exchange=exchange)
+        world = build(base, Materials(dataset=dataset), exchange=exchange)
         return follow(world, [world.experiment])
 
     *_, rows, tables = judged()

@@ -27,19 +27,19 @@ from skerry.runs.executors import worker
 from skerry.runs.executors.ranks import follow, refuse_on_ranks
 from skerry.runs.rank_plan import plan_ranks
 from skerry.runs.stack_run import follow_world
-from thread_ranks import together
+from thread_ranks import build, together
 
 
 def record_on(ranks, folder, experiments, stop_after=None):
     """As `record`, on several ranks."""
 
     def work(wire):
-        build = partial(build_world, exchange=wire)
+        world_of = partial(build, exchange=wire)
         if wire.rank:
-            follow(wire, build)
+            follow(wire, world_of)
             return
         with Store.open(folder) as store:
-            world = build(experiments[0])
+            world = world_of(experiments[0])
             keys = [world.key(experiment) for experiment in experiments]
             world.party.tell(
                 do="take", experiments=[worker.table_of(e) for e in experiments], keys=keys
@@ -226,11 +226,11 @@ def start(*arguments, **variables):
 
 
 def ended(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
 
-def until(holds, seconds=40):
+def until(holds, seconds=90):
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
@@ -282,7 +282,7 @@ def test_torchrun_starts_ranks_too(file):
         capture_output=True,
         text=True,
         env=environment() | {"GLOO_SOCKET_IFNAME": "lo"},
-        timeout=90,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,8 @@
 
 Sums of floating-point numbers depend on their order, those of whole numbers do not. So every number
 is rounded to a multiple of one small step, the same on all ranks, and the multiples are added. The
-step is a part of the largest number in a lane: of a million, 2^-42 of it; of fewer, less.
+step is a part of the largest number in a lane: about 2^-42 of it where a million are added, and
+less where there are fewer.
 """
 
 from math import ceil, log2
@@ -14,7 +15,7 @@ from skerry.engine.exchange import Exchange
 
 BITS = 62
 """Of the whole numbers: their sum must not overflow."""
-TEMPORARY = 2**22
+TEMPORARY = 2**20
 """Numbers that are made whole at once."""
 
 

@@ -51,12 +51,12 @@ class Party:
         """Of a sample, those that are here, as rows of X."""
         return sample
 
-    def mean(self, X_nld: Tensor, rows_k: Tensor, count: int) -> Tensor:
-        """Of the models of so many devices, of which these rows are here."""
-        return X_nld[rows_k].mean(dim=0)
+    def mean(self, X_kld: Tensor, count: int) -> Tensor:
+        """Of so many models, of which these are here."""
+        return X_kld.mean(dim=0)
 
-    def weighted(self, X_nld: Tensor, rows_k: Tensor, weights_k: Tensor) -> Tensor:
-        return torch.einsum("k,kld->ld", weights_k, X_nld[rows_k])
+    def weighted(self, X_kld: Tensor, weights_k: Tensor) -> Tensor:
+        return torch.einsum("k,kld->ld", weights_k, X_kld)
 
     def counted(self, here: int) -> int:
         """What each counts of its own devices, of all."""
@@ -116,11 +116,11 @@ class Rank(Party):
             asleep=None if asleep is None else asleep[self._is_here(asleep)] - self.devices.start,
         )
 
-    def mean(self, X_nld: Tensor, rows_k: Tensor, count: int) -> Tensor:
-        return (self._total(X_nld[rows_k]) / count).to(X_nld.dtype)
+    def mean(self, X_kld: Tensor, count: int) -> Tensor:
+        return (self._total(X_kld) / count).to(X_kld.dtype)
 
-    def weighted(self, X_nld: Tensor, rows_k: Tensor, weights_k: Tensor) -> Tensor:
-        return self.total(X_nld[rows_k] * weights_k[:, None, None])
+    def weighted(self, X_kld: Tensor, weights_k: Tensor) -> Tensor:
+        return self.total(X_kld * weights_k[:, None, None])
 
     def total(self, rows: Tensor) -> Tensor:
         """The sum of all ranks' rows, [m, L] or [m, L, d]."""

@@ -276,11 +276,11 @@ def _deliver(
     """Of so many sampled devices, some or all are here. Returns how many of those here receive what
     the server delivers."""
     server, sampled_k = group.server, here.devices_k
-    plain_ld = party.mean(X_nld, sampled_k, sampled)
+    plain_ld = party.mean(X_nld[sampled_k], sampled)
     if here.weights_k is None:
         delivered_ld = group.deliver(memory, plain_ld, server)
         return group.primitive(X_nld, sampled_k, delivered_ld, server)
-    estimate_ld = party.weighted(X_nld, sampled_k, here.weights_k)
+    estimate_ld = party.weighted(X_nld[sampled_k], here.weights_k)
     if group.sampler.asks_distances:
         estimate_ld += (1 - here.weights_k.sum()) * memory[REFERENCE]
     if server.dial is None:  # a user's own primitive

@@ -74,9 +74,9 @@ class Observer:
 
     def _spread(self, moment: Moment) -> Spread:
         X, party = moment.state.X_nld, self.world.party
-        return (
-            spread_over_ranks(X, party) if isinstance(party, Rank) else spread(X, self.world.sizes)
-        )
+        if isinstance(party, Rank):
+            return spread_over_ranks(X, party)
+        return spread(X, self.world.sizes)
 
     def _evaluated(self, moment: Moment, now: Spread | None) -> dict[str, Tensor]:
         values: dict[str, Tensor] = {}
