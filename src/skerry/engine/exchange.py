@@ -55,6 +55,8 @@ class Distributed:
     """Over torch.distributed."""
 
     def __init__(self, device: torch.device):
+        if not dist.is_available():
+            raise SkerryError("this build of torch has no torch.distributed. Run without ranks.")
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         with _in_touch():
