@@ -375,6 +375,30 @@ COMMAND_LINE = [
         {"vowels.toml": b"# mine"},
     ),
     run(
+        "more ranks than devices",
+        ["--ranks", "20", "--dry-run"],
+        "--ranks must be at most the number of devices (got 20 ranks for 10 devices). Ask for "
+        "fewer ranks.",
+    ),
+    run(
+        "a method on ranks",
+        ["--ranks", "2", "--dry-run", "--set", "method.name=gradient_tracking"],
+        "method.name = 'gradient_tracking' keeps more than a model on a device, which is not "
+        "divided among ranks. Run it without them.",
+    ),
+    run(
+        "compressed messages on ranks",
+        ["--ranks", "2", "--dry-run", "--set", "network.compression=int8"],
+        "a compressed message needs what its sender and receiver know of each other, which is not "
+        "divided among ranks. Run it without them.",
+    ),
+    run(
+        "importance on ranks",
+        ["--ranks", "2", "--dry-run", "--set", "server.selection=importance"],
+        "server.selection = 'importance' goes by the models of all devices, which is not divided "
+        "among ranks. Run it without them.",
+    ),
+    run(
         "setting without a value",
         ["--set", "rounds"],
         "a setting reads section.field=value (got 'rounds').",

@@ -111,7 +111,8 @@ def _run(given: Sequence[str]) -> int:
     try:
         with _one_line_warnings():
             # The switch may stand anywhere.
-            app([argument for argument in given if argument != DEBUG], prog_name="skerry")
+            plain = [argument for argument in given if argument != DEBUG]
+            app(plain, prog_name="skerry", obj=list(given))  # ranks are given the same
     except SystemExit as left:
         if isinstance(left.code, str):
             raise  # a user's own code may leave with words, which Python prints

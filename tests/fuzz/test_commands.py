@@ -36,7 +36,10 @@ BASES = [
     ["store", "backup", "kept", "no/such/folder/copy.sqlite"],
     ["store", "forget", "kept", "f00"],
 ]
-LEFT_OUT = {"--executor", "--ray-address", "--workers", "--open", "--every", "--install-completion"}
+LEFT_OUT = {
+    *("--executor", "--ray-address", "--workers", "--ranks"),
+    *("--open", "--every", "--install-completion"),
+}
 """Options that start processes, a browser, or a wait."""
 PATHS = ["", "x" * 400, "kept", "mine.toml", "no/such/folder", "é.png", "x.unknown", "y.pdf"]
 

@@ -58,6 +58,16 @@ Workers = Annotated[
     int | None,
     typer.Option(min=1, help="How many stacks at once.", show_default="one per core"),
 ]
+RankCount = Annotated[
+    int | None,
+    typer.Option(
+        "--ranks",
+        min=1,
+        help="Compute each run on so many processes of this machine, each with a share of the "
+        "devices and a GPU of its own, if there are GPUs. torchrun does so on several machines.",
+        show_default="one process holds all devices",
+    ),
+]
 RayAddress = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Join this Ray cluster; auto finds it.")
 ]

@@ -17,6 +17,7 @@ from skerry.commands.options import (
     Folder,
     Out,
     Precision,
+    RankCount,
     Settings,
     Track,
     may_be_stopped,
@@ -26,6 +27,7 @@ from skerry.commands.options import (
     tell_reused,
     with_precision,
 )
+from skerry.commands.ranks import is_one_of, run_on, tell_plan
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ DEFAULT_SEEDS = 5
 
 
 def run(
+    context: typer.Context,
     file: ExperimentFile = None,
     settings: Settings = None,
     compare: Annotated[
@@ -50,12 +53,20 @@ def run(
         typer.Option(min=1, help="How many seeds, counted on from the experiment's own."),
     ] = None,
     device: Device = "auto",
+    ranks: RankCount = None,
     precision: Precision = None,
     out: Out = Path("runs"),
     again: Again = False,
     deterministic: Deterministic = False,
     track: Track = None,
     as_json: AsJson = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Tell what memory it takes, and what each rank would hold; run nothing.",
+        ),
+    ] = False,
 ) -> None:
     """Run an experiment: a table, pictures, and records to come back to."""
     from skerry.report.screens.progress import watch_run
@@ -63,6 +74,12 @@ def run(
     experiment = read_experiment(file, with_precision(settings, precision))
     plain = file is not None or "primitive" in experiment.server.model_fields_set
     primitives = compare if compare is not None else ("" if plain else DEFAULT_COMPARE)
+    seeds = seeds or (1 if file else DEFAULT_SEEDS)
+    if dry_run:
+        tell_plan(experiment, names([primitives]), seeds, ranks, device, as_json)
+        return
+    if ranks is not None and not is_one_of(ranks):
+        run_on(ranks, context.obj)
     with (
         may_be_stopped("The same command goes on from the last checkpoint."),
         redirect_stdout(sys.stderr),  # what plug-ins print must not come between the results
@@ -73,7 +90,7 @@ def run(
         results = run_experiments(
             experiment,
             compare=names([primitives]),
-            seeds=seeds or (1 if file else DEFAULT_SEEDS),
+            seeds=seeds,
             device=device,
             out=out,
             again=again,
@@ -81,6 +98,8 @@ def run(
             trackers=track or (),
             deterministic=deterministic,
         )
+    if not results:  # those of another rank
+        return
     if as_json:
         print_json(results.to_json())
         return

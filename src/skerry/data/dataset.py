@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -95,7 +96,9 @@ class Dataset:
     def strata_count(self) -> int:
         return strata_count(self.y_train, self.classes)
 
-    def inputs(self, split: Split, scaling: Scaling, some: slice = slice(None)) -> Array:
+    def inputs(
+        self, split: Split, scaling: Scaling, some: slice | NDArray[np.int64] = slice(None)
+    ) -> Array:
         """What a model sees: float32, images as N,C,H,W, vectors as N,F; tokens as int64 N,L. All
         of it, or some samples: large data go to a model in blocks.
 
@@ -117,6 +120,13 @@ class Dataset:
             x -= mean
             x /= std
         return x
+
+    def holding(self, samples: NDArray[np.int64]) -> "Dataset":
+        """The same without the inputs of all other training samples, for one of several processes.
+        What was computed of all of them is kept, and so are the targets, which are small."""
+        held = copy(self)
+        object.__setattr__(held, "x_train", self.x_train[samples])
+        return held
 
     @property
     def common_tests(self) -> slice:

@@ -38,6 +38,10 @@ class Grouped:
     def indices(self, device: int) -> Ints:
         return self.order[self.offsets[device] : self.offsets[device + 1]]
 
+    def of_devices(self, devices: slice) -> Ints:
+        """The samples of neighbours, device by device."""
+        return self.order[self.offsets[devices.start] : self.offsets[devices.stop]]
+
     def of(self, devices: Iterable[int]) -> "Grouped":
         """The same of these devices, in their order."""
         shares = [self.indices(device) for device in devices]

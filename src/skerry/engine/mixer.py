@@ -9,6 +9,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from skerry.engine.cut_islands import CutIsland
+from skerry.engine.party import Party
 from skerry.kernels import fused
 from skerry.network.fleet import Block, Fleet
 
@@ -34,15 +36,25 @@ class Piece:
 
 
 class Mixer:
-    """W(t) of one fleet on the compute device."""
+    """W(t) of one fleet on the compute device, for the devices that are here."""
 
-    def __init__(self, fleet: Fleet, device: torch.device, dtype: torch.dtype):
+    def __init__(
+        self,
+        fleet: Fleet,
+        device: torch.device,
+        dtype: torch.dtype,
+        party: Party | None = None,
+    ):
         self.fleet, self._device, self._dtype = fleet, device, dtype
+        self.party = party or Party()
         self._of_round = lru_cache(maxsize=1)(self._pieces)
+        self._cut_in_round = lru_cache(maxsize=1)(self._cut)
 
     def mix(self, X_nld: Tensor, t: int) -> None:
         """x_i <- sum_j W[j, i] x_j for every lane of the view (the paper's X W)."""
         X = X_nld.view(len(X_nld), -1)
+        if self.party.cuts:
+            self._mix_cut(X, t)
         for piece in self._of_round(0 if self.fleet.fixed else t):
             if piece.weights[0].layout == torch.strided and fused.mixes(X, piece.size):
                 from skerry.kernels.mixing import mix_in_place
@@ -92,10 +104,23 @@ class Mixer:
             part = rows[:, column : column + step]
             part.copy_(W @ part)
 
+    def _mix_cut(self, X: Tensor, t: int) -> None:
+        """The islands of which other ranks hold a part."""
+        cut = self._cut_in_round(0 if self.fleet.fixed else t)
+        comes = self.party.across(X, [island for island, _ in cut])
+        for island, W in cut:
+            before = [comes[other] for other in island.receives if other < self.party.rank]
+            after = [comes[other] for other in island.receives if other > self.party.rank]
+            X[island.rows] = W @ torch.cat([*before, X[island.rows], *after])
+
+    def _cut(self, t: int) -> list[tuple[CutIsland, Tensor]]:
+        islands = self.party.cut(self.fleet.blocks(t, self.party.islands))
+        return [(island, self._sparse(island.W)) for island in islands]
+
     def _pieces(self, t: int) -> list[Piece]:
         shared: dict[int, Tensor] = {}  # components with the same links share one W
         pieces: list[Piece] = []
-        for block in self.fleet.blocks(t):
+        for start, block in self.party.whole(self.fleet.blocks(t, self.party.islands)):
             if block.size == 1:
                 continue
             if id(block.W) not in shared:
@@ -105,12 +130,12 @@ class Mixer:
             if (
                 before is not None
                 and before.size == block.size
-                and before.start + before.size * len(before.weights) == block.start
+                and before.start + before.size * len(before.weights) == start
                 and before.weights[0].layout == W.layout == torch.strided
             ):
                 pieces[-1] = Piece(before.start, before.size, (*before.weights, W))
             else:
-                pieces.append(Piece(block.start, block.size, (W,)))
+                pieces.append(Piece(start, block.size, (W,)))
         return pieces
 
     def _tensor(self, block: Block) -> Tensor:
@@ -120,7 +145,9 @@ class Mixer:
             mostly_zero = np.count_nonzero(W) < SPARSE * W.size
             if not (mostly_zero and self._device.type == "cpu"):
                 return torch.tensor(W, dtype=self._dtype, device=self._device)
-        csr = sparse.csr_array(W)
+        return self._sparse(sparse.csr_array(W))
+
+    def _sparse(self, csr: sparse.csr_array) -> Tensor:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # CSR tensors are called beta
             return torch.sparse_csr_tensor(

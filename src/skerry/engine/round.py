@@ -16,6 +16,7 @@ from skerry.engine.acting import (
 )
 from skerry.engine.compressed import Post
 from skerry.engine.course import Log, Turn
+from skerry.engine.party import Party
 from skerry.engine.primitives import deliver
 from skerry.engine.sampler import Sample
 from skerry.engine.server import Memory
@@ -48,7 +49,7 @@ class Meeting:
 def start(stack: Stack) -> State:
     """All devices of all lanes at the common initial point."""
     world, lanes = stack.world, len(stack)
-    X = world.initial().expand(world.n, lanes, -1).clone()
+    X = world.initial().expand(world.held, lanes, -1).clone()
     memory: Memory = {}
     for group in stack.servers:
         for name, start_ld in group.start(X[0, group.lanes]).items():
@@ -102,13 +103,14 @@ def local_steps(
     stack: Stack, state: State, draws: Draws, counted_nl: Tensor | None = None
 ) -> Tensor:
     """X <- X - eta G(X), at each device's own model; returns the mean losses [L], of all devices or
-    of those that count."""
+    of those that count; on one of several ranks its part of them."""
     world = stack.world
     scaled = [group for group in stack.mixing if group.scale_n is not None]
     total_l = state.X_nld.new_zeros(len(stack))
+    ours_nl = None if counted_nl is None else counted_nl[world.party.devices]
     with arithmetic(world.experiment.training.precision):
         for indices_nb, noise_n in zip(draws.indices_snb, draws.noise_sn, strict=True):
-            for first in range(0, world.n, state.chunk):
+            for first in range(0, world.held, state.chunk):
                 devices = slice(first, first + state.chunk)
                 rows = indices_nb[devices]
                 batch = Drawn(world.x_train, world.y_train, rows, noise_n[devices])
@@ -120,9 +122,7 @@ def local_steps(
                     _rescale(state.X_nld[devices, group.lanes], start_nld, group, devices)
                 if methods is not None:
                     methods.over()
-                total_l += (losses if counted_nl is None else losses * counted_nl[devices]).sum(
-                    dim=0
-                )
+                total_l += (losses if ours_nl is None else losses * ours_nl[devices]).sum(dim=0)
     counted_l = world.n if counted_nl is None else counted_nl.sum(dim=0)
     return total_l / (counted_l * len(draws.indices_snb))
 
@@ -155,7 +155,8 @@ def _train_some(stack: Stack, state: State, draws: Draws) -> Tensor:
     for i, start_nld in before.items():
         group, ours = stack.mixing[i], X[:, stack.mixing[i].lanes]
         if group.awake is not None:
-            asleep = ~torch.from_numpy(group.awake(state.t)).to(X.device)
+            awake = group.awake(state.t)[stack.world.party.devices]
+            asleep = ~torch.from_numpy(awake).to(X.device)
             ours[asleep] = start_nld[asleep]
         if not group.adapts_first:
             moved[i] = ours - start_nld
@@ -179,7 +180,7 @@ def _waiting(stack: Stack, state: State) -> Iterator[tuple[Tensor, Tensor, Tenso
 
 def _counted(stack: Stack, state: State) -> Tensor:
     """[n, L]: 1 for devices whose loss counts, which are those awake."""
-    counted_nl = torch.ones(state.X_nld.shape[:2], dtype=state.X_nld.dtype)
+    counted_nl = torch.ones(stack.world.n, len(stack), dtype=state.X_nld.dtype)
     for group in stack.mixing:
         if group.awake is not None:
             counted_nl[:, group.lanes] = torch.from_numpy(group.awake(state.t)).to(counted_nl)[
@@ -260,14 +261,16 @@ def _meetings(stack: Stack, group: ServerGroup, turn: Turn, state: State) -> Ite
 
 
 def _meet(stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes: slice) -> Meeting:
-    asleep = None if group.reaches_asleep else sample.asleep
+    party = stack.world.party
+    here = party.part_of(sample)
+    asleep = None if group.reaches_asleep else here.asleep
     memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
 
     def deliver_to_those_awake(X_nld: Tensor) -> int:
         if group.compression is not None:
             return _deliver_compressed(stack, group, state, memory, X_nld, sample, lanes)
         kept_nld = X_nld[asleep] if asleep is not None else None
-        downlink = _deliver(group, memory, X_nld, sample)
+        downlink = party.counted(_deliver(group, memory, X_nld, party, here, len(sample)))
         if kept_nld is None:
             return downlink
         X_nld[asleep] = kept_nld
@@ -281,26 +284,29 @@ def _meet(stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes:
     return Meeting(lanes, len(sample), uplink, downlink, sample.islands, sample.devices_k)
 
 
-def _deliver(group: ServerGroup, memory: Memory, X_nld: Tensor, sample: Sample) -> int:
-    """Returns how many devices receive what the server delivers."""
-    server, sampled_k = group.server, sample.devices_k
-    plain_ld, estimate_ld = _averages(group, memory, X_nld[sampled_k], sample)
-    if sample.weights_k is None or server.dial is None:  # all alike, or a user's own primitive
+def _deliver(
+    group: ServerGroup, memory: Memory, X_nld: Tensor, party: Party, here: Sample, sampled: int
+) -> int:
+    """Of so many sampled devices, some or all are here. Returns how many of those here receive what
+    the server delivers."""
+    server, sampled_k = group.server, here.devices_k
+    plain_ld, estimate_ld = _averages(group, memory, X_nld[sampled_k], party, here, sampled)
+    if here.weights_k is None or server.dial is None:  # all alike, or a user's own primitive
         return group.primitive(X_nld, sampled_k, estimate_ld, server)
     return deliver(X_nld, sampled_k, plain_ld, estimate_ld, server.dial)
 
 
 def _averages(
-    group: ServerGroup, memory: Memory, X_kld: Tensor, sample: Sample
+    group: ServerGroup, memory: Memory, X_kld: Tensor, party: Party, here: Sample, sampled: int
 ) -> tuple[Tensor, Tensor]:
-    """What S2S delivers, and S2A, where the server received these models."""
-    server, plain_ld = group.server, X_kld.mean(dim=0)
-    if sample.weights_k is None:
+    """What S2S delivers, and S2A, where the server received so many models; these are here."""
+    server, plain_ld = group.server, party.mean(X_kld, sampled)
+    if here.weights_k is None:
         delivered_ld = group.deliver(memory, plain_ld, server)
         return delivered_ld, delivered_ld
-    estimate_ld = torch.einsum("k,kld->ld", sample.weights_k, X_kld)
+    estimate_ld = party.weighted(X_kld, here.weights_k)
     if group.sampler.asks_distances:
-        estimate_ld += (1 - sample.weights_k.sum()) * memory[REFERENCE]
+        estimate_ld += (1 - here.weights_k.sum()) * memory[REFERENCE]
     if server.dial == 0:
         plain_ld = group.deliver(memory, plain_ld, server)
     else:
@@ -325,6 +331,7 @@ def _deliver_compressed(
     assert beta is not None
     post = Post(group.compression, stack.world, state.t, X_nld, kept, sample.devices_k)
     received_kld, left_kld = post.up()
-    plain_ld, estimate_ld = _averages(group, memory, received_kld, sample)
+    party = stack.world.party
+    plain_ld, estimate_ld = _averages(group, memory, received_kld, party, sample, len(sample))
     reached = receivers(group, sample, len(X_nld))
     return post.down(plain_ld, estimate_ld, left_kld, beta, reached)

@@ -48,7 +48,10 @@ def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
         meetings = meet(stack, state)
         state.t += 1
         # Asking a GPU for a number makes it wait: ask only where the round is measured anyway.
-        diverged = _not_finite(losses_l) if is_evaluated(stack, state.t) else []
+        diverged = []
+        if is_evaluated(stack, state.t):
+            losses_l = stack.world.party.joined(losses_l)
+            diverged = _not_finite(losses_l)
         diverged = [lane for lane in diverged if lane not in _all_asleep(stack, state.t - 1)]
         yield Moment("end", stack, state, state.t, losses_l, meetings, diverged)
         if diverged:

@@ -122,7 +122,7 @@ class Stack:
 
     def chunk(self) -> int:
         """Devices that step at once: as many as the working memory holds."""
-        n, device = self.world.n, self.world.device
+        n, device = self.world.held, self.world.device
         each, room = step_bytes(self.world, len(self)), working_memory(device)
         if not self.has_methods:
             return max(1, min(n, room // max(1, each)))
@@ -214,7 +214,7 @@ def _own_course(experiment: Experiment) -> object:
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
     return MixingGroup(
         lanes,
-        Mixer(world.fleet_of(first), world.device, world.dtype),
+        Mixer(world.fleet_of(first), world.device, world.dtype, world.party),
         steps=first.network.gossip_steps,
         adapts_first=first.training.order == "adapt_then_mix",
         awake=world.awake(first),
@@ -249,7 +249,7 @@ def method_of(experiment: Experiment) -> Method | None:
 def data_scale(world: World) -> Tensor:
     """n p_i: what a device's stepsize is multiplied by, p_i its part of all samples."""
     sizes = world.partition.sizes
-    scale_n = torch.from_numpy(len(sizes) * sizes / sizes.sum())
+    scale_n = torch.from_numpy(len(sizes) * sizes / sizes.sum())[world.party.devices]
     return scale_n.to(world.device, world.dtype)
 
 

@@ -62,7 +62,10 @@ class RecordedRound:
     def __init__(self, stack: Stack, state: State, draws: Draws):
         self._stack = stack
         self._mixes = all(
-            group.mixer.fleet.fixed and not group.rests and group.compression is None
+            group.mixer.fleet.fixed
+            and not group.mixer.party.cuts
+            and not group.rests
+            and group.compression is None
             for group in stack.mixing
         )
         self._draws = draws.copy()

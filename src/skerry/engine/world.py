@@ -3,10 +3,11 @@
 import hashlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,10 +16,13 @@ from skerry.data.dataset import Split
 from skerry.data.formats import Array
 from skerry.data.partition import Partition
 from skerry.data.published import PUBLISHED
+from skerry.data.shares import Ints
 from skerry.data.split import layout_of, partition_of
 from skerry.engine.awake import Awake
 from skerry.engine.dice import Dice
 from skerry.engine.doubts import tell_of_scaled_tokens
+from skerry.engine.exchange import Exchange
+from skerry.engine.party import Party, Rank
 from skerry.errors import SkerryError, argument, unknown
 from skerry.experiment import Experiment, Network
 from skerry.models import weights
@@ -72,12 +76,19 @@ class World:
     """With test samples of single devices too: `partition.own_tests` says whose they are."""
     y_own: Tensor
     fingerprints: dict[str, str] = field(default_factory=dict)
+    party: Party = field(default_factory=Party)
+    """Who holds the devices; of the training samples, those of our devices are here."""
     _awake: dict[FleetSection, Awake] = field(default_factory=dict)
     _fleets: dict[tuple[Network, FleetSection], Fleet] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
         return self.fleet.devices
+
+    @property
+    def held(self) -> int:
+        """How many of the n devices are here."""
+        return len(range(self.n)[self.party.devices])
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -150,19 +161,29 @@ class World:
 
     @cached_property
     def dice(self) -> Dice:
-        return Dice(self.experiment, self.partition, len(self.y_train), self.device)
+        samples, here = len(self.y_train), self.party.devices
+        return Dice(self.experiment, self._dealt, samples, self.device, here)
+
+    @property
+    def _dealt(self) -> Partition:
+        """What batches are drawn from. The samples of a rank lie device by device, those of its
+        first device first."""
+        if not isinstance(self.party, Rank):
+            return self.partition
+        first = self.partition.offsets[self.party.devices.start]
+        return replace(self.partition, order=np.arange(len(self.partition.order)) - first)
 
     def initial(self) -> Tensor:
         return self.learner.initial().to(self.device, self.dtype)
 
     def batch_indices(self, t: int, step: int) -> Tensor:
-        """Training indices [n, B] of every device's minibatch in a local step."""
+        """Training indices [n, B] of the minibatches, in a local step, of the devices here."""
         return self.dice.batch_indices(t, step)
 
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device for models that draw noise of their own."""
         if not self.learner.noisy:
-            return torch.zeros(self.n, dtype=torch.int64, device=self.device)
+            return torch.zeros(self.held, dtype=torch.int64, device=self.device)
         return self.dice.noise_keys(t, step)
 
     def compression_keys(self, purpose: str, *numbers: int) -> Tensor:
@@ -202,15 +223,17 @@ def build_world(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     before: World | None = None,
+    exchange: Exchange | None = None,
 ) -> World:
     """Load and split the data, build the model, put both where they will be used.
 
-    The inputs of a world that was built `before` are taken over where they are the same.
+    The inputs of a world that was built `before` are taken over where they are the same. With an
+    `exchange`, this process is one of several ranks and keeps the training samples of its devices.
     """
     materials = materials or Materials()
     device = torch.device(device)
     _check_precision(experiment.training.precision, device)
-    if before and not before.has_inputs_of(experiment, materials, device, dtype):
+    if exchange or (before and not before.has_inputs_of(experiment, materials, device, dtype)):
         before = None
     graph = materials.graph
     if graph is None and experiment.network.is_file:
@@ -234,12 +257,17 @@ def build_world(
     learner = build_learner(experiment.model, problem, materials.model)
     learner.to(device, dtype)
     tell_of_scaled_tokens(experiment, dataset, has_own_model=materials.model is not None)
+    fingerprints = material_fingerprints(experiment, materials, fleet, dataset, learner)
+    party = Party() if exchange is None else Rank(exchange, fleet.sizes)
+    here = partition.of_devices(party.devices) if isinstance(party, Rank) else None
 
     def inputs(part: Split) -> Tensor:
+        if part == "train" and here is not None:
+            return in_blocks(len(here), lambda some: some_inputs(part, here[some]))
         count = len(dataset.y_train if part == "train" else dataset.y_test)
         return in_blocks(count, lambda some: some_inputs(part, some))
 
-    def some_inputs(part: Split, some: slice) -> Tensor:
+    def some_inputs(part: Split, some: slice | Ints) -> Tensor:
         x = torch.from_numpy(dataset.inputs(part, data.scaling, some))
         prepared = learner.prepare(x)
         return prepared.to(device, dtype if prepared.is_floating_point() else None)
@@ -248,7 +276,9 @@ def build_world(
         return task.targets(torch.from_numpy(y), dtype).to(device)
 
     x_own = before.x_own if before else inputs("test")
+    x_train = before.x_train if before else inputs("train")
     y_own = targets(dataset.y_test)
+    y_train = targets(dataset.y_train if here is None else dataset.y_train[here])
     common = dataset.common_tests
     return World(
         experiment=experiment,
@@ -256,17 +286,18 @@ def build_world(
         device=device,
         dtype=dtype,
         fleet=fleet,
-        dataset=dataset,
+        dataset=dataset if here is None else dataset.holding(here),
         partition=partition,
         task=task,
         learner=learner,
-        x_train=before.x_train if before else inputs("train"),
-        y_train=targets(dataset.y_train),
+        x_train=x_train,
+        y_train=y_train,
         x_test=x_own[common],
         y_test=y_own[common],
         x_own=x_own,
         y_own=y_own,
-        fingerprints=material_fingerprints(experiment, materials, fleet, dataset, learner),
+        fingerprints=fingerprints,
+        party=party,
     )
 
 

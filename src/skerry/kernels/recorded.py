@@ -46,15 +46,15 @@ class Repeated(Generic[Result]):
     """A function of one array that is asked for round after round, of the same array in the same
     place. On a GPU its result holds until it is asked again."""
 
-    def __init__(self, function: Callable[[Tensor], Result]):
+    def __init__(self, function: Callable[[Tensor], Result], records: bool = True):
         self._function = function
         self._where: tuple[int, torch.Size] | None = None
         self._warm_up = WARM_UP
         self._recording: Recording[Result] | None = None
-        self._fails = False
+        self._launches = not records
 
     def __call__(self, X: Tensor) -> Result:
-        if self._fails or not X.is_cuda or X.nbytes > SMALL:
+        if self._launches or not X.is_cuda or X.nbytes > SMALL:
             return self._function(X)
         where = X.data_ptr(), X.shape
         if where != self._where:
@@ -64,5 +64,5 @@ class Repeated(Generic[Result]):
             return self._function(X)
         if self._recording is None:
             self._recording = record(lambda: self._function(X))
-            self._fails = self._recording is None
+            self._launches = self._recording is None
         return self._recording.replay() if self._recording else self._function(X)

@@ -151,7 +151,9 @@ class DeviceScores:
         return torch.from_numpy(self.world.fleet.component_of).to(self.world.device)
 
     def score(self, X_nld: Tensor, alike: bool = False) -> ByDevice:
-        """Every device's own model, for every lane. Where all are alike, one is enough to score."""
+        """Every device's own model, for every lane. Where all are alike, one is enough to score.
+        A rank scores the devices that it holds, and is told of the others."""
+        party = self.world.party
         n, lanes, d = X_nld.shape
         scored = X_nld[0, :1] if alike else X_nld.reshape(n * lanes, d)
         judged = judged_by_class(self._samples, self.world, scored)
@@ -159,10 +161,12 @@ class DeviceScores:
         unit = 100 if self.world.task.in_percent else 1
         by_class = unit * judged / self._test_counts.clamp(min=1)
         device_nl = unit * judged.sum(dim=2) / len(self._samples)
-        mixed_nl = torch.einsum("nlc,nc->nl", by_class, self._own_weights)
+        mixed_nl = torch.einsum("nlc,nc->nl", by_class, self._own_weights[party.devices])
         own_nl = self._own_tests.judged(X_nld, mixed_nl)
-        component_nl = torch.einsum("nlc,nc->nl", by_class, self._component_weights)
-        return ByDevice(self.world.task.judged_by, device_nl, own_nl, component_nl)
+        weights = self._component_weights[party.devices]
+        component_nl = torch.einsum("nlc,nc->nl", by_class, weights)
+        found = map(party.gathered, (device_nl, own_nl, component_nl))
+        return ByDevice(self.world.task.judged_by, *found)
 
     def measure(self, found: ByDevice) -> dict[str, Tensor]:
         """What devices score, summed up for every lane."""

@@ -6,6 +6,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from skerry.engine.party import Rank
 from skerry.kernels import fused
 
 TEMPORARY = 2**24  # numbers in a temporary: the differences are taken a few devices at a time
@@ -46,19 +47,37 @@ def spread(X_nld: Tensor, sizes: tuple[int, ...]) -> Spread:
     return Spread(intra_l / n, (sizes_c @ away_cl) / n, average_ld)
 
 
+def spread_over_ranks(X_nld: Tensor, rank: Rank) -> Spread:
+    """The same where X holds the devices of one rank, and others hold the rest."""
+    n, sizes = sum(rank.shares.sizes), rank.shares.sizes
+    parts, rows = rank.parts, {part.island: part.rows for part in rank.parts}
+    nowhere = slice(0, 0)
+    cut_means = {c: rank.total(X_nld[rows.get(c, nowhere)]) / sizes[c] for c in rank.shares.cut}
+    found = [_around_mean(X_nld[part.rows], cut_means.get(part.island)) for part in parts]
+    means_cld = torch.stack([mean for mean, _ in found])
+    # An island on several ranks counts where it begins.
+    sizes_c = X_nld.new_tensor([part.size if part.first else 0 for part in parts])
+    average_ld = rank.total(means_cld * (sizes_c / n)[:, None, None])
+    away_cl = (means_cld - average_ld).square_().sum(dim=2)
+    intra_l = rank.total(torch.stack([away_l for _, away_l in found]))
+    inter_l = rank.total(away_cl * sizes_c[:, None])
+    return Spread(intra_l / n, inter_l / n, average_ld)
+
+
 @lru_cache(maxsize=16)  # sending them anew would make a GPU wait
 def _on_device(sizes: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
     return torch.tensor(sizes, dtype=dtype, device=device)
 
 
-def _around_mean(X_sld: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean [L, d] of a component, and the summed squared distance from it [L]."""
-    if fused.runs_on(X_sld):
+def _around_mean(X_sld: Tensor, mean: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The mean [L, d] of a component, and the summed squared distance from it [L]; or from a mean
+    that is known, where only some of its devices are here."""
+    if mean is None and fused.runs_on(X_sld):
         from skerry.kernels.spread import component_spread
 
         return component_spread(X_sld)
     size, lanes, d = X_sld.shape
-    mean, away_l = X_sld.mean(dim=0), X_sld.new_zeros(lanes)
+    mean, away_l = X_sld.mean(dim=0) if mean is None else mean, X_sld.new_zeros(lanes)
     step = max(1, TEMPORARY // (lanes * d))
     for first in range(0, size, step):
         away_l += (X_sld[first : first + step] - mean).square_().sum(dim=(0, 2))

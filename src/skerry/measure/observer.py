@@ -5,13 +5,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skerry.engine.party import Rank
 from skerry.engine.round import Meeting, is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
 from skerry.kernels.recorded import SMALL, Repeated
 from skerry.measure.accuracy import DeviceScores, average_model
 from skerry.measure.by_device import DeviceTable
-from skerry.measure.disagreement import Spread, bias, spread
+from skerry.measure.disagreement import Spread, bias, spread, spread_over_ranks
 from skerry.measure.ledger import Ledger
 from skerry.measure.portions import bytes_of_a_score
 from skerry.measure.reading import Reading, Row
@@ -37,8 +38,10 @@ class Observer:
         self._before: Spread | None = None
         """The lanes as they were before the server acted, if it is about to."""
         # Three times the same, because a replay overwrites what it gave before.
-        self._spread_before, self._spread_after = Repeated(self._spread), Repeated(self._spread)
-        self._spread_and_score = Repeated(self._with_average_model)
+        alone = not isinstance(stack.world.party, Rank)  # what others send cannot be recorded
+        self._spread_before = Repeated(self._spread, records=alone)
+        self._spread_after = Repeated(self._spread, records=alone)
+        self._spread_and_score = Repeated(self._with_average_model, records=alone)
 
     def wants(self, group: str) -> bool:
         return not self.wanted.isdisjoint(GROUPS[group])
@@ -78,6 +81,9 @@ class Observer:
         return self._reading(moment, values, evaluated)
 
     def _spread(self, X_nld: Tensor) -> Spread:
+        party = self.world.party
+        if isinstance(party, Rank):
+            return spread_over_ranks(X_nld, party)
         return spread(X_nld, self.world.sizes)
 
     def _with_average_model(self, X_nld: Tensor) -> tuple[Spread, dict[str, Tensor]]:

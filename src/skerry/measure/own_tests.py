@@ -76,11 +76,13 @@ class OwnTests:
         return judged_lgn.where(group.there, judged_lgn.new_zeros(())).sum(dim=2).T
 
     def _groups(self, lanes: int) -> Iterator[Together]:
-        """The devices that have some, by the number of their samples, as many together as fit."""
+        """The devices here that have some, by the number of their samples, as many together as
+        fit; as rows of X."""
         own, world = self.world.partition.own_tests, self.world
         assert own is not None
         at_once = scores_devices_at_once(world.learner)
-        holders = own.sizes.nonzero()[0]
+        here = range(world.n)[world.party.devices]
+        holders = here.start + own.sizes[here.start : here.stop].nonzero()[0]
         holders = holders[np.argsort(own.sizes[holders], kind="stable")]
         sizes, start = own.sizes[holders], 0
         while start < len(holders):
@@ -92,6 +94,6 @@ class OwnTests:
             devices, size_g1 = holders[start:end], sizes[start:end, np.newaxis]
             place = np.arange(sizes[end - 1])
             rows = own.order[own.offsets[devices, np.newaxis] + np.minimum(place, size_g1 - 1)]
-            arrays = (devices, rows, place < size_g1)
+            arrays = (devices - here.start, rows, place < size_g1)
             yield Together(*(torch.from_numpy(array).to(world.device) for array in arrays))
             start = end

@@ -98,7 +98,7 @@ class Fleet:
         self._components = components
         self._over_time = over_time
         self._latest_links: tuple[int, tuple[Links, ...]] | None = None
-        self._latest_blocks: tuple[int, tuple[Block, ...]] | None = None
+        self._latest_blocks: tuple[tuple[int, slice], tuple[Block, ...]] | None = None
 
     def edges(self, t: int) -> Edges:
         """The links that are up in round t: rows of two devices, sorted."""
@@ -113,11 +113,12 @@ class Fleet:
         """The links that are up in round t, component by component, each numbered from 0."""
         return self._up(t)
 
-    def blocks(self, t: int) -> tuple[Block, ...]:
-        """W(t), component by component; components with the same links share one array."""
-        t = 0 if self.fixed else t
-        if self._latest_blocks is None or self._latest_blocks[0] != t:
-            self._latest_blocks = (t, self._weighed(t))
+    def blocks(self, t: int, some: slice = slice(None)) -> tuple[Block, ...]:
+        """W(t), component by component, of all or of some; components with the same links share
+        one array."""
+        asked = (0 if self.fixed else t), some
+        if self._latest_blocks is None or self._latest_blocks[0] != asked:
+            self._latest_blocks = asked, self._weighed(*asked)
         return self._latest_blocks[1]
 
     def matrix(self, t: int) -> sparse.csr_array:
@@ -190,10 +191,10 @@ class Fleet:
         components, over_time = self._components, self._over_time
         return Fleet(self.network, self.seed, self.sizes, components, self.labels, awake, over_time)
 
-    def _weighed(self, t: int) -> tuple[Block, ...]:
+    def _weighed(self, t: int, some: slice) -> tuple[Block, ...]:
         shared: dict[tuple[int, bytes], Matrix] = {}
         blocks = []
-        for start, links in zip(self.starts, self._up(t), strict=True):
+        for start, links in zip(self.starts[some], self._up(t)[some], strict=True):
             key = links.size, links.edges.tobytes()
             if key not in shared:
                 shared[key] = _stored(weigh(links, self.network))

@@ -83,9 +83,12 @@ def _check_room(path: Path, size: int) -> None:
         )
 
 
-def load(path: Path | str, device: "str | device") -> tuple[dict[str, "Tensor"], dict[str, Any]]:
-    """The tensors, bit for bit, on a device; and the facts. Raises DamagedError if they are not
-    what was saved."""
+def load(
+    path: Path | str, device: "str | device", rows: Mapping[str, slice] | None = None
+) -> tuple[dict[str, "Tensor"], dict[str, Any]]:
+    """The tensors, bit for bit, on a device, all or some `rows` of those named; and the facts.
+    Raises DamagedError if they are not what was saved."""
+    some = rows or {}
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -99,7 +102,10 @@ def load(path: Path | str, device: "str | device") -> tuple[dict[str, "Tensor"],
             if wrong:
                 raise ValueError(f"wrong checksum of {', '.join(wrong)}")
             # A copy, because the file's own tensors are views of it as it lies on the disk.
-            copies = {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}
+            copies = {
+                name: (tensor[some[name]] if name in some else tensor).to(device, copy=True)
+                for name, tensor in tensors.items()
+            }
     except FileNotFoundError:
         raise RecordsError(f"no checkpoint {path}. Start the run from the beginning.") from None
     except OSError as error:
@@ -113,10 +119,16 @@ def load(path: Path | str, device: "str | device") -> tuple[dict[str, "Tensor"],
     return copies, facts
 
 
+def parts_folder(path: Path | str) -> Path:
+    """Where the parts of a checkpoint lie that several ranks have saved."""
+    return Path(path).with_suffix(".parts")
+
+
 def remove(path: Path | str) -> None:
     """Remove a checkpoint, if there is one, and what interrupted attempts to save it have left."""
     try:
-        for left in (path, *glob.glob(f"{glob.escape(str(path))}.*{PARTIAL}")):
+        partial = glob.glob(f"{glob.escape(str(path))}.*{PARTIAL}")
+        for left in (path, parts_folder(path), *partial):
             if os.path.isdir(left):
                 shutil.rmtree(left)
             else:

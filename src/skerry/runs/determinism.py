@@ -12,6 +12,8 @@ from contextlib import contextmanager
 
 import torch
 
+from skerry.engine.party import Party, Rank
+
 THREADS = 1
 LANES = 1
 MARK = "deterministic"
@@ -37,9 +39,11 @@ def torch_is_deterministic(wanted: bool = True) -> Iterator[None]:
         torch.use_deterministic_algorithms(was_on, warn_only=was_lenient)
 
 
-def circumstances(lanes: int, deterministic: bool) -> dict[str, str]:
+def circumstances(lanes: int, deterministic: bool, party: Party | None = None) -> dict[str, str]:
     """What decides a run's last bits besides versions and machine."""
     found = {"threads": str(torch.get_num_threads()), "lanes": str(lanes)}
+    if isinstance(party, Rank):
+        found["ranks"] = str(party.ranks)
     return {**found, MARK: "yes"} if deterministic else found
 
 

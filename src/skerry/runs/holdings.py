@@ -66,7 +66,7 @@ def _draws(world: World) -> int:
     if world.device.type != "cuda":
         return 0
     training = world.experiment.training
-    a_round = DOUBLE * (training.batch + 1) * training.local_steps * world.n
+    a_round = DOUBLE * (training.batch + 1) * training.local_steps * world.held
     rounds = 2 if training.local_steps == 1 else 3  # more steps are drawn apart, then put together
     return rounds * a_round + DOUBLE * (len(world.partition.order) + TABLE * world.n)
 

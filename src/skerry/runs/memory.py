@@ -97,7 +97,7 @@ def _companions(experiment: Experiment) -> int:
 
 def footprint(world: World) -> Footprint:
     """Raises SkerryError where not even one run has room."""
-    each = world.n * world.learner.d * world.dtype.itemsize
+    each = world.held * world.learner.d * world.dtype.itemsize
     server = world.experiment.server
     one, two = step_bytes(world, 1), step_bytes(world, 2)
     most = max(working_memory(world.device), two)
@@ -111,7 +111,7 @@ def footprint(world: World) -> Footprint:
         efficient = max(fewest, min(most_lanes, CPU_STACK // each))
     if each > total:  # told before the system ends this process without a word
         raise SkerryError(
-            f"out of memory: the models of {world.n:,} devices with "
+            f"out of memory: the models of {world.held:,} devices with "
             f"{world.learner.parameters:,} parameters "
             f"take {each / 1e9:,.1f} GB of {total / 1e9:,.1f} GB. Lower network.devices or take a "
             "smaller model."
@@ -122,10 +122,10 @@ def footprint(world: World) -> Footprint:
         share=USABLE[world.device.type],
         world=on_device(world) + WORKSPACES if on_gpu else taken.held,
         lane=each,
-        step=(world.n * (2 * one - two), world.n * (two - one), most),
+        step=(world.held * (2 * one - two), world.held * (two - one), most),
         # The server gathers the models of those it meets; measures hold a mean per component.
         other=max(server.sampled, server.sampled_end or 0, len(world.sizes) + 2) / world.n,
-        scores=3 * world.n * world.test_classes.nbytes,
+        scores=3 * world.held * world.test_classes.nbytes,
         most_scores=SCORES[world.device.type],
         efficient=efficient,
         building=0 if on_gpu else taken.building,

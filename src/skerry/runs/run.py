@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.analysis.results import Results, results_of
 from skerry.engine.world import Materials
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, argument
 from skerry.experiment import Experiment
 from skerry.runs.determinism import torch_is_deterministic
 from skerry.runs.driver import Driver
-from skerry.runs.executors.executor import open_executor
+from skerry.runs.executors.executor import Executor, open_executor
+from skerry.runs.executors.ranks import Ranks, is_first, is_rank, refuse_on_ranks
 from skerry.runs.given import given_experiments, given_materials, given_sweep
 from skerry.runs.stages import first_runs, further_runs
 from skerry.runs.sweep import Sweep
@@ -65,6 +66,9 @@ def run(
 
     `deterministic` runs repeat to the bit on machines of one type, whatever is computed beside them
     and wherever. They are computed one by one, each on one thread: that takes longer.
+
+    Under `torchrun` the processes that it starts compute every run together, each with a share of
+    the devices; the first one records, and gets the results. The others get none.
     """
     asked = _read(experiment) if isinstance(experiment, str | Path) else experiment
     materials = given_materials(graph, dataset, model)
@@ -78,14 +82,14 @@ def run(
         first = first_runs(asked)
     else:
         first = _experiments(asked, materials, compare, 1 if seeds is None else seeds)
-    tracking = open_trackers(trackers, out)
+    if is_rank():
+        _check_for_ranks(asked, first, executor or workers or ray_address)
+    tracking = open_trackers(trackers, out) if is_first() else []
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with (
         torch_is_deterministic(deterministic),
         records as folder,
-        open_executor(
-            executor, device=device, workers=workers, address=ray_address, materials=materials
-        ) as place,
+        _place(executor, device, workers, ray_address, materials) as place,
         Driver(
             place,
             Path(folder),
@@ -98,9 +102,35 @@ def run(
             deterministic=deterministic,
         ) as driver,
     ):
+        if isinstance(place, Ranks) and not place.is_first:
+            place.follow()
+            return Results(())
         found = _computed(driver, first)
         further = further_runs(asked, found) if isinstance(asked, Sweep) else []
         return Results((*found, *_computed(driver, further))) if further else found
+
+
+def _place(
+    executor: str | None,
+    device: str,
+    workers: int | None,
+    ray_address: str | None,
+    materials: Materials,
+) -> Executor:
+    if is_rank():
+        return Ranks(device=device, materials=materials)
+    return open_executor(
+        executor, device=device, workers=workers, address=ray_address, materials=materials
+    )
+
+
+def _check_for_ranks(asked: Asked, runs: Sequence[Experiment], executor: object) -> None:
+    if isinstance(asked, Sweep) or executor:
+        raise SkerryError(
+            "ranks compute one run after the other, all on the same one (got a sweep or another "
+            f"executor). Run a sweep without them: its runs are shared by {argument('workers')}."
+        )
+    refuse_on_ranks(runs)
 
 
 def _read(path: str | Path) -> Experiment | Sweep:

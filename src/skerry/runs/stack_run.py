@@ -31,6 +31,9 @@ SAVING_SHARE = 0.05
 SAVING_SPEED = 5e8
 """Bytes per second, before any were saved: of a disk that is neither fast nor slow."""
 
+GO_ON, SAVE, STOP = range(3)
+"""What a rank may wish when a round is over."""
+
 Progress = Callable[[Moment], None]
 
 
@@ -59,24 +62,35 @@ def follow_world(
 ) -> Iterator[Moment]:
     """As `run_world`, moment by moment. Whoever asks for `deterministic` runs hands them over one
     by one, with torch set up for them (runs/determinism.py)."""
-    _begin(world, experiments, store, circumstances(len(experiments), deterministic))
+    _begin(world, experiments, store, circumstances(len(experiments), deterministic, world.party))
     for standing in standings(world, experiments, store, folder, deterministic):
         if len(standing.stack) < len(experiments):
-            told = circumstances(len(standing.stack), deterministic)
+            told = circumstances(len(standing.stack), deterministic, world.party)
             _begin(world, standing.stack.experiments, store, told)
-        yield from _run_stack(standing, store, checkpoint_seconds)
+        world.party.tell(
+            do="run",
+            lanes=standing.stack.keys,
+            file=str(standing.file.absolute()),
+            resumed=standing.state is not None,
+            checkpoint_seconds=checkpoint_seconds,
+        )
+        yield from run_stack(standing, store, checkpoint_seconds)
 
 
 def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> Iterator[Moment]:
+def run_stack(
+    standing: Standing, store: Store | None, checkpoint_seconds: float
+) -> Iterator[Moment]:
     """Rows reach the store before the checkpoint that counts them: a kill in between leaves rows
     that the next start rewinds, so nothing beyond the checkpoint is lost or recorded twice.
 
-    A signal that ends the process acts between rounds, after a checkpoint.
+    A signal that ends the process acts between rounds, after a checkpoint. Of several ranks the
+    first alone has a store; all save when one of them wishes to.
     """
+    party = standing.stack.world.party
     observer = Observer(standing.stack, standing.ledger)
     waiting: list[Reading] = []
     rows = Counter(standing.rows)
@@ -84,7 +98,8 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
     pause = _first_pause(standing.stack, checkpoint_seconds)
     with HeldSignals() as held:
         for moment in simulate(standing.stack, standing.state):
-            if reading := observer.look(moment):
+            reading = observer.look(moment)
+            if reading and store is not None:
                 waiting.append(reading)
             yield moment
             if moment.phase != "end":
@@ -92,9 +107,11 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
             now = time.monotonic()
             seconds = standing.seconds + now - began
             over = moment.round == standing.stack.world.rounds
+            wish = STOP if held.one_has_come else SAVE if now - saved >= pause else GO_ON
+            wish = party.agreed(wish)
             # Lanes that have diverged are still in the state: a checkpoint waits for a round.
-            due = (now - saved >= pause or held.one_has_come) and not moment.diverged
-            if over or due or moment.diverged:
+            due = wish != GO_ON and not moment.diverged
+            if (over or due or moment.diverged) and store is not None:
                 columns = columns_by_key(waiting)
                 with store.transaction():  # lanes that ran together are finished together
                     store.append(columns)
@@ -103,12 +120,15 @@ def _run_stack(standing: Standing, store: Store, checkpoint_seconds: float) -> I
                 rows.update({key: len(table["round"]) for key, table in columns.items()})
                 waiting = []
             if due and not over:
-                with _kept_going(held.one_has_come):
+                with _kept_going(wish == STOP):
                     save(standing.file, moment, observer.ledger, seconds, rows)
                 held.act()
+                if wish == STOP and party.ranks > 1:
+                    raise KeyboardInterrupt  # the signal came to another rank
                 saved = time.monotonic()
                 pause = _next_pause(pause, checkpoint_seconds, saved - now)
-        checkpoint.remove(standing.file)
+        if store is not None:
+            checkpoint.remove(standing.file)
         held.act()
 
 
@@ -130,7 +150,7 @@ def _kept_going(stopping: bool) -> Iterator[None]:
 
 def _first_pause(stack: Stack, checkpoint_seconds: float) -> float:
     """Seconds until the first checkpoint: few, unless there is much to save."""
-    size = stack.world.n * len(stack) * stack.world.learner.parameters * 4
+    size = stack.world.held * len(stack) * stack.world.learner.parameters * 4
     saving = size / SAVING_SPEED
     return min(checkpoint_seconds, max(FIRST_SECONDS, saving / SAVING_SHARE))
 

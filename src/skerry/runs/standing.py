@@ -25,6 +25,7 @@ from skerry.measure.ledger import Ledger
 from skerry.records import checkpoint
 from skerry.records.damage import DamagedError
 from skerry.records.store import Store
+from skerry.runs.parts import MODELS, load_parts, save_parts
 
 MEMORY, COMPANION = "memory.", "companion."
 """What the names of tensors in a checkpoint begin with."""
@@ -63,7 +64,8 @@ def standings(
     begun = store.begun(waiting)
     mark = ALONE if deterministic else ""
     for file in _newest_first(folder.glob(f"{name}-*{mark}.safetensors")):
-        found = _load(file, world)
+        world.party.tell(do="load", file=str(file.absolute()))
+        found = load(file, world)
         if found is None:
             begun = set()  # told already, whichever they are
             continue
@@ -71,17 +73,9 @@ def standings(
         begun -= set(found.lanes)
         if not rows:
             continue
-        keys, lanes = list(rows), [found.lanes.index(key) for key in rows]
-        store.rewind(keys, found.state.t)
-        stack = build_stack(world, [waiting.pop(key) for key in keys])
-        yield Standing(
-            stack,
-            _file_of(stack, folder, name, mark),
-            keep_lanes(found.state, lanes),
-            Ledger(found.ledger),
-            found.seconds,
-            rows,
-        )
+        store.rewind(list(rows), found.state.t)
+        stack = build_stack(world, [waiting.pop(key) for key in rows])
+        yield found.standing(stack, _file_of(stack, folder, name, mark), rows)
         # Some of its lanes may be in another stack now, or in another process.
         if store.finished(found.lanes) == set(found.lanes):
             checkpoint.remove(file)
@@ -94,7 +88,7 @@ def standings(
 
 
 @dataclass(frozen=True)
-class _Checkpoint:
+class Checkpoint:
     """What a checkpoint tells."""
 
     lanes: list[str]
@@ -106,13 +100,24 @@ class _Checkpoint:
     rows: dict[str, int]
     """How many were recorded of every lane; empty in a checkpoint of format 1."""
 
+    def standing(self, stack: Stack, file: Path, rows: Mapping[str, int]) -> Standing:
+        """Where some of its lanes stand, which are a stack of their own now."""
+        state = keep_lanes(self.state, [self.lanes.index(key) for key in stack.keys])
+        return Standing(stack, file, state, Ledger(self.ledger), self.seconds, rows)
 
-def _load(file: Path, world: World) -> _Checkpoint | None:
+
+def load(file: Path, world: World) -> Checkpoint | None:
     """None where it is damaged: a sweep of a thousand runs does not wait for somebody to delete a
-    file at night. It stays where it is until its runs are finished."""
+    file at night. It stays where it is until its runs are finished. Ranks load it together, each
+    the models of its devices: what one of them cannot read is damaged for all."""
+    found = _read(file, world)
+    return None if world.party.agreed(int(found is None)) else found
+
+
+def _read(file: Path, world: World) -> Checkpoint | None:
     try:
-        tensors, facts = checkpoint.load(file, world.device)
-        return _Checkpoint(
+        tensors, facts = load_parts(file, world)
+        return Checkpoint(
             list(facts["lanes"]),
             _state(tensors, facts),
             dict(facts["ledger"]),
@@ -128,7 +133,7 @@ def _load(file: Path, world: World) -> _Checkpoint | None:
 
 
 def _rows_of_lanes(
-    file: Path, found: _Checkpoint, waiting: Mapping[str, Experiment], store: Store
+    file: Path, found: Checkpoint, waiting: Mapping[str, Experiment], store: Store
 ) -> dict[str, int]:
     """The lanes of a checkpoint that are asked for and whose rows are all there, with their number.
     A checkpoint alone is half of a run: the store may be an older copy, or have been damaged."""
@@ -143,7 +148,7 @@ def _rows_of_lanes(
     return whole
 
 
-def _rows_of(experiment: Experiment, store: Store, key: str, found: _Checkpoint) -> int | None:
+def _rows_of(experiment: Experiment, store: Store, key: str, found: Checkpoint) -> int | None:
     """How many rows a lane has up to its checkpoint; None if some are missing."""
     try:
         rounds = store.history(key)["round"]
@@ -175,10 +180,11 @@ def save(
     file: Path, moment: Moment, ledger: Ledger, seconds: float, rows: Mapping[str, int]
 ) -> None:
     state = moment.state
-    checkpoint.save(
+    save_parts(
         file,
+        moment.stack.world,
         {
-            "X": state.X_nld,
+            MODELS: state.X_nld,
             **{f"{MEMORY}{name}": tensor for name, tensor in state.memory.items()},
             **{f"{COMPANION}{name}": array for name, array in state.companions.arrays.items()},
         },
@@ -203,7 +209,7 @@ def _state(tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> State:
         }
 
     companions = Companions(called(COMPANION), facts.get("companions", {}))
-    return State(facts["round"], tensors["X"], called(MEMORY), facts["chunk"], companions)
+    return State(facts["round"], tensors[MODELS], called(MEMORY), facts["chunk"], companions)
 
 
 def tell(line: str) -> None:

@@ -1,6 +1,6 @@
 """In this process, one stack after the other."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Self
 
 from skerry.engine.world import Materials, World, pick_device
@@ -9,7 +9,7 @@ from skerry.experiment import Experiment
 from skerry.records import checkpoint
 from skerry.records.store import Store
 from skerry.runs.executors import worker
-from skerry.runs.executors.messages import Done, News, Survey, Task, news_of
+from skerry.runs.executors.messages import Done, News, Survey, Task, Tick, news_of
 from skerry.runs.memory import Footprint
 from skerry.runs.presence import CHECKPOINTS
 from skerry.runs.watcher import Watcher
@@ -33,8 +33,8 @@ class Here:
                 "executor 'here' is this process alone. For several workers take executor "
                 "'processes', for a cluster 'ray'."
             )
-        self._device = str(pick_device(device))
-        self._worlds = worker.LastWorld(materials)
+        self.device = str(pick_device(device))
+        self.worlds = worker.LastWorld(materials)
         self._under_way: tuple[Task, Generator[News]] | None = None
 
     def __enter__(self) -> Self:
@@ -44,7 +44,7 @@ class Here:
         self.drop()  # a stack under way holds signals, which must act again
 
     def world(self, experiment: Experiment) -> World:
-        return self._worlds.of(experiment, self._device)
+        return self.worlds.of(experiment, self.device)
 
     def survey(self, experiment: Experiment) -> Survey:
         return worker.survey_of(self.world(experiment))
@@ -74,18 +74,22 @@ class Here:
         for file in self._checkpoints.glob(f"{world}-*"):
             checkpoint.remove(file)
 
+    def ticks(self, task: Task) -> Iterator[Tick]:
+        """Compute and record a task."""
+        return worker.ticks(
+            self.world(task.experiments[0]),
+            list(task.experiments),
+            self._store,
+            self._checkpoints,
+            self._checkpoint_seconds,
+            task.deterministic,
+            self._watcher.moment,
+        )
+
     def _compute(self, task: Task) -> Generator[News]:
         last: News = Done()
         try:
-            yield from worker.ticks(
-                self.world(task.experiments[0]),
-                list(task.experiments),
-                self._store,
-                self._checkpoints,
-                self._checkpoint_seconds,
-                task.deterministic,
-                self._watcher.moment,
-            )
+            yield from self.ticks(task)
         except RecordsError:
             raise
         except Exception as error:  # a user's code may fail in any way

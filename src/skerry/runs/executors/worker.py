@@ -27,6 +27,7 @@ import cloudpickle
 import torch
 from filelock import FileLock, Timeout
 
+from skerry.engine.exchange import Exchange
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import Moment
 from skerry.engine.world import SOURCE, Materials, World, build_world, pick_device, source_of
@@ -59,8 +60,8 @@ BEAT = "alive"
 class LastWorld:
     """Builds worlds and keeps the last one: stacks of one world follow each other."""
 
-    def __init__(self, materials: Materials | None = None):
-        self._materials = materials
+    def __init__(self, materials: Materials | None = None, exchange: Exchange | None = None):
+        self._materials, self._exchange = materials, exchange
         self._last: tuple[str, World] | None = None
 
     def of(self, experiment: Experiment, device: str) -> World:
@@ -71,7 +72,8 @@ class LastWorld:
             materials = self._materials or Materials()
             if before and not before.has_inputs_of(experiment, materials, place, before.dtype):
                 before = self._last = None  # two sets of inputs need not fit into memory
-            world = build_world(experiment, materials, place, before=before)
+            exchange = self._exchange
+            world = build_world(experiment, materials, place, before=before, exchange=exchange)
             self._last = name, world
         return self._last[1]
 
@@ -120,7 +122,7 @@ def survey(request: str, given: bytes = b"") -> str:
 
 
 def survey_request(experiment: Experiment, device: str) -> str:
-    return json.dumps({"experiment": _table(experiment), "device": device, "home": home()})
+    return json.dumps({"experiment": table_of(experiment), "device": device, "home": home()})
 
 
 def order(
@@ -130,7 +132,7 @@ def order(
     return json.dumps(
         {
             "home": home(),
-            "experiments": [_table(experiment) for experiment in task.experiments],
+            "experiments": [table_of(experiment) for experiment in task.experiments],
             "fingerprints": task.survey.fingerprints,
             "device": device,
             "folder": str(folder),
@@ -301,7 +303,7 @@ def _own_folder(shared: Path, token: str) -> Iterator[Path]:
         yield Path(own)
 
 
-def _table(experiment: Experiment) -> dict[str, Any]:
+def table_of(experiment: Experiment) -> dict[str, Any]:
     return experiment.model_dump(mode="json", exclude_unset=True)
 
 

@@ -1,0 +1,177 @@
+"""One run on several processes, its ranks: on this machine, or under torchrun on many.
+
+Every rank runs the same command. The first one plans, records, and tells the others what to do with
+it; they follow. A fault of one of them ends all: the rest would wait for it in vain.
+"""
+
+import json
+import os
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from skerry import dials, registry
+from skerry.engine.exchange import VARIABLES, Distributed, Exchange
+from skerry.engine.stack import build_stack
+from skerry.engine.world import Materials, World, pick_device
+from skerry.errors import SkerryError, argument
+from skerry.experiment import Experiment
+from skerry.records.store import Store
+from skerry.runs.executors import worker
+from skerry.runs.executors.here import Here
+from skerry.runs.executors.messages import Done, News, Survey, Task
+from skerry.runs.launch import hold_the_lifeline
+from skerry.runs.memory import Footprint
+from skerry.runs.stack_run import run_stack
+from skerry.runs.standing import Checkpoint, Standing, load
+from skerry.runs.watcher import Watcher
+
+
+def is_rank() -> bool:
+    """Whether this process was started as one of several."""
+    return all(name in os.environ for name in VARIABLES)
+
+
+def is_first() -> bool:
+    """Whether it is the one that speaks to the user."""
+    return not is_rank() or os.environ["RANK"] == "0"
+
+
+class Ranks(Here):
+    """The first rank's executor: as `Here`, with the others. They `follow` instead."""
+
+    def __init__(self, *, device: str = "auto", materials: Materials | None = None):
+        hold_the_lifeline()
+        super().__init__(device=_own_device(device))
+        self._exchange = Distributed(torch.device(self.device))
+        self.worlds = worker.LastWorld(materials, self._exchange)
+
+    @property
+    def is_first(self) -> bool:
+        return self._exchange.rank == 0
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        if error[0] is None and self.is_first:
+            self._tell(do="end")
+        self._exchange.close()
+
+    def survey(self, experiment: Experiment) -> Survey:
+        self._tell(do="build", experiment=worker.table_of(experiment))
+        return super().survey(experiment)
+
+    def sharers(self, footprint: Footprint) -> int:
+        on_gpu = self.device.startswith("cuda")
+        return 1 if on_gpu else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+    def begin(self, store: Store, watcher: Watcher, checkpoint_seconds: float) -> None:
+        super().begin(store, watcher, checkpoint_seconds)
+        self._tell(do="see", file=str(store.path.absolute()))
+
+    def _compute(self, task: Task) -> Generator[News]:
+        """Errors are not news: whatever goes wrong here, the others cannot go on."""
+        tables = [worker.table_of(experiment) for experiment in task.experiments]
+        self._tell(do="take", experiments=tables, keys=task.keys)
+        yield from self.ticks(task)
+        self._under_way = None
+        yield Done()
+
+    def _tell(self, **order: Any) -> None:
+        self._exchange.tell(json.dumps(order))
+
+    def follow(self) -> None:
+        """On the other ranks: do what the first one says, until it says that all is done."""
+        follow(self._exchange, self.world)
+
+
+def follow(exchange: Exchange, world_of: Callable[[Experiment], World]) -> None:
+    found: Checkpoint | None = None
+    lanes: dict[str, Experiment] = {}
+    while True:
+        order = json.loads(exchange.tell(""))
+        match order.pop("do"):
+            case "build":
+                world = world_of(Experiment.parse(order["experiment"]))
+            case "see":
+                _check_sees(Path(order["file"]), exchange.rank)
+            case "take":
+                asked = [Experiment.parse(table) for table in order["experiments"]]
+                world = world_of(asked[0])
+                lanes = {world.key(experiment): experiment for experiment in asked}
+                _check_same(list(lanes), order["keys"], exchange.rank)
+            case "load":
+                found = load(Path(order["file"]), world)
+            case "run":
+                stack = build_stack(world, [lanes[key] for key in order["lanes"]])
+                standing = Standing(stack, Path(order["file"]))
+                if order["resumed"]:
+                    assert found is not None, "all ranks have loaded it, or none"
+                    standing = found.standing(stack, standing.file, found.rows)
+                for _ in run_stack(standing, None, order["checkpoint_seconds"]):
+                    pass
+            case _:
+                return
+
+
+def _own_device(name: str) -> str:
+    """Every rank of a machine has a GPU of its own."""
+    if name.startswith("cuda:"):
+        raise SkerryError(
+            f"{argument('device')} must be auto, cpu or cuda with {argument('ranks')}, because "
+            f"every rank has a GPU of its own (got {name})."
+        )
+    place = pick_device(name)
+    if place.type != "cuda":
+        return str(place)
+    number, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if number >= gpus:
+        raise SkerryError(
+            f"every rank needs a GPU of its own (got {gpus} GPUs for at least {number + 1} ranks "
+            f"on one machine). Ask for fewer ranks, or {argument('device')} cpu."
+        )
+    torch.cuda.set_device(number)
+    return f"cuda:{number}"
+
+
+def _check_sees(file: Path, rank: int) -> None:
+    if not file.is_file():
+        raise SkerryError(
+            f"rank {rank} does not see {file}. Give {argument('out')} a folder that all machines "
+            "share: every rank saves its part of a checkpoint there."
+        )
+
+
+def _check_same(mine: list[str], told: list[str], rank: int) -> None:
+    if mine != told:
+        raise SkerryError(
+            f"a file or a model that the experiment names is another one where rank {rank} runs. "
+            "Give all machines the same."
+        )
+
+
+def refuse_on_ranks(experiments: Iterable[Experiment]) -> None:
+    """Raise SkerryError for what a rank cannot do with its share of the devices alone."""
+    for experiment in experiments:
+        if reason := _why_not(experiment):
+            raise SkerryError(f"{reason}, which is not divided among ranks. Run it without them.")
+
+
+def _why_not(experiment: Experiment) -> str | None:
+    server, sampling = experiment.server, experiment.training.sampling
+    if not experiment.method.is_plain:
+        return f"method.name = '{experiment.method.name}' keeps more than a model on a device"
+    if experiment.network.compresses or (server.is_there and server.compresses):
+        return "a compressed message needs what its sender and receiver know of each other"
+    if not registry.is_builtin("sampling", sampling):
+        return f"training.sampling = '{sampling}' draws for all devices"
+    if not server.is_there:
+        return None
+    if dials.adapts(server, *dials.RANGES):
+        return "a schedule that goes by the models needs those of all sampled devices"
+    if ":" in server.primitive:
+        return f"server.primitive = '{server.primitive}' may look at the models of all devices"
+    if getattr(registry.resolve("selection", server.selection), "asks_distances", False):
+        return f"server.selection = '{server.selection}' goes by the models of all devices"
+    return None
