@@ -1941,6 +1941,12 @@ METHODS = [
         "unknown primitive 'scafold'; did you mean 'scaffold'?",
     ),
     sets(
+        "function that was given from Python, in a text",
+        "server.primitive=given:halfway@0123456789ab",
+        "primitive 'given:halfway@0123456789ab' was the function halfway (source 0123456789ab), "
+        "given from Python: no text holds it. Define it again and give the function itself",
+    ),
+    sets(
         "stepsize of the server below 0",
         "server.optimizer=fedadam server.learning_rate=-0.1",
         "server.learning_rate must be above 0 (got -0.1).",

@@ -6,6 +6,7 @@ Names are written and read here and nowhere else; `blend:0.25` and `blend(0.25)`
 import re
 from collections.abc import Sequence
 
+from skerry import callables
 from skerry.errors import SkerryError, unknown
 
 BLEND = "blend"
@@ -16,7 +17,9 @@ _WITH_BETA = re.compile(r"(?P<name>\w+)(?::(?P<plain>.*)|\((?P<braced>.*)\))")
 
 
 def write(primitive: str, beta: float | str | None = None) -> str:
-    """The label: a blend's with its beta, to six digits."""
+    """The label: a blend's with its beta, to six digits; short for a function given from Python."""
+    if callables.is_given(primitive):
+        return callables.label(primitive)
     if primitive != BLEND or beta is None:
         return primitive
     return f"{BLEND}({beta if isinstance(beta, str) else f'{beta:g}'})"
@@ -50,8 +53,12 @@ def read(label: str) -> tuple[str, float | None]:
 
 
 def meant(name: str, among: Sequence[str]) -> str:
-    """The one of these labels that a user means; `blend` alone, where there is one blend."""
+    """The one of these labels that a user means; `blend` alone, where there is one blend, and
+    `halfway`, where there is one function given from Python that is called so."""
     primitive, beta = read_any(name)
+    versions = [label for label in among if label.partition("@")[0] == name]
+    if len(versions) == 1:
+        return versions[0]
     blends = [label for label in among if beta_of(label) is not None]
     if name == BLEND and len(blends) == 1:
         return blends[0]

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from skerry import callables
 from skerry.errors import SkerryError, did_you_mean, one_line, unknown
 
 TOPOLOGIES = {
@@ -215,7 +216,10 @@ def is_given(kind: str, name: str) -> bool:
 
 def source(reference: str) -> str:
     """The hash of the file that a user's `package.module:name` comes from: with it in the content
-    key, an edited plug-in is computed anew. Empty where the module is not here."""
+    key, an edited plug-in is computed anew. Empty where the module is not here. A function given
+    from Python tells its own."""
+    if callables.is_given(reference):
+        return callables.source(reference)
     try:
         module = importlib.import_module(reference.partition(":")[0])
         return hashlib.sha256(Path(module.__file__ or "").read_bytes()).hexdigest()[:16]
@@ -236,6 +240,9 @@ def name_fault(kind: str, name: str) -> str | None:
     if kind == "server optimizer":
         rule = "have the methods start and deliver"
         sound = all(callable(getattr(found, method, None)) for method in ("start", "deliver"))
+    elif kind == "model" and hasattr(found, "forward") and not isinstance(found, type):
+        rule = "be a function that returns a new nn.Module, so that every seed has its own start"
+        sound = False
     else:
         rule, sound = "be a function", callable(found)
     return None if sound else f"{kind} '{name}' must {rule} (got {type(found).__name__})."
@@ -259,6 +266,8 @@ def users_own(kind: str, name: str, told_as: type[SkerryError] = SkerryError) ->
 
 
 def _load(kind: str, reference: str) -> Any:
+    if callables.is_given(reference):
+        return _held(kind, reference)
     module_name, _, attribute = reference.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise SkerryError(f"{kind} '{reference}' must read package.module:name.")
@@ -279,3 +288,15 @@ def _load(kind: str, reference: str) -> Any:
             f"{kind} '{reference}': module {module_name} has no '{attribute}'"
             f"{did_you_mean(attribute, public)}"
         ) from None
+
+
+def _held(kind: str, name: str) -> Any:
+    found = callables.held(name)
+    if found is None:
+        own, _, source = name.removeprefix(callables.PREFIX).rpartition("@")
+        raise SkerryError(
+            f"{kind} '{name}' was the function {own} (source {source}), given from Python: no text "
+            f"holds it. Define it again and give the function itself, or name a {kind}: "
+            f"{', '.join(KINDS[kind])}."
+        )
+    return found

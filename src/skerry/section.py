@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from skerry import registry
+from skerry import callables, registry
 from skerry.errors import ExperimentError, SkerryError
 from skerry.explain import Fields, explain, unknown_field
 from skerry.options import options_of
@@ -26,7 +26,8 @@ else:
 
 @dataclass(frozen=True)
 class Names:
-    """Marks a field that names a function: a built-in, or a user's `package.module:name`."""
+    """Marks a field that names a function: a built-in, or a user's `package.module:name`. From
+    Python it takes a function itself, too, which gets a name."""
 
     kind: str
 
@@ -34,7 +35,8 @@ class Names:
         return registry.name_fault(self.kind, name)
 
     def __get_pydantic_core_schema__(self, source: Any, build: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._checked, build(source))
+        checked = core_schema.no_info_after_validator_function(self._checked, build(source))
+        return core_schema.no_info_before_validator_function(callables.as_text, checked)
 
     def _checked(self, name: str) -> str:
         if fault := self.fault(name):

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from skerry import callables
 from skerry.errors import ExperimentError
 
-_JSON = json.JSONEncoder(default=str)
+_JSON = json.JSONEncoder(default=lambda value: str(callables.as_text(value)))
 DEEPEST = 20
 """Levels of lists and tables inside each other; a field needs two."""
 LONGEST = 100

@@ -54,7 +54,7 @@ def advise(
     experiment: Experiment | str | Path | None = None,
     *,
     goal: str = "both",
-    among: str | Sequence[str] | None = None,
+    among: str | Sequence[str | Callable[..., Any]] | None = None,
     budget: float | None = None,
     budget_bytes: float | None = None,
     prices: Prices | None = None,

@@ -4,9 +4,10 @@ price, in how much time."""
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from skerry import labels, registry
+from skerry.callables import as_text
 from skerry.errors import SkerryError, argument, unknown
 from skerry.presets import PRESETS
 from skerry.theory.communication import ONE_EACH, Prices
@@ -109,12 +110,12 @@ def read_goal(goal: str) -> Goal:
     return goal
 
 
-def read_among(names: str | Sequence[str] | None) -> Among:
+def read_among(names: str | Sequence[str | Callable[..., Any]] | None) -> Among:
     """`s2s,s2a,blend:0.3,carry,uniform,one_each`: primitives, presets, methods among them, and
     rules of selection. Where nothing is named but rules, the usual primitives, and the other way
     round. Blend without a beta stands for several of them."""
-    given = names.split(",") if isinstance(names, str) else list(names or PRIMITIVES)
-    given = [name.strip() for name in given]
+    asked = names.split(",") if isinstance(names, str) else names or PRIMITIVES
+    given = [str(as_text(name)).strip() for name in asked]
     presets = tuple(dict.fromkeys(name for name in given if name in PRESETS))
     given = [name for name in given if name not in PRESETS]
     selections = tuple(dict.fromkeys(name for name in given if _is_selection(name)))

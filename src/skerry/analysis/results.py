@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from skerry import dials, labels
 from skerry.analysis.statistics import estimate
+from skerry.callables import as_text
 from skerry.errors import SkerryError, unknown
 from skerry.experiment import Experiment
 from skerry.measures import traits
@@ -81,9 +82,11 @@ class Results(Sequence[Lane]):
         seeds = len({lane.experiment.seed for lane in self.lanes})
         return f"<Results: {len(self)} lanes, {', '.join(self.labels())}, seeds: {seeds}>"
 
-    def of(self, primitive: str) -> "Results":
-        """Only the lanes of this primitive, such as "s2a", "blend:0.5" or "blend(0.5)"."""
-        wanted = labels.meant(primitive, self.labels())
+    def of(self, primitive: str | Callable[..., Any]) -> "Results":
+        """Only the lanes of this primitive, such as "s2a", "blend:0.5", "blend(0.5)", or a function
+        of yours."""
+        name = labels.write(as_text(primitive)) if callable(primitive) else primitive
+        wanted = labels.meant(name, self.labels())
         return Results(tuple(lane for lane in self.lanes if lane.label == wanted))
 
     def labels(self) -> list[str]:

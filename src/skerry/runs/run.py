@@ -18,7 +18,7 @@ from skerry.runs.given import given_experiments, given_materials, given_sweep
 from skerry.runs.stages import first_runs, further_runs
 from skerry.runs.sweep import Sweep
 from skerry.runs.tracking import Tracker, open_trackers
-from skerry.runs.variants import expand
+from skerry.runs.variants import Compared, expand
 from skerry.runs.watcher import Watcher
 from skerry.tables import read_tables
 
@@ -32,7 +32,7 @@ Asked = Experiment | Sweep | Sequence[Experiment]
 def run(
     experiment: Asked | str | Path,
     *,
-    compare: str | Sequence[str] = (),
+    compare: Compared | Sequence[Compared] = (),
     seeds: int | None = None,
     out: str | Path | None = None,
     again: bool = False,
@@ -41,23 +41,24 @@ def run(
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
     model: Callable[..., Any] | None = None,
     device: str = "auto",
-    executor: str | None = None,
+    executor: str | Callable[..., Any] | None = None,
     workers: int | None = None,
     ray_address: str | None = None,
     watcher: Watcher | None = None,
-    trackers: Sequence[str | Tracker] = (),
+    trackers: Sequence[str | type[Tracker] | Tracker] = (),
     checkpoint_seconds: float | None = None,
     deterministic: bool = False,
 ) -> Results:
     """Run an experiment, several of them, or a sweep; or the file that holds one. Runs that share a
     world go side by side, as lanes of one array.
 
-    `compare` names primitives (`["s2s", "s2a", "blend:0.25"]`) or presets, `seeds` how many seeds;
-    a sweep has both already. With `out` everything is recorded in that folder: runs finished there
-    before are not computed again (unless `again`), interrupted ones go on. `graph`, `dataset` and
-    `model` take the place of what the experiment names: a networkx graph, arrays (x_train, y_train,
-    x_test, y_test), a function that returns an nn.Module. A list of graphs has one for each round,
-    again and again; in a dict, each holds from its round on.
+    `compare` names primitives (`["s2s", "s2a", "blend:0.25"]`) or presets, or has primitives of
+    yours themselves (`["s2s", halfway]`); `seeds` says how many seeds; a sweep has both already.
+    With `out` everything is recorded in that folder: runs finished there before are not computed
+    again (unless `again`), interrupted ones go on. `graph`, `dataset` and `model` take the place of
+    what the experiment names: a networkx graph, arrays (x_train, y_train, x_test, y_test), a
+    function that returns an nn.Module. A list of graphs has one for each round, again and again; in
+    a dict, each holds from its round on.
 
     `executor` says where it is computed: here, processes (with `workers`), ray (at `ray_address`),
     or your own. A run that fails ends all, unless they may `keep_going`, as those of a sweep do:
@@ -141,10 +142,11 @@ def _read(path: str | Path) -> Experiment | Sweep:
 def _experiments(
     asked: Experiment | Sequence[Experiment],
     materials: Materials,
-    compare: str | Sequence[str],
+    compare: Compared | Sequence[Compared],
     seeds: int,
 ) -> list[Experiment]:
     names = compare.split(",") if isinstance(compare, str) else compare
+    names = [names] if callable(names) else names
     given = given_experiments([asked] if isinstance(asked, Experiment) else asked, materials)
     experiments = [one for each in given for one in expand(each, names, seeds)]
     if not experiments:

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from skerry.callables import as_text
 from skerry.errors import ExperimentError, SkerryError, did_you_mean, unknown
 from skerry.experiment import Count, Experiment, Section, fit_options
 from skerry.explain import explain, faulty_paths
@@ -82,8 +83,15 @@ def _flat(table: Any, prefix: str = "") -> Any:
     flat: dict[str, Any] = {}
     for name, value in table.items():
         path = f"{prefix}{name}"
-        flat |= _flat(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
+        flat |= _flat(value, f"{path}.") if isinstance(value, Mapping) else {path: _named(value)}
     return flat
+
+
+def _named(value: Any) -> Any:
+    """Functions given from Python, in lists and rows too, by their names."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(_named, value))
+    return as_text(value)
 
 
 def _axes(table: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from skerry import registry
+from skerry.callables import as_text
 from skerry.errors import SkerryError, SkerryWarning, argument, one_line
 from skerry.records.parts import Column
 from skerry.records.store import Run, Status, Store
@@ -33,11 +34,16 @@ class Tracker(Protocol):
         """No more will be told; runs that are not over may go on another time."""
 
 
-def open_trackers(names: Sequence[str | Tracker], folder: Path | str | None) -> list[Tracker]:
+def open_trackers(
+    names: Sequence[str | type[Tracker] | Tracker], folder: Path | str | None
+) -> list[Tracker]:
     """The named trackers, writing beside the records. A missing library is told here, at once."""
     if names and folder is None:
         raise SkerryError(f"trackers write beside the records. Give a folder: {argument('out')}.")
-    return [_opened(name, Path(folder or "")) if isinstance(name, str) else name for name in names]
+    return [
+        _opened(as_text(name), Path(folder or "")) if isinstance(name, str | type) else name
+        for name in names
+    ]
 
 
 @contextmanager

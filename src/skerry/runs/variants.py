@@ -1,20 +1,26 @@
 """What to run: one experiment under several primitives, presets and seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from skerry import labels
+from skerry import callables, labels
 from skerry.errors import ExperimentError, SkerryError, argument, did_you_mean
 from skerry.experiment import Experiment
 from skerry.presets import PRESETS, with_preset
+
+Compared = str | Callable[..., Any]
+"""A primitive or preset by its name, or a primitive itself."""
 
 MOST = 50_000
 """Runs in one go, as in a sweep."""
 
 
-def expand(experiment: Experiment, compare: Sequence[str] = (), seeds: int = 1) -> list[Experiment]:
+def expand(
+    experiment: Experiment, compare: Sequence[Compared] = (), seeds: int = 1
+) -> list[Experiment]:
     """The experiment under each named primitive (`s2s`, `s2a`, `blend:0.25`) or preset (`tt_hf`),
-    and for `seeds` seeds, counted on from its own. Two names for the same run give it once, under
-    the first."""
+    or primitive that is a function itself, and for `seeds` seeds, counted on from its own. Two
+    names for the same run give it once, under the first."""
     variants = _variants(experiment, compare) if compare else [experiment]
     if seeds * len(variants) > MOST:
         raise ExperimentError(
@@ -32,11 +38,11 @@ def expand(experiment: Experiment, compare: Sequence[str] = (), seeds: int = 1) 
     return list(once.values())
 
 
-def _variants(experiment: Experiment, names: Sequence[str]) -> list[Experiment]:
+def _variants(experiment: Experiment, names: Sequence[Compared]) -> list[Experiment]:
     variants, faults = [], []
     for name in names:
         try:
-            variants.append(variant(experiment, name.strip()))
+            variants.append(variant(experiment, name))
         except SkerryError as error:
             faults += error.faults
     if faults:
@@ -44,8 +50,9 @@ def _variants(experiment: Experiment, names: Sequence[str]) -> list[Experiment]:
     return variants
 
 
-def variant(experiment: Experiment, name: str) -> Experiment:
+def variant(experiment: Experiment, compared: Compared) -> Experiment:
     """The experiment under one primitive or preset."""
+    name = str(callables.as_text(compared)).strip()
     if name in PRESETS:
         return with_preset(experiment, name)
     primitive, beta = labels.read(name)

@@ -1,8 +1,10 @@
 """What an executor is, and which one is meant."""
 
-from typing import Protocol, Self
+from collections.abc import Callable
+from typing import Any, Protocol, Self
 
 from skerry import registry
+from skerry.callables import as_text
 from skerry.engine.world import Materials
 from skerry.experiment import Experiment
 from skerry.records.store import Store
@@ -42,7 +44,7 @@ class Executor(Protocol):
 
 
 def open_executor(
-    name: str | None = None,
+    name: str | Callable[..., Any] | None = None,
     *,
     device: str = "auto",
     workers: int | None = None,
@@ -53,6 +55,7 @@ def open_executor(
     something is given from Python must an executor take it: `materials`."""
     if name is None:
         name = "ray" if address else "processes" if (workers or 1) > 1 else "here"
+    name = str(as_text(name))
     make = registry.resolve("executor", name)
     given = {"materials": materials} if materials and materials.any else {}
     with registry.users_own("executor", name):

@@ -16,8 +16,8 @@ import sys
 import tempfile
 import threading
 import time
-from base64 import b64decode
-from collections.abc import Callable, Iterator
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ import cloudpickle
 import torch
 from filelock import FileLock, Timeout
 
+from skerry import callables
 from skerry.engine.exchange import Exchange
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import Moment
@@ -108,6 +109,26 @@ def take(given: bytes) -> None:
         _given, _worlds = given, LastWorld(materials)
 
 
+def pack_functions(experiments: Iterable[Experiment]) -> str:
+    """The functions given from Python that these experiments name, to be sent along with them."""
+    names = (name for each in experiments for _, name in each.users_own())
+    functions = callables.held_of(names)
+    if not functions:
+        return ""
+    try:
+        return b64encode(cloudpickle.dumps(functions)).decode()
+    except Exception as error:  # whatever a user's function holds on to
+        told = ", ".join(map(callables.label, functions))
+        raise SkerryError(
+            f"functions given from Python cannot be sent to workers: {told} ({one_line(error)}). "
+            'Run it here, or name them in the experiment: "package.module:function".'
+        ) from error
+
+
+def take_functions(packed: str) -> None:
+    callables.hold(cloudpickle.loads(b64decode(packed)) if packed else {})
+
+
 def survey_of(world: World) -> Survey:
     return Survey(world.fingerprints, world.n, footprint(world), world)
 
@@ -117,12 +138,20 @@ def survey(request: str, given: bytes = b"") -> str:
     asked = json.loads(request)
     settle(**asked["home"])
     take(given)
+    take_functions(asked["functions"])
     world = _worlds.of(Experiment.parse(asked["experiment"]), asked["device"])
     return survey_of(world).to_json()
 
 
 def survey_request(experiment: Experiment, device: str) -> str:
-    return json.dumps({"experiment": table_of(experiment), "device": device, "home": home()})
+    return json.dumps(
+        {
+            "experiment": table_of(experiment),
+            "functions": pack_functions([experiment]),
+            "device": device,
+            "home": home(),
+        }
+    )
 
 
 def order(
@@ -133,6 +162,7 @@ def order(
         {
             "home": home(),
             "experiments": [table_of(experiment) for experiment in task.experiments],
+            "functions": pack_functions(task.experiments),
             "fingerprints": task.survey.fingerprints,
             "device": device,
             "folder": str(folder),
@@ -163,6 +193,7 @@ def work(order: str, given: bytes = b"") -> Iterator[str]:
         asked = json.loads(order)
         settle(**asked.pop("home"))
         take(given)
+        take_functions(asked.pop("functions"))
         for news in _news(**asked):
             yield to_line(news)
     except Exception as error:  # a user's code may fail in any way
