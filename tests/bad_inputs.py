@@ -1947,6 +1947,32 @@ METHODS = [
         "given from Python: no text holds it. Define it again and give the function itself",
     ),
     sets(
+        "local optimizer that nobody knows",
+        "training.optimizer=adm",
+        "unknown local optimizer 'adm'; did you mean 'adam'? Available: adam, momentum, sgd.",
+    ),
+    sets(
+        "weight decay below 0",
+        "training.weight_decay=-1",
+        "training.weight_decay must be at least 0 (got -1).",
+    ),
+    sets(
+        "momentum of 1",
+        "training.optimizer=momentum training.momentum=1",
+        "training.momentum must be below 1 (got 1).",
+    ),
+    sets(
+        "method and local optimizer at once",
+        "method.name=carry training.optimizer=adam",
+        'method \'carry\' needs training.optimizer = "sgd" (got "adam")',
+    ),
+    sets(
+        "built-in measure as one of ones own",
+        "evaluate.own=own_accuracy",
+        "evaluate.own takes measures of your own, as package.module:function (got "
+        "'own_accuracy'). Built-in ones go into evaluate.measures.",
+    ),
+    sets(
         "stepsize of the server below 0",
         "server.optimizer=fedadam server.learning_rate=-0.1",
         "server.learning_rate must be above 0 (got -0.1).",

@@ -207,6 +207,15 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "training.order": ([], "mix_then_adapt", None),
     "training.weights": ([], "data", None),
     "training.precision": ([], "tf32", None),
+    "training.optimizer": ([], "momentum", None),
+    "training.momentum": (["training.optimizer=adam"], "0.5", ["training.optimizer=sgd"]),
+    "training.second_momentum": (
+        ["training.optimizer=adam"],
+        "0.5",
+        ["training.optimizer=momentum"],
+    ),
+    "training.smallest": (["training.optimizer=adam"], "0.5", ["training.optimizer=sgd"]),
+    "training.weight_decay": ([], "0.5", None),
     "training.sampling": ([], "epochs", None),
     "server.primitive": ([], "s2a", None),
     "server.beta": (["server.primitive=blend"], "0.7", ["server.primitive=s2a"]),
@@ -286,6 +295,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "evaluate.devices_every": ([], "3", None),
     "evaluate.device_samples": ([], "100", None),
     "evaluate.measures": ([], "average", None),
+    "evaluate.own": ([], "good_plugins:anything", None),
 }
 COMPRESSING = {
     *(f"server.{name}" for name in ("compressed", "error_feedback")),
@@ -300,6 +310,11 @@ LANES = {
     *(f"method.{name}" for name in Method.model_fields),
     *(f"training.{name}" for name in ("stepsize", "schedule", "decay_every", "decay_factor")),
     "training.order",
+    "training.optimizer",
+    "training.momentum",
+    "training.second_momentum",
+    "training.smallest",
+    "training.weight_decay",
     "training.weights",
 }
 
@@ -352,7 +367,10 @@ def test_a_users_own_function_may_read_any_field(path):
             "data.intra=good_plugins:anything",
         ],
         "task": ["task.loss=good_plugins:anything"],
-        "training": ["training.schedule=good_plugins:anything"],
+        "training": [
+            "training.schedule=good_plugins:anything",
+            "training.optimizer=good_plugins:anything",
+        ],
         "method": ["method.name=good_plugins:anything"],
         "server": [
             "server.primitive=good_plugins:anything",

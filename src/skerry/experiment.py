@@ -255,6 +255,8 @@ class Experiment(Section):
                 name = getattr(section, field)
                 if ":" in name and kind in section.functions:
                     yield f"{place}.{field}", name
+        for name in self.evaluate.own:
+            yield f"{OWN_MEASURES}{name}", name
 
     def key(self, materials: Mapping[str, str] | None = None) -> str:
         """The content key that names the run; `materials` are fingerprints of what lies outside
@@ -274,7 +276,8 @@ class Experiment(Section):
         own = self.training.fields_of_a_lane()
         table["training"] = {n: value for n, value in table["training"].items() if n not in own}
         sources = canonical.get("sources", {})
-        table["sources"] = {path: sources[path] for path in _SHARED if path in sources}
+        shared = [*_SHARED, *(path for path in sources if path.startswith(OWN_MEASURES))]
+        table["sources"] = {path: sources[path] for path in shared if path in sources}
         return table
 
     @cached_property
@@ -315,6 +318,9 @@ _SHARED = (
     "training.sampling",
 )
 """The plug-ins that all lanes of a world have in common."""
+
+
+OWN_MEASURES = "evaluate.own."
 
 
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))

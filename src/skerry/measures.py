@@ -245,6 +245,10 @@ USUAL = tuple(group for group in GROUPS if group not in ("participation", "fairn
 """What is measured unless something else is asked for."""
 
 
+HIGHER = ("accuracy", "score", "share")
+"""How measures of users' own end that are better when they are higher."""
+
+
 def shown(measure: str, there: Collection[str]) -> str:
     """The measure, of what runs measured; where nothing was classified, the loss in its place:
     own_loss for own_accuracy."""
@@ -263,6 +267,14 @@ def task_of(there: Collection[str]) -> str:
     return next((tasks[0] for tasks in known if len(tasks) == 1), "")
 
 
+def own_name(reference: str) -> str:
+    """What a measure of a user's own is called in records: `drift` of "my_parts:drift"."""
+    return reference.partition(":")[2].partition("@")[0]
+
+
 def traits(measure: str) -> Measure:
-    """What is known of a measure; of one that is not ours, its name alone."""
-    return MEASURES.get(measure) or Measure(measure, range=(-float("inf"), float("inf")))
+    """What is known of a measure; of one that is not ours, what its name tells."""
+    higher = measure.endswith(HIGHER)
+    return MEASURES.get(measure) or Measure(
+        measure, better="higher" if higher else "lower", range=(-float("inf"), float("inf"))
+    )

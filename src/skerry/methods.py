@@ -139,6 +139,8 @@ def _asleep_reached(parts: Parts) -> Iterator[Fault]:
         )
 
 
+PLAIN_STEPS = _set_to("training.optimizer", "sgd", why="it says itself how devices step")
+NO_DECAY = _set_to("training.weight_decay", 0.0, why="it says itself how devices step")
 ADAPTS_FIRST = _set_to("training.order", "adapt_then_mix")
 COUNT_ALIKE = _set_to("training.weights", "equal")
 ONE_STEP = _set_to(
@@ -326,5 +328,5 @@ def faults(parts: Parts) -> Iterator[Fault]:
     if parts.method.is_plain:
         return
     row = METHODS.get(parts.method.name)
-    for need in (ADAPTS_FIRST, COUNT_ALIKE, *(row.needs if row else ())):
+    for need in (ADAPTS_FIRST, COUNT_ALIKE, PLAIN_STEPS, NO_DECAY, *(row.needs if row else ())):
         yield from need(parts)

@@ -17,6 +17,13 @@ from skerry import registry
 _OURS = Path(__file__).parent
 _METHODS = {"server optimizer": "deliver"}
 """Where not the class itself is called with the options, but one of its methods."""
+CONTEXT = "context"
+"""The parameter by which a plug-in asks for what it may know (context.py)."""
+WITHOUT_CONTEXT = frozenset(
+    ["dataset", "inter partition", "intra partition", "sampling", "model", "loss", "score", "method", "beta schedule", "sampled schedule", "period schedule", "local optimizer", "measure"]
+)
+"""Kinds that are asked before there are rounds, or are told the same in another way; to them it is
+an option like others."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,28 @@ def options_of(kind: str, name: str) -> Options:
     if registry.is_builtin(kind, name):
         return _as_written(registry.KINDS[kind][name], _METHODS.get(kind, "__init__"))
     with registry.users_own(kind, name):
-        found = registry.resolve(kind, name)
-        return _of_signature(getattr(found, _METHODS[kind]) if kind in _METHODS else found)
+        found = _of_signature(_called(kind, name))
+    if kind in WITHOUT_CONTEXT:
+        return found
+    names, required = ([n for n in some if n != CONTEXT] for some in (found.names, found.required))
+    return Options(tuple(names), tuple(required), found.takes_any)
+
+
+def asks_context(kind: str, name: str) -> bool:
+    """Whether a user's own function is to be told where a run stands."""
+    if kind in WITHOUT_CONTEXT or ":" not in name:
+        return False
+    with registry.users_own(kind, name):
+        try:
+            return CONTEXT in inspect.signature(_called(kind, name)).parameters
+        except ValueError:
+            return False
+
+
+def _called(kind: str, name: str) -> Callable[..., Any]:
+    found = registry.resolve(kind, name)
+    called: Callable[..., Any] = getattr(found, _METHODS[kind]) if kind in _METHODS else found
+    return called
 
 
 def _of_signature(function: Callable[..., Any]) -> Options:

@@ -101,6 +101,12 @@ PRIMITIVES = {
     "s2s": "skerry.engine.primitives:s2s",
 }
 
+LOCAL_OPTIMIZERS = {
+    "adam": "skerry.engine.local_optimizers:adam",
+    "momentum": "skerry.engine.local_optimizers:momentum",
+    "sgd": "skerry.engine.local_optimizers:sgd",
+}
+
 OPTIMIZERS = {
     "fedadam": "skerry.engine.server:FedAdam",
     "fedavg": "skerry.engine.server:FedAvg",
@@ -174,6 +180,7 @@ KINDS = {
     "loss": LOSSES,
     "score": SCORES,
     "schedule": SCHEDULES,
+    "local optimizer": LOCAL_OPTIMIZERS,
     "primitive": PRIMITIVES,
     "compression": COMPRESSIONS,
     "method": METHODS,
@@ -202,11 +209,11 @@ def resolve(kind: str, name: str) -> Any:
             f"{kind} '{name}' is not in the experiment: it is given from Python. Call "
             f"skerry.run(..., {GIVEN_AS[kind]}=...), or name a {kind}: {', '.join(KINDS[kind])}."
         )
-    return _load(kind, KINDS[kind].get(name, name))
+    return _load(kind, KINDS.get(kind, {}).get(name, name))
 
 
 def is_builtin(kind: str, name: str) -> bool:
-    return name in KINDS[kind]
+    return name in KINDS.get(kind, ())
 
 
 def is_given(kind: str, name: str) -> bool:
@@ -296,7 +303,6 @@ def _held(kind: str, name: str) -> Any:
         own, _, source = name.removeprefix(callables.PREFIX).rpartition("@")
         raise SkerryError(
             f"{kind} '{name}' was the function {own} (source {source}), given from Python: no text "
-            f"holds it. Define it again and give the function itself, or name a {kind}: "
-            f"{', '.join(KINDS[kind])}."
+            f"holds it. Define it again and give the function itself, or name another {kind}."
         )
     return found

@@ -15,7 +15,7 @@ from pydantic_core import PydanticKnownError
 
 from skerry import dials, labels, registry
 from skerry.errors import unknown
-from skerry.measures import GROUPS, MEASURES, USUAL
+from skerry.measures import GROUPS, MEASURES, USUAL, own_name
 from skerry.options import options_of
 from skerry.section import Later, Names, OptionOf, Section
 from skerry.tables import shown
@@ -44,7 +44,7 @@ GRAPH_FILES = (".edgelist", ".edges", ".txt", ".csv", ".graphml")
 
 
 def _one_or_many(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+    return [value] if isinstance(value, str) or callable(value) else value
 
 
 class _NamesTopology(Names):
@@ -61,6 +61,33 @@ class _NamesOrNone(Names):
 
     def fault(self, name: str) -> str | None:
         return super().fault(name) if name else None
+
+
+class _NamesOwnMeasure(Names):
+    """Built-in ones stand in another field."""
+
+    def fault(self, name: str) -> str | None:
+        if ":" not in name:
+            return (
+                "evaluate.own takes measures of your own, as package.module:function (got "
+                f"'{name}'). Built-in ones go into evaluate.measures."
+            )
+        if own_name(name) in {*GROUPS, *MEASURES, "round"}:
+            return (
+                f"measure '{name}' must not be called {own_name(name)}, as a built-in one is. "
+                "Rename the function."
+            )
+        return super().fault(name)
+
+
+def _named_apart(names: tuple[str, ...]) -> tuple[str, ...]:
+    called = [own_name(name) for name in names]
+    if twice := next((one for one in called if called.count(one) > 1), None):
+        raise ValueError(
+            f"evaluate.own has two measures that are called {twice}: records would mix them up. "
+            "Rename one."
+        )
+    return names
 
 
 def _is_graph_file(name: str) -> bool:
@@ -287,6 +314,19 @@ class Training(Section, extra="allow"):
     weights: Annotated[Literal["equal", "data"], Later()] = "equal"
     """How devices count: equal, or by their data: the stepsize of each is multiplied by its share
     of all samples times the number of devices, so that the data-weighted loss goes down."""
+    optimizer: Annotated[str, Names("local optimizer"), Later()] = "sgd"
+    """What devices make of their gradients: sgd (nothing), momentum, adam, or your own
+    "package.module:function". What it keeps stays on the device."""
+    momentum: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("local optimizer"), Later()] = 0.9
+    """momentum and adam: how much of the earlier gradients stays."""
+    second_momentum: Annotated[
+        float, Field(ge=0, lt=1), REAL, OptionOf("local optimizer"), Later()
+    ] = 0.999
+    """adam: how much of the earlier squares stays."""
+    smallest: Annotated[Positive, OptionOf("local optimizer"), Later()] = 1e-8
+    """adam: added to the root of the squares."""
+    weight_decay: Annotated[float, Field(ge=0), REAL, Later()] = 0.0
+    """So many times the model is added to every gradient."""
     sampling: Annotated[str, Names("sampling")] = "replacement"
     """Minibatches: drawn with replacement, or shuffled epochs."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
@@ -296,8 +336,14 @@ class Training(Section, extra="allow"):
         """What lanes of one stack may differ in: the stepsize, its schedule and what that is told.
         Only a user's own sampling, which lanes share, might be told the further options too."""
         further = self.options if registry.is_builtin("sampling", self.sampling) else ()
-        own = ("stepsize", "schedule", "order", "weights")
-        return {*own, *self.options_declared("schedule"), *further}
+        own = ("stepsize", "schedule", "order", "weights", "optimizer", "weight_decay")
+        declared = ("schedule", "local optimizer")
+        return {*own, *(o for kind in declared for o in self.options_declared(kind)), *further}
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether devices step along their gradients."""
+        return self.optimizer == "sgd" and not self.weight_decay
 
 
 SCHEDULES = ("beta schedule", "sampled schedule", "period schedule")
@@ -498,7 +544,16 @@ class Evaluate(Section):
     ] = USUAL
     """What is measured: single names such as own_accuracy, or whole groups."""
 
+    own: Annotated[
+        tuple[Annotated[str, _NamesOwnMeasure("measure")], ...],
+        BeforeValidator(_one_or_many),
+        AfterValidator(_named_apart),
+        Later(),
+    ] = ()
+    """Measures of your own beside them: "package.module:function"."""
+
     @property
     def wanted(self) -> frozenset[str]:
         """The single measures asked for."""
-        return frozenset(one for name in self.measures for one in GROUPS.get(name, (name,)))
+        built_in = (one for name in self.measures for one in GROUPS.get(name, (name,)))
+        return frozenset([*built_in, *map(own_name, self.own)])

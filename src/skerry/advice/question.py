@@ -183,6 +183,8 @@ def remarks(question: Question, experiment: "Experiment", world: "World") -> Ite
         yield "with K = 1, s2s changes nothing: the one sampled device averages with itself"
     if server.primitive not in (*PRIMITIVES, labels.NO_SERVER):
         yield f"'{server.primitive}' is a primitive of your own, which advice does not cover"
+    if not experiment.training.is_plain:
+        yield "the theory knows plain SGD alone: with another local optimizer the pilot decides"
     if not world.learner.classifies:
         yield "the model has no accuracies: contenders are compared by the average model's loss"
     elif world.task.judged_by == "loss":

@@ -16,6 +16,11 @@ Fields = dict[str, Any]
 """`section.field` and its value; lists as text, which can be grouped and compared."""
 UNSET = "unset"
 
+FULL_ONLY = {
+    f"training.{name}" for name in ("optimizer", "momentum", "second_momentum", "smallest")
+}
+"""Fields that go by their full names alone: a field of the server had the short one first."""
+
 Where = Mapping[str, Sequence[str]]
 """By field the values that are wanted, as typed."""
 
@@ -68,7 +73,11 @@ def varying_fields(fields: Sequence[Mapping[str, Any]]) -> list[str]:
 def full_name(name: str, fields: Sequence[str], others: Sequence[str] = ()) -> str:
     """The field that a user means: `period` is `server.period`. `others` may be named too."""
     known = [*fields, *others]
-    found = [path for path in known if path == name or path.endswith(f".{name}")]
+    found = [
+        path
+        for path in known
+        if path == name or (path.endswith(f".{name}") and path not in FULL_ONLY)
+    ]
     if len(found) > 1:
         raise SkerryError(f"'{name}' may be {' or '.join(found)}. Give the full name.")
     if not found:
@@ -78,7 +87,7 @@ def full_name(name: str, fields: Sequence[str], others: Sequence[str] = ()) -> s
 
 def short_names(fields: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
     """`period` for `server.period`, where nothing else is called so."""
-    short = {field: field.rpartition(".")[2] for field in fields}
+    short = {one: one if one in FULL_ONLY else one.rpartition(".")[2] for one in fields}
     times = Counter(short.values())
     return {
         field: name if times[name] == 1 and name not in taken else field

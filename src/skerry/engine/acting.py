@@ -29,7 +29,8 @@ def start_companions(stack: Stack, X_nld: Tensor) -> Companions:
     for group in stack.mixing:
         X = X_nld[:, group.lanes]
         if group.method is not None:
-            name = stack.experiments[group.lanes.start].method.name
+            first = stack.experiments[group.lanes.start]
+            name = first.training.optimizer if first.method.is_plain else first.method.name
             companions.add(name, group.lanes, group.method.start(X))
         if group.compression is not None:
             companions.add(compression, group.lanes, group.compression.start(X, group.travels))
@@ -43,9 +44,11 @@ def start_companions(stack: Stack, X_nld: Tensor) -> Companions:
 class LocalStep:
     """What methods do around one local step of some devices."""
 
-    def __init__(self, stack: Stack, state: State, eta_l: Tensor, devices: slice):
+    def __init__(
+        self, stack: Stack, state: State, eta_l: Tensor, devices: slice, step: int = 0
+    ):
         self._acting = [
-            (group.method, lanes_of(stack, state, eta_l, group.lanes, devices))
+            (group.method, lanes_of(stack, state, eta_l, group.lanes, devices, step))
             for group in stack.mixing
             if group.method is not None
         ]
@@ -57,10 +60,17 @@ class LocalStep:
 
 
 def lanes_of(
-    stack: Stack, state: State, eta_l: Tensor, lanes: slice, devices: slice = EVERYBODY
+    stack: Stack,
+    state: State,
+    eta_l: Tensor,
+    lanes: slice,
+    devices: slice = EVERYBODY,
+    step: int = 0,
 ) -> Lanes:
-    """Neighbours with the same method, as it sees them."""
-    first = stack.experiments[lanes.start]
+    """Neighbours with the same method, as it sees them, in a local step of the round."""
+    first, world = stack.experiments[lanes.start], stack.world
+    number = bisect_left(first.server.server_rounds(world.rounds), state.t)
+    steps = state.t * first.training.local_steps + step
     return Lanes(
         state.t,
         state.X_nld[devices, lanes],
@@ -68,6 +78,7 @@ def lanes_of(
         eta_l[lanes, None],
         first.training.local_steps,
         first.server.period,
+        world.context(state.t, number, step=steps),
     )
 
 

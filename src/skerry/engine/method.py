@@ -7,11 +7,14 @@ never see each other, so nothing depends on how many come at once.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from skerry.context import Context
 
 Arrays = dict[str, Tensor]
 
@@ -30,6 +33,8 @@ class Lanes:
     local_steps: int
     period: int
     """H, the rounds between two server rounds."""
+    context: Context = field(default_factory=partial(Context, seed=0))
+    """Where the run stands."""
 
 
 class Mixing(Protocol):
@@ -79,6 +84,8 @@ class Method:
 
     travels = 1
     """Arrays that go over every link in a mixing."""
+    asks_gradient = False
+    """Whether `after_step` is to find X - G, the step not scaled by eta."""
 
     def repeats(self, t: int) -> bool:
         """Whether the steps and the mixing of round t are those of other rounds, whatever the round

@@ -18,7 +18,8 @@ from skerry.engine.reference_compression import CompressedGossip, CompressedPost
 from skerry.engine.reference_methods import METHODS, reference_method
 from skerry.engine.reference_parts import gradient, participants, weighted_sum
 from skerry.engine.world import World
-from skerry.experiment import Experiment
+from skerry.experiment import Experiment, Training
+from skerry.options import asks_context
 
 
 def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
@@ -42,6 +43,7 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     gossip = CompressedGossip(world, experiment, [x0]) if experiment.network.compresses else None
     post = CompressedPost(world, experiment) if server.compresses else None
     mu = experiment.method.mu if experiment.method.name == "fedprox" else 0.0
+    kept = [{name: torch.zeros_like(x0) for name in "mv"} for _ in x]  # by local optimizers
     next_server, number = server.offset, 0
     seen: list[Seen] = []  # what the server could tell in earlier server rounds
     H, last_round = server.period, -1
@@ -51,18 +53,18 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
 
     for t in range(experiment.rounds):
         awake = [True] * world.n if sleep is None else sleep(t).tolist()
+        if asks_context("schedule", training.schedule):
+            told["context"] = world.context(t, number, options=training.options_for("schedule"))
         eta = training.stepsize * schedule(t, experiment.rounds, training, **told)
-        stepped = x
+        stepped = list(x)
         for step in range(training.local_steps):
             indices, noise = world.batch_indices(t, step), world.noise_keys(t, step)
-            stepped = [
-                x_i
-                - eta * scale[i] * gradient(world, x_i, indices[i], noise[i])
-                - eta * mu * (x_i - received[i])
-                if awake[i]
-                else x_i
-                for i, x_i in enumerate(stepped)
-            ]
+            count = t * training.local_steps + step + 1
+            for i, x_i in enumerate(stepped):
+                if awake[i]:
+                    g = scale[i] * gradient(world, x_i, indices[i], noise[i])
+                    d = _direction(training, kept[i], g + training.weight_decay * x_i, count)
+                    stepped[i] = x_i - eta * d - eta * mu * (x_i - received[i])
 
         W = torch.from_numpy(fleet.matrix(t).toarray()).to(x0)
         if training.order == "adapt_then_mix":
@@ -110,6 +112,21 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
                     x[i] = after
                     received[i] = x[i] if i in sampled or beta > 0 else received[i]
         yield torch.stack(x)
+
+
+def _direction(training: Training, kept: dict[str, Tensor], g: Tensor, count: int) -> Tensor:
+    """What a device steps along in its step of this number, counted from 1."""
+    b1, b2 = training.momentum, training.second_momentum
+    match training.optimizer:
+        case "momentum":
+            kept["v"] = b1 * kept["v"] + g
+            return kept["v"]
+        case "adam":
+            kept["m"] = b1 * kept["m"] + (1 - b1) * g
+            kept["v"] = b2 * kept["v"] + (1 - b2) * g**2
+            m, v = kept["m"] / (1 - b1**count), kept["v"] / (1 - b2**count)
+            return m / (torch.sqrt(v) + training.smallest)
+    return g
 
 
 def _optimized(experiment: Experiment, memory: dict[str, Tensor], xhat: Tensor) -> Tensor:

@@ -16,10 +16,12 @@ from torch import Tensor
 from skerry import registry
 from skerry.engine.compressed import draws
 from skerry.engine.compression import Compression
+from skerry.engine.course import Turn
 from skerry.engine.doubts import tell_of_an_idle_primitive
+from skerry.engine.local_optimizers import LocalOptimizer
 from skerry.engine.method import Lanes, Method, ServerRound, Traffic
 from skerry.engine.server import Memory
-from skerry.engine.stack import ServerGroup, build_stack
+from skerry.engine.stack import ServerGroup, build_stack, schedule_of
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
@@ -29,7 +31,7 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
     """Raise SkerryError where these lanes of a world cannot be run."""
     for experiment in experiments:
         if not registry.is_builtin("schedule", experiment.training.schedule):
-            _schedule(experiment)
+            _schedule(world, experiment)
     stack = build_stack(world, experiments)
     world.batch_indices(0, 0)
     for mixing in stack.mixing:
@@ -39,14 +41,25 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
         if mixing.compression is not None and ":" in network.compression:
             _compression(network.compression, mixing.compression.compression, world)
     for group in stack.servers:
+        if isinstance(group.method, LocalOptimizer) and ":" in group.method.name:
+            _local_optimizer(group.method, stack.experiments[group.lanes.start], world)
         if group.method is not None and ":" in stack.experiments[group.lanes.start].method.name:
             _method(group.method, stack.experiments[group.lanes.start], world)
         if group.compression is not None and ":" in group.server.compression:
             squeezer = group.compression.up or group.compression.down or Compression()
             _compression(group.server.compression, squeezer, world)
         if ":" in group.server.primitive or ":" in group.server.optimizer:
-            _meeting(group, world)
+            _meeting(group.standing(Turn(group.server, 0), 0), world)
         _samples(group, world)
+
+
+def _local_optimizer(method: LocalOptimizer, experiment: Experiment, world: World) -> None:
+    """A step of two devices."""
+    X_nld = world.initial().expand(2, 1, -1).clone()
+    with registry.users_own("local optimizer", method.name):
+        eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
+        lanes = Lanes(0, X_nld, method.start(X_nld), eta_l1, 1, 1, world.context(0))
+        method.after_step(lanes, method.before_step(lanes))
 
 
 def _method(method: Method, experiment: Experiment, world: World) -> None:
@@ -65,7 +78,7 @@ def _method(method: Method, experiment: Experiment, world: World) -> None:
             f"[devices, lanes, parameters], or without the devices (got {_told(own)})."
         )
     eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
-    lanes = Lanes(0, X_nld, own, eta_l1, 1, experiment.server.period)
+    lanes = Lanes(0, X_nld, own, eta_l1, 1, experiment.server.period, world.context(0))
     sampled_k = torch.arange(sampled, device=X_nld.device)
     server = ServerRound(
         sampled_k,
@@ -117,12 +130,11 @@ class _Unmixed:
         pass
 
 
-def _schedule(experiment: Experiment) -> None:
-    name, rounds = experiment.training.schedule, experiment.rounds
-    factor, told = registry.resolve("schedule", name), experiment.training.options_for("schedule")
-    for t in range(rounds):
+def _schedule(world: World, experiment: Experiment) -> None:
+    name, factor = experiment.training.schedule, schedule_of(world, experiment)
+    for t in range(experiment.rounds):
         with registry.users_own("schedule", name):
-            found = factor(t, rounds, experiment.training, **told)
+            found = factor(t)
         if not isinstance(found, int | float | np.number) or not 0 <= found < inf:
             raise SkerryError(
                 f"schedule '{name}' must give the factor on the stepsize, a number of at least 0 "

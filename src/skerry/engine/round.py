@@ -106,18 +106,19 @@ def local_steps(
     of those that count; on one of several ranks its part of them."""
     world = stack.world
     scaled = [group for group in stack.mixing if group.scale_n is not None]
-    total_l = state.X_nld.new_zeros(len(stack))
+    total_l, stride_l = state.X_nld.new_zeros(len(stack)), stack.stride(draws.eta_l)
     ours_nl = None if counted_nl is None else counted_nl[world.party.devices]
     with arithmetic(world.experiment.training.precision):
-        for indices_nb, noise_n in zip(draws.indices_snb, draws.noise_sn, strict=True):
+        both = zip(draws.indices_snb, draws.noise_sn, strict=True)
+        for step, (indices_nb, noise_n) in enumerate(both):
             for first in range(0, world.held, state.chunk):
                 devices = slice(first, first + state.chunk)
                 rows = indices_nb[devices]
                 batch = Drawn(world.x_train, world.y_train, rows, noise_n[devices])
                 before = [state.X_nld[devices, group.lanes].clone() for group in scaled]
                 acts = stack.has_methods
-                methods = LocalStep(stack, state, draws.eta_l, devices) if acts else None
-                losses = world.learner.step(state.X_nld[devices], batch, draws.eta_l)
+                methods = LocalStep(stack, state, draws.eta_l, devices, step) if acts else None
+                losses = world.learner.step(state.X_nld[devices], batch, stride_l)
                 for group, start_nld in zip(scaled, before, strict=True):
                     _rescale(state.X_nld[devices, group.lanes], start_nld, group, devices)
                 if methods is not None:
@@ -218,7 +219,7 @@ def _turn(group: ServerGroup, state: State) -> Turn | None:
 
 
 def _turned(stack: Stack, group: ServerGroup, turn: Turn, state: State) -> Iterator[Meeting]:
-    now = group.standing(turn)
+    now = group.standing(turn, state.t)
     if not group.course.adapts:
         yield from _meetings(stack, now, turn, state)
         return

@@ -1,7 +1,7 @@
 """Who takes part in a server round, and how each of them counts."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from skerry import registry
+from skerry.context import Context
 from skerry.engine.course import Turn
-from skerry.engine.selection import Array, Context, Ints
+from skerry.engine.selection import Array, Ints, Who
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
+from skerry.options import CONTEXT, asks_context
 from skerry.seeds import stream
 
 
@@ -48,6 +50,7 @@ class Sampler:
         )
         self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
         self._rule: Callable[..., Any] = registry.resolve("selection", server.selection)
+        self._asks_context = asks_context("selection", server.selection)
 
     @property
     def asks_distances(self) -> bool:
@@ -64,8 +67,8 @@ class Sampler:
         if self._is_plain:
             order = world.server_order(t)[: turn.server.sampled]
             return Sample(order, awake=world.n, islands=self._islands_of(t, turn))
-        who = self.context(t, distances_n, turn)
-        devices, weights = self._asked(who)
+        who = self.who(t, distances_n, turn)
+        devices, weights = self._asked(who, turn)
         if not len(devices):
             return None
         weights = self._weighed(who, devices, weights)
@@ -90,13 +93,15 @@ class Sampler:
         server, rounds = self._server, self._world.rounds
         return Turn(server.at(t, rounds), bisect_left(server.server_rounds(rounds), t))
 
-    def context(
-        self, t: int, distances_n: Array | None = None, turn: Turn | None = None
-    ) -> Context:
+    def standing(self, t: int, turn: Turn, options: Mapping[str, Any]) -> Context:
+        """Where the run stands, for any plug-in of this server."""
+        return self._world.context(t, turn.number, options=options)
+
+    def who(self, t: int, distances_n: Array | None = None, turn: Turn | None = None) -> Who:
         world = self._world
         turn = turn or self._planned(t)
         awake_n = np.ones(world.n, dtype=bool) if self._awake is None else self._awake(t)
-        return Context(
+        return Who(
             seed=world.seed,
             round=t,
             number=turn.number,
@@ -108,17 +113,18 @@ class Sampler:
             distances_n=distances_n,
         )
 
-    def _asked(self, who: Context) -> tuple[Ints, Array | None]:
+    def _asked(self, who: Who, turn: Turn) -> tuple[Ints, Array | None]:
         """What the rule gives, held against its contract."""
-        name = self._server.selection
+        name, options = self._server.selection, self._server.options_for("selection")
+        told = {CONTEXT: self.standing(who.round, turn, options)} if self._asks_context else {}
         with registry.users_own("selection", name):
-            found = self._rule(who, **self._server.options_for("selection"))
+            found = self._rule(who, **options, **told)
         devices, weights = found if isinstance(found, tuple) else (found, None)
         if registry.is_builtin("selection", name):
             return devices, weights
         return _checked(name, devices, weights, who)
 
-    def _weighed(self, who: Context, devices: Ints, weights: Array | None) -> Array | None:
+    def _weighed(self, who: Who, devices: Ints, weights: Array | None) -> Array | None:
         kind = self._server.weights
         if kind == "data":
             counted = who.samples_n[devices].astype(float)
@@ -133,7 +139,7 @@ class Sampler:
         return np.asarray(each[island])
 
 
-def _checked(name: str, devices: Any, weights: Any, who: Context) -> tuple[Ints, Array | None]:
+def _checked(name: str, devices: Any, weights: Any, who: Who) -> tuple[Ints, Array | None]:
     """A user's own rule must give what the built-in ones do."""
     found = np.asarray(devices)
     if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):

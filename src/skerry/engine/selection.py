@@ -1,7 +1,7 @@
 """Whom the server samples: the first K of an order that is drawn anew in every server round.
 
 A rule is `(who) -> devices` or `-> (devices, weights)`, with options as keyword-only parameters;
-`who` is a `Context`. It gives the sampled devices, each once, and the weights of the estimate that
+`who` is a `Who`. It gives the sampled devices, each once, and the weights of the estimate that
 S2A delivers (they sum to 1; none: all alike). S2S delivers the plain mean of the same devices,
 whatever the weights: so it never moves the average. Orders are nested where a rule allows it:
 the sample of a smaller K is the beginning of that of a larger one, so lanes that differ in K are
@@ -23,7 +23,7 @@ Sampled = Ints | tuple[Ints, Array]
 
 
 @dataclass(frozen=True)
-class Context:
+class Who:
     """What a rule may know: the fleet, the round, and random streams of its own."""
 
     seed: int
@@ -67,18 +67,22 @@ class Context:
         return np.asarray(self.order[self.islands_n[self.order] == c])
 
 
-def uniform(who: Context) -> Sampled:
+Context = Who
+"""Its earlier name."""
+
+
+def uniform(who: Who) -> Sampled:
     """K devices, all with the same chance, without replacement."""
     return who.order[: who.sampled]
 
 
-def per_component(who: Context) -> Sampled:
+def per_component(who: Who) -> Sampled:
     """Every island in proportion to its size, as nearly as whole numbers allow; every device has
     the chance K/n exactly."""
     return peeled(who)[: who.sampled]
 
 
-def peeled(who: Context) -> Ints:
+def peeled(who: Who) -> Ints:
     """The order of `per_component`. Islands take places one after the other, the smallest first,
     and fill them in the order of the round: of the n_left places that are left, island c takes the
     k-th iff (k n_c + u) // n_left > ((k - 1) n_c + u) // n_left, u = floor(v n_left), v a draw."""
@@ -103,7 +107,7 @@ def place_islands(inside: list[Ints], phases: Array) -> Ints:
     return order
 
 
-def one_each(who: Context) -> Sampled:
+def one_each(who: Who) -> Sampled:
     """As many from every island, K/C; the estimate weighs each island by its size."""
     islands = np.flatnonzero(who.sizes)
     each, rest = divmod(who.sampled, who.islands)
@@ -119,7 +123,7 @@ def one_each(who: Context) -> Sampled:
     return _joined(found), np.concatenate([np.empty(0), *weights])
 
 
-def bernoulli(who: Context, *, sample_prob: float) -> Sampled:
+def bernoulli(who: Who, *, sample_prob: float) -> Sampled:
     """Every device by its own coin; K is what comes of it, and may be none."""
     from scipy.special import bdtr
 
@@ -130,19 +134,19 @@ def bernoulli(who: Context, *, sample_prob: float) -> Sampled:
     return who.order[: int(below.sum())]
 
 
-def round_robin(who: Context) -> Sampled:
+def round_robin(who: Who) -> Sampled:
     """One after the other, in an order drawn once: everybody comes once in n/K server rounds."""
     order = who.stream("round_robin").permutation(len(who.awake_n))
     rotated = np.roll(order, -who.number * who.sampled)
     return rotated[who.awake_n[rotated]][: who.sampled]
 
 
-def weighted(who: Context) -> Sampled:
+def weighted(who: Who) -> Sampled:
     """K draws with replacement, with chances in proportion to the devices' data."""
     return drawn(who, who.samples_n * who.awake_n)
 
 
-def importance(who: Context) -> Sampled:
+def importance(who: Who) -> Sampled:
     """K draws with replacement, with chances r_i in proportion to how far a device's model is from
     x_ref, the one delivered last: estimate = x_ref + (1/K) sum_j (x_j - x_ref) / (n r_j). What its
     weights lack to 1 is the weight of x_ref."""
@@ -159,7 +163,7 @@ def importance(who: Context) -> Sampled:
 importance.asks_distances = True  # type: ignore[attr-defined]
 
 
-def drawn(who: Context, chances_n: ArrayLike) -> Sampled:
+def drawn(who: Who, chances_n: ArrayLike) -> Sampled:
     """K draws with replacement; a device that is drawn twice weighs twice."""
     chances_n = np.asarray(chances_n, dtype=float)
     total = chances_n.sum()

@@ -1,5 +1,6 @@
 """Lanes side by side: which of them mix and meet the server together, and how much fits at once."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -15,14 +16,17 @@ from skerry import dials, registry
 from skerry.engine.awake import Awake
 from skerry.engine.compressed import LinkRule, ServerRule, link_rule, server_rule
 from skerry.engine.course import Course, Turn
+from skerry.engine.local_optimizers import KIND as LOCAL
+from skerry.engine.local_optimizers import LocalOptimizer
 from skerry.engine.method import Method
 from skerry.engine.mixer import Mixer
 from skerry.engine.sampler import Sampler
 from skerry.engine.server import Memory
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment, Server, Training
+from skerry.experiment import Experiment, Server
 from skerry.kernels.precision import arithmetic
+from skerry.options import CONTEXT, asks_context
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
@@ -30,7 +34,8 @@ GPU_LEAST, GPU_PART = 2**26, 3  # bytes, or this part of X, where methods keep a
 GPU_FIXED_SHARE = 0.02  # of all memory, where the order of sums must not depend on what is free
 
 
-Primitive = Callable[[Tensor, Tensor, Tensor, Server], int]
+Primitive = Callable[..., int]
+PRIMITIVE, OPTIMIZER = "primitive", "server optimizer"
 
 
 @dataclass(frozen=True)
@@ -86,12 +91,25 @@ class ServerGroup:
     """None: plain SGD."""
     compression: ServerRule | None = None
     """None: models go to it and from it as they are."""
+    asking: tuple[str, ...] = ()
+    """The kinds of its functions that are told where a run stands."""
 
-    def standing(self, turn: Turn) -> "ServerGroup":
-        """With that server round's beta and K."""
-        if turn.server is self.server:
-            return self
-        return replace(self, server=turn.server, primitive=_told_primitive(turn.server))
+    def standing(self, turn: Turn, t: int) -> "ServerGroup":
+        """With that server round's beta and K, in round t."""
+        now = self
+        if turn.server is not self.server:
+            now = replace(self, server=turn.server, primitive=_told_primitive(turn.server))
+        if not self.asking:
+            return now
+        told = {
+            kind: {CONTEXT: self.sampler.standing(t, turn, now.server.options_for(kind))}
+            for kind in self.asking
+        }
+        return replace(
+            now,
+            primitive=partial(now.primitive, **told.get(PRIMITIVE, {})),
+            deliver=partial(now.deliver, **told.get(OPTIMIZER, {})),
+        )
 
 
 @dataclass(frozen=True)
@@ -119,6 +137,20 @@ class Stack:
     def has_methods(self) -> bool:
         """Whether any lane has a method beside plain SGD."""
         return any(group.method is not None for group in self.mixing)
+
+    def stride(self, eta_l: Tensor) -> Tensor:
+        """By what a learner scales a gradient in a step: the stepsize, or 1 in lanes whose method
+        asks for the gradient itself."""
+        return eta_l if self._asking_l is None else eta_l.masked_fill(self._asking_l, 1.0)
+
+    @cached_property
+    def _asking_l(self) -> Tensor | None:
+        """Those lanes; None: there are none."""
+        asking = [one.lanes for one in self.mixing if one.method and one.method.asks_gradient]
+        asking_l = torch.zeros(len(self), dtype=torch.bool, device=self.world.device)
+        for lanes in asking:
+            asking_l[lanes] = True
+        return asking_l if asking else None
 
     def chunk(self) -> int:
         """Devices that step at once: as many as the working memory holds."""
@@ -172,7 +204,7 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 )
     in_company = sorted(((company(e), e) for e in experiments), key=itemgetter(0))
     companies, ordered = [c for c, _ in in_company], [e for _, e in in_company]
-    etas_tl = _stepsizes([e.training for e in ordered], world.rounds)
+    etas_tl = _stepsizes(world, ordered)
     return Stack(
         world=world,
         experiments=tuple(ordered),
@@ -200,6 +232,7 @@ def company(experiment: Experiment) -> tuple[str, str]:
         training.order,
         training.weights,
         experiment.method.model_dump_json(),
+        f"{training.optimizer} {training.weight_decay} {training.options_for(LOCAL)}",
         "" if network.mix_with_server else server,
     )
     return "\n".join(mixing), server
@@ -233,9 +266,9 @@ def _rests(experiment: Experiment) -> frozenset[int]:
 
 def method_of(experiment: Experiment) -> Method | None:
     """None: plain SGD."""
-    method = experiment.method
+    method, training = experiment.method, experiment.training
     if method.is_plain:
-        return None
+        return None if training.is_plain else LocalOptimizer(training)
     with registry.users_own("method", method.name):
         made = registry.resolve("method", method.name)(**method.options_for("method"))
     if not isinstance(made, Method):
@@ -255,38 +288,63 @@ def data_scale(world: World) -> Tensor:
 
 def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
-    optimizer = registry.resolve("server optimizer", server.optimizer)
+    optimizer = registry.resolve(OPTIMIZER, server.optimizer)
+    asking = [kind for kind in (PRIMITIVE, OPTIMIZER) if asks_context(kind, server.functions[kind])]
     return ServerGroup(
         lanes,
         server,
         _told_primitive(server),
         optimizer.start,
-        partial(optimizer.deliver, **server.options_for("server optimizer")),
+        partial(optimizer.deliver, **server.options_for(OPTIMIZER)),
         Sampler(world, first),
         Course(world, first),
         first.fleet.reach_asleep,
         method_of(first),
         server_rule(first),
+        tuple(asking),
     )
 
 
 def _told_primitive(server: Server) -> Primitive:
-    primitive = registry.resolve("primitive", server.primitive)
-    return partial(primitive, **server.options_for("primitive"))
+    primitive = registry.resolve(PRIMITIVE, server.primitive)
+    return partial(primitive, **server.options_for(PRIMITIVE))
 
 
-def _stepsizes(trainings: Sequence[Training], rounds: int) -> NDArray[np.float64]:
+def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.float64]:
     """Of every lane in every round, [T, L]; of hundreds of lanes only a few train differently."""
-    different = {training: _schedule(training, rounds) for training in dict.fromkeys(trainings)}
-    return np.array([different[t] for t in trainings]).reshape(len(trainings), rounds).T
+    alike = [_trains_alike(experiment) for experiment in experiments]
+    different = dict(zip(alike, experiments, strict=True))
+    factors = {mark: _scheduled(world, one) for mark, one in different.items()}
+    return np.array([factors[mark] for mark in alike]).reshape(len(alike), world.rounds).T
 
 
-def _schedule(training: Training, rounds: int) -> NDArray[np.float64]:
-    factor = registry.resolve("schedule", training.schedule)
-    told = training.options_for("schedule")
-    return np.array(
-        [training.stepsize * factor(t, rounds, training, **told) for t in range(rounds)]
-    )
+def _trains_alike(experiment: Experiment) -> Hashable:
+    """A schedule that is told where a run stands knows the server rounds, too."""
+    training = experiment.training
+    asks = asks_context("schedule", training.schedule)
+    return (training, experiment.server) if asks else training
+
+
+def _scheduled(world: World, experiment: Experiment) -> NDArray[np.float64]:
+    training, factor = experiment.training, schedule_of(world, experiment)
+    return np.array([training.stepsize * factor(t) for t in range(world.rounds)])
+
+
+def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
+    """The factor on the stepsize, by the round."""
+    training = experiment.training
+    schedule = registry.resolve("schedule", training.schedule)
+    options = training.options_for("schedule")
+    asks = asks_context("schedule", training.schedule)
+    met = experiment.server.known_rounds(world.rounds) if asks else ()
+
+    def factor(t: int) -> float:
+        number = bisect_left(met, t)
+        told = {CONTEXT: world.context(t, number, options=options)} if asks else {}
+        found: float = schedule(t, world.rounds, training, **options, **told)
+        return found
+
+    return factor
 
 
 def _runs(labels: Iterable[Hashable]) -> list[slice]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skerry.context import Context
 from skerry.data.catalog import Dataset, load_dataset
 from skerry.data.dataset import Split
 from skerry.data.formats import Array
@@ -131,6 +132,10 @@ class World:
             and self.materials == materials
             and (self.device, self.dtype) == (device, dtype)
         )
+
+    def context(self, t: int, number: int = 0, **more: Any) -> Context:
+        """What plug-ins may know in round t, the server round of this number or after so many."""
+        return replace(self.fleet.context, round=t, rounds=self.rounds, number=number, **more)
 
     def key(self, experiment: Experiment) -> str:
         return experiment.key(self.fingerprints)

@@ -14,6 +14,7 @@ from skerry.measure.accuracy import DeviceScores, average_model
 from skerry.measure.by_device import DeviceTable
 from skerry.measure.disagreement import Spread, bias, spread, spread_over_ranks
 from skerry.measure.ledger import Ledger
+from skerry.measure.own_measures import OwnMeasures
 from skerry.measure.portions import bytes_of_a_score
 from skerry.measure.reading import Reading, Row
 from skerry.measures import GROUPS
@@ -33,6 +34,7 @@ class Observer:
         self.wanted = stack.world.experiment.evaluate.wanted
         self.ledger = ledger or Ledger()
         self._devices = DeviceScores(stack.world)
+        self._own = OwnMeasures(stack.world)
         self.device_tables: dict[str, DeviceTable] = {}
         """By the lane's key, what every device scored in the last round."""
         self._before: Spread | None = None
@@ -107,7 +109,7 @@ class Observer:
             values["train_loss"] = moment.train_loss_l
         if self.wants("participation") and moment.phase == "end":
             values["awake_devices"] = self._awake(moment)
-        return values
+        return values | self._own.measure(moment)
 
     @property
     def _scores_devices(self) -> bool:

@@ -1,5 +1,6 @@
 """One component: its links, drawn by a topology or taken from a graph, and the weights on them."""
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -9,12 +10,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from skerry import registry
+from skerry.context import Context
 from skerry.errors import NetworkError
 from skerry.experiment import Network
 from skerry.network import mixing
 from skerry.network.links import Graph, Links
 from skerry.network.sequence import GraphSequence
 from skerry.network.topologies import NEVER_DRAWN
+from skerry.options import CONTEXT, asks_context
 
 SMALL = 256
 """Devices of an island whose shape is kept for the next one."""
@@ -28,7 +31,13 @@ def asks_round(network: Network) -> bool:
     return bool(getattr(registry.resolve("topology", name), "asks_round", False))
 
 
-def draw_component(size: int, network: Network, rng: np.random.Generator, t: int = 0) -> Links:
+def draw_component(
+    size: int,
+    network: Network,
+    rng: np.random.Generator,
+    t: int = 0,
+    context: Context | None = None,
+) -> Links:
     """One component's links, drawn by its topology and checked; of round t, where the topology asks
     for the round.
 
@@ -42,7 +51,8 @@ def draw_component(size: int, network: Network, rng: np.random.Generator, t: int
         links, changing = _known_shape(name, size), False
     else:
         with registry.users_own("topology", name, NetworkError):
-            topology, told = registry.resolve("topology", name), network.options_for("topology")
+            topology = registry.resolve("topology", name)
+            told = _told("topology", network, t, context)
             changing = asks_round(network)
             graph = topology(size, network, rng, *([t] if changing else []), **told)
         links = _links_of_topology(name, graph, size)
@@ -85,7 +95,18 @@ def between_the_awake(links: Links, awake: NDArray[np.bool_]) -> Links:
     return links.only(np.asarray(awake[links.edges].all(axis=1)))
 
 
-def weigh(links: Links, network: Network) -> sparse.csr_array:
+def _told(kind: str, network: Network, t: int, context: Context | None) -> dict[str, Any]:
+    """The options of a topology or mixing, and where the run stands, if it asks."""
+    options = network.options_for(kind)
+    if not asks_context(kind, network.functions[kind]):
+        return options
+    known = context or Context(seed=0, sizes=network.sizes)
+    return {**options, CONTEXT: replace(known, round=t, options=options)}
+
+
+def weigh(
+    links: Links, network: Network, t: int = 0, context: Context | None = None
+) -> sparse.csr_array:
     """W of one component in one round. Built-in weights obey the rules by construction; a user's
     are verified every time."""
     name = network.mixing
@@ -93,7 +114,7 @@ def weigh(links: Links, network: Network) -> sparse.csr_array:
         W: sparse.csr_array = registry.resolve("mixing", name)(links)
         return W
     with registry.users_own("mixing", name, NetworkError):
-        weights, told = registry.resolve("mixing", name), network.options_for("mixing")
+        weights, told = registry.resolve("mixing", name), _told("mixing", network, t, context)
         W_user = weights(links.to_graph(), **told)
     try:
         return mixing.verified(W_user, links)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skerry.context import Context
 from skerry.errors import NetworkError
 from skerry.experiment import Network
 from skerry.network import contraction
@@ -100,6 +101,11 @@ class Fleet:
         self._latest_links: tuple[int, tuple[Links, ...]] | None = None
         self._latest_blocks: tuple[tuple[int, slice], tuple[Block, ...]] | None = None
 
+    @property
+    def context(self) -> Context:
+        """What plug-ins may know of it."""
+        return Context(self.seed, sizes=self.sizes, names=self.labels)
+
     def edges(self, t: int) -> Edges:
         """The links that are up in round t: rows of two devices, sorted."""
         up = zip(self.starts, self._up(t), strict=True)
@@ -166,7 +172,7 @@ class Fleet:
         components = self._components or self._given(t)
         if components is None:
             components = tuple(
-                draw_component(size, network, stream(self.seed, "graph", c, t), t)
+                draw_component(size, network, stream(self.seed, "graph", c, t), t, self.context)
                 for c, size in enumerate(self.sizes)
             )
         if network.link_failure:
@@ -197,7 +203,7 @@ class Fleet:
         for start, links in zip(self.starts[some], self._up(t)[some], strict=True):
             key = links.size, links.edges.tobytes()
             if key not in shared:
-                shared[key] = _stored(weigh(links, self.network))
+                shared[key] = _stored(weigh(links, self.network, t, self.context))
             blocks.append(Block(start, links.size, shared[key]))
         return tuple(blocks)
 
@@ -226,8 +232,9 @@ def build_fleet(
     _check_links(network)
     if network.dynamic or asks_round(network):
         return Fleet(network, seed, network.sizes, None, names)
+    empty = Fleet(network, seed, network.sizes, None, names)
     components = tuple(
-        draw_component(size, network, stream(seed, "graph", c))
+        draw_component(size, network, stream(seed, "graph", c), context=empty.context)
         for c, size in enumerate(network.sizes)
     )
     return Fleet(network, seed, network.sizes, components, names)

@@ -34,7 +34,7 @@ SEEDS = "seed"
 COMPARE = "compare"
 """The axis whose values are names, as the argument of that name takes them."""
 LARGEST_GRID = 10**6
-TAKE_LISTS = ("network.components", "fleet.awake", "evaluate.measures")
+TAKE_LISTS = ("network.components", "fleet.awake", "evaluate.measures", "evaluate.own")
 """The fields of which one value may be a list."""
 
 Cell = tuple[tuple[str, Any], ...]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skerry.analysis.compare import Lead, leader
 from skerry.analysis.results import Results
 from skerry.analysis.statistics import Estimate, estimate
-from skerry.measures import traits
+from skerry.measures import own_name, traits
 from skerry.report import text
 from skerry.report.words import fleet_in_words, study_in_words, task_in_words
 
@@ -66,8 +66,11 @@ def tell(results: Results) -> None:
 def summary(results: Results, columns: Sequence[Column] = COLUMNS) -> "Table":
     """One row per primitive: mean over seeds and half of the 95 % interval."""
     there = {measure for lane in results for measure in lane.final}
+    own = dict.fromkeys(own_name(one) for lane in results for one in lane.experiment.evaluate.own)
+    columns = [*columns, *(Column(name, digits=3) for name in own)]
     shown = [c for c in columns if c.measure in there and c.instead_of not in there]
-    table = text.plain_table("", *(traits(c.measure).heading for c in shown), bold=True)
+    headings = (traits(c.measure).heading or c.measure.replace("_", "\n") for c in shown)
+    table = text.plain_table("", *headings, bold=True)
     for name in results.labels():
         lanes = results.of(name)
         cells = [_cell(estimate(lanes.final(c.measure)), c) for c in shown]

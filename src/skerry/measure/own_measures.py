@@ -1,0 +1,87 @@
+"""Measures of a user's own: `(models_nd, context) -> number`, asked lane by lane."""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skerry import registry
+from skerry.context import Context
+from skerry.engine.simulate import Moment
+from skerry.engine.world import World
+from skerry.errors import SkerryError
+from skerry.measures import own_name
+
+KIND = "measure"
+
+
+@dataclass(frozen=True)
+class Look(Context):
+    """What a measure may know: where the run stands (`round` counts the rounds done), the test set,
+    and what models make of it."""
+
+    world: World = field(kw_only=True, repr=False)
+
+    @property
+    def x_test(self) -> Tensor:
+        """Inputs, as the model takes them."""
+        return self.world.x_test
+
+    @property
+    def y_test(self) -> Tensor:
+        return self.world.y_test
+
+    def outputs(self, models_md: Tensor, x: Tensor | None = None) -> Tensor:
+        """What each of m models gives for inputs, the test set's or others: [m, inputs, ...]."""
+        return self.world.learner.scores(models_md, self.x_test if x is None else x)
+
+    def losses(self, models_md: Tensor) -> Tensor:
+        """The loss of each of m models on the test set: [m]."""
+        return self.world.learner.test_loss(models_md, self.x_test, self.y_test)
+
+
+class OwnMeasures:
+    """Those that an experiment names."""
+
+    def __init__(self, world: World):
+        self._world = world
+        names = world.experiment.evaluate.own
+        self._functions: dict[str, Callable[..., Any]] = {
+            name: registry.resolve(KIND, name) for name in names
+        }
+
+    def measure(self, moment: Moment) -> dict[str, Tensor]:
+        """By their names, a number for every lane."""
+        X_nld = moment.state.X_nld
+        return {
+            own_name(name): X_nld.new_tensor(
+                [self._asked(name, moment, lane) for lane in range(len(moment.stack))]
+            )
+            for name in self._functions
+        }
+
+    def _asked(self, name: str, moment: Moment, lane: int) -> float:
+        world, server = self._world, moment.stack.experiments[lane].server
+        met = bisect_left(server.server_rounds(world.rounds), moment.round)
+        context = Look(
+            world.seed,
+            moment.round,
+            world.rounds,
+            met,
+            world.sizes,
+            world.fleet.labels,
+            world=world,
+        )
+        with registry.users_own(KIND, name), torch.no_grad():
+            found = self._functions[name](moment.state.X_nld[:, lane], context)
+        try:
+            return float(found)
+        except (TypeError, ValueError, RuntimeError):
+            shape = f" of shape {tuple(found.shape)}" if isinstance(found, Tensor) else ""
+            raise SkerryError(
+                f"measure '{name}' must give one number for the models of all devices (got "
+                f"{type(found).__name__}{shape}). Take a mean or a maximum."
+            ) from None
