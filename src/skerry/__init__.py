@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from skerry.report.page.build import write_report
     from skerry.runs.run import run
     from skerry.runs.sweep import Sweep
+    from skerry.runs.watcher import Watcher
 
 # Names are imported when they are first used: `import skerry` stays quick, torch comes with a run.
 _HOME = {
@@ -48,6 +49,7 @@ _HOME = {
     "Sweep": "skerry.runs.sweep",
     "Task": "skerry.experiment",
     "Training": "skerry.experiment",
+    "Watcher": "skerry.runs.watcher",
     "advise": "skerry.advice.advise",
     "devices": "skerry.analysis.devices",
     "finals": "skerry.analysis.recorded",
@@ -76,6 +78,7 @@ __all__ = [
     "Sweep",
     "Task",
     "Training",
+    "Watcher",
     "advise",
     "devices",
     "finals",

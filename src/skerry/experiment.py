@@ -218,6 +218,9 @@ class Experiment(Section):
             lines += ["", f"[{name}]", *_toml_lines(section, comments)]
         return "\n".join(lines) + "\n"
 
+    def _repr_html_(self) -> str:
+        return str(registry.view("experiment")(self))
+
     def _sections(self) -> Iterable[tuple[str, Section]]:
         return [(name, getattr(self, name)) for name in _kinds()]
 

@@ -20,7 +20,21 @@ _METHODS = {"server optimizer": "deliver"}
 CONTEXT = "context"
 """The parameter by which a plug-in asks for what it may know (context.py)."""
 WITHOUT_CONTEXT = frozenset(
-    ["dataset", "inter partition", "intra partition", "sampling", "model", "loss", "score", "method", "beta schedule", "sampled schedule", "period schedule", "local optimizer", "measure"]
+    [
+        "dataset",
+        "inter partition",
+        "intra partition",
+        "sampling",
+        "model",
+        "loss",
+        "score",
+        "method",
+        "beta schedule",
+        "sampled schedule",
+        "period schedule",
+        "local optimizer",
+        "measure",
+    ]
 )
 """Kinds that are asked before there are rounds, or are told the same in another way; to them it is
 an option like others."""

@@ -169,6 +169,16 @@ EXECUTORS = {
     "ray": "skerry.runs.executors.ray:OnRay",
 }
 
+VIEWS = {
+    "plot": "skerry.report.notebook:plot",
+    "progress": "skerry.report.notebook:progress",
+    "bound": "skerry.report.notebook:html_of_bound",
+    "experiment": "skerry.report.notebook:html_of_experiment",
+    "lane": "skerry.report.notebook:html_of_lane",
+    "results": "skerry.report.notebook:html_of_results",
+}
+"""What lower layers show of themselves, and who draws it when somebody looks."""
+
 KINDS = {
     "topology": TOPOLOGIES,
     "mixing": MIXING,
@@ -210,6 +220,10 @@ def resolve(kind: str, name: str) -> Any:
             f"skerry.run(..., {GIVEN_AS[kind]}=...), or name a {kind}: {', '.join(KINDS[kind])}."
         )
     return _load(kind, KINDS.get(kind, {}).get(name, name))
+
+
+def view(name: str) -> Any:
+    return _load("view", VIEWS[name])
 
 
 def is_builtin(kind: str, name: str) -> bool:

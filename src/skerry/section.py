@@ -132,6 +132,13 @@ class Section(BaseModel, metaclass=_Explained):
         fields = type(self).model_fields
         return [name for name in self.later_fields if getattr(self, name) == fields[name].default]
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Short: only what is not as usual."""
+        fields = type(self).model_fields
+        for name, value in super().__repr_args__():
+            if name not in fields or value != fields[name].default:
+                yield name, value
+
     def option_faults(self, section: str, fields: Fields) -> list[str]:
         """A line for every option that is unknown, or that a function lacks or cannot have."""
         if self._is_plain():

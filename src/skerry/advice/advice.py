@@ -52,6 +52,14 @@ class Advice:
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
+    def __repr__(self) -> str:
+        return f"<Advice: {self.best.contender.label} for {self.goal}, {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        from skerry.advice.screen import to_html
+
+        return to_html(self)
+
     def lines(self) -> list[str]:
         """The recommendation, what it gains, whom to sample, the other goals, and the theory."""
         return [*_headline(self), *_selection(self), *_other_goals(self), *_theory(self)]

@@ -5,10 +5,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from skerry.advice.advice import Advice
 from skerry.advice.race import AdviceWatcher
+from skerry.report.notebook import html_table
 from skerry.report.page.sections.advice import headings, score_text
 from skerry.report.text import Sheet, duration, number, plural, say
 from skerry.report.words import fleet_in_words, problem_in_words
@@ -44,6 +46,15 @@ def tell(advice: Advice, console: "Console") -> None:
             show(f"{mark} {effect.condition}: {effect.answer} ({effect.basis})")
     for note in advice.notes:
         show(f"Note: {note}.")
+
+
+def to_html(advice: Advice) -> str:
+    """The same for a notebook."""
+    first, *rest = advice.lines()
+    lines = [_about(advice), *rest, *(f"Note: {note}." for note in advice.notes)]
+    told = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    sheet = standings(advice)
+    return f"<p><b>{escape(first)}</b></p>{told}{html_table(sheet.header, sheet.rows)}"
 
 
 def _about(advice: Advice) -> str:

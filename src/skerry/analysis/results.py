@@ -2,25 +2,42 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 
-from skerry import dials, labels
+from skerry import dials, labels, registry
+from skerry.analysis.recorded import Recorded
 from skerry.analysis.statistics import estimate
 from skerry.callables import as_text
 from skerry.errors import SkerryError, unknown
 from skerry.experiment import Experiment
-from skerry.measures import traits
+from skerry.measures import headline, traits
 from skerry.presets import told_by_name
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run, Store
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
+
+
+class Picture(Protocol):
+    """What `plot` gives."""
+
+    @property
+    def figure(self) -> "Figure":
+        """Matplotlib's, to change it by hand."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What it does not show."""
+
+    def save(self, path: str | Path, dpi: int = 200) -> Path:
+        """Write it as .png, .pdf or .svg."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +53,40 @@ class Lane:
     """`round` (rounds done) and one column per measure, NaN where it was not measured."""
     note: str = ""
     """Why it diverged or failed."""
+    run: Run | None = field(default=None, compare=False)
+    """Its entry in the records."""
+    kept: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What was kept on request: models, devices."""
+
+    def __repr__(self) -> str:
+        told = f"{self.label}, seed {self.experiment.seed}, {self.status}"
+        first = headline(self.final)
+        return f"<Lane: {told}{f', {first} {self.final[first]:.4g}' if first else ''}>"
+
+    def _repr_html_(self) -> str:
+        return str(registry.view("lane")(self))
+
+    @property
+    def models(self) -> "np.ndarray[Any, np.dtype[np.float32]]":
+        """The models of all devices at the end, a row of flat parameters for each, with the places
+        between layers that nothing is kept in."""
+        models: np.ndarray[Any, np.dtype[np.float32]] = self._on_request("models")
+        return models
+
+    @property
+    def devices(self) -> "pd.DataFrame":
+        """What every device scored at the end: island, device, samples, and its scores."""
+        import pandas as pd
+
+        return pd.DataFrame(self._on_request("devices"))
+
+    def _on_request(self, what: str) -> Any:
+        if what not in self.kept:
+            raise SkerryError(
+                f"{what} are kept on request (run {self.key}). Call skerry.run(..., "
+                f"keep_{what}=True); a run that is recorded already needs again=True, too."
+            )
+        return self.kept[what]
 
     @property
     def label(self) -> str:
@@ -72,7 +123,11 @@ class Results(Sequence[Lane]):
 
     lanes: tuple[Lane, ...]
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Lane: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Lane, ...]: ...
+    def __getitem__(self, index: int | slice) -> Lane | tuple[Lane, ...]:
         return self.lanes[index]
 
     def __len__(self) -> int:
@@ -81,6 +136,42 @@ class Results(Sequence[Lane]):
     def __repr__(self) -> str:
         seeds = len({lane.experiment.seed for lane in self.lanes})
         return f"<Results: {len(self)} lanes, {', '.join(self.labels())}, seeds: {seeds}>"
+
+    def _repr_html_(self) -> str:
+        return str(registry.view("results")(self))
+
+    def plot(self, kind: str | None = None, **options: Any) -> Picture:
+        """A picture: the curves of a first look, or any kind of `skerry figure` (curves, gap,
+        sensitivity, front, cost, bound, network, labels) with its options: `plot("curves",
+        measure="own_accuracy", by="period")`. A notebook shows it; `.save("a.pdf")` writes it."""
+        picture: Picture = registry.view("plot")(self, kind, **options)
+        return picture
+
+    def keeping(self, **tables: Mapping[str, Any]) -> "Results":
+        """With what was kept of some lanes, by their keys."""
+        if not any(tables.values()):
+            return self
+        return Results(
+            tuple(
+                replace(
+                    lane,
+                    kept={
+                        what: table[lane.key]
+                        for what, table in tables.items()
+                        if table.get(lane.key) is not None
+                    },
+                )
+                for lane in self
+            )
+        )
+
+    def as_recorded(self) -> Recorded:
+        """The same runs as those of a store, for tables and figures."""
+        return Recorded(
+            Path("these results"),
+            tuple(replace(lane.run, experiment=lane.experiment) for lane in self if lane.run),
+            {lane.key: lane.history for lane in self},
+        )
 
     def of(self, primitive: str | Callable[..., Any]) -> "Results":
         """Only the lanes of this primitive, such as "s2a", "blend:0.5", "blend(0.5)", or a function
@@ -143,7 +234,8 @@ def results_of(store: Store, keys: Iterable[str]) -> Results:
 
 
 def _lane(run: Run, history: History) -> Lane:
-    return Lane(run.key, run.experiment, run.status, last_values(history), history, run.note)
+    final = last_values(history)
+    return Lane(run.key, run.experiment, run.status, final, history, run.note, run)
 
 
 def _plain(name: str, value: float) -> float | int | None:

@@ -1,66 +1,13 @@
 """`skerry figure`: pictures for papers from a folder of records."""
 
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 from skerry.commands.options import Folder, PictureFile, names, save_picture
 from skerry.errors import SkerryError, as_options, unknown
-
-MEASURED, STOOD_ON = "skerry.report.figures.kinds", "skerry.report.figures.fleet_kinds"
-
-
-class Kind(NamedTuple):
-    says: str
-    drawn_by: str
-    takes: tuple[str, ...]
-    """The options that mean something for it, besides the folder, the file and the looks."""
-
-
-KINDS = {
-    "curves": Kind(
-        "measures over the rounds, mean and 95 % band; grey lines are server rounds",
-        f"{MEASURED}:curves_of",
-        ("measure", "compare", "by", "lines"),
-    ),
-    "gap": Kind(
-        "one primitive minus another as a map over two fields, unclear cells hatched",
-        f"{MEASURED}:gap_of",
-        ("measure", "compare", "by", "rows", "columns", "best", "last"),
-    ),
-    "sensitivity": Kind(
-        "a measure against the sampled share K/n and the period H, or any field",
-        f"{MEASURED}:sensitivity_of",
-        ("measure", "compare", "by", "lines", "x", "best", "last"),
-    ),
-    "front": Kind(
-        "two accuracies, or losses, against each other, S2S over blend to S2A, best blend ringed",
-        f"{MEASURED}:front_of",
-        ("measure", "compare", "by", "x"),
-    ),
-    "cost": Kind(
-        "a measure against the messages or bytes sent so far",
-        f"{MEASURED}:cost_of",
-        ("measure", "compare", "by", "x"),
-    ),
-    "bound": Kind(
-        "what the server does to disagreement and bias, measured and by the theory",
-        f"{MEASURED}:bound_of",
-        ("measure", "compare", "by"),
-    ),
-    "network": Kind(
-        "the islands, their links and the sampled devices of a round",
-        f"{STOOD_ON}:network_of",
-        ("compare", "round"),
-    ),
-    "labels": Kind(
-        "which labels, or data, each device holds, island by island",
-        f"{STOOD_ON}:labels_of",
-        ("compare",),
-    ),
-}
+from skerry.report.figures.catalog import KINDS, draw
 
 _KINDS_IN_WORDS = "\n\n".join(f"{name}: {kind.says}." for name, kind in KINDS.items())
 
@@ -187,9 +134,8 @@ def figure(
         width=WIDTHS[width],
         title=title,
     )
-    module, _, name = KINDS[kind].drawn_by.partition(":")
     with paper():
-        drawn = getattr(import_module(module), name)(asked)
+        drawn = draw(kind, asked)
         save_picture(drawn.figure, path, dpi=200)
     for line in drawn.notes:
         typer.echo(as_options(line))

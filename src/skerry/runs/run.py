@@ -1,11 +1,13 @@
 """`skerry.run`: experiments in, results out. The command line calls the same function."""
 
+import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from skerry import registry
 from skerry.analysis.results import Results, results_of
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, argument
@@ -19,7 +21,7 @@ from skerry.runs.stages import first_runs, further_runs
 from skerry.runs.sweep import Sweep
 from skerry.runs.tracking import Tracker, open_trackers
 from skerry.runs.variants import Compared, expand
-from skerry.runs.watcher import Watcher
+from skerry.runs.watcher import KeepsModels, Together, Watcher
 from skerry.tables import read_tables
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ def run(
     workers: int | None = None,
     ray_address: str | None = None,
     watcher: Watcher | None = None,
+    progress: bool | None = None,
+    keep_models: bool = False,
+    keep_devices: bool = False,
     trackers: Sequence[str | type[Tracker] | Tracker] = (),
     checkpoint_seconds: float | None = None,
     deterministic: bool = False,
@@ -65,6 +70,10 @@ def run(
     then it is recorded as failed, with the reason. `trackers` names what else is told of the runs
     that are computed: tensorboard, mlflow, wandb, or your own.
 
+    `progress` shows how far the runs are: unless told otherwise, on a terminal and in a notebook,
+    where no `watcher` does it. `keep_models` and `keep_devices` keep what every device has and
+    scores at the end: `results[0].models`, `results[0].devices`.
+
     `deterministic` runs repeat to the bit on machines of one type, whatever is computed beside them
     and wherever. They are computed one by one, each on one thread: that takes longer.
 
@@ -83,18 +92,25 @@ def run(
         first = first_runs(asked)
     else:
         first = _experiments(asked, materials, compare, 1 if seeds is None else seeds)
+    elsewhere = executor is not None or (workers or 1) > 1 or ray_address or is_rank()
+    if keep_models and elsewhere:
+        raise SkerryError(
+            "models stay where they are computed (got an executor, workers or ranks with "
+            f"{argument('keep_models')}). Leave those out: runs are computed in this process."
+        )
     if is_rank():
         _check_for_ranks(asked, first, executor or workers or ray_address)
-    tracking = open_trackers(trackers, out) if is_first() else []
+    models, tracking = KeepsModels(), open_trackers(trackers, out) if is_first() else []
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with (
         torch_is_deterministic(deterministic),
         records as folder,
         _place(executor, device, workers, ray_address, materials) as place,
+        _shown(progress if watcher is None and is_first() else False) as shown,
         Driver(
             place,
             Path(folder),
-            watcher=watcher,
+            watcher=_together(watcher, shown, models if keep_models else None),
             materials=materials,
             trackers=tracking,
             again=again,
@@ -108,11 +124,27 @@ def run(
             return Results(())
         found = _computed(driver, first)
         further = further_runs(asked, found) if isinstance(asked, Sweep) else []
-        return Results((*found, *_computed(driver, further))) if further else found
+        results = Results((*found, *_computed(driver, further))) if further else found
+        tables = {lane.key: driver.store.devices(lane.key) for lane in results if keep_devices}
+        return results.keeping(models=models.models, devices=tables)
+
+
+def _shown(progress: bool | None) -> AbstractContextManager[Watcher | None]:
+    """What shows how far runs are, where somebody looks."""
+    looked_at = sys.stderr.isatty() or "IPython" in sys.modules
+    if progress is False or (progress is None and not looked_at):
+        return nullcontext()
+    shown: AbstractContextManager[Watcher | None] = registry.view("progress")(progress)
+    return shown
+
+
+def _together(*watchers: Watcher | None) -> Watcher | None:
+    there = [watcher for watcher in watchers if watcher is not None]
+    return Together(*there) if len(there) > 1 else next(iter(there), None)
 
 
 def _place(
-    executor: str | None,
+    executor: str | Callable[..., Any] | None,
     device: str,
     workers: int | None,
     ray_address: str | None,

@@ -1,7 +1,8 @@
 """What a caller may follow while runs are under way."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from skerry.experiment import Experiment
 
@@ -12,7 +13,13 @@ if TYPE_CHECKING:
 
 
 class Watcher:
-    """Every method may be left as it is."""
+    """Follows runs while they are under way: `skerry.run(..., watcher=...)` calls its methods.
+    Every one may be left as it is.
+
+    class Best(skerry.Watcher):
+        def stack_done(self, task, finals):
+            print(max(final["average_accuracy"] for final in finals.values()))
+    """
 
     def planned(self, experiments: Sequence[Experiment]) -> None:
         """All runs that were asked for."""
@@ -23,19 +30,55 @@ class Watcher:
     def waiting(self, worlds: int) -> None:
         """Only worlds are left that another sweep works on."""
 
-    def stack_begun(self, task: "Task") -> None: ...
-    def tick(self, task: "Task", tick: "Tick") -> None: ...
-    def stack_split(self, task: "Task") -> None: ...
+    def stack_begun(self, task: "Task") -> None:
+        """Lanes of one world are on their way: `task.experiments`, under `task.keys`."""
+
+    def tick(self, task: "Task", tick: "Tick") -> None:
+        """They are `tick.round` rounds far."""
+
+    def stack_split(self, task: "Task") -> None:
+        """They did not fit into memory, and will come again in smaller parts."""
 
     def stack_done(self, task: "Task", finals: Mapping[str, Mapping[str, float]]) -> None:
         """The last values of its runs, by key; none where they failed."""
 
-    def failed(self, experiments: Sequence[Experiment], message: str) -> None: ...
+    def failed(self, experiments: Sequence[Experiment], message: str) -> None:
+        """These runs ended with a fault; the others go on."""
 
     # Where the computing is done in this process:
 
-    def world_ready(self, world: "World") -> None: ...
-    def moment(self, moment: "Moment") -> None: ...
+    def world_ready(self, world: "World") -> None:
+        """Fleet, data and model stand."""
+
+    def moment(self, moment: "Moment") -> None:
+        """A look at all models: `moment.state.X_nld`, `[devices, lanes, parameters]`, at the start,
+        before the server acts, and at the end of each round. It is the live array: copy what is
+        to be kept, and change nothing."""
+
+
+class Together(Watcher):
+    """Several as one."""
+
+    def __init__(self, *watchers: Watcher):
+        for name in (name for name in vars(Watcher) if not name.startswith("_")):
+            setattr(self, name, partial(_tell, [getattr(one, name) for one in watchers]))
+
+
+def _tell(listeners: Sequence[Callable[..., None]], *news: Any) -> None:
+    for listener in listeners:
+        listener(*news)
+
+
+class KeepsModels(Watcher):
+    """Keeps the models of runs that come to their end."""
+
+    def __init__(self) -> None:
+        self.models: dict[str, Any] = {}
+
+    def moment(self, moment: "Moment") -> None:
+        if moment.phase == "end" and moment.round == moment.stack.world.rounds:
+            X_nld = moment.state.X_nld.cpu().numpy()
+            self.models |= {key: X_nld[:, i].copy() for i, key in enumerate(moment.stack.keys)}
 
 
 class FoundFinished:

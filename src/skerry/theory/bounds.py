@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from skerry import registry
 from skerry.errors import SkerryError, unknown
 from skerry.theory import operators
 from skerry.theory.operators import Array, Numbers
@@ -60,6 +61,14 @@ class Bound:
     """Rounds by the tuning lemma, each of its three terms at most epsilon/3."""
     N_b2: Numbers | None = None
     """Rounds by the tuning lemma, inverted exactly."""
+
+    def __repr__(self) -> str:
+        rounds = np.max(self.rounds)
+        enough = f"{rounds:,.0f} rounds" if np.isfinite(rounds) else "no number of rounds"
+        return f"<Bound: {enough}, {self.primitive}, {self.mode}>"
+
+    def _repr_html_(self) -> str:
+        return str(registry.view("bound")(self))
 
 
 class Coefficients(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skerry import labels
+from skerry import labels, registry
 from skerry.errors import SkerryError, unknown
 from skerry.theory.bounds import ONE_SAMPLED, UNIFORMLY, assumed, coefficients
 from skerry.theory.full_recursion import FullRecursion
@@ -56,6 +56,14 @@ class Certificate:
     assumptions: tuple[str, ...] = ()
     reason: str = ""
     """Why `rounds` is infinite, where it is."""
+
+    def __repr__(self) -> str:
+        rounds = np.max(self.rounds)
+        enough = f"{rounds:,.0f} rounds" if np.isfinite(rounds) else "no number of rounds"
+        return f"<Certificate: {enough}, beta {self.beta:g}>"
+
+    def _repr_html_(self) -> str:
+        return str(registry.view("bound")(self))
 
 
 def certified_average(

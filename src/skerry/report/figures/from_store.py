@@ -40,11 +40,13 @@ class Asked:
     round: int | None = None
     width: float = WIDTHS["column"]
     title: str = ""
+    given: Recorded | None = None
+    """Runs that are at hand already, whatever lies in the folder."""
 
     @cached_property
     def recorded(self) -> Recorded:
         """The store, read once."""
-        return Recorded.read(self.folder)
+        return self.given or Recorded.read(self.folder)
 
     def panel_fields(self, names: Cells | Grid, varying: Sequence[str]) -> tuple[str, ...]:
         """What was asked for; else all that varies."""

@@ -1,0 +1,266 @@
+"""In a notebook: tables as on the screen, pictures, and how far runs are."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from dataclasses import fields as fields_of
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skerry.analysis.names import parse_where, word
+from skerry.errors import SkerryError, unknown
+from skerry.measures import traits
+from skerry.report.figures.catalog import KINDS, draw
+from skerry.report.screens.progress import SweepWatcher, watch_sweep
+from skerry.report.text import of_measure
+from skerry.report.words import study_in_words
+from skerry.runs.watcher import Watcher
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from skerry.analysis.results import Lane, Results
+    from skerry.experiment import Experiment
+    from skerry.theory import Bound, Certificate
+
+SHOW_SECONDS = 0.2
+
+# Tables
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Without colours of its own: it looks well on light and on dark."""
+
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        return "".join(
+            f'<{tag} style="text-align:{"left" if place == 0 else "right"};'
+            f'padding:.15em .6em;white-space:pre-line">{escape(text)}</{tag}>'
+            for place, text in enumerate(texts)
+        )
+
+    lines = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    head = f"<thead><tr>{cells('th', header)}</tr></thead>" if any(header) else ""
+    return f"<table>{head}<tbody>{lines}</tbody></table>"
+
+
+def html_of_table(table: "Table") -> str:
+    """A terminal's table."""
+    from rich.text import Text
+
+    def plain(cell: Any) -> str:
+        return cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain
+
+    columns = [[plain(cell) for cell in column.cells] for column in table.columns]
+    header = [plain(column.header) for column in table.columns]
+    return html_table(header, zip(*columns, strict=True))
+
+
+def _paragraph(text: str, bold: str = "") -> str:
+    return f"<p>{f'<b>{escape(bold)}</b> ' if bold else ''}{escape(text)}</p>"
+
+
+def html_of_results(results: "Results") -> str:
+    from skerry.report.screens.run import summary, verdicts
+
+    if not len(results):
+        return _paragraph("no lanes")
+    experiments = [lane.experiment for lane in results]
+    about = _paragraph(study_in_words(experiments), f"{experiments[0].name}:")
+    verdict = "".join(_paragraph(line) for line in verdicts(results))
+    return about + html_of_table(summary(results)) + verdict
+
+
+def html_of_lane(lane: "Lane") -> str:
+    rows = [(traits(name).title, of_measure(name, value)) for name, value in lane.final.items()]
+    told = f"{lane.label}, seed {lane.experiment.seed}, {lane.status}"
+    note = _paragraph(lane.note) if lane.note else ""
+    return (
+        _paragraph(told, f"{lane.experiment.name}:") + note + html_table(("", "last value"), rows)
+    )
+
+
+def html_of_experiment(experiment: "Experiment") -> str:
+    """What it is in words, and every field that is not as usual."""
+    usual = type(experiment)()
+    rows = []
+    for name, value in experiment:
+        if not hasattr(value, "model_fields_set"):
+            pairs = [(name, value, getattr(usual, name))]
+        else:
+            there = getattr(usual, name)
+            pairs = [(f"{name}.{f}", one, getattr(there, f, None)) for f, one in value]
+        rows += [(path, word(one)) for path, one, other in pairs if one != other and path != "name"]
+    about = _paragraph(study_in_words([experiment]), f"{experiment.name}:")
+    return about + (html_table(("field", "value"), rows) if rows else "")
+
+
+def html_of_bound(bound: "Bound | Certificate") -> str:
+    """Each of its numbers, the terms, and what it assumes."""
+    rows = []
+    for one in fields_of(bound):
+        value = getattr(bound, one.name)
+        if isinstance(value, Mapping):
+            rows += [(f"{one.name}: {name}", _number(part)) for name, part in value.items()]
+        elif value is not None and value != "" and not isinstance(value, tuple):
+            rows.append((one.name, _number(value)))
+    assumed = "; ".join(bound.assumptions)
+    return html_table(("", ""), rows) + (_paragraph(assumed, "Assumed:") if assumed else "")
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, str | bool):
+        return str(value)
+    array = np.asarray(value, dtype=float)
+    if array.ndim == 0:
+        return f"{float(array):,.6g}"
+    return f"{array.size} values, {array.min():,.4g} to {array.max():,.4g}"
+
+
+# Pictures
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure that a notebook shows; `save` writes it."""
+
+    figure: "Figure"
+    notes: tuple[str, ...] = ()
+    """What it does not show."""
+
+    def save(self, path: str | Path, dpi: int = 200) -> Path:
+        """As .png, .pdf or .svg."""
+        from skerry.report.figures.files import check_format, save
+
+        check_format(Path(path))
+        return save(self.figure, Path(path), dpi=dpi)
+
+    def _repr_png_(self) -> bytes:
+        drawn = BytesIO()
+        self.figure.savefig(drawn, format="png", dpi=110)
+        return drawn.getvalue()
+
+    def __repr__(self) -> str:
+        return f"<Picture{''.join(f': {note}' for note in self.notes)}>"
+
+
+def plot(results: "Results", kind: str | None = None, **options: Any) -> Picture:
+    """The picture of `skerry run`, or any kind of `skerry figure` with its options."""
+    from skerry.report.figures.from_store import Asked
+    from skerry.report.style import WIDTHS, paper
+
+    if kind is None:
+        if options:
+            raise SkerryError(
+                f"the overview takes no options (got {', '.join(options)}). Name a kind: "
+                f"{', '.join(KINDS)}."
+            )
+        return _overview(results)
+    if kind not in KINDS:
+        raise SkerryError(unknown("figure", kind, KINDS))
+    takes = (*KINDS[kind].takes, "where", "width", "title")
+    for name in options:
+        if name not in takes:
+            raise SkerryError(f"{kind} has no use for {name}. It takes: {', '.join(takes)}.")
+    width = options.pop("width", "full" if kind in ("network", "labels") else "column")
+    if width not in WIDTHS:
+        raise SkerryError(unknown("width", width, WIDTHS))
+    many: dict[str, Any] = {
+        asked: _names(options.pop(name)) if options.get(name) is not None else default
+        for name, asked, default in (
+            ("measure", "measures", ()),
+            ("compare", "compare", ()),
+            ("by", "by", None),
+        )
+    }
+    where = parse_where(_names(options.pop("where", ())))
+    recorded = results.as_recorded()
+    asked = Asked(
+        recorded.path, where=where, width=WIDTHS[width], given=recorded, **many, **options
+    )
+    with paper():
+        drawn = draw(kind, asked)
+    return Picture(drawn.figure, drawn.notes)
+
+
+def _overview(results: "Results") -> Picture:
+    from skerry.report.figures import overview
+
+    study = study_in_words([lane.experiment for lane in results])
+    return Picture(overview(results.frame(), study.replace("; ", "\n", 1)))
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    texts = given.split(",") if isinstance(given, str) else given
+    return tuple(text.strip() for text in texts)
+
+
+# Progress
+
+
+@contextmanager
+def progress(wanted: bool | None) -> Iterator[Watcher | None]:
+    """Where somebody looks: bars on a terminal, a bar in a notebook; asked for elsewhere, lines."""
+    inside = in_notebook()
+    if wanted is False or (wanted is None and not inside and not sys.stderr.isatty()):
+        yield None
+    elif inside:
+        watcher = NotebookBar()
+        try:
+            yield watcher
+        finally:
+            watcher.end()
+    else:
+        with watch_sweep("average_accuracy") as bars:
+            yield bars
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of one. Nothing is imported to know it."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+class NotebookBar(SweepWatcher):
+    """A bar that is drawn over itself, and gone when all is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown = 0.0
+        self._handle: Any = None
+
+    def show(self) -> None:
+        if time.monotonic() - self._shown < SHOW_SECONDS:
+            return
+        self._shown = time.monotonic()
+        self._draw(
+            f'<progress value="{self.share:.3f}" max="1" style="width:18em"></progress> '
+            f"{self.share:.0%} {escape(self.told())}"
+        )
+
+    def say(self, line: str) -> None:
+        print(line, file=sys.stderr)
+
+    def end(self) -> None:
+        if self._handle is not None:
+            self._draw("")
+
+    def _draw(self, text: str) -> None:
+        display, html = _ipython()
+        if self._handle is None:
+            self._handle = display(html(text), display_id=True)
+        else:
+            self._handle.update(html(text))
+
+
+def _ipython() -> tuple[Any, Any]:
+    import importlib
+
+    module = importlib.import_module("IPython.display")
+    return module.display, module.HTML
