@@ -6,7 +6,6 @@ print(results.summary("average_accuracy", "own_accuracy"))
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return version("skerry")
+        return import_module("importlib.metadata").version("skerry")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'skerry' has no attribute '{name}'")

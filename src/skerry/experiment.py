@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from skerry import dials, labels, methods, registry
 from skerry.errors import ExperimentError
 from skerry.explain import any_inside, explain, faulty_paths, without_faulty
-from skerry.section import Section
+from skerry.section import Section, Takes, usual
 from skerry.sections import (
     WHOLE,
     Count,
@@ -62,15 +62,15 @@ class Experiment(Section):
     """Every random draw follows from it."""
     rounds: Count = 100
     """Rounds (T)."""
-    network: Network = Network()
-    data: Data = Data()
-    task: Task = Task()
-    model: Model = Model()
-    training: Training = Training()
-    server: Server = Server()
-    fleet: Fleet = Fleet()
-    method: Method = Method()
-    evaluate: Evaluate = Evaluate()
+    network: Takes[Network | Mapping[str, Any], Network] = usual(Network())
+    data: Takes[Data | Mapping[str, Any], Data] = usual(Data())
+    task: Takes[Task | Mapping[str, Any], Task] = usual(Task())
+    model: Takes[Model | Mapping[str, Any], Model] = usual(Model())
+    training: Takes[Training | Mapping[str, Any], Training] = usual(Training())
+    server: Takes[Server | Mapping[str, Any], Server] = usual(Server())
+    fleet: Takes[Fleet | Mapping[str, Any], Fleet] = usual(Fleet())
+    method: Takes[Method | Mapping[str, Any], Method] = usual(Method())
+    evaluate: Takes[Evaluate | Mapping[str, Any], Evaluate] = usual(Evaluate())
 
     @model_validator(mode="after")
     def _rules(self, info: ValidationInfo) -> Self:

@@ -5,10 +5,10 @@ tell which; the functions themselves say which options they take (`options.py`),
 fields play a part and which further fields a section has.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
@@ -18,10 +18,38 @@ from skerry.errors import ExperimentError, SkerryError
 from skerry.explain import Fields, explain, unknown_field
 from skerry.options import options_of
 
+Given = TypeVar("Given")
+Held = TypeVar("Held")
+
 if TYPE_CHECKING:
-    from pydantic._internal._model_construction import ModelMetaclass
+
+    class Takes(Generic[Given, Held]):
+        """A field that is given as one type and holds another: type checkers know both."""
+
+        @overload
+        def __get__(self, owner: None, kind: type) -> Self: ...
+        @overload
+        def __get__(self, owner: object, kind: type) -> Held: ...
+        def __get__(self, owner: object, kind: type) -> Any: ...
+        def __set__(self, owner: object, value: Given) -> None: ...
+
+    class Named(Takes[str | Callable[..., Any], str]):
+        """A field that names a function, or is given one."""
+
 else:
-    ModelMetaclass = type(BaseModel)
+
+    class Takes:
+        """The type that a field holds; what it takes beside is for validators to say."""
+
+        def __class_getitem__(cls, types: tuple[Any, Any]) -> Any:
+            return types[1]
+
+    Named = str
+
+
+def usual(default: Any) -> Any:
+    """A field's default."""
+    return default
 
 
 @dataclass(frozen=True)
@@ -60,18 +88,22 @@ class Later:
     there still, so that runs from before keep their content keys."""
 
 
-class _Explained(ModelMetaclass):
-    """Building a section from Python explains its faults as a file's are explained."""
+if TYPE_CHECKING:  # type checkers are to see the fields as the arguments they are
+    from pydantic._internal._model_construction import ModelMetaclass as _Explained
+else:
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        fields = {"": list(cls.model_fields)}  # type: ignore[attr-defined]
-        try:
-            made = super().__call__(*args, **kwargs)
-        except ValidationError as error:
-            raise ExperimentError(*explain(error, fields, owner=cls.__name__)) from None
-        if faults := made.option_faults("", fields):
-            raise ExperimentError(*faults)
-        return made
+    class _Explained(type(BaseModel)):
+        """Building a section from Python explains its faults as a file's are explained."""
+
+        def __call__(cls, *args, **kwargs):
+            fields = {"": list(cls.model_fields)}
+            try:
+                made = super().__call__(*args, **kwargs)
+            except ValidationError as error:
+                raise ExperimentError(*explain(error, fields, owner=cls.__name__)) from None
+            if faults := made.option_faults("", fields):
+                raise ExperimentError(*faults)
+            return made
 
 
 class Section(BaseModel, metaclass=_Explained):

@@ -1,7 +1,7 @@
 """The sections of an experiment: every field that a user can type, with its default and meaning."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -17,7 +17,7 @@ from skerry import dials, labels, registry
 from skerry.errors import unknown
 from skerry.measures import GROUPS, MEASURES, USUAL, own_name
 from skerry.options import options_of
-from skerry.section import Later, Names, OptionOf, Section
+from skerry.section import Later, Named, Names, OptionOf, Section, Takes, usual
 from skerry.tables import shown
 
 
@@ -115,11 +115,13 @@ class Network(Section, extra="allow"):
     devices: Annotated[AtLeastOne, Field(le=MOST_DEVICES)] = 100
     """How many devices there are (n)."""
     components: Annotated[
-        AtLeastOne | Annotated[tuple[AtLeastOne, ...], Field(min_length=1)],
+        Takes[
+            int | Sequence[int], AtLeastOne | Annotated[tuple[AtLeastOne, ...], Field(min_length=1)]
+        ],
         WrapValidator(_count_or_sizes),
-    ] = 2
+    ] = usual(2)
     """How many islands (C), or the list of their sizes."""
-    topology: Annotated[str, _NamesTopology("topology")] = "ring"
+    topology: Annotated[Named, _NamesTopology("topology")] = usual("ring")
     """How devices are linked inside a component: a name, a graph file (edge list or GraphML),
     or your own "package.module:function"."""
     degree: Annotated[Count, OptionOf("topology")] = 4
@@ -136,9 +138,9 @@ class Network(Section, extra="allow"):
     """Mixings in a round, one after the other; 0: links are not used."""
     mix_with_server: Annotated[bool, Later()] = True
     """Whether devices mix in server rounds, too, before the server acts."""
-    mixing: Annotated[str, Names("mixing")] = "metropolis"
+    mixing: Annotated[Named, Names("mixing")] = usual("metropolis")
     """Weights of W: metropolis, max_degree, laplacian, lazy, or your own function."""
-    compression: Annotated[str, Names("compression"), Later()] = "none"
+    compression: Annotated[Named, Names("compression"), Later()] = usual("none")
     """What of a difference goes over a link: none (a model goes as it is), top_k (the largest
     numbers), random_k, int8 (every number in a byte), or your own class."""
     compression_share: Annotated[Share, OptionOf("compression"), Later()] = 0.1
@@ -221,7 +223,7 @@ class Network(Section, extra="allow"):
 
 
 class Data(Section, extra="allow"):
-    dataset: Annotated[str, Names("dataset")] = "digits"
+    dataset: Annotated[Named, Names("dataset")] = usual("digits")
     """digits, synthetic, synthetic_regression, synthetic_tokens, mnist, fashion_mnist, cifar10,
     cifar100, npz, devices, vowels, speeches, or your own function."""
     path: Annotated[str, OptionOf("dataset")] = ""
@@ -229,9 +231,9 @@ class Data(Section, extra="allow"):
     split: Annotated[Literal["dealt", "given"], Later()] = "dealt"
     """How samples come to devices: dealt (by inter and intra), or given, as they lie there: the
     data say which device holds them."""
-    inter: Annotated[str, Names("inter partition")] = "non_iid"
+    inter: Annotated[Named, Names("inter partition")] = usual("non_iid")
     """Split across components: iid, non_iid (disjoint sets of classes), dirichlet."""
-    intra: Annotated[str, Names("intra partition")] = "iid"
+    intra: Annotated[Named, Names("intra partition")] = usual("iid")
     """Split inside a component: iid, dirichlet, shards."""
     alpha: Annotated[Positive, OptionOf("inter partition", "intra partition")] = 0.1
     """Concentration of dirichlet splits: small is very different, large is alike."""
@@ -244,6 +246,25 @@ class Data(Section, extra="allow"):
     scaling: Literal["standard", "unit", "raw"] = "standard"
     """standard: minus the training mean, over the standard deviation; unit: raw [0, 1]; raw: as
     they are, whole numbers as such (for embeddings). Tokens are always raw."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            dataset: str | Callable[..., Any] = "digits",
+            path: str = "",
+            split: Literal["dealt", "given"] = "dealt",
+            inter: str | Callable[..., Any] = "non_iid",
+            intra: str | Callable[..., Any] = "iid",
+            alpha: float = 0.1,
+            inter_alpha: float | None = None,
+            shards: int = 2,
+            min_samples: int = 1,
+            scaling: Literal["standard", "unit", "raw"] = "standard",
+            **options: Any,
+        ) -> None:
+            """Further arguments are options of the data set and of the split."""
 
     @property
     def functions(self) -> dict[str, str]:
@@ -264,23 +285,30 @@ class Data(Section, extra="allow"):
 
 
 class Model(Section, extra="allow"):
-    name: Annotated[str, Names("model")] = "linear"
+    name: Annotated[Named, Names("model")] = usual("linear")
     """linear, mlp, cnn_cifar10, cnn_cifar100, gru, transformer, quadratic, or your own
     "package.module:factory"."""
     weights: Annotated[str, Later()] = ""
     """A .safetensors file to start from; empty: as drawn by the seed."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, *, name: str | Callable[..., Any] = "linear", weights: str = "", **options: Any
+        ) -> None:
+            """Further arguments are options of the model."""
 
 
 class Task(Section, extra="allow"):
     name: Annotated[Literal["auto", "classification", "regression", "tokens"], Later()] = "auto"
     """What is learnt: classification (labels), regression (numbers), tokens (the next token of a
     text); auto: as the targets of the data say."""
-    loss: Annotated[str, _NamesOrNone("loss"), Later()] = ""
+    loss: Annotated[Named, _NamesOrNone("loss"), Later()] = usual("")
     """What goes down: cross_entropy, mse, mae, huber, or your own "package.module:function";
     empty: cross_entropy, for a regression mse."""
     delta: Annotated[Positive, OptionOf("loss"), Later()] = 1.0
     """huber: where the loss turns from a square into a line."""
-    score: Annotated[str, _NamesOrNone("score"), Later()] = ""
+    score: Annotated[Named, _NamesOrNone("score"), Later()] = usual("")
     """A further measure, higher is better: top5, or your own "package.module:function"."""
 
     @property
@@ -301,7 +329,7 @@ class Training(Section, extra="allow"):
     """Samples in a minibatch."""
     stepsize: Positive = 0.1
     """Stepsize of local SGD (eta)."""
-    schedule: Annotated[str, Names("schedule")] = "constant"
+    schedule: Annotated[Named, Names("schedule")] = usual("constant")
     """How the stepsize changes over the rounds: constant, step, cosine, inverse_sqrt."""
     decay_every: Annotated[Count, OptionOf("schedule")] = 30
     """Rounds between the drops of the step schedule."""
@@ -314,7 +342,7 @@ class Training(Section, extra="allow"):
     weights: Annotated[Literal["equal", "data"], Later()] = "equal"
     """How devices count: equal, or by their data: the stepsize of each is multiplied by its share
     of all samples times the number of devices, so that the data-weighted loss goes down."""
-    optimizer: Annotated[str, Names("local optimizer"), Later()] = "sgd"
+    optimizer: Annotated[Named, Names("local optimizer"), Later()] = usual("sgd")
     """What devices make of their gradients: sgd (nothing), momentum, adam, or your own
     "package.module:function". What it keeps stays on the device."""
     momentum: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("local optimizer"), Later()] = 0.9
@@ -327,7 +355,7 @@ class Training(Section, extra="allow"):
     """adam: added to the root of the squares."""
     weight_decay: Annotated[float, Field(ge=0), REAL, Later()] = 0.0
     """So many times the model is added to every gradient."""
-    sampling: Annotated[str, Names("sampling")] = "replacement"
+    sampling: Annotated[Named, Names("sampling")] = usual("replacement")
     """Minibatches: drawn with replacement, or shuffled epochs."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """Of the products in a step on a GPU: exact, or rounded for speed. Weights are float32."""
@@ -353,7 +381,7 @@ class Server(Section, extra="allow"):
     name: str = ""
     """What it is called beside others, such as the name of a preset; it does not change the
     result. Without one: the primitive."""
-    primitive: Annotated[str, Names("primitive")] = "s2s"
+    primitive: Annotated[Named, Names("primitive")] = usual("s2s")
     """Who receives the average: s2s (the sampled), s2a (all), blend (all, in part), none."""
     beta: Annotated[float, Field(ge=0, le=1), REAL, OptionOf("primitive")] = 0.5
     """blend: how far an unsampled device moves to the average (0 is s2s, 1 is s2a)."""
@@ -363,7 +391,7 @@ class Server(Section, extra="allow"):
     """Rounds between two server rounds (H)."""
     offset: Annotated[int, Field(ge=0, le=LARGEST), WHOLE] = 0
     """The first server round; they are the rounds t >= offset with (t - offset) mod period = 0."""
-    selection: Annotated[str, Names("selection"), Later()] = "uniform"
+    selection: Annotated[Named, Names("selection"), Later()] = usual("uniform")
     """Whom the server samples: uniform, per_component (every island in proportion), one_each (as
     many of every island), bernoulli, round_robin, weighted (by data), importance, or your own."""
     sample_prob: Annotated[float, Field(gt=0, le=1), REAL, OptionOf("selection")] = 0.2
@@ -371,7 +399,7 @@ class Server(Section, extra="allow"):
     weights: Annotated[Literal["equal", "stratified", "data"], Later()] = "equal"
     """How the sampled count in what S2A delivers: equal (as the selection wants it), stratified
     (islands by their size), data (devices by their samples, as FedAvg has it)."""
-    optimizer: Annotated[str, Names("server optimizer")] = "fedavg"
+    optimizer: Annotated[Named, Names("server optimizer")] = usual("fedavg")
     """What the server does with the average: fedavg delivers it, fedavgm adds momentum against the
     model delivered last, fedavgm_averages against the average before; fedadam, fedyogi."""
     momentum: Annotated[float, Field(ge=0, lt=1), REAL, OptionOf("server optimizer")] = 0.9
@@ -388,7 +416,7 @@ class Server(Section, extra="allow"):
     """fedadam and fedyogi: momentum of the squares."""
     smallest: Annotated[Positive, OptionOf("server optimizer"), Later()] = 0.001
     """fedadam and fedyogi: added to the root of the squares (tau)."""
-    compression: Annotated[str, Names("compression"), Later()] = "none"
+    compression: Annotated[Named, Names("compression"), Later()] = usual("none")
     """What of a difference goes to and from the server: none (a model goes as it is), top_k (the
     largest numbers), random_k, int8 (every number in a byte), or your own class."""
     compression_share: Annotated[Share, OptionOf("compression"), Later()] = 0.1
@@ -397,16 +425,16 @@ class Server(Section, extra="allow"):
     """Which way is compressed: up, to the server; down, from it; or both."""
     error_feedback: Annotated[bool, Later()] = True
     """Whether what a compressed message left out is remembered, and sent later."""
-    beta_schedule: Annotated[str, Names("beta schedule"), Later()] = "constant"
+    beta_schedule: Annotated[Named, Names("beta schedule"), Later()] = usual("constant")
     """How beta changes over the run: constant, cosine, inverse_sqrt, step, switch, double,
     adaptive, or your own."""
     beta_end: Annotated[Annotated[float, Field(ge=0, le=1), REAL] | None, Later()] = None
     """Where beta ends, with a schedule."""
-    sampled_schedule: Annotated[str, Names("sampled schedule"), Later()] = "constant"
+    sampled_schedule: Annotated[Named, Names("sampled schedule"), Later()] = usual("constant")
     """How the number of sampled devices changes; the same names."""
     sampled_end: Annotated[Count | None, Later()] = None
     """Where it ends."""
-    period_schedule: Annotated[str, Names("period schedule"), Later()] = "constant"
+    period_schedule: Annotated[Named, Names("period schedule"), Later()] = usual("constant")
     """How the period changes; the same names."""
     period_end: Annotated[Count | None, Later()] = None
     """Where it ends."""
@@ -512,7 +540,7 @@ class Fleet(Section):
 
 
 class Method(Section, extra="allow"):
-    name: Annotated[str, Names("method"), Later()] = "sgd"
+    name: Annotated[Named, Names("method"), Later()] = usual("sgd")
     """What devices do beside plain SGD: sgd (nothing), gradient_tracking, sd_gt, mtgc, scaffold,
     fedvarp, mifa, fedprox, carry, or your own "package.module:Class"."""
     mu: Annotated[float, Field(ge=0), REAL, OptionOf("method"), Later()] = 0.01
@@ -538,18 +566,21 @@ class Evaluate(Section):
     """Score devices on so many test samples only, drawn once for each seed with every class in its
     share; the average model is always scored on all."""
     measures: Annotated[
-        tuple[Annotated[str, AfterValidator(_measure)], ...],
+        Takes[str | Sequence[str], tuple[Annotated[str, AfterValidator(_measure)], ...]],
         BeforeValidator(_one_or_many),
         Field(min_length=1),
-    ] = USUAL
+    ] = usual(USUAL)
     """What is measured: single names such as own_accuracy, or whole groups."""
 
     own: Annotated[
-        tuple[Annotated[str, _NamesOwnMeasure("measure")], ...],
+        Takes[
+            str | Callable[..., Any] | Sequence[str | Callable[..., Any]],
+            tuple[Annotated[str, _NamesOwnMeasure("measure")], ...],
+        ],
         BeforeValidator(_one_or_many),
         AfterValidator(_named_apart),
         Later(),
-    ] = ()
+    ] = usual(())
     """Measures of your own beside them: "package.module:function"."""
 
     @property

@@ -25,6 +25,7 @@ from skerry.experiment import Count, Experiment, Section, fit_options
 from skerry.explain import explain, faulty_paths
 from skerry.measures import MEASURES, shown
 from skerry.runs.variants import variant
+from skerry.section import Takes, usual
 from skerry.sections import AtLeastOne
 from skerry.tables import apply_settings, read_settings, read_tables
 from skerry.tables import shown as as_typed
@@ -123,16 +124,23 @@ def _single_measure(name: str) -> str:
 class Sweep(Section):
     """A grid of runs: one experiment, and the fields that vary."""
 
-    experiment: Annotated[dict[str, Any], BeforeValidator(_as_table)]
+    experiment: Annotated[
+        Takes[Experiment | Mapping[str, Any], dict[str, Any]], BeforeValidator(_as_table)
+    ]
     """What all runs share."""
-    axes: Annotated[dict[str, Any], BeforeValidator(_axes)] = Field(default_factory=dict)
+    axes: Annotated[Takes[Mapping[str, Any], dict[str, Any]], BeforeValidator(_axes)] = usual(
+        Field(default_factory=dict)
+    )
     """The fields that vary, each with its values; all combinations are run. Several fields in one
     name, `"server.primitive, server.beta"`, change together: their values are rows. `compare` takes
     names of primitives and presets, which set several fields."""
     seeds: Annotated[
-        AtLeastOne | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)],
+        Takes[
+            int | Sequence[int],
+            AtLeastOne | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)],
+        ],
         WrapValidator(_count_or_seeds),
-    ] = 1
+    ] = usual(1)
     """How many seeds, counted on from the experiment's own; or a list of seeds."""
     exclude: tuple[Annotated[dict[str, Any], BeforeValidator(_flat)], ...] = ()
     """Combinations that are left out."""
