@@ -1,6 +1,7 @@
-"""Bring the tables of docs/experiment.md up to date with the code: `python docs/generate.py`."""
+"""Bring docs/experiment.md and docs/reference.md up to date with the code: `python docs/generate.py`."""
 
 import inspect
+import runpy
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,5 @@ def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(rendered(), encoding="utf-8")
+    reference = runpy.run_path(str(Path(__file__).parent / "reference.py"))
+    reference["PAGE"].write_text(reference["rendered"](), encoding="utf-8")

@@ -24,6 +24,9 @@ def test_it_runs_and_shows_what_is_kept(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kept = [kinds(cell["outputs"]) for cell in RUNNER["code_cells"](notebook)]
     assert any(kept), "run: python docs/notebooks.py"
+    for cell in RUNNER["code_cells"](notebook):  # the same, with less to compute
+        source = "".join(cell["source"]).replace("seeds=5", "seeds=2")
+        cell["source"] = [source.replace("minutes=0.1", "minutes=0.03")]
     assert [kinds(shown) for shown in RUNNER["outputs"](notebook, name)] == kept
 
 

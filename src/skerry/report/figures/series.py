@@ -37,7 +37,7 @@ def labelled(frame: "pd.DataFrame") -> "pd.DataFrame":
     blends = frame["primitive"].eq(BLEND)
     beta = frame["beta"] if "beta" in frame else frame["primitive"].map(lambda _: 0.5)
     with_beta = beta[blends].map(partial(write, BLEND))
-    return frame.assign(label=frame["primitive"].mask(blends, with_beta))
+    return frame.assign(label=frame["primitive"].map(write).mask(blends, with_beta))
 
 
 def with_known_labels(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
