@@ -1,4 +1,4 @@
-"""Bring docs/experiment.md and docs/reference.md up to date with the code: `python docs/generate.py`."""
+"""Bring docs/experiment.md and docs/reference.md up to date: `python docs/generate.py`."""
 
 import inspect
 import runpy

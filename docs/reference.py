@@ -14,7 +14,8 @@ HEAD = """\
 
 <!-- This page is written by `python docs/generate.py`. -->
 
-All that `import skerry` gives. Examples share one small experiment, and what they record lies in the folder `runs`.
+All that `import skerry` gives. Examples share one small experiment; what they record
+lies in the folder `runs`.
 
 ```python
 import numpy as np
@@ -66,7 +67,7 @@ EXAMPLES = {
     "write_report": 'skerry.write_report("runs", "page.html")',
     "Experiment": 'other = small.replace(rounds=8, server={"period": 4})\n'
     'print(other.key() != small.key(), other.with_settings("rounds=2").rounds)\n'
-    'assert skerry.Experiment.from_toml(other.to_toml()) == other',
+    "assert skerry.Experiment.from_toml(other.to_toml()) == other",
     "Sweep": 'sweep = skerry.Sweep(experiment=small, axes={"server.period": [1, 2]}, seeds=2)\n'
     "print(len(sweep.runs()))",
     "Network": 'print(skerry.Network(devices=8, components=[3, 5], topology="complete").sizes)',
@@ -107,6 +108,9 @@ def _entry(name: str) -> list[str]:
         lines += [_fields(thing)]
         lines += [_methods(thing)] if name in ("Experiment", "Sweep") else []
     else:
+        fields = getattr(thing, "__dataclass_fields__", {})
+        told = ", ".join(f"`{field}`" for field in fields)
+        lines += [f"It has: {told}.", ""] if told else []
         lines += [_methods(thing)]
     return [*lines, f"```python\n{EXAMPLES[name]}\n```"]
 

@@ -112,6 +112,8 @@ def _count_or_sizes(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 
 class Network(Section, extra="allow"):
+    """Who can talk to whom: devices, islands, links, and the weights on them."""
+
     devices: Annotated[AtLeastOne, Field(le=MOST_DEVICES)] = 100
     """How many devices there are (n)."""
     components: Annotated[
@@ -223,6 +225,8 @@ class Network(Section, extra="allow"):
 
 
 class Data(Section, extra="allow"):
+    """Which samples there are, and who holds them."""
+
     dataset: Annotated[Named, Names("dataset")] = usual("digits")
     """digits, synthetic, synthetic_regression, synthetic_tokens, mnist, fashion_mnist, cifar10,
     cifar100, npz, devices, vowels, speeches, or your own function."""
@@ -285,6 +289,8 @@ class Data(Section, extra="allow"):
 
 
 class Model(Section, extra="allow"):
+    """What is learnt with. Further arguments are options of the model."""
+
     name: Annotated[Named, Names("model")] = usual("linear")
     """linear, mlp, cnn_cifar10, cnn_cifar100, gru, transformer, quadratic, or your own
     "package.module:factory"."""
@@ -300,6 +306,8 @@ class Model(Section, extra="allow"):
 
 
 class Task(Section, extra="allow"):
+    """What is learnt: classes, numbers, or the next token of a text."""
+
     name: Annotated[Literal["auto", "classification", "regression", "tokens"], Later()] = "auto"
     """What is learnt: classification (labels), regression (numbers), tokens (the next token of a
     text); auto: as the targets of the data say."""
@@ -325,6 +333,8 @@ class Task(Section, extra="allow"):
 
 
 class Training(Section, extra="allow"):
+    """What a device does on its own in a round."""
+
     batch: Count = 128
     """Samples in a minibatch."""
     stepsize: Positive = 0.1
@@ -378,6 +388,8 @@ SCHEDULES = ("beta schedule", "sampled schedule", "period schedule")
 
 
 class Server(Section, extra="allow"):
+    """What the server does, when, and for whom."""
+
     name: str = ""
     """What it is called beside others, such as the name of a preset; it does not change the
     result. Without one: the primitive."""
@@ -516,6 +528,8 @@ class Server(Section, extra="allow"):
 
 
 class Fleet(Section):
+    """Who is awake."""
+
     awake: Annotated[
         Annotated[float, Field(ge=0, le=1), REAL]
         | tuple[Annotated[float, Field(ge=0, le=1), REAL], ...]
@@ -540,6 +554,8 @@ class Fleet(Section):
 
 
 class Method(Section, extra="allow"):
+    """What devices and the server keep beside a model."""
+
     name: Annotated[Named, Names("method"), Later()] = usual("sgd")
     """What devices do beside plain SGD: sgd (nothing), gradient_tracking, sd_gt, mtgc, scaffold,
     fedvarp, mifa, fedprox, carry, or your own "package.module:Class"."""
@@ -555,6 +571,8 @@ class Method(Section, extra="allow"):
 
 
 class Evaluate(Section):
+    """What is measured, and how often."""
+
     every: Count = 1
     """Rounds between two evaluations (the last round is always evaluated)."""
     after: Annotated[int, Field(ge=0, le=LARGEST), WHOLE] = 0

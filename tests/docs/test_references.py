@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 
+import skerry
 from docs_pages import PAGES, ROOT, blocks, code_spans, name_of, prose
 from skerry import registry
 from skerry.cli import app
@@ -144,6 +145,20 @@ def test_experiment_page() -> None:
     assert page.read_text(encoding="utf-8") == rendered(), (
         "docs/experiment.md is out of date. Run: python docs/generate.py"
     )
+
+
+def test_reference_page() -> None:
+    """docs/reference.md says what the docstrings say, of everything public, with an example."""
+    reference = runpy.run_path(str(DOCS / "reference.py"))
+    page = DOCS / "reference.md"
+    assert page.read_text(encoding="utf-8") == reference["rendered"](), (
+        "docs/reference.md is out of date. Run: python docs/generate.py"
+    )
+    told = [name for names in reference["PARTS"].values() for name in names]
+    assert sorted(told) == sorted(skerry.__all__)
+    for name in skerry.__all__:
+        assert getattr(skerry, name).__doc__, f"skerry.{name} has no docstring"
+        assert reference["EXAMPLES"][name]
 
 
 def test_measures_page() -> None:

@@ -31,7 +31,7 @@ class Watcher:
         """Only worlds are left that another sweep works on."""
 
     def stack_begun(self, task: "Task") -> None:
-        """Lanes of one world are on their way: `task.experiments`, under `task.keys`."""
+        """Lanes of one world are on their way: the task has their `experiments` and `keys`."""
 
     def tick(self, task: "Task", tick: "Tick") -> None:
         """They are `tick.round` rounds far."""
