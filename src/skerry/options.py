@@ -33,6 +33,7 @@ WITHOUT_CONTEXT = frozenset(
         "sampled schedule",
         "period schedule",
         "local optimizer",
+        "compression",
         "measure",
     ]
 )

@@ -44,9 +44,7 @@ def start_companions(stack: Stack, X_nld: Tensor) -> Companions:
 class LocalStep:
     """What methods do around one local step of some devices."""
 
-    def __init__(
-        self, stack: Stack, state: State, eta_l: Tensor, devices: slice, step: int = 0
-    ):
+    def __init__(self, stack: Stack, state: State, eta_l: Tensor, devices: slice, step: int = 0):
         self._acting = [
             (group.method, lanes_of(stack, state, eta_l, group.lanes, devices, step))
             for group in stack.mixing

@@ -66,7 +66,12 @@ class Footprint:
     def keeping(self, experiments: Iterable[Experiment]) -> "Footprint":
         """With what the methods of these lanes keep, and what compression does."""
         different = {
-            (e.method, e.training, e.network.compresses and e.network, e.server.compresses and e.server): e
+            (
+                e.method,
+                e.training,
+                e.network.compresses and e.network,
+                e.server.compresses and e.server,
+            ): e
             for e in experiments
         }
         return replace(self, companions=max(map(_companions, different.values()), default=0))
