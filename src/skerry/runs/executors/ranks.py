@@ -162,6 +162,10 @@ def _why_not(experiment: Experiment) -> str | None:
     server, sampling = experiment.server, experiment.training.sampling
     if not experiment.method.is_plain:
         return f"method.name = '{experiment.method.name}' keeps more than a model on a device"
+    if not experiment.training.is_plain:
+        return f"training.optimizer = '{experiment.training.optimizer}' keeps more than a model"
+    if experiment.evaluate.own:
+        return "a measure of your own looks at the models of all devices"
     if experiment.network.compresses or (server.is_there and server.compresses):
         return "a compressed message needs what its sender and receiver know of each other"
     if not registry.is_builtin("sampling", sampling):
