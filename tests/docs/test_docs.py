@@ -136,7 +136,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+SLOW = ("docs/large-runs.md",)
+"""Pages that start many processes."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=pytest.mark.slow if name_of(p) in SLOW else ()) for p in PAGES],
+    ids=name_of,
+)
 def test_page(page: Path, folder: Path) -> None:
     """A reader who follows a page from top to bottom meets no error."""
     reader = Reader(page, folder)

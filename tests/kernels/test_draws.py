@@ -141,12 +141,14 @@ def test_a_run_is_the_same_whoever_draws(monkeypatch):
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(by_kernels, by_host, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(HERE, reason="they ran above")
 def test_the_laws_hold_in_tritons_interpreter():
     """So that a change is checked where there is no GPU."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", __file__],
+        [sys.executable, "-m", "pytest", "-v", "-m", "not slow", "-p", "no:cacheprovider",
+         __file__],
         env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]

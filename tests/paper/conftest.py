@@ -148,17 +148,18 @@ def make_blend(seeds: Iterable[int] = (0, 1, 2)) -> Study:
 
 
 def make_each_round(name: str, dataset: str, rounds: int = 100) -> Study:
-    """On the ring, K/n = 0.2, H = 5 and 20: S2S is 2 points ahead on own labels just after a server
-    round, and falls behind by a tenth of a point in each round since; S2A loses 3 points there."""
+    """On the ring, H = 5 at K/n = 0.2 and 0.6, and H = 20: S2S is 2 points ahead on own labels just
+    after a server round, and falls behind by a tenth of a point in each round since; S2A loses 3
+    points there."""
     rows, lines = [], []
     for intra, inter in REGIMES:
-        for period in (5, 20):
+        for share, period in ((0.2, 5), (0.6, 5), (0.2, 20)):
             for seed in (0, 1):
                 for primitive in ("s2s", "s2a"):
                     rows.append(
                         factors(
                             dataset=dataset, intra=intra, inter=inter, period=period, seed=seed,
-                            primitive=primitive, rounds=rounds,
+                            primitive=primitive, rounds=rounds, share=share,
                         )
                         | scores(80.0, 70.0)
                     )  # fmt: skip
