@@ -252,6 +252,7 @@ def test_debug_shows_the_traceback(arguments):
 LONG = [*QUICK, "--set", "rounds=3000", "--set", "evaluate.every=1500"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_how_to_go_on_and_does():
     """Ctrl-C: exit code 130 and one line; the same command then finishes."""
     command = [str(SCRIPT), "run", *LONG]

@@ -136,8 +136,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             del sys.modules[name]
 
 
-SLOW = ("docs/large-runs.md",)
-"""Pages that start many processes."""
+SLOW = ("docs/large-runs.md", "docs/recipes.md")
+"""Pages that start many processes, or many runs."""
 
 
 @pytest.mark.parametrize(

@@ -432,6 +432,7 @@ def test_the_crossing_is_marked_and_blend_appears_when_certified(mounted):
     assert mounted.get_by_label("the best β").is_visible()
 
 
+@pytest.mark.slow
 def test_whom_the_server_samples_can_be_chosen(mounted):
     """In certified mode: the numbers, the command and the sampled devices follow the rule."""
     sampling, bound = mounted.get_by_label("Sampling"), mounted.get_by_label("Bound")

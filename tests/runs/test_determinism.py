@@ -50,7 +50,7 @@ def alone(request, tmp_path_factory):
 
 PLACES = [
     {},
-    {"workers": 2},
+    pytest.param({"workers": 2}, marks=pytest.mark.slow),
     pytest.param({"executor": "ray", "workers": 2}, marks=pytest.mark.slow),
 ]
 

@@ -80,7 +80,7 @@ def test_the_same_numbers_everywhere(executor, tmp_path):
     assert [path.name for path in (tmp_path / executor).iterdir()] == ["skerry.sqlite"]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_lane_that_fails_does_not_stop_the_others(workers, tmp_path):
     """It is recorded as failed, with the reason; the next start tries it again."""
     asked = grid(server__primitive=["s2s", "sweep_plugins:broken", "s2a"], server__period=[2, 3])

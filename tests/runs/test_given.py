@@ -96,7 +96,8 @@ def test_a_record_tells_the_sizes_of_a_graph_file(experiment, tmp_path):
     assert with_sizes([named]) == [named]
 
 
-@pytest.mark.parametrize("executor", ["processes", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["processes", "ray"])
 def test_workers_are_sent_what_is_given(experiment, tmp_path, executor):
     """A graph, data and a model from Python give the same runs, with the same keys, elsewhere."""
     rng = np.random.default_rng(0)
