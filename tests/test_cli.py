@@ -221,12 +221,14 @@ def test_an_unknown_command_is_told_with_a_guess():
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["new"], ["schema"]])
 def test_small_questions_load_no_heavy_library(arguments):
-    """Help is instant: torch, networkx and matplotlib wait until a command needs them."""
+    """Help is instant: torch, networkx and matplotlib wait until a command needs them; numpy and
+    pydantic until there is an experiment."""
+    heavy = {"torch", "networkx", "matplotlib", "pandas", "scipy"}
+    heavy |= {"numpy", "pydantic"} if arguments == ["--help"] else set()
     code = (
         "import sys\nfrom skerry.cli import main\n"
         f"try: main({arguments})\nexcept SystemExit: pass\n"
-        "heavy = {'torch', 'networkx', 'matplotlib', 'pandas', 'scipy'} & set(sys.modules)\n"
-        "print(sorted(heavy), file=sys.stderr)"
+        f"print(sorted({heavy} & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment()

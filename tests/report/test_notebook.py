@@ -11,7 +11,7 @@ from conftest import small
 from skerry.analysis.results import Results
 from skerry.errors import SkerryError
 from skerry.report import notebook
-from skerry.report.figures.catalog import KINDS
+from skerry.report.figure_kinds import KINDS
 from skerry.runs.watcher import Together
 from skerry.theory import Parameters, best_blend, bound
 

@@ -7,7 +7,7 @@ import typer
 
 from skerry.commands.options import Folder, PictureFile, names, save_picture
 from skerry.errors import SkerryError, as_options, unknown
-from skerry.report.figures.catalog import KINDS, draw
+from skerry.report.figure_kinds import KINDS, draw
 
 _KINDS_IN_WORDS = "\n\n".join(f"{name}: {kind.says}." for name, kind in KINDS.items())
 

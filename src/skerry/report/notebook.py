@@ -16,7 +16,7 @@ import numpy as np
 from skerry.analysis.names import parse_where, word
 from skerry.errors import SkerryError, unknown
 from skerry.measures import traits
-from skerry.report.figures.catalog import KINDS, draw
+from skerry.report.figure_kinds import KINDS, draw
 from skerry.report.screens.progress import SweepWatcher, watch_sweep
 from skerry.report.text import of_measure
 from skerry.report.words import study_in_words
