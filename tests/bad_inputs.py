@@ -387,6 +387,12 @@ COMMAND_LINE = [
         "divided among ranks. Run it without them.",
     ),
     run(
+        "weight decay on ranks",
+        ["--ranks", "2", "--dry-run", "--set", "training.weight_decay=0.01"],
+        "training.weight_decay = 0.01 changes the steps of each device, which is not divided among "
+        "ranks. Run it without them.",
+    ),
+    run(
         "compressed messages on ranks",
         ["--ranks", "2", "--dry-run", "--set", "network.compression=int8"],
         "a compressed message needs what its sender and receiver know of each other, which is not "

@@ -163,7 +163,9 @@ def _why_not(experiment: Experiment) -> str | None:
     if not experiment.method.is_plain:
         return f"method.name = '{experiment.method.name}' keeps more than a model on a device"
     if not experiment.training.is_plain:
-        return f"training.optimizer = '{experiment.training.optimizer}' keeps more than a model"
+        optimizer, decay = experiment.training.optimizer, experiment.training.weight_decay
+        rule = f"weight_decay = {decay:g}" if optimizer == "sgd" else f"optimizer = '{optimizer}'"
+        return f"training.{rule} changes the steps of each device"
     if experiment.evaluate.own:
         return "a measure of your own looks at the models of all devices"
     if experiment.network.compresses or (server.is_there and server.compresses):
