@@ -8,6 +8,7 @@ from typing import Any
 
 from skerry.analysis.compare import Comparison, compare_seeds
 from skerry.analysis.statistics import estimate
+from skerry.presets import PRESETS
 from skerry.report.style import looks, paper
 
 FOLDER = Path(__file__).parent / "methods"
@@ -18,18 +19,6 @@ MEASURES = {
     "own_accuracy": "devices, own labels",
 }
 PLAIN = ("s2s", "s2a")
-METHODS = (
-    "gradient_tracking",
-    "gradient_tracking_s2s",
-    "carry",
-    "sd_gt",
-    "mtgc",
-    "fedavg",
-    "scaffold",
-    "fedvarp",
-    "mifa",
-    "fedprox",
-)
 DRAWN = ("s2s", "s2a", "gradient_tracking", "carry", "sd_gt", "scaffold")
 Row = dict[str, Any]
 Cell = dict[str, Any]
@@ -49,7 +38,7 @@ def table(cell: Cell) -> Iterator[str]:
         + " | up | down | over links | MB | stepsize |"
     )
     yield "| --- |" + " ---: |" * (len(MEASURES) + 5)
-    for row in sorted(cell["rows"], key=lambda row: [*PLAIN, *METHODS].index(row["method"])):
+    for row in sorted(cell["rows"], key=lambda row: [*PLAIN, *PRESETS].index(row["method"])):
         if not row["seeds"]:
             yield f"| {row['method']} | diverged |" + " |" * (len(MEASURES) + 4)
             continue
@@ -75,7 +64,7 @@ def against(cell: Cell, measure: str) -> dict[str, Comparison]:
 
 def gains(cells: list[Cell]) -> Iterator[str]:
     """What each method has more than the better of S2S and S2A, cell by cell."""
-    names = [name for name in METHODS if any(r["method"] == name for c in cells for r in c["rows"])]
+    names = [name for name in PRESETS if any(r["method"] == name for c in cells for r in c["rows"])]
     yield "| data | server | H | " + " | ".join(names) + " |"
     yield "| --- | --- | ---: |" + " ---: |" * len(names)
     for cell in cells:

@@ -1,5 +1,6 @@
 """What a type checker says of a user's code: mistakes are found, sound code passes."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import skerry
+from skerry import sections
 
 SOURCES = Path(skerry.__file__).parents[1]
 
@@ -126,3 +128,21 @@ def test_what_is_called_sound_runs(tmp_path, monkeypatch):
     space: dict[str, object] = {"__name__": "__main__"}
     exec(compile(SOUND, "sound.py", "exec"), space)
     assert (tmp_path / "curves.pdf").exists()
+
+
+def test_signatures_written_for_type_checkers_are_those_of_the_fields():
+    """Sections that take options of others have one: the same names with the same defaults."""
+    tree = ast.parse(Path(sections.__file__).read_text(encoding="utf-8"))
+    written = {
+        outer.name: inner.args
+        for outer in tree.body
+        if isinstance(outer, ast.ClassDef)
+        for inner in ast.walk(outer)
+        if isinstance(inner, ast.FunctionDef) and inner.name == "__init__"
+    }
+    assert {"Data", "Model"} <= written.keys()
+    for name, arguments in written.items():
+        fields = getattr(sections, name).model_fields
+        defaults = [ast.literal_eval(value) for value in arguments.kw_defaults if value]
+        told = dict(zip([one.arg for one in arguments.kwonlyargs], defaults, strict=True))
+        assert told == {field: info.default for field, info in fields.items()}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry.engine.world import World
+from skerry.errors import SkerryError
 from skerry.experiment import Experiment, Network, Server
 from skerry.models.noise import uniform
 
@@ -39,7 +40,10 @@ def compressed(world: World, section: Network | Server, v: Vector, key: int) -> 
                 if scale > 0:
                     arrives[block] = np.floor(v[block] / scale + u[block]) * scale
         case _:
-            raise NotImplementedError(section.compression)
+            raise SkerryError(
+                "the paper's loop knows the built-in compressions alone (got "
+                f"'{section.compression}')."
+            )
     return arrives
 
 
