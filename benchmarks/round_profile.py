@@ -3,6 +3,7 @@
 python benchmarks/round_profile.py --model linear --lanes 96
 python benchmarks/round_profile.py --model cnn --devices 10
 python benchmarks/round_profile.py --model cnn --device cuda --precision bf16
+python benchmarks/round_profile.py --model resnet8 --device cuda --set training.batch=32
 """
 
 import argparse
@@ -10,6 +11,7 @@ from itertools import islice
 
 import numpy as np
 import torch
+from modules import resnet8, vit
 from torch.profiler import ProfilerActivity, profile
 
 from skerry.data.catalog import from_arrays
@@ -18,37 +20,48 @@ from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
 from skerry.experiment import Experiment
 
-INPUTS = {"linear": ((784,), "linear"), "cnn": ((32, 32, 3), "cnn_cifar10")}
+IMAGES = (32, 32, 3)
+MODELS = {
+    "linear": ((784,), "linear"),
+    "cnn": (IMAGES, "cnn_cifar10"),
+    "resnet8": (IMAGES, resnet8),
+    "vit": (IMAGES, vit),
+}
+"""The shape of the inputs, and a model by name or as a function."""
 WARM_UP = 3
 MOMENTS_PER_ROUND = 2
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=INPUTS, default="linear")
+    parser.add_argument("--model", choices=MODELS, default="linear")
     parser.add_argument("--devices", type=int, default=100)
     parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="float32")
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
     parser.add_argument("--rows", type=int, default=16)
     options = parser.parse_args()
-    shape, model = INPUTS[options.model]
+    shape, model = MODELS[options.model]
     rng = np.random.default_rng(0)
     x = rng.standard_normal((20_000, *shape), dtype=np.float32)
     y = np.arange(len(x)) % 10
     base = Experiment.parse(
         {},
         [
-            f"model.name={model}",
+            *([f"model.name={model}"] if isinstance(model, str) else []),
             f"network.devices={options.devices}",
             f"server.sampled={max(1, options.devices // 5)}",
             f"training.precision={options.precision}",
             "evaluate.every=100000",
             "rounds=100000",
             "data.inter=iid",
+            *options.set,
         ],
     )
-    materials = Materials(dataset=from_arrays(x, y, x[:100], y[:100]))
+    materials = Materials(
+        dataset=from_arrays(x, y, x[:100], y[:100]), model=model if callable(model) else None
+    )
     world = build_world(base, materials, options.device)
     etas = np.geomspace(0.001, 0.01, options.lanes)
     stack = build_stack(world, [base.with_settings(f"training.stepsize={eta}") for eta in etas])
