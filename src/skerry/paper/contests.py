@@ -31,6 +31,10 @@ class UnansweredError(SkerryError):
     """A study without the runs or measures that a question is about."""
 
 
+class DivergedError(UnansweredError):
+    """All runs that a question is about diverged."""
+
+
 @dataclass(frozen=True)
 class CurvePair:
     """A panel of a figure: the curves of S2S and S2A in one setting."""
@@ -158,7 +162,7 @@ def curves_of(study: Study, primitive: str, measure: str) -> "pd.DataFrame":
         raise UnansweredError(f"{study.name} has no run of {primitive.upper()} here")
     kept = runs.drop(study.diverged.index, errors="ignore")
     if kept.empty:
-        raise UnansweredError(f"{primitive.upper()} diverged here")
+        raise DivergedError(f"{primitive.upper()} diverged here")
     if measure not in study.curves:
         raise UnansweredError(f"{study.name} did not record {measure} round by round")
     lines = study.curves[study.curves["run"].isin(kept.index)]

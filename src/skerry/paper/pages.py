@@ -19,6 +19,8 @@ from skerry.report.text import Sheet, duration, plural
 PICTURES = "pictures"
 DPI = 110
 """Sharp enough to read, small enough to keep."""
+FEW = 5
+"""So many runs that diverged are named one by one."""
 
 
 class Page(NamedTuple):
@@ -168,11 +170,21 @@ def _missing(studies: Mapping[str, Study]) -> Iterator[str]:
 
 
 def _diverged(study: Study) -> list[str]:
+    """A line for each, or one for all where they are many."""
+    runs = study.diverged
+    if len(runs) > FEW:
+        counts = (f"{str(n).upper()} {k:,}" for n, k in runs["primitive"].value_counts().items())
+        sizes = ", ".join(f"{size:g}" for size in sorted(runs["stepsize"].unique()))
+        return [
+            f"- {study.name}: {len(runs):,} of {len(study.runs):,} runs diverged "
+            f"({', '.join(counts)}), at stepsize {sizes}."
+        ]
     return [
         f"- {study.name}: {one['primitive'].upper()} diverged on the {one['topology']}, "
         f"{regime_words(one['intra'], one['inter'])}, K/n = {one['share']:g}, H = {one['period']}, "
+        f"{'' if one['optimizer'] == 'fedavg' else one['optimizer'] + ', '}"
         f"stepsize {one['stepsize']:g}, seed {one['seed']}."
-        for one in study.diverged.to_dict("records")
+        for one in runs.to_dict("records")
     ]
 
 

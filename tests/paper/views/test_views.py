@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from skerry.report.text import Sheet
 from skerry.theory.regimes import regime_table
 
 Grid = Callable[..., Study]
+KEPT = Path(__file__).parents[3] / "docs" / "reproduction" / "data"
 
 
 def sheets(view: View) -> list[Sheet]:
@@ -339,6 +341,25 @@ def test_drops_of_devices_come_from_where_they_are_scored_in_every_round(
     rows = {row[0]: row for row in sheet.rows}
     own = rows["intra IID, inter non-IID: mean drop of S2A in a server round"][3]
     assert own.startswith("+3.00")
+
+
+def test_kept_drops_say_who_diverged_and_how_much_is_lost() -> None:
+    """Momentum on averages has no S2A to compare with; its S2S is shown all the same. A drop is
+    counted here once more, by hand."""
+    study = Study.load(KEPT / "cifar10-drops.json")
+    view = view_of(TARGETS["drops"], {study.name: study})
+    lost, momentum = sheets(view)
+    rows = {row[0]: row[1:] for row in lost.rows}
+    ring = "intra IID, inter non-IID, ring, H = 20"
+    assert rows[f"{ring}, fedavgm_averages"][2] == "diverged"
+    assert rows[f"{ring}, fedavgm_averages"][1].startswith("+4.0")
+    by_seed = []
+    for run in (1, 17):  # S2A with FedAvg on the ring
+        accuracy = study.curves[study.curves["run"] == run].set_index("round")["own_accuracy"]
+        by_seed.append(np.mean([accuracy[t] - accuracy[t + 1] for t in range(20, 200, 20)]))
+    assert rows[ring][2].startswith(f"{np.mean(by_seed):+.2f} ")
+    assert momentum.rows[2][1] == "S2A diverged here"
+    assert "fedavgm_averages S2A diverged here" in view.verdict
 
 
 def test_tuning_beyond_the_range_is_told(views: dict[str, View]) -> None:

@@ -75,11 +75,18 @@ def _sheet(found: Mapping[str, Sequence[Finding]]) -> Sheet:
     """A row for every statement, and for what else the curves tell."""
     average, own = (found[scoring] for scoring in SCORINGS)
     cells = tuple(
-        (one.words, _text(one), _measured(one), _measured(other), one.note)
+        (one.words, _text(one), _measured(one), _measured(other), _note(one, other))
         for one, other in zip(average, own, strict=True)
     )
     header = ("", "the text", *(SCORED[scoring] for scoring in SCORINGS), "note")
     return Sheet("What the curves say", header, cells, "lrrrl")
+
+
+def _note(average: Finding, own: Finding) -> str:
+    """What the devices' number rests on is told where it is something else."""
+    if not own.note or own.note == average.note:
+        return average.note
+    return f"{average.note}; {SCORED['own_accuracy']}: {own.note}" if average.note else own.note
 
 
 def _text(row: Finding) -> str:

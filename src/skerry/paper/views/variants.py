@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from skerry.paper.pairs import Change, change
 from skerry.paper.protocol import SCORED, SHOWN_SCORINGS, SHOWN_TIMINGS
-from skerry.paper.study import Study, scored
+from skerry.paper.study import Study, Timing, scored
 from skerry.paper.targets import Target
 from skerry.paper.views.in_words import out_of, with_error
 from skerry.paper.views.view import View
@@ -15,6 +15,7 @@ OTHERS = {
     "cifar10-main-text": "1.1 million parameters instead of 3.35",
     "cifar10-float32": "float32 instead of bf16",
 }
+HEADER = ("scored", "S2S changes by", "S2A", "the gap", "gap, usual", "gap, other", "same sign")
 NOTE = (
     "The same cells, seeds, minibatches and samples in both ways: the ring, K/n = 0.2, H = 5 and "
     "20, four regimes, stepsize 0.1. Changes are the other way minus the usual one, ± standard "
@@ -28,29 +29,29 @@ def variants(target: Target, studies: Mapping[str, Study]) -> View:
         return View(target, "The usual runs, beside which these stand, are not there.")
     sheets, told = [], []
     for name, words in OTHERS.items():
-        if name not in studies:
-            continue
-        rows = []
-        for timing in SHOWN_TIMINGS:
-            for scoring in SHOWN_SCORINGS:
-                if found := change(studies[USUAL], studies[name], scored(scoring, timing)):
-                    rows.append((f"{SCORED[scoring]}; {timing}", *_cells(found)))
-                    told.append(
-                        f"{words}, {SCORED[scoring]}, {timing}: "
-                        f"{with_error(found.gap.mean, found.gap.standard_error)}"
-                    )
-        header = (
-            "scored",
-            "S2S changes by",
-            "S2A",
-            "the gap",
-            "gap, usual",
-            "gap, other",
-            "same sign",
-        )
-        sheets.append(Sheet(words.capitalize(), header, tuple(rows), "lrrrrrr"))
+        if name in studies:
+            found = changes(studies, name)
+            rows = tuple((f"{SCORED[s]}; {at}", *_cells(one)) for (s, at), one in found.items())
+            sheets.append(Sheet(words.capitalize(), HEADER, rows, "lrrrrrr"))
+            gaps = (f"{SCORED[s]}, {at} {in_points(one)}" for (s, at), one in found.items())
+            told.append(f"{words}: {', '.join(gaps)}")
     verdict = f"By how much the gap changes. {'; '.join(told)}." if told else "No run is in both."
     return View(target, verdict, (*sheets, NOTE))
+
+
+def changes(studies: Mapping[str, Study], name: str) -> dict[tuple[str, Timing], Change]:
+    """By how it is scored and when: what this study has otherwise than the usual one."""
+    found = {
+        (scoring, timing): change(studies[USUAL], studies[name], scored(scoring, timing))
+        for timing in SHOWN_TIMINGS
+        for scoring in SHOWN_SCORINGS
+    }
+    return {key: one for key, one in found.items() if one}
+
+
+def in_points(one: Change) -> str:
+    """The change of the gap."""
+    return with_error(one.gap.mean, one.gap.standard_error)
 
 
 def _cells(found: Change) -> tuple[str, ...]:
