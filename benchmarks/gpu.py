@@ -9,6 +9,8 @@ A device-step is one device taking one SGD step on a minibatch of 128. Inputs ar
 only speed is measured here. Rounds are those of `simulate`: draws, local steps, D2D mixing, the
 server; "measured" adds the average model's loss and accuracy and the consensus measures every
 round. Each figure is the median of repeats, timed between device synchronisations after a warm-up.
+Memory is the peak of these rounds and of one evaluation after them, which is not timed: of what is
+asked for, or of all that is usually measured.
 """
 
 import argparse
@@ -28,7 +30,7 @@ from modules import resnet8, vit
 from torch import nn
 
 from skerry.data.catalog import from_arrays
-from skerry.engine.simulate import simulate
+from skerry.engine.simulate import Moment, simulate
 from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import Materials, World, build_world
 from skerry.experiment import Experiment
@@ -40,8 +42,10 @@ BATCH = 128
 FLEETS = (10_000, 100_000, 1_000_000)
 HELD = 10
 """Samples of a device in a large fleet."""
+SCORED = ("evaluate.device_samples=1000",)
+"""Its devices are scored on fewer of the test samples."""
 PARTS = ("cnn", "linear", "modules")
-NEVER = ["evaluate.every=100000"]  # rounds are evaluated at the end only
+NEVER = ["evaluate.every=50000"]  # far away: no round that is timed is evaluated
 CNN = ["model.name=cnn_cifar10", *NEVER]
 GRID = Path(__file__).parents[1] / "experiments" / "paper_mnist.toml"
 
@@ -74,15 +78,26 @@ class Rounds:
 
     def __init__(self, stack: Stack, measured: bool):
         self._moments = simulate(stack)
-        self._observer = Observer(stack) if measured else None
+        self._observer = Observer(stack)
+        self._measured = measured
+        self._latest: Moment | None = None
 
     def __call__(self, rounds: int) -> None:
         for moment in self._moments:
-            if self._observer:
+            if self._measured:
                 self._observer.look(moment)
             rounds -= moment.phase == "end"
             if rounds == 0:
+                self._latest = moment
                 return
+
+    def evaluate(self) -> None:
+        """As in a round that is evaluated."""
+        assert self._latest is not None
+        world = self._latest.stack.world
+        due = world.experiment.evaluate.every
+        self._observer.look(replace(self._latest, round=due, meetings=()))
+        torch.cuda.synchronize()
 
 
 def seconds(work: Callable[[], object]) -> list[float]:
@@ -104,6 +119,7 @@ def time_rounds(name: str, stack: Stack, rounds: int, measured: bool = False) ->
     run = Rounds(stack, measured)
     run(4)  # compiles kernels and chooses tiles
     found = [1e3 * s / rounds for s in seconds(lambda: run(rounds))]
+    run.evaluate()
     steps = stack.world.n * len(stack)
     return show(
         {
@@ -257,12 +273,12 @@ def scale_rows():
     """Large fleets: softmax regression 64 -> 10, batch 32, islands that are rings of 100."""
     for devices in FLEETS:
         dataset = images((64,), HELD * devices)
-        fleet = (f"network.devices={devices}", f"network.components={devices // 100}")
+        fleet = (f"network.devices={devices}", f"network.components={devices // 100}", *SCORED)
         began = time.perf_counter()
         world = world_of(dataset, *fleet, "training.batch=32", "training.precision=tf32", *NEVER)
         torch.cuda.synchronize()
         took = time.perf_counter() - began
-        for precision, lanes in (("tf32", 1), ("tf32", 4), ("float32", 1)):
+        for precision, lanes in (("tf32", 1), ("tf32", 4), ("float32", 1), ("float32", 4)):
             one = world.experiment.with_settings(f"training.precision={precision}")
             stack = stack_on(replace(world, experiment=one), lanes)
             name = f"{devices:,} devices, {lanes} lanes, {precision}"

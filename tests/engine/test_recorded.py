@@ -16,7 +16,7 @@ from skerry.engine.round import start
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.kernels.recorded import Repeated, record
+from skerry.kernels.recorded import Repeated, pays, record
 from skerry.measure.observer import Observer
 from skerry.measure.reading import columns_by_key
 from skerry.runs.variants import expand
@@ -140,13 +140,21 @@ def test_a_function_that_cannot_be_recorded_is_tried_once(monkeypatch):
     assert len(asked) == 1
 
 
+def test_a_larger_stack_is_recorded_where_it_needs_little_on_the_way():
+    megabyte = 10**6
+    assert pays(268 * megabyte, 4000 * megabyte)
+    assert pays(304 * megabyte, 90 * megabyte)
+    assert not pays(304 * megabyte, 300 * megabyte)
+    assert not pays(600 * megabyte, 0)
+
+
 # On a GPU
 
 
 def launched(monkeypatch):
     """Nothing is small enough to be recorded."""
-    for room in ("engine.trainer", "kernels.recorded", "measure.observer"):
-        monkeypatch.setattr(f"skerry.{room}.SMALL", 0)
+    for limit in ("kernels.recorded.SMALL", "kernels.recorded.ROOM", "measure.observer.SMALL"):
+        monkeypatch.setattr(f"skerry.{limit}", 0)
 
 
 def last_state(base, lanes):

@@ -89,6 +89,25 @@ def test_what_mixing_takes_is_collected(precision, count, shared, size):
 
 
 @runs_kernels
+@pytest.mark.parametrize("count", [1, 7, 33])
+def test_what_sharing_takes_is_collected(count):
+    """The sampled rows become their mean, others stay; Z gains what its row lost."""
+    from skerry.kernels.sharing import share_and_collect
+
+    X, Z = 3 + numbers(40, 3, 300), numbers(40, 5, 300, seed=1)[:, 1:4]
+    sampled = torch.arange(39, -1, -1, device=DEVICE)[:count]
+    scale = numbers(3, 1, seed=2)
+    x, z = X.double(), Z.double()
+    mean = x[sampled].mean(dim=0)
+    z[sampled] += (x[sampled] - mean) * scale.double()
+    x[sampled] = mean
+    share_and_collect(X, sampled, Z, scale)
+    assert distance(X, x) < 1e-6
+    assert distance(Z, z) < 1e-6
+    assert torch.equal(X[0].double(), x[0])
+
+
+@runs_kernels
 def test_tracking_in_one_pass_on_either_side_of_a_step():
     """As the plain operations do it; a lane whose stepsize is 0 has no gradient."""
     from skerry.kernels.tracking import arrive, set_out

@@ -116,15 +116,18 @@ def pieces(stack: Stack, lanes: slice, state: State, rows: int) -> Iterator[slic
     """Some of these neighbours at a time, each time of one server, so that temporaries with so many
     rows for each of them stay small."""
     X_nld = state.X_nld
-    if X_nld.is_cuda:
-        room = max(GPU_PIECE, int(GPU_SHARE * X_nld.nbytes))
-        size = max(1, room // max(1, rows * X_nld[0, 0].nbytes))
-    else:
-        size = max(1, CPU_PIECE // X_nld[:, 0].nbytes)
+    rows = rows if X_nld.is_cuda else len(X_nld)
+    room = room_for_a_piece(X_nld.nbytes, X_nld.is_cuda)
+    size = max(1, room // max(1, rows * X_nld[0, 0].nbytes))
     for server in stack.servers:
         for first in range(server.lanes.start, server.lanes.stop, size):
             if lanes.start <= first < lanes.stop:
                 yield slice(first, min(first + size, server.lanes.stop))
+
+
+def room_for_a_piece(bytes_of_X: int, on_gpu: bool) -> int:
+    """What a temporary may take, in bytes; that of a single lane may take more."""
+    return max(GPU_PIECE, int(GPU_SHARE * bytes_of_X)) if on_gpu else CPU_PIECE
 
 
 def meet_lanes(
@@ -144,12 +147,27 @@ def meet_lanes(
     number = bisect_left(planned, state.t)
     since = planned[number - 1] + 1 if number else 0
     steps_l = stack.etas_tl[since : state.t + 1, lanes].sum(dim=0)
+
+    def collect(A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> int:
+        if group.only_shares and fused.runs_on(A_nld):
+            from skerry.kernels.sharing import share_and_collect
+
+            share_and_collect(A_nld, sampled_k, into_nld, scale_l1)
+            return len(sampled_k)
+        taken_kld = A_nld[sampled_k]
+        reached = deliver(A_nld)
+        # What a primitive of ours delivers, all of the sampled hold now.
+        alike = sampled_k[:1] if group.server.dial is not None else sampled_k
+        into_nld.index_add_(0, sampled_k, taken_kld.sub_(A_nld[alike]).mul_(scale_l1))
+        return reached
+
     server = ServerRound(
         sampled_k,
         weights_k,
-        torch.from_numpy(stack.world.fleet.component_of).to(sampled_k.device),
+        stack.world.island_n,
         steps_l[:, None] * stack.world.experiment.training.local_steps,
         deliver,
+        collect,
         receivers(group, sample, len(state.X_nld)),
         everybody(group, sample, len(state.X_nld)),
     )
@@ -163,7 +181,9 @@ def receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:
 
 def everybody(group: ServerGroup, sample: Sample, n: int) -> Tensor:
     """Whom S2A and blend reach."""
-    reached_n = torch.ones(n, dtype=torch.bool, device=sample.devices_k.device)
-    if sample.asleep is not None and not group.reaches_asleep:
-        reached_n[sample.asleep] = False
+    device = sample.devices_k.device
+    if sample.asleep is None or group.reaches_asleep:
+        return torch.arange(n, device=device)
+    reached_n = torch.ones(n, dtype=torch.bool, device=device)
+    reached_n[sample.asleep] = False
     return torch.nonzero(reached_n).flatten()

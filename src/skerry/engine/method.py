@@ -60,6 +60,9 @@ class ServerRound:
     """The stepsizes of all local steps since the last server round, summed, as a column."""
     deliver: Callable[[Tensor], int]
     """The experiment's own primitive, in place; returns how many devices receive."""
+    collect: Callable[[Tensor, Tensor, Tensor], int]
+    """`(A_nld, into_nld, scale_l1)`: the same; what it takes from each of the sampled, times its
+    lane's scale, is added to its row of another array."""
     receivers: Tensor
     """Who they are."""
     everybody: Tensor

@@ -86,6 +86,7 @@ def _method(method: Method, experiment: Experiment, world: World) -> None:
         torch.zeros(devices, dtype=torch.int64, device=X_nld.device),
         eta_l1,
         lambda A_nld: len(A_nld),
+        lambda A_nld, into_nld, scale_l1: len(A_nld),
         sampled_k,
         torch.arange(devices, device=X_nld.device),
     )

@@ -94,6 +94,12 @@ class ServerGroup:
     asking: tuple[str, ...] = ()
     """The kinds of its functions that are told where a run stands."""
 
+    @property
+    def only_shares(self) -> bool:
+        """Whether S2S is all there is: the sampled take their mean, and nothing is remembered."""
+        plain = self.server.dial == 0 and self.server.optimizer == "fedavg"
+        return plain and self.compression is None and not self.sampler.asks_distances
+
     def standing(self, turn: Turn, t: int) -> "ServerGroup":
         """With that server round's beta and K, in round t."""
         now = self

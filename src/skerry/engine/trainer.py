@@ -3,9 +3,9 @@
 from torch import Tensor
 
 from skerry.engine.round import Draws, draw, local_steps, mix, train
-from skerry.engine.stack import Stack
+from skerry.engine.stack import Stack, step_bytes
 from skerry.engine.state import State
-from skerry.kernels.recorded import SMALL, WARM_UP, record
+from skerry.kernels.recorded import WARM_UP, pays, record
 from skerry.models.learner import goes_one_by_one
 
 
@@ -51,7 +51,9 @@ def can_be_recorded(stack: Stack, state: State) -> bool:
     """Whether a round's training may be, and pays. Neither loops over models nor the gradients of
     embeddings can, for sure."""
     X, world = state.X_nld, stack.world
-    worth_it = X.is_cuda and X.nbytes <= SMALL and stack.is_steady
+    if not (X.is_cuda and stack.is_steady):
+        return False
+    worth_it = pays(X.nbytes, state.chunk * step_bytes(world, len(stack)))
     return worth_it and world.x_train.is_floating_point() and not goes_one_by_one(world.learner)
 
 

@@ -104,6 +104,12 @@ class World:
         island_of = dict(zip(holdings.devices, holdings.islands, strict=True))
         return tuple(island_of[name] for name in self.fleet.labels)
 
+    @cached_property
+    def island_n(self) -> Tensor:
+        """The number of every device's island, on the compute device: sending it anew would make a
+        GPU wait."""
+        return torch.from_numpy(self.fleet.component_of).to(self.device)
+
     @property
     def seed(self) -> int:
         return self.experiment.seed

@@ -11,7 +11,14 @@ from torch import Tensor
 Result = TypeVar("Result")
 
 SMALL = 2**28  # bytes of X: a larger stack keeps the GPU busy by itself
+ROOM = 2**29  # bytes of X and of temporaries: with few of them, a stack may be larger
 WARM_UP = 2  # times that work is done the ordinary way first: kernels are compiled and chosen there
+
+
+def pays(models: int, temporaries: int) -> bool:
+    """Whether rounds are to be recorded, with so many bytes of X and of what they need on the way:
+    a recording holds on to that."""
+    return models <= SMALL or models + temporaries <= ROOM
 
 
 class Recording(Generic[Result]):

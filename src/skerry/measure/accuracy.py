@@ -133,8 +133,8 @@ class DeviceScores:
         """Row i: the test set restricted to the classes that i's component holds."""
         world = self.world
         held = self._labels.new_zeros(len(world.sizes), world.dataset.strata_count)
-        held.index_add_(0, self.component_n, self._labels)
-        weights = ((held > 0) * self._test_counts)[self.component_n]
+        held.index_add_(0, world.island_n, self._labels)
+        weights = ((held > 0) * self._test_counts)[world.island_n]
         return weights / weights.sum(dim=1, keepdim=True)
 
     @cached_property
@@ -145,10 +145,6 @@ class DeviceScores:
     @cached_property
     def _own_tests(self) -> OwnTests:
         return OwnTests(self.world)
-
-    @cached_property
-    def component_n(self) -> Tensor:
-        return torch.from_numpy(self.world.fleet.component_of).to(self.world.device)
 
     def score(self, X_nld: Tensor, alike: bool = False) -> ByDevice:
         """Every device's own model, for every lane. Where all are alike, one is enough to score.

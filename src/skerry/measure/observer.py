@@ -122,7 +122,7 @@ class Observer:
             self.device_tables = found.tables(self.world, moment.stack.keys)
         values = self._devices.measure(found)
         if self.wants("fairness"):
-            values |= found.fairness(self._devices.component_n)
+            values |= found.fairness(self.world.island_n)
         return values
 
     def _awake(self, moment: Moment) -> Tensor:

@@ -123,6 +123,19 @@ def goes_one_by_one(learner: Learner) -> bool:
     return bool(getattr(learner, "one_by_one", False))
 
 
+def steps_on_chip(learner: Learner, batch: int) -> bool:
+    """Whether one kernel does a step at the precision in force, without any product of torch's."""
+    asked: Callable[[int], bool] | None = getattr(learner, "steps_on_chip", None)
+    return asked is not None and asked(batch)
+
+
+def score_bytes(learner: Learner) -> int | None:
+    """What one model gives for one sample, in bytes, where a learner makes nothing else on the way
+    to it; None: it does not say so."""
+    told: int | None = getattr(learner, "score_bytes", None)
+    return told
+
+
 @dataclass(frozen=True)
 class Problem:
     """What a model factory may need to know about the data; `seed` draws the initial point."""

@@ -31,6 +31,10 @@ class LinearLearner:
     noisy = False
     scores_devices_at_once = True
 
+    @property
+    def score_bytes(self) -> int:
+        return 4 * self.outputs
+
     def __init__(self, features: int, outputs: int, task: Task):
         self.features, self.outputs, self.task = features, outputs, task
         self.p = -(-(features + 1) // ALIGNMENT) * ALIGNMENT
@@ -72,13 +76,13 @@ class LinearLearner:
         return self.task.loss(x @ x_d.view(self.outputs, self.p).T, y)
 
     def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
-        if isinstance(batch, Drawn) and self._steps_on_chip(batch.rows_nb.shape[1]):
+        if isinstance(batch, Drawn) and self.steps_on_chip(batch.rows_nb.shape[1]):
             from skerry.kernels.linear import step
 
             return step(X_nld, batch.inputs, batch.targets, batch.rows_nb, eta_l)
         return self._step_in_parts(X_nld, batch, eta_l)
 
-    def _steps_on_chip(self, size: int) -> bool:
+    def steps_on_chip(self, size: int) -> bool:
         """Whether one kernel does it all, from samples to models: where products may be rounded,
         and a minibatch and a model are small."""
         plain = self.task.name == "classification" and self.task.loss_name == "cross_entropy"
@@ -112,7 +116,7 @@ class LinearLearner:
         return self.task.mean_loss(self.scores(X_md, x), y)
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
-        if self._steps_on_chip(batch):
+        if self.steps_on_chip(batch):
             return 4 * lanes  # the losses
         # The minibatch and its outputs; on a CPU their softmax is another array.
         arrays = 1 if self._fused else 2

@@ -5,28 +5,38 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from skerry.engine.compressed import copies_of
+from skerry.engine.acting import room_for_a_piece
+from skerry.engine.compressed import copies_of, passing_of
+from skerry.engine.compression import NUMBER, PORTION, SQUEEZING
 from skerry.engine.method import Method, companions_of
 from skerry.engine.stack import method_of, step_bytes, working_memory
 from skerry.engine.world import World
 from skerry.errors import SkerryError, is_out_of_memory, out_of_memory
 from skerry.experiment import Experiment
+from skerry.kernels.precision import arithmetic
+from skerry.kernels.recorded import WARM_UP, pays
+from skerry.measure.portions import bytes_of_a_score, memory, taken_by_a_score
+from skerry.measures import GROUPS
+from skerry.models.learner import steps_on_chip
 from skerry.runs.holdings import holdings, on_device
 
 USABLE = {"cpu": 0.7, "cuda": 0.6}
 """Of the free memory. A step on a GPU takes a quarter of it for its temporaries."""
-WORKSPACES = 2**26
-"""What torch takes on a GPU for the workspaces of its products."""
+WORKSPACE = 2**25
+"""What torch takes on a GPU for its products: once, and once more for those that are recorded."""
 COPIES = 3
 """Of X, for which a plan leaves room: itself, what the server gathers of it, and one more where
 lanes are kept or saved."""
 EVALUATION = 2**28
 """Temporaries of the measures, which are computed a few models at a time."""
-SCORES = {"cpu": 160 * 2**20, "cuda": 2**26}
+CPU_SCORES = 160 * 2**20
 """What of them is class scores at most, and what is made of them: more are computed in portions."""
+MEANS, TABLES, WEIGHTS = 3, 3, 4
+"""Arrays at once: of component means; of what devices scored by class; of how that is weighed."""
 CPU_STACK = 2**28
 """More than this much X at once brings nothing on a CPU: time per lane stays the same."""
 CPU_LANES = (8, 128)
@@ -50,17 +60,27 @@ class Footprint:
     other: float
     """Temporaries of server rounds and measures, as a share of X."""
     scores: int
-    """Class scores of a lane's devices on the test set, and what is made of them."""
+    """Class scores of a lane's models on the test set, and what is made of them."""
     most_scores: int
     """Of all lanes."""
     efficient: int
     """More lanes than this bring nothing."""
+    on_gpu: bool = False
+    devices: int = 1
+    """Of the whole fleet."""
     building: int = 0
     """What building the world takes more, before there are lanes."""
     weighing: int = 0
     """What putting W together takes more, when there are."""
     companions: int = 0
     """Arrays of the size of X that a lane keeps beside it, for its method and for compression, at
+    most."""
+    judged: tuple[int, int] = (0, 0)
+    """What all devices scored on each class: what it is weighed by, and more for each lane."""
+    records: bool = False
+    """Whether products are recorded, where that pays."""
+    passing: tuple[float, float] = (0.0, 0.0)
+    """Arrays that compressed messages need for a while: beside what compressing does, and at
     most."""
 
     def keeping(self, experiments: Iterable[Experiment]) -> "Footprint":
@@ -74,7 +94,12 @@ class Footprint:
             ): e
             for e in experiments
         }
-        return replace(self, companions=max(map(_companions, different.values()), default=0))
+        passing = [passing_of(e, self.devices) for e in different.values()]
+        return replace(
+            self,
+            companions=max(map(_companions, different.values()), default=0),
+            passing=tuple(map(max, zip((0.0, 0.0), *passing, strict=True))),
+        )
 
     def lanes(self, sharers: int = 1) -> int:
         """The most lanes of a stack where so many stacks are under way at once."""
@@ -88,11 +113,22 @@ class Footprint:
         X = lanes * self.lane
         fixed, more, most = self.step
         step = min(fixed + lanes * more, most)
-        scores = min(lanes * self.scores, self.most_scores)
-        kept = (1 + self.companions) * X
-        return self.world + max(
-            self.building, kept + max(step, int(self.other * X) + scores, self.weighing)
+        weights, each = self.judged
+        scored = max(
+            min(lanes * self.scores, self.most_scores) + lanes * each,
+            WEIGHTS * weights + TABLES * lanes * each,
         )
+        after = max(int(self.other * X) + scored, self.weighing, self._messages(X))
+        kept = (1 + self.companions) * X
+        kept += WORKSPACE if self.records and pays(X, step) else 0
+        return self.world + max(self.building, kept + max(step, after))
+
+    def _messages(self, X: int) -> int:
+        """What compressed ones need, a few lanes at a time."""
+        beside, most = self.passing
+        piece = max(self.lane, min(X, room_for_a_piece(X, self.on_gpu)))
+        squeezing = SQUEEZING * min(PORTION, piece // NUMBER)
+        return max(int(beside * piece) + squeezing, int(most * piece)) if most else 0
 
 
 def _companions(experiment: Experiment) -> int:
@@ -125,17 +161,47 @@ def footprint(world: World) -> Footprint:
         free=free,
         total=total,
         share=USABLE[world.device.type],
-        world=on_device(world) + WORKSPACES if on_gpu else taken.held,
+        world=on_device(world) + WORKSPACE if on_gpu else taken.held,
         lane=each,
         step=(world.held * (2 * one - two), world.held * (two - one), most),
-        # The server gathers the models of those it meets; measures hold a mean per component.
-        other=max(server.sampled, server.sampled_end or 0, len(world.sizes) + 2) / world.n,
-        scores=3 * world.held * world.test_classes.nbytes,
-        most_scores=SCORES[world.device.type],
+        # The server gathers the models of those it meets; measures hold a mean per component, all
+        # of them once more in one array, and how far they are from the average.
+        other=max(server.sampled, server.sampled_end or 0, MEANS * len(world.sizes) + 2) / world.n,
         efficient=efficient,
         building=0 if on_gpu else taken.building,
         weighing=0 if on_gpu else taken.weighing,
+        on_gpu=on_gpu,
+        devices=world.n,
+        **(_measures_on_gpu(world) if on_gpu else _measures_on_cpu(world)),
     )
+
+
+def _measures_on_cpu(world: World) -> dict[str, Any]:
+    return {"scores": 3 * world.held * world.test_classes.nbytes, "most_scores": CPU_SCORES}
+
+
+def _measures_on_gpu(world: World) -> dict[str, Any]:
+    """Class scores come in portions; the last evaluation is one of all devices, if any is."""
+    training, evaluate, learner = (
+        world.experiment.training,
+        world.experiment.evaluate,
+        world.learner,
+    )
+    of_devices = not evaluate.wanted.isdisjoint({*GROUPS["devices"], *GROUPS["fairness"]})
+    samples, each = len(world.y_test), taken_by_a_score(world)
+    judged = world.test_classes[0].nbytes * world.held if of_devices else 0
+    pairs = samples
+    if of_devices:
+        pairs = max(pairs, world.held * min(samples, evaluate.device_samples or samples))
+    evaluations = 1 + -(-world.rounds // evaluate.every)
+    with arithmetic(training.precision):
+        by_torch = not steps_on_chip(learner, training.batch)
+    return {
+        "scores": pairs * each,
+        "most_scores": max(1, memory(world) // bytes_of_a_score(world)) * each,
+        "judged": (judged, judged),
+        "records": by_torch or evaluations > WARM_UP,
+    }
 
 
 @contextmanager

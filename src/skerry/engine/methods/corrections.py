@@ -29,12 +29,9 @@ class Carry(Method):
             Z.sub_(Z.mean(dim=0))
 
     def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
-        X, S = lanes.X_nld, server.sampled_k
-        taken = X[S]
-        reached = server.deliver(X)
-        taken.sub_(X[S[0]]).mul_(inverse(lanes.eta_l1) / (lanes.local_steps * lanes.period))
-        lanes.own["z"].index_add_(0, S, taken)  # S2S: all of them hold the same now
-        return Traffic(len(S), reached)
+        scale_l1 = inverse(lanes.eta_l1) / (lanes.local_steps * lanes.period)
+        reached = server.collect(lanes.X_nld, lanes.own["z"], scale_l1)
+        return Traffic(len(server.sampled_k), reached)
 
 
 class Mtgc(Method):
