@@ -5,6 +5,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import skerry
 from good_plugins import TOLD
@@ -13,7 +15,7 @@ from skerry import registry
 from skerry.engine.compressed import copies_of
 from skerry.engine.compression import BLOCK, Draws, Int8, RandomK, TopK, squeezed
 from skerry.engine.rehearsal import rehearse
-from skerry.engine.round import start
+from skerry.engine.round import meet, start
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.state import keep_lanes
@@ -414,6 +416,45 @@ def test_a_plan_leaves_room_for_what_both_sides_know(small):
         arrays = last_state(build_stack(world, [lane])).companions.arrays
         assert len(arrays) == expected
     assert copies_of(small(), 1) == 0
+
+
+class Peak(TorchDispatchMode):
+    """The most bytes that new arrays held at once."""
+
+    def __init__(self, *old):
+        super().__init__()
+        self.old = {array.untyped_storage()._cdata for array in old}
+        self.there, self.most = {}, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        for one in found if isinstance(found, tuple | list) else (found,):
+            if isinstance(one, torch.Tensor):
+                storage = one.untyped_storage()
+                if storage._cdata not in self.old:
+                    self.there[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+        self.there = {at: kept for at, kept in self.there.items() if not kept[0].expired()}
+        self.most = max(self.most, sum(size for _, size in self.there.values()))
+        return found
+
+
+@pytest.mark.parametrize("compression", ["int8", "top_k"])
+@pytest.mark.parametrize("primitive", ["s2s", "s2a", "blend"])
+def test_a_plan_leaves_room_for_messages_on_their_way(small, compression, primitive):
+    """Within a tenth, where models are long; and no less than 5 % too little."""
+    lane = small(
+        "data.features=500", "server.sampled=6", "server.period=1",
+        f"server.compression={compression}", f"server.primitive={primitive}",
+    )  # fmt: skip
+    world = build_world(lane)
+    stack = build_stack(world, [lane])
+    state = start(stack)
+    state.X_nld.add_(torch.randn_like(state.X_nld))
+    with Peak(state.X_nld, *state.companions.arrays.values()) as peak:
+        meet(stack, state)
+    told = footprint(world).keeping([lane]).messages(state.X_nld.nbytes)
+    assert 0.95 * peak.most <= told <= 1.1 * peak.most
+    assert told < footprint(world).keeping([lane]).need(1)
 
 
 def test_fields_play_a_part_only_where_something_is_compressed():

@@ -1,5 +1,6 @@
 """Which lanes go together, and how many at once."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,16 @@ from skerry.engine.world import build_world
 from skerry.errors import is_out_of_memory
 from skerry.runs.executors.ray import CUDA_CONTEXT, gpu_share
 from skerry.runs.grouping import cut, shape, stacks
-from skerry.runs.memory import EVALUATION, Footprint, footprint, free_memory, total_memory
+from skerry.runs.memory import (
+    EVALUATION,
+    WORKSPACE,
+    Footprint,
+    _scores,
+    _workspaces,
+    footprint,
+    free_memory,
+    total_memory,
+)
 from skerry.runs.run import run
 from skerry.runs.sweep import Sweep
 from skerry.runs.watcher import Watcher
@@ -81,6 +91,59 @@ def test_memory_is_measured():
     # d = 4 classes x 8 inputs (6 features and the bias, aligned), 12 devices, four bytes
     assert found.lane >= 12 * 4 * 8 * 4
     assert found.world >= 300 * 6 * 4
+
+
+@pytest.mark.parametrize(
+    ("devices", "precision", "lanes", "held", "taken"),
+    [
+        (10_000, "tf32", 1, 37.6, 662.6),
+        (10_000, "tf32", 4, 37.6, 746.9),
+        (10_000, "float32", 1, 37.6, 694.6),
+        (10_000, "float32", 4, 37.6, 778.9),
+        (100_000, "tf32", 1, 346.6, 1240.2),
+        (100_000, "tf32", 4, 346.6, 2076.9),
+        (100_000, "float32", 1, 346.6, 1688.3),
+        (100_000, "float32", 4, 346.6, 2884.0),
+    ],
+)
+def test_a_forecast_fits_what_a_gpu_took(devices, precision, lanes, held, taken):
+    """MiB on an H200: softmax regression 64 -> 10, batch 32, rings of 100; ten rounds, then all
+    devices were scored on 10,000 samples. `held`: the world, with its draws."""
+    on_chip, mebibyte = precision == "tf32", 2**20
+    score, portion = 4 * 10 + 5, 2**32 // (4 * (72 + 10))
+    fixed, more = (0, 4) if on_chip else (4 * 32 * 72, 4 * 32 * 10)
+    found = Footprint(
+        free=0,
+        total=0,
+        share=0.6,
+        world=int(held * mebibyte) + (1 if on_chip else 2) * WORKSPACE,
+        lane=devices * 720 * 4,
+        step=(devices * fixed, devices * more, 2**40),
+        other=(3 * devices // 100 + 2) / devices,
+        scores=devices * 10_000 * score,
+        most_scores=portion * score,
+        efficient=128,
+        judged=devices * 10 * 4,
+        on_gpu=True,
+    )
+    assert 0.97 <= found.need(lanes) / (taken * mebibyte) <= 1.03
+
+
+def test_on_a_gpu_scores_take_what_is_scored(monkeypatch):
+    """A model's outputs for a sample and what is made of them: 4 classes, 12 devices."""
+    base = small()
+    there = replace(build_world(base), device=torch.device("cuda"))
+    samples = len(there.y_test)
+    each = 4 * 4 + 5
+    assert _scores(there)[0] == 12 * samples * each
+    few = replace(there, experiment=small("evaluate.device_samples=5"))
+    assert _scores(few)[0] == max(samples, 12 * 5) * each
+    one = replace(there, experiment=small("evaluate.measures=average"))
+    assert _scores(one)[0] == samples * each
+    rare = replace(there, experiment=small(f"evaluate.every={base.rounds}"))
+    assert _workspaces(rare) == 2 * WORKSPACE
+    monkeypatch.setattr(there.learner, "steps_on_chip", lambda batch: True)
+    assert (_workspaces(rare), _workspaces(there)) == (WORKSPACE, 2 * WORKSPACE)
 
 
 @given(st.integers(0, 100 * GIGABYTE), st.integers(GIGABYTE, 200 * GIGABYTE))

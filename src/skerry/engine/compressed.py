@@ -103,16 +103,16 @@ def copies_of(experiment: Experiment, travels: int) -> int:
     return (travels if links else 0) + (len(server.start(nothing)) if server else 0)
 
 
-def passing_of(experiment: Experiment, devices: int) -> tuple[float, float]:
-    """Arrays of the size of X, for the lanes at hand, that are there for a while in a round: beside
-    what compressing needs, and at most."""
+def passing_of(experiment: Experiment, devices: int) -> tuple[float, float, float]:
+    """Arrays of the size of X, for the lanes at hand, that are there for a while in a round: what
+    is compressed, all that is there meanwhile, and the most that ever is."""
     server = experiment.server
     if server_rule(experiment) is None:
-        return (1.0, 2.0) if link_rule(experiment) else (0.0, 0.0)
+        return (1.0, 1.0, 2.0) if link_rule(experiment) else (0.0, 0.0, 0.0)
     met = max(server.sampled, server.sampled_end or 0) / devices
     reached = met if server.dial == 0 else 1.0
     # Two arrays of the sampled wait for what is sent to those who are reached, in Post.down.
-    return 2 * met + 3 * reached, 2 * met + 5 * reached
+    return reached, 2 * met + 3 * reached, 2 * met + 5 * reached
 
 
 def _made(section: Network | Server) -> Compression:

@@ -7,8 +7,6 @@ MEMORY = {"cpu": 2**28, "cuda": 2**32}
 """Bytes that scoring models on test samples may take at once."""
 JUDGED = 5
 """Bytes of a guess and of whether it is right, beside the outputs it was made from."""
-FORWARD = 0.5
-"""Of what a sample takes in a step: nothing is kept for the way back."""
 
 
 def memory(world: World) -> int:
@@ -21,7 +19,7 @@ def bytes_of_a_score(world: World) -> int:
     return max(1, learner.bytes_per_device(1, 2) - learner.bytes_per_device(1, 1))
 
 
-def taken_by_a_score(world: World) -> int:
-    """What it really takes on a GPU."""
+def taken_by_a_score(world: World) -> int | None:
+    """What it really takes on a GPU, where a learner says so."""
     told = score_bytes(world.learner)
-    return int(FORWARD * bytes_of_a_score(world)) if told is None else told + JUDGED
+    return None if told is None else told + JUDGED

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,7 +17,7 @@ from skerry.engine.world import World
 from skerry.errors import SkerryError, is_out_of_memory, out_of_memory
 from skerry.experiment import Experiment
 from skerry.kernels.precision import arithmetic
-from skerry.kernels.recorded import WARM_UP, pays
+from skerry.kernels.recorded import WARM_UP
 from skerry.measure.portions import bytes_of_a_score, memory, taken_by_a_score
 from skerry.measures import GROUPS
 from skerry.models.learner import steps_on_chip
@@ -33,10 +32,12 @@ COPIES = 3
 lanes are kept or saved."""
 EVALUATION = 2**28
 """Temporaries of the measures, which are computed a few models at a time."""
-CPU_SCORES = 160 * 2**20
-"""What of them is class scores at most, and what is made of them: more are computed in portions."""
+SCORES = {"cpu": 160 * 2**20, "cuda": 2**26}
+"""What of them is class scores at most, and what is made of them, unless a learner knows better:
+more are computed in portions."""
 MEANS, TABLES, WEIGHTS = 3, 3, 4
-"""Arrays at once: of component means; of what devices scored by class; of how that is weighed."""
+"""Arrays at once: of component means; of what devices scored on each class, for a lane; of how that
+is weighed, for all of them."""
 CPU_STACK = 2**28
 """More than this much X at once brings nothing on a CPU: time per lane stays the same."""
 CPU_LANES = (8, 128)
@@ -75,13 +76,11 @@ class Footprint:
     companions: int = 0
     """Arrays of the size of X that a lane keeps beside it, for its method and for compression, at
     most."""
-    judged: tuple[int, int] = (0, 0)
-    """What all devices scored on each class: what it is weighed by, and more for each lane."""
-    records: bool = False
-    """Whether products are recorded, where that pays."""
-    passing: tuple[float, float] = (0.0, 0.0)
-    """Arrays that compressed messages need for a while: beside what compressing does, and at
-    most."""
+    judged: int = 0
+    """What the devices of a lane scored on each class."""
+    passing: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Arrays that compressed messages need for a while: what is compressed, all that is there
+    meanwhile, and the most that ever is."""
 
     def keeping(self, experiments: Iterable[Experiment]) -> "Footprint":
         """With what the methods of these lanes keep, and what compression does."""
@@ -94,11 +93,12 @@ class Footprint:
             ): e
             for e in experiments
         }
-        passing = [passing_of(e, self.devices) for e in different.values()]
+        nothing = 0.0, 0.0, 0.0
+        passing = [nothing, *(passing_of(e, self.devices) for e in different.values())]
         return replace(
             self,
             companions=max(map(_companions, different.values()), default=0),
-            passing=tuple(map(max, zip((0.0, 0.0), *passing, strict=True))),
+            passing=tuple(map(max, zip(*passing, strict=True))),
         )
 
     def lanes(self, sharers: int = 1) -> int:
@@ -113,22 +113,20 @@ class Footprint:
         X = lanes * self.lane
         fixed, more, most = self.step
         step = min(fixed + lanes * more, most)
-        weights, each = self.judged
         scored = max(
-            min(lanes * self.scores, self.most_scores) + lanes * each,
-            WEIGHTS * weights + TABLES * lanes * each,
+            min(lanes * self.scores, self.most_scores) + lanes * self.judged,
+            (WEIGHTS + TABLES * lanes) * self.judged,
         )
-        after = max(int(self.other * X) + scored, self.weighing, self._messages(X))
+        after = max(int(self.other * X) + scored, self.weighing, self.messages(X))
         kept = (1 + self.companions) * X
-        kept += WORKSPACE if self.records and pays(X, step) else 0
         return self.world + max(self.building, kept + max(step, after))
 
-    def _messages(self, X: int) -> int:
-        """What compressed ones need, a few lanes at a time."""
-        beside, most = self.passing
+    def messages(self, X: int) -> int:
+        """What compressed ones need on their way, a few lanes of so much X at a time."""
+        squeezed, beside, most = self.passing
         piece = max(self.lane, min(X, room_for_a_piece(X, self.on_gpu)))
-        squeezing = SQUEEZING * min(PORTION, piece // NUMBER)
-        return max(int(beside * piece) + squeezing, int(most * piece)) if most else 0
+        squeezing = SQUEEZING * min(PORTION, int(squeezed * piece) // NUMBER)
+        return max(int(beside * piece) + squeezing, int(most * piece))
 
 
 def _companions(experiment: Experiment) -> int:
@@ -157,11 +155,13 @@ def footprint(world: World) -> Footprint:
             f"take {each / 1e9:,.1f} GB of {total / 1e9:,.1f} GB. Lower network.devices or take a "
             "smaller model."
         )
+    scores, most_scores = _scores(world)
+    judged = world.held * world.test_classes.shape[1] * world.dtype.itemsize
     return Footprint(
         free=free,
         total=total,
         share=USABLE[world.device.type],
-        world=on_device(world) + WORKSPACE if on_gpu else taken.held,
+        world=on_device(world) + _workspaces(world) if on_gpu else taken.held,
         lane=each,
         step=(world.held * (2 * one - two), world.held * (two - one), most),
         # The server gathers the models of those it meets; measures hold a mean per component, all
@@ -172,36 +172,37 @@ def footprint(world: World) -> Footprint:
         weighing=0 if on_gpu else taken.weighing,
         on_gpu=on_gpu,
         devices=world.n,
-        **(_measures_on_gpu(world) if on_gpu else _measures_on_cpu(world)),
+        scores=scores,
+        most_scores=most_scores,
+        judged=judged if on_gpu and _scores_devices(world) else 0,
     )
 
 
-def _measures_on_cpu(world: World) -> dict[str, Any]:
-    return {"scores": 3 * world.held * world.test_classes.nbytes, "most_scores": CPU_SCORES}
-
-
-def _measures_on_gpu(world: World) -> dict[str, Any]:
-    """Class scores come in portions; the last evaluation is one of all devices, if any is."""
-    training, evaluate, learner = (
-        world.experiment.training,
-        world.experiment.evaluate,
-        world.learner,
-    )
-    of_devices = not evaluate.wanted.isdisjoint({*GROUPS["devices"], *GROUPS["fairness"]})
-    samples, each = len(world.y_test), taken_by_a_score(world)
-    judged = world.test_classes[0].nbytes * world.held if of_devices else 0
+def _scores(world: World) -> tuple[int, int]:
+    """Of a lane, and of all lanes at most."""
+    each, samples = taken_by_a_score(world), len(world.y_test)
+    if each is None or world.device.type != "cuda":
+        return 3 * world.held * world.test_classes.nbytes, SCORES[world.device.type]
     pairs = samples
-    if of_devices:
-        pairs = max(pairs, world.held * min(samples, evaluate.device_samples or samples))
+    if _scores_devices(world):
+        scored_on = world.experiment.evaluate.device_samples or samples
+        pairs = max(pairs, world.held * min(samples, scored_on))
+    return pairs * each, max(1, memory(world) // bytes_of_a_score(world)) * each
+
+
+def _scores_devices(world: World) -> bool:
+    wanted = world.experiment.evaluate.wanted
+    return not wanted.isdisjoint({*GROUPS["devices"], *GROUPS["fairness"]})
+
+
+def _workspaces(world: World) -> int:
+    """Measures have products in any case. They are recorded if they come often enough, and so are
+    those of steps."""
+    training, evaluate = world.experiment.training, world.experiment.evaluate
     evaluations = 1 + -(-world.rounds // evaluate.every)
     with arithmetic(training.precision):
-        by_torch = not steps_on_chip(learner, training.batch)
-    return {
-        "scores": pairs * each,
-        "most_scores": max(1, memory(world) // bytes_of_a_score(world)) * each,
-        "judged": (judged, judged),
-        "records": by_torch or evaluations > WARM_UP,
-    }
+        by_torch = not steps_on_chip(world.learner, training.batch)
+    return (2 if by_torch or evaluations > WARM_UP else 1) * WORKSPACE
 
 
 @contextmanager
