@@ -229,6 +229,57 @@ def test_convolutions_for_many_models(precision, side, padding, pool):
 
 
 @runs_kernels
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    ("sides", "stride", "padding"), [((3, 3), 1, 1), ((3, 3), 2, 1), ((1, 1), 2, 0), ((2, 4), 3, 0)]
+)
+def test_weights_of_each_model_on_images_with_channels_first(precision, sides, stride, padding):
+    """A convolution and both of its gradients; two models share each input."""
+    from skerry.kernels import weights_of_each as kernels
+
+    x, w = numbers(2, 3, 5, 11, 10), 0.2 * numbers(4, 20, 5, *sides, seed=1)
+    images = x.double().repeat_interleave(2, dim=0).requires_grad_()
+    factors = w.double().requires_grad_()
+    y = torch.stack([
+        nn.functional.conv2d(image, one, stride=stride, padding=padding)
+        for image, one in zip(images, factors, strict=True)
+    ])  # fmt: skip
+    g = numbers(*y.shape, seed=2)
+    dx, dw = torch.autograd.grad(y, [images, factors], g.double())
+    with arithmetic(precision):
+        if precision == "bf16":
+            x, w, g = (tensor.bfloat16() for tensor in (x, w, g))
+        found = kernels.convolve(x, w, stride, padding)
+        found_dx = kernels.input_gradient(g, w, (11, 10), stride, padding)
+        found_dw = kernels.weight_gradient(x, g, sides, stride, padding)
+    assert distance(found, y.detach()) < TOLERANCE[precision]
+    assert distance(found_dx, dx) < TOLERANCE[precision]
+    assert distance(found_dw, dw) < TOLERANCE[precision]
+
+
+@runs_kernels
+def test_vmap_batches_convolutions_into_those_of_many_models():
+    """Over devices and lanes, of which the first layer's share their images."""
+    from skerry.models.batched import OwnConvolutions
+
+    def loss(w, v, b, x):
+        y = torch.relu(nn.functional.conv2d(x, w, padding=1))
+        return nn.functional.conv2d(y, v, b, stride=(2, 2)).square().mean()
+
+    def gradients(w, v, b, x):
+        of_lanes = torch.func.vmap(torch.func.grad(loss, (0, 1, 2)), in_dims=(0, 0, 0, None))
+        return torch.func.vmap(of_lanes)(w, v, b, x)
+
+    shapes = [(2, 3, 5, 3, 3, 3), (2, 3, 7, 5, 3, 3), (2, 3, 7), (2, 4, 3, 9, 8)]
+    given = [numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+    exact = gradients(*(tensor.double() for tensor in given))
+    with OwnConvolutions():
+        found = gradients(*given)
+    for ours, theirs in zip(found, exact, strict=True):
+        assert distance(ours, theirs) < 1e-6
+
+
+@runs_kernels
 @pytest.mark.parametrize("activation", ["relu", "elu"])
 def test_a_model_that_diverged_shows_it(activation):
     """Pooling and activation must not hide a NaN."""

@@ -20,6 +20,7 @@ from torch.func import functional_call, grad_and_value, vjp, vmap
 from skerry.errors import ModelError, SkerryWarning, is_out_of_memory, one_line
 from skerry.kernels import fused, precision
 from skerry.models import fitness
+from skerry.models.batched import rounded_at_once
 from skerry.models.blocks import Slot
 from skerry.models.chain import Chain, chain_of
 from skerry.models.learner import ALIGNMENT, Batch, Problem
@@ -180,8 +181,7 @@ class ModuleLearner:
     def _rounded_loss(self, parameters: Parameters, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         """Every product in bf16; sums, norms and the loss in float32."""
         keys = dict.fromkeys(self._key_names, noise)
-        # Without its cache, which knows nothing of vmap.
-        with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
+        with rounded_at_once(self.device, self.dtype):
             outputs = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
         return self._task.loss(outputs.to(x.dtype), y)
 
