@@ -231,13 +231,22 @@ def test_convolutions_for_many_models(precision, side, padding, pool):
 @runs_kernels
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
-    ("sides", "stride", "padding"), [((3, 3), 1, 1), ((3, 3), 2, 1), ((1, 1), 2, 0), ((2, 4), 3, 0)]
+    ("inputs", "shape", "sides", "stride", "padding"),
+    [
+        (1, (2, 5, 9, 8), (3, 3), 1, 1),
+        (1, (1, 3, 9, 8), (3, 2), 2, 1),
+        (2, (1, 70, 5, 4), (1, 1), 2, 0),
+        (1, (3, 2, 8, 8), (2, 2), 3, 0),
+    ],
 )
-def test_weights_of_each_model_on_images_with_channels_first(precision, sides, stride, padding):
+def test_weights_of_each_model_on_images_with_channels_first(
+    precision, inputs, shape, sides, stride, padding
+):
     """A convolution and both of its gradients; two models share each input."""
     from skerry.kernels import weights_of_each as kernels
 
-    x, w = numbers(2, 3, 5, 11, 10), 0.2 * numbers(4, 20, 5, *sides, seed=1)
+    x = numbers(inputs, *shape)
+    w = 0.2 * numbers(2 * inputs, shape[1] + 1, shape[1], *sides, seed=1)
     images = x.double().repeat_interleave(2, dim=0).requires_grad_()
     factors = w.double().requires_grad_()
     y = torch.stack([
@@ -248,9 +257,9 @@ def test_weights_of_each_model_on_images_with_channels_first(precision, sides, s
     dx, dw = torch.autograd.grad(y, [images, factors], g.double())
     with arithmetic(precision):
         if precision == "bf16":
-            x, w, g = (tensor.bfloat16() for tensor in (x, w, g))
+            x, g = (tensor.bfloat16() for tensor in (x, g))
         found = kernels.convolve(x, w, stride, padding)
-        found_dx = kernels.input_gradient(g, w, (11, 10), stride, padding)
+        found_dx = kernels.input_gradient(g, w, shape[2:], stride, padding)
         found_dw = kernels.weight_gradient(x, g, sides, stride, padding)
     assert distance(found, y.detach()) < TOLERANCE[precision]
     assert distance(found_dx, dx) < TOLERANCE[precision]
@@ -258,25 +267,94 @@ def test_weights_of_each_model_on_images_with_channels_first(precision, sides, s
 
 
 @runs_kernels
-def test_vmap_batches_convolutions_into_those_of_many_models():
-    """Over devices and lanes, of which the first layer's share their images."""
-    from skerry.models.batched import OwnConvolutions
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("groups", "wide", "each"), [(3, 2, 10), (1, 37, 1)])
+def test_norms_of_many_models(precision, groups, wide, each):
+    """Group norm with two channels a group, and layer norm, which has a weight for every number;
+    forward and all gradients."""
+    from skerry.kernels.norms import gradients, normalize
 
-    def loss(w, v, b, x):
-        y = torch.relu(nn.functional.conv2d(x, w, padding=1))
-        return nn.functional.conv2d(y, v, b, stride=(2, 2)).square().mean()
+    models, samples = 2, 5
+    x, g = (1 + numbers(models, samples, groups, wide, each, seed=seed) for seed in (0, 1))
+    w, b = (numbers(models, groups, wide, seed=seed) for seed in (2, 3))
+    exact = [one.double().requires_grad_() for one in (x, w, b)]
+    rows = nn.functional.layer_norm(exact[0], (wide, each))
+    y = rows * exact[1][:, None, ..., None] + exact[2][:, None, ..., None]
+    slopes = torch.autograd.grad(y, exact, g.double())
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    rows, told = (models, samples * groups, wide * each), (groups, each, 1e-5)
+    x, g, w, b = x.view(rows), g.view(rows).to(dtype), w.flatten(1), b.flatten(1)
+    found = normalize(x, w, b, *told, dtype)
+    assert distance(found, y.detach().view(rows)) < TOLERANCE[precision]
+    for ours, theirs in zip(gradients(g, x, w, *told), slopes, strict=True):
+        assert distance(ours, theirs.view(ours.shape)) < TOLERANCE[precision]
 
-    def gradients(w, v, b, x):
-        of_lanes = torch.func.vmap(torch.func.grad(loss, (0, 1, 2)), in_dims=(0, 0, 0, None))
-        return torch.func.vmap(of_lanes)(w, v, b, x)
 
-    shapes = [(2, 3, 5, 3, 3, 3), (2, 3, 7, 5, 3, 3), (2, 3, 7), (2, 4, 3, 9, 8)]
-    given = [numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)]
-    exact = gradients(*(tensor.double() for tensor in given))
-    with OwnConvolutions():
-        found = gradients(*given)
-    for ours, theirs in zip(found, exact, strict=True):
-        assert distance(ours, theirs) < 1e-6
+@runs_kernels
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("tokens", "width", "causal"), [(16, 16, False), (21, 5, True)])
+def test_attention_over_short_sequences(precision, tokens, width, causal):
+    from skerry.kernels.attention import attend, gradients
+
+    q, k, v, g = (numbers(3, tokens, width, seed=seed) for seed in range(4))
+    exact = [one.double().requires_grad_() for one in (q, k, v)]
+    y = nn.functional.scaled_dot_product_attention(*exact, is_causal=causal, scale=0.4)
+    slopes = torch.autograd.grad(y, exact, g.double())
+    with arithmetic(precision):
+        if precision == "bf16":
+            q, k, v, g = (one.bfloat16() for one in (q, k, v, g))
+        assert distance(attend(q, k, v, 0.4, causal), y.detach()) < TOLERANCE[precision]
+        for ours, theirs in zip(gradients(g, q, k, v, 0.4, causal), slopes, strict=True):
+            assert distance(ours, theirs) < TOLERANCE[precision]
+
+
+class Mixed(nn.Module):
+    """Of all that is computed for many models at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 4, 2), nn.Conv2d(4, 8, 1, stride=(2, 2))
+        self.norm = nn.GroupNorm(2, 4)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 8, dropout=0, batch_first=True)
+
+    def forward(self, x):
+        y = self.second(torch.relu(self.norm(self.first(x))))
+        return self.layer(y.flatten(2).mT).square().mean()
+
+
+@runs_kernels
+def test_vmap_batches_a_module_into_operations_of_many_models(monkeypatch):
+    """Over devices and lanes, of which the first layer's share their images; no operation is left
+    to torch."""
+    from skerry.models import batched
+
+    torch.manual_seed(0)
+    module = Mixed().to(DEVICE)
+    taken = []
+    for name in ("convolved", "normalized", "attended"):
+        real = getattr(batched, name)
+        monkeypatch.setattr(
+            batched, name, lambda *given, real=real, name=name: taken.append(name) or real(*given)
+        )
+
+    def gradients(parameters, x):
+        def loss(parameters, x):
+            return torch.func.functional_call(module, parameters, (x,))
+
+        of_lanes = torch.func.vmap(torch.func.grad(loss), in_dims=(0, None))
+        return torch.func.vmap(of_lanes)(parameters, x)
+
+    given = {
+        name: 0.3 * numbers(2, 2, *parameter.shape, seed=seed) + parameter.detach()
+        for seed, (name, parameter) in enumerate(module.named_parameters())
+    }
+    x = numbers(2, 2, 2, 5, 5)
+    exact = gradients({name: one.double() for name, one in given.items()}, x.double())
+    with batched.AllAtOnce():
+        found = gradients(given, x)
+    for name, ours in found.items():
+        assert distance(ours, exact[name]) < 1e-5, name
+    assert sorted(taken) == ["attended", *["convolved"] * 2, *["normalized"] * 3]
 
 
 @runs_kernels

@@ -1,59 +1,104 @@
 """How operations of a user's module are computed when vmap batches them over many models.
 
 Torch batches all of them, but some in a way that is slow on a GPU: a convolution with different
-weights goes from model to model, and so does the way back of attention. Where products may be
-rounded, these are computed for all models at once.
+weights goes from model to model, so does the way back of attention, and a norm comes apart into
+passes over float32. Where activations may be rounded, these are computed for all models at once, in
+the plain cases; all others stay torch's own.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from skerry.kernels import fused, precision
+from skerry.models.many_models import attended, convolved, normalized
 
 
 @contextmanager
 def rounded_at_once(device: torch.device, dtype: torch.dtype) -> Iterator[None]:
-    """Inside, a module computes in bf16 where torch's autocast would."""
+    """Inside, a module computes in bf16 where torch's autocast would; what norms give, too."""
     with ExitStack() as all_of_it:
         # Without its cache, which knows nothing of vmap.
         cast = torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
         all_of_it.enter_context(cast)
         if fused.serves(device, dtype):
-            all_of_it.enter_context(sdpa_kernel(SDPBackend.MATH))
-            all_of_it.enter_context(OwnConvolutions())
+            all_of_it.enter_context(AllAtOnce())
         yield
 
 
-class OwnConvolutions(TorchFunctionMode):
-    """Takes over the convolutions that the kernels know."""
+class AllAtOnce(TorchFunctionMode):
+    """Takes over the operations that the kernels know."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is torch.conv2d:
-            told = _told(*args, **kwargs)
-            if told is not None:
-                return _convolved(*told)
-        return func(*args, **kwargs)
+        ours = _ours().get(func)
+        found = None if ours is None else ours(*args, **kwargs)
+        return func(*args, **kwargs) if found is None else found
 
 
-Told = tuple[Tensor, Tensor, Tensor | None, int, int]
+@cache
+def _ours() -> dict[Any, Callable[..., Any]]:
+    """What takes the place of torch's functions. It has the same arguments, and gives None where
+    they are not plain."""
+    return {
+        torch.conv2d: _convolution,
+        F.group_norm: _group_norm,
+        F.layer_norm: _layer_norm,
+        F.scaled_dot_product_attention: _attention,
+        # A mode sees the outermost function only: this one is torch's own, but for the attention
+        # inside it.
+        F.multi_head_attention_forward: _changed(
+            F.multi_head_attention_forward,
+            scaled_dot_product_attention=_attention_or_torchs,
+        ),
+    }
 
 
-def _told(
+def _changed(function: FunctionType, **others: Any) -> FunctionType:
+    """A function in whose text some names mean others."""
+    names = {**function.__globals__, **others}
+    new = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    new.__kwdefaults__ = function.__kwdefaults__
+    return new
+
+
+def _dtype(given: Tensor) -> torch.dtype:
+    return torch.bfloat16 if precision.current() == "bf16" else given.dtype
+
+
+def _floats(*tensors: Tensor | None) -> bool:
+    """Whether all of them are there, in a precision that the kernels know."""
+    known = (torch.float32, torch.bfloat16)
+    return all(tensor is not None and tensor.dtype in known for tensor in tensors)
+
+
+def _convolution(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
-) -> Told | None:  # fmt: skip
-    """The arguments of a convolution, if it is a plain one."""
+) -> Tensor | None:  # fmt: skip
     stride, padding, dilation = map(_one_number, (stride, padding, dilation))
     if stride is None or padding is None or dilation != 1 or groups != 1 or input.ndim != 4:
         return None
-    return input, weight, bias, stride, padding
+    # Frozen weights are the same in all models: torch makes one convolution of them.
+    if not _floats(input, weight) or not weight.requires_grad or not _fits(input, weight, padding):
+        return None
+    dtype = _dtype(weight)
+    y = convolved(input.to(dtype), weight, stride, padding)
+    return y if bias is None else y + bias.to(dtype)[:, None, None]
+
+
+def _fits(input: Tensor, weight: Tensor, padding: int) -> bool:
+    sides = zip(input.shape[2:], weight.shape[2:], strict=True)
+    reaches = all(image + 2 * padding >= side for image, side in sides)
+    return reaches and input.shape[1] == weight.shape[1] and input.numel() > 0
 
 
 def _one_number(value: Any) -> int | None:
@@ -65,80 +110,58 @@ def _one_number(value: Any) -> int | None:
     return None
 
 
-def _convolved(x: Tensor, w: Tensor, b: Tensor | None, stride: int, padding: int) -> Tensor:
-    dtype = torch.bfloat16 if precision.current() == "bf16" else w.dtype
-    y: Tensor = _Convolution.apply(x.to(dtype)[None], w.to(dtype)[None], stride, padding)[0]  # type: ignore[no-untyped-call]
-    return y if b is None else y + b.to(dtype)[:, None, None]
+def _group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor | None:  # fmt: skip
+    if input.ndim < 2 or input.shape[1] % num_groups:
+        return None
+    rows, each = input.shape[0] * num_groups, math.prod(input.shape[2:])
+    return _norm(input, rows, num_groups, each, weight, bias, eps)
 
 
-def _at_once(
-    batch: int, in_dims: Sequence[int | None], first: Tensor, second: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Two arrays, of which one or both have a batch of models, with the batch as part of their
-    first dimension. A single input is left to be shared by all."""
-    merged = []
-    for tensor, dim, may_be_shared in zip((first, second), in_dims, (True, False), strict=False):
-        if dim is None and may_be_shared and len(tensor) == 1:
-            merged.append(tensor)
-            continue
-        whole = tensor.expand(batch, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-        merged.append(whole.flatten(0, 1))
-    return merged[0], merged[1]
+def _layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
+    bias: Tensor | None = None, eps: float = 1e-5,
+) -> Tensor | None:  # fmt: skip
+    shape = tuple(normalized_shape)
+    if not shape or tuple(input.shape[-len(shape) :]) != shape:
+        return None
+    return _norm(input, input.shape[: -len(shape)].numel(), 1, 1, weight, bias, eps)
 
 
-class _OfManyModels(torch.autograd.Function):
-    """What the three below have in common: under vmap, a batch of models is more models."""
+def _norm(
+    x: Tensor, rows: int, groups: int, each: int, w: Tensor | None, b: Tensor | None, eps: float
+) -> Tensor | None:
+    from skerry.kernels.norms import LONGEST
 
-    @classmethod
-    def vmap(cls, info: Any, in_dims: Any, first: Tensor, second: Tensor, *told: Any) -> Any:
-        found = cls.apply(*_at_once(info.batch_size, in_dims, first, second), *told)  # type: ignore[no-untyped-call]
-        return found.unflatten(0, (info.batch_size, -1)), 0
-
-
-class _Convolution(_OfManyModels):
-    @staticmethod
-    def forward(x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:
-        from skerry.kernels.weights_of_each import convolve
-
-        return convolve(x, w, stride, padding)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        x, w, *ctx.told = inputs
-        ctx.save_for_backward(x, w)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        x, w = ctx.saved_tensors
-        dx = dw = None
-        if ctx.needs_input_grad[0]:
-            dx = _InputGradient.apply(g, w, tuple(x.shape[-2:]), *ctx.told)  # type: ignore[no-untyped-call]
-        if ctx.needs_input_grad[1]:
-            dw = _WeightGradient.apply(x, g, tuple(w.shape[-2:]), *ctx.told)  # type: ignore[no-untyped-call]
-        return dx, dw, None, None
+    if w is None or b is None or not _floats(x, w, b) or not 0 < x.numel() <= rows * LONGEST:
+        return None
+    size = x.numel() // rows
+    if not w.numel() == b.numel() == groups * size // each:
+        return None
+    y = normalized(x.reshape(rows, size), w.flatten(), b.flatten(), groups, each, eps, _dtype(x))
+    return y.reshape(x.shape)
 
 
-class _InputGradient(_OfManyModels):
-    @staticmethod
-    def forward(g: Tensor, w: Tensor, image: tuple[int, int], stride: int, padding: int) -> Tensor:
-        from skerry.kernels.weights_of_each import input_gradient
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor | None:  # fmt: skip
+    from skerry.kernels.attention import LONGEST, WIDEST
 
-        if len(g) < len(w):
-            g = g.expand(len(w), *g.shape[1:])
-        return input_gradient(g, w, image, stride, padding)
+    if attn_mask is not None or dropout_p or not query.shape == key.shape == value.shape:
+        return None
+    tokens, width = query.shape[-2:]
+    plain = _floats(query, key, value) and query.ndim > 2 and query.numel() > 0
+    if not plain or tokens > LONGEST or width > WIDEST:
+        return None
+    heads = (one.to(_dtype(query)).flatten(0, -3) for one in (query, key, value))
+    y = attended(*heads, width**-0.5 if scale is None else scale, is_causal)
+    return y.unflatten(0, query.shape[:-2])
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        """Nobody asks for a second derivative."""
 
-
-class _WeightGradient(_OfManyModels):
-    @staticmethod
-    def forward(x: Tensor, g: Tensor, sides: tuple[int, int], stride: int, padding: int) -> Tensor:
-        from skerry.kernels.weights_of_each import weight_gradient
-
-        return weight_gradient(x, g, sides, stride, padding)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        """Nobody asks for a second derivative."""
+def _attention_or_torchs(*args: Any, **kwargs: Any) -> Tensor:
+    found = _attention(*args, **kwargs)
+    return F.scaled_dot_product_attention(*args, **kwargs) if found is None else found
