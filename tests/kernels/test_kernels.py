@@ -231,23 +231,25 @@ def test_convolutions_for_many_models(precision, side, padding, pool):
 @runs_kernels
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
-    ("inputs", "shape", "sides", "stride", "padding"),
+    ("inputs", "models", "shape", "sides", "stride", "padding"),
     [
-        (1, (2, 5, 9, 8), (3, 3), 1, 1),
-        (1, (1, 3, 9, 8), (3, 2), 2, 1),
-        (2, (1, 70, 5, 4), (1, 1), 2, 0),
-        (1, (3, 2, 8, 8), (2, 2), 3, 0),
+        (1, 1, (2, 3, 9, 8), (3, 3), 1, 1),
+        (1, 2, (1, 3, 9, 8), (3, 2), 2, 1),
+        (2, 4, (1, 7, 5, 4), (1, 1), 2, 0),
+        (1, 1, (1, 70, 3, 3), (1, 1), 1, 0),
+        (2, 2, (3, 2, 8, 8), (2, 2), 3, 0),
     ],
 )
 def test_weights_of_each_model_on_images_with_channels_first(
-    precision, inputs, shape, sides, stride, padding
+    precision, inputs, models, shape, sides, stride, padding
 ):
-    """A convolution and both of its gradients; two models share each input."""
+    """A convolution and both of its gradients. Models may share an input; images, channels and taps
+    go beyond a tile."""
     from skerry.kernels import weights_of_each as kernels
 
     x = numbers(inputs, *shape)
-    w = 0.2 * numbers(2 * inputs, shape[1] + 1, shape[1], *sides, seed=1)
-    images = x.double().repeat_interleave(2, dim=0).requires_grad_()
+    w = 0.2 * numbers(models, shape[1] + 1, shape[1], *sides, seed=1)
+    images = x.double().repeat_interleave(models // inputs, dim=0).requires_grad_()
     factors = w.double().requires_grad_()
     y = torch.stack([
         nn.functional.conv2d(image, one, stride=stride, padding=padding)
@@ -313,9 +315,9 @@ class Mixed(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first, self.second = nn.Conv2d(2, 4, 2), nn.Conv2d(4, 8, 1, stride=(2, 2))
+        self.first, self.second = nn.Conv2d(2, 4, (1, 2)), nn.Conv2d(4, 8, 1)
         self.norm = nn.GroupNorm(2, 4)
-        self.layer = nn.TransformerEncoderLayer(8, 2, 8, dropout=0, batch_first=True)
+        self.layer = nn.TransformerEncoderLayer(8, 1, 8, dropout=0, batch_first=True)
 
     def forward(self, x):
         y = self.second(torch.relu(self.norm(self.first(x))))
@@ -323,6 +325,7 @@ class Mixed(nn.Module):
 
 
 @runs_kernels
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_vmap_batches_a_module_into_operations_of_many_models(monkeypatch):
     """Over devices and lanes, of which the first layer's share their images; no operation is left
     to torch."""
@@ -348,7 +351,7 @@ def test_vmap_batches_a_module_into_operations_of_many_models(monkeypatch):
         name: 0.3 * numbers(2, 2, *parameter.shape, seed=seed) + parameter.detach()
         for seed, (name, parameter) in enumerate(module.named_parameters())
     }
-    x = numbers(2, 2, 2, 5, 5)
+    x = numbers(2, 2, 2, 2, 4)
     exact = gradients({name: one.double() for name, one in given.items()}, x.double())
     with batched.AllAtOnce():
         found = gradients(given, x)

@@ -4,6 +4,8 @@ q, k, v [heads, tokens, width], of any number of models and samples. Torch's own
 from model to model.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -35,7 +37,7 @@ def gradients(
     return dq, dk, dv
 
 
-def _told(q: Tensor, causal: bool) -> dict:
+def _told(q: Tensor, causal: bool) -> dict[str, Any]:
     _, tokens, width = q.shape
     block = max(16, triton.next_power_of_2(tokens))
     return {
@@ -47,7 +49,9 @@ def _told(q: Tensor, causal: bool) -> dict:
 
 
 @triton.jit
-def _shares(q, k, scale, CAUSAL: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr, DOT: tl.constexpr):
+def _shares(
+    q, k, scale, CAUSAL: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr, DOT: tl.constexpr
+):
     """Of each token (a row) in what the others say."""
     t = tl.arange(0, BLOCK)
     seen = (t < TOKENS)[None, :]
@@ -61,7 +65,9 @@ def _shares(q, k, scale, CAUSAL: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.c
 @triton.jit
 def _places(TOKENS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr):
     t, d = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK_D)[None, :]
-    return tl.program_id(0).to(tl.int64) * (TOKENS * WIDTH) + t * WIDTH + d, (t < TOKENS) & (d < WIDTH)
+    return tl.program_id(0).to(tl.int64) * (TOKENS * WIDTH) + t * WIDTH + d, (t < TOKENS) & (
+        d < WIDTH
+    )
 
 
 @triton.jit

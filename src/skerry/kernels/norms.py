@@ -13,15 +13,15 @@ from torch import Tensor
 
 LONGEST = 2**14
 """Numbers of a row that fit on the chip."""
-NUMBERS, NUMBERS_BACK = 4096, 2048  # of a tile, unless one row has more
-PROGRAMS = 4096  # that fill the chip
+NUMBERS = 4096  # of a tile, unless one row has more
+PROGRAMS = 16384  # at most, where rows are not too few
 
 
 def normalize(
     x: Tensor, w: Tensor, b: Tensor, groups: int, each: int, eps: float, dtype: torch.dtype
 ) -> Tensor:
     y = torch.empty(x.shape, dtype=dtype, device=x.device)
-    grid, told = _cut(x, groups, each, NUMBERS)
+    grid, told = _cut(x, groups, each)
     _normalize[grid](x.contiguous(), w.contiguous(), b.contiguous(), y, eps, **told)
     return y
 
@@ -31,33 +31,34 @@ def gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """At x, at the weights, and at what is added, from the one at y."""
     dx = torch.empty_like(x, memory_format=torch.contiguous_format)
-    grid, told = _cut(x, groups, each, NUMBERS_BACK)
-    parts = torch.empty(2, grid[0], *w.shape, dtype=torch.float32, device=x.device)
+    grid, told = _cut(x, groups, each)
+    parts = torch.empty(2, grid[1], *w.shape, dtype=torch.float32, device=x.device)
     _gradients[grid](g.contiguous(), x.contiguous(), w.contiguous(), dx, parts, eps, **told)
     dw, db = parts.sum(dim=1)
     return dx, dw, db
 
 
-def _cut(x: Tensor, groups: int, each: int, numbers: int) -> tuple[tuple[int, int, int], dict]:
-    """The programs (pieces of the rows of a group, groups, models), and what a kernel is told."""
+def _cut(x: Tensor, groups: int, each: int) -> tuple[tuple[int, int], dict[str, int]]:
+    """The programs (groups of all models, pieces of their rows), and what a kernel is told."""
     models, rows, size = x.shape
     samples, block = rows // groups, triton.next_power_of_2(size)
-    at_once = min(max(1, numbers // block), triton.next_power_of_2(samples))
+    at_once = min(max(1, NUMBERS // block), triton.next_power_of_2(samples))
     pieces = min(triton.cdiv(samples, at_once), max(1, PROGRAMS // (models * groups)))
     told = {
         "samples": samples, "GROUPS": groups, "SIZE": size, "EACH": each, "AT_ONCE": at_once,
         "STEPS": triton.cdiv(samples, pieces * at_once), "BLOCK": block,
         "num_warps": max(4, min(16, block // 512)),
     }  # fmt: skip
-    return (pieces, groups, models), told
+    return (models * groups, pieces), told
 
 
 @triton.jit
-def _row(step, samples, GROUPS: tl.constexpr, AT_ONCE: tl.constexpr, STEPS: tl.constexpr):
-    """The rows of one step of this program, and which of them there are."""
-    sample = (tl.program_id(0) * STEPS + step) * AT_ONCE + tl.arange(0, AT_ONCE)
-    m = tl.program_id(2).to(tl.int64)
-    return ((m * samples + sample) * GROUPS + tl.program_id(1))[:, None], (sample < samples)[:, None]
+def _rows(step, samples, GROUPS: tl.constexpr, AT_ONCE: tl.constexpr, STEPS: tl.constexpr):
+    """Of one step of this program, and which of them there are."""
+    sample = (tl.program_id(1) * STEPS + step) * AT_ONCE + tl.arange(0, AT_ONCE)
+    m, group = (tl.program_id(0) // GROUPS).to(tl.int64), tl.program_id(0) % GROUPS
+    row = (m * samples + sample) * GROUPS + group
+    return row[:, None], (sample < samples)[:, None]
 
 
 @triton.jit
@@ -77,11 +78,11 @@ def _normalize(
 ):  # fmt: skip
     i = tl.arange(0, BLOCK)
     inside = (i < SIZE)[None, :]
-    weights = (tl.program_id(2).to(tl.int64) * GROUPS + tl.program_id(1)) * (SIZE // EACH)
+    weights = tl.program_id(0).to(tl.int64) * (SIZE // EACH)
     factor = tl.load(w + weights + i // EACH, mask=i < SIZE, other=0.0).to(tl.float32)
     added = tl.load(b + weights + i // EACH, mask=i < SIZE, other=0.0).to(tl.float32)
     for step in range(STEPS):
-        row, there = _row(step, samples, GROUPS, AT_ONCE, STEPS)
+        row, there = _rows(step, samples, GROUPS, AT_ONCE, STEPS)
         here, places = there & inside, row * SIZE + i[None, :]
         values = tl.load(x + places, mask=here, other=0.0).to(tl.float32)
         normal, _ = _normal(values, here, eps, SIZE)
@@ -96,13 +97,12 @@ def _gradients(
     i = tl.arange(0, BLOCK)
     inside = (i < SIZE)[None, :]
     wide: tl.constexpr = SIZE // EACH
-    m, models = tl.program_id(2).to(tl.int64), tl.num_programs(2)
-    weights = (m * GROUPS + tl.program_id(1)) * wide
+    weights = tl.program_id(0).to(tl.int64) * wide
     factor = tl.load(w + weights + i // EACH, mask=i < SIZE, other=0.0).to(tl.float32)[None, :]
     of_w = tl.zeros([AT_ONCE, BLOCK], dtype=tl.float32)
     of_b = tl.zeros([AT_ONCE, BLOCK], dtype=tl.float32)
     for step in range(STEPS):
-        row, there = _row(step, samples, GROUPS, AT_ONCE, STEPS)
+        row, there = _rows(step, samples, GROUPS, AT_ONCE, STEPS)
         here, places = there & inside, row * SIZE + i[None, :]
         values = tl.load(x + places, mask=here, other=0.0).to(tl.float32)
         slopes = tl.load(g + places, mask=here, other=0.0).to(tl.float32)
@@ -114,8 +114,8 @@ def _gradients(
         mean = tl.sum(slopes, axis=1)[:, None] / SIZE
         tl.store(dx + places, (slopes - mean - normal * along) * scale, mask=here)
     sum_w, sum_b = tl.sum(of_w, axis=0), tl.sum(of_b, axis=0)
-    at = parts + tl.program_id(0) * (models * GROUPS * wide) + weights
-    second = tl.num_programs(0).to(tl.int64) * (models * GROUPS * wide)
+    whole = tl.num_programs(0).to(tl.int64) * wide
+    at, second = parts + tl.program_id(1) * whole + weights, tl.num_programs(1) * whole
     if EACH == 1:
         tl.store(at + i, sum_w, mask=i < SIZE)
         tl.store(at + second + i, sum_b, mask=i < SIZE)

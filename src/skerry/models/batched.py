@@ -62,7 +62,7 @@ def _ours() -> dict[Any, Callable[..., Any]]:
     }
 
 
-def _changed(function: FunctionType, **others: Any) -> FunctionType:
+def _changed(function: Any, **others: Any) -> FunctionType:
     """A function in whose text some names mean others."""
     names = {**function.__globals__, **others}
     new = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
@@ -157,9 +157,9 @@ def _attention(
     plain = _floats(query, key, value) and query.ndim > 2 and query.numel() > 0
     if not plain or tokens > LONGEST or width > WIDEST:
         return None
-    heads = (one.to(_dtype(query)).flatten(0, -3) for one in (query, key, value))
-    y = attended(*heads, width**-0.5 if scale is None else scale, is_causal)
-    return y.unflatten(0, query.shape[:-2])
+    q, k, v = (one.to(_dtype(query)).flatten(0, -3) for one in (query, key, value))
+    y = attended(q, k, v, width**-0.5 if scale is None else scale, is_causal)
+    return y.reshape(query.shape)
 
 
 def _attention_or_torchs(*args: Any, **kwargs: Any) -> Tensor:

@@ -13,14 +13,14 @@ from torch import Tensor
 
 def convolved(x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:
     """Of x [B, C, H, W] with w [O, C, R, S]; rounded as x is."""
-    return _Convolution.apply(x[None], w[None], stride, padding)[0]  # type: ignore[no-any-return,no-untyped-call]
+    return _Convolution.apply(x[None], w[None], stride, padding).squeeze(0)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def normalized(
     x: Tensor, w: Tensor, b: Tensor, groups: int, each: int, eps: float, dtype: torch.dtype
 ) -> Tensor:
     """Rows x [rows, size], as kernels/norms.py tells it; given as that dtype."""
-    return _Norm.apply(x[None], w[None], b[None], groups, each, eps, dtype)[0]  # type: ignore[no-any-return,no-untyped-call]
+    return _Norm.apply(x[None], w[None], b[None], groups, each, eps, dtype).squeeze(0)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def attended(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Tensor:
@@ -43,12 +43,19 @@ class _OfManyModels(torch.autograd.Function):
             if dim is None and place == 0 and cls.shares_first and len(array) == 1:
                 merged.append(array)
                 continue
-            whole = array.expand(info.batch_size, *array.shape) if dim is None else array.movedim(dim, 0)
+            whole = (
+                array.expand(info.batch_size, *array.shape)
+                if dim is None
+                else array.movedim(dim, 0)
+            )
             merged.append(whole.flatten(0, 1))
         found = cls.apply(*merged, *given[cls.arrays :])  # type: ignore[no-untyped-call]
-        if isinstance(found, Tensor):
-            return found.unflatten(0, (info.batch_size, -1)), 0
-        return tuple(one.unflatten(0, (info.batch_size, -1)) for one in found), (0,) * len(found)
+        several = isinstance(found, tuple)
+        split = [
+            one.reshape(info.batch_size, -1, *one.shape[1:])
+            for one in (found if several else [found])
+        ]
+        return (tuple(split), (0,) * len(split)) if several else (split[0], 0)
 
 
 class _Gradient(_OfManyModels):
