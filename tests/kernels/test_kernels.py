@@ -360,6 +360,53 @@ def test_vmap_batches_a_module_into_operations_of_many_models(monkeypatch):
     assert sorted(taken) == ["attended", *["convolved"] * 2, *["normalized"] * 3]
 
 
+def odd_operations():
+    """Calls that no kernel knows."""
+    x, w = torch.randn(2, 4, 6, 6), torch.randn(4, 4, 3, 3, requires_grad=True)
+    q, row = torch.randn(2, 3, 5, 4), torch.randn(2, 9)
+    f = nn.functional
+    return {
+        "dilated": lambda: f.conv2d(x, w, dilation=2),
+        "grouped": lambda: f.conv2d(x, w[:, :2], groups=2),
+        "padded to the same size": lambda: f.conv2d(x, w, padding="same"),
+        "two strides": lambda: f.conv2d(x, w, stride=(1, 2)),
+        "frozen": lambda: f.conv2d(x, w.detach()),
+        "no batch": lambda: f.conv2d(x[0], w),
+        "in double precision": lambda: f.conv2d(x.double(), w.double()),
+        "norm without weights": lambda: f.layer_norm(row, (9,)),
+        "norm without bias": lambda: f.group_norm(x, 2, torch.ones(4)),
+        "mask": lambda: f.scaled_dot_product_attention(q, q, q, torch.eye(5).bool()),
+        "other keys": lambda: f.scaled_dot_product_attention(q, q[:, :, :2], q[:, :, :2]),
+        "long": lambda: f.scaled_dot_product_attention(*[torch.ones(1, 1, 200, 4)] * 3),
+    }
+
+
+@pytest.mark.parametrize("kind", odd_operations())
+def test_what_is_not_plain_stays_torchs(kind, monkeypatch):
+    from skerry.models import batched
+
+    for name in ("convolved", "normalized", "attended"):
+        monkeypatch.delattr(batched, name)
+    torch.manual_seed(0)
+    operation = odd_operations()[kind]
+    exact = operation()
+    with batched.AllAtOnce():
+        assert torch.equal(operation(), exact)
+
+
+def test_a_wrong_shape_is_told_by_torch():
+    from skerry.models.batched import AllAtOnce
+
+    w = torch.zeros(4, 3, 3, 3, requires_grad=True)
+    with AllAtOnce():
+        with pytest.raises(RuntimeError, match="channels"):
+            nn.functional.conv2d(torch.zeros(2, 2, 6, 6), w)
+        with pytest.raises(RuntimeError, match="Kernel size"):
+            nn.functional.conv2d(torch.zeros(2, 3, 2, 2), w.narrow(1, 0, 3))
+        with pytest.raises(RuntimeError, match="weight"):
+            nn.functional.group_norm(torch.zeros(2, 4, 6), 2, torch.ones(3), torch.ones(3))
+
+
 @runs_kernels
 @pytest.mark.parametrize("activation", ["relu", "elu"])
 def test_a_model_that_diverged_shows_it(activation):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from skerry.kernels import precision
 
-LONGEST, WIDEST = 128, 128
+LONGEST, WIDEST = 128, 64
 """Tokens of a sequence and numbers of a token that fit on the chip."""
 
 

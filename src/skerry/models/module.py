@@ -30,9 +30,9 @@ from skerry.tasks.task import over_lanes
 
 Parameters = dict[str, Tensor]
 
-FULL, ROUNDED = 2.6, 1.5
-"""What a step on a GPU takes at its peak for each byte that autograd keeps on a CPU. Measured were
-1.0 to 2.6 (vmap takes norms apart) and, with kernels of our own, 1.1 to 1.5."""
+FULL, ROUNDED = 2.6, 2.0
+"""What a step takes at its peak on a GPU for each byte that autograd keeps on a CPU. Measured were
+2.0 to 2.5, for vmap takes norms apart, and 1.3 to 1.9 with kernels of our own."""
 
 
 class ModuleLearner:
