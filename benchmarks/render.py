@@ -66,6 +66,19 @@ def h200() -> Iterator[str]:
         yield f"| {name} | {row['ms_per_round']:.2f} {spread} | {speed} | {memory} |"
 
 
+def modules() -> Iterator[str]:
+    yield "| | ms per round (of three) | device-steps per second | memory, predicted |"
+    yield "|---|---|---|---|"
+    for row in kept("modules-h200")["rows"]:
+        spread = f"({row['lowest']:.2f}-{row['highest']:.2f})"
+        ratio = row["predicted_bytes"] / row["peak_bytes"]
+        yield (
+            f"| {row['name']} | {row['ms_per_round']:.2f} {spread} | "
+            f"{rate(row['device_steps_per_second'])} | "
+            f"{row['peak_bytes'] / 2**30:.2f} GiB, {ratio:.0%} |"
+        )
+
+
 def scale() -> Iterator[str]:
     """Beside each round the time that its bytes need at the rate of a copy."""
     found = kept("scale-h200")
@@ -212,6 +225,7 @@ def _interval(pair: list[float | None], style: str = ".3f") -> str:
 SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "two-cores": two_cores,
     "h200": h200,
+    "modules": modules,
     "scale": scale,
     "peers": peers,
     "speed": speed,

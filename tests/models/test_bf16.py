@@ -10,6 +10,7 @@ from torch import nn
 from skerry.errors import SkerryWarning
 from skerry.kernels import precision
 from skerry.kernels.precision import arithmetic
+from skerry.models.kept import bytes_kept
 from skerry.models.learner import Batch, Problem
 from skerry.models.module import ModuleLearner
 
@@ -95,3 +96,21 @@ def test_a_module_that_insists_on_float32_is_told_of_once(rounding_anywhere):
     assert len(told) == 1
     exact = stepped(Strict, "float32", steps=2)
     assert torch.equal(rounded, exact)
+
+
+def test_what_a_sample_leaves_behind_is_counted_once():
+    """Its 4 numbers, and the 8 that both the activation and the last layer keep. Rounded, weights
+    are kept as well, but not for every sample."""
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    assert bytes_kept(module, torch.ones(2, 4), rounded=False) == 4 * (4 + 8)
+    assert bytes_kept(module, torch.ones(2, 4), rounded=True) == 2 * (4 + 8)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_memory_is_planned_by_what_is_kept_on_a_gpu_alone(device):
+    """On a CPU the plan decides how many devices step at once, and with it the last bits."""
+    learner = ModuleLearner(Strict(), PROBLEM)
+    learner.to(torch.device(device), torch.float32)
+    more = learner.bytes_per_device(1, 2) - learner.bytes_per_device(1, 1)
+    values = 8 + 8 + 4  # of the layers; autograd keeps 108, 8, 8 and two moments
+    assert more == (4 * 3 * values if device == "cpu" else int(2.6 * 4 * (108 + 8 + 8 + 2)))
