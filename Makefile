@@ -16,16 +16,19 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPING := $(VENV)/.developing
 
+# Tests start many processes; without bytecode each would compile all sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test test-slow check bench docs site wheel lock peers clean
 
 run: $(INSTALLED)
 	$(BIN)/skerry run
 
 test: $(DEVELOPING)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 test-slow: $(DEVELOPING)
-	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 2 --dist worksteal -m slow
 
 check: $(DEVELOPING)
 	$(BIN)/ruff format --check src tests benchmarks docs/*.py

@@ -1,5 +1,6 @@
 """Small worlds that tests share."""
 
+import gc
 import os
 import signal
 from functools import partial
@@ -18,6 +19,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell: children would inherit a Ctrl-C that does nothing.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+gc.disable()  # until all tests are collected: modules and tests are no garbage
+
+
+def pytest_collection_finish():
+    """Libraries and tests stay: whoever looks for garbage later need not look through them."""
+    gc.freeze()
+    gc.enable()
+
 
 settings.register_profile("skerry", deadline=None, max_examples=60)
 settings.load_profile("skerry")

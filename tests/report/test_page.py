@@ -66,16 +66,22 @@ def single(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def seen(browser, sweep):
+def file(sweep):
+    """The page of the sweep."""
+    return write_report(sweep)
+
+
+@pytest.fixture(scope="module")
+def seen(browser, file):
     """The page of the sweep, for tests that only look."""
-    with opened(browser, write_report(sweep)) as found:
+    with opened(browser, file) as found:
         yield found
 
 
 @pytest.fixture
-def shown(browser, sweep):
+def shown(browser, file):
     """The same, for tests that press and choose."""
-    with opened(browser, write_report(sweep)) as found:
+    with opened(browser, file) as found:
         yield found
 
 
@@ -448,9 +454,9 @@ def test_the_experiment_is_copied(browser, single, tmp_path):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_both_themes_can_be_read(browser, sweep, dark):
+def test_both_themes_can_be_read(browser, file, dark):
     """Text stands out from its background 4.5 times, lines and marks 3 times (WCAG AA)."""
-    with opened(browser, write_report(sweep), dark=dark) as found:
+    with opened(browser, file, dark=dark) as found:
         paper = NIGHT if dark else PAPER
         style = "name => getComputedStyle(document.documentElement).getPropertyValue(name)"
         colour = {
@@ -479,9 +485,9 @@ def test_the_theme_can_be_chosen_and_paper_is_white(shown):
     assert shown.tab.evaluate("document.documentElement.dataset.shade") == "dark"
 
 
-def test_a_phone_needs_no_scrolling_sideways(browser, sweep):
+def test_a_phone_needs_no_scrolling_sideways(browser, file):
     """The page is as wide as the screen; wide tables scroll by themselves."""
-    with opened(browser, write_report(sweep), phone=True) as found:
+    with opened(browser, file, phone=True) as found:
         assert found.tab.evaluate("document.documentElement.scrollWidth") <= 390
 
 

@@ -6,10 +6,11 @@ import html
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from skerry.errors import RecordsError, SkerryError, argument
 from skerry.files import replace_file
@@ -52,10 +53,8 @@ def write_report(path: Path | str, out: Path | str | None = None) -> Path:
 
 def page(study: Study) -> str:
     """The whole page as text."""
-    import plotly.offline  # type: ignore[import-untyped]
-
     title = heading(study)
-    script, plotly_js = _script(), plotly.offline.get_plotlyjs()
+    script, plotly = _script(), _plotly()
     data: dict[str, Any] = {
         "sections": [vars(section) for section in _sections(study)],
         "model": model(study, start(study)) if study.runs else None,
@@ -64,13 +63,13 @@ def page(study: Study) -> str:
     }
     parts = [_data("data", "application/json", json_text(data))]
     if study.runs:
-        parts.append(_data("plotly", "text/plain", compressed(plotly_js.encode())))
+        parts.append(_data("plotly", "text/plain", plotly.compressed))
         parts += [_data(f"data-{name}", "text/plain", text) for name, text in chunks(study)]
     now = datetime.now(UTC).isoformat(" ", "minutes").replace("+00:00", " UTC")
     return _filled(
         _asset("page.html"),
         {
-            "policy": POLICY.format(hashes=" ".join(map(_hash, (f"\n{script}\n", plotly_js)))),
+            "policy": POLICY.format(hashes=" ".join((_hash(f"\n{script}\n"), plotly.hash))),
             "generator": f"skerry {version('skerry')}",
             "title": html.escape(title.encode("utf-8", "replace").decode()),
             "styles": _asset("page.css") + _asset("explorer.css"),
@@ -91,6 +90,20 @@ def _sections(study: Study) -> Iterable[Section]:
             section = Section(make.__name__, make.__name__.replace("_", " "), [note(str(error))])
         if section is not None:
             yield section
+
+
+class _Packed(NamedTuple):
+    compressed: str
+    hash: str
+
+
+@cache
+def _plotly() -> _Packed:
+    """The library that draws. Its 4.8 MB are packed once for all pages of a process."""
+    import plotly.offline  # type: ignore[import-untyped]
+
+    source = plotly.offline.get_plotlyjs()
+    return _Packed(compressed(source.encode()), _hash(source))
 
 
 def _script() -> str:
