@@ -23,8 +23,9 @@ from skerry.runs.sweep import Sweep
 NOT_RUN = ("make", "git", "pip", "cd")
 """Commands that set a checkout up; the tests already stand in one."""
 
-PLAIN = re.compile(r"skerry (?!.*--executor ray)[^|&;<>$*`]*", re.DOTALL)
-"""Commands that need no shell; Ray would leave its signal handlers in this process."""
+PLAIN = re.compile(r"(skerry (?!.*--executor ray)[^|&;<>$*`]*)(?:> (\S+))?", re.DOTALL)
+"""Commands that need no shell, and the file that gets their output; Ray would leave its signal
+handlers in this process."""
 
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)")
 SECTIONS = {name for name, value in Experiment() if isinstance(value, Section)}
@@ -71,14 +72,17 @@ class Reader:
     def _run(self, command: str, block: Block) -> str:
         if command.split()[0] in NOT_RUN:
             return ""
-        if PLAIN.fullmatch(command):  # a process of its own would import everything anew
-            _, *arguments = shlex.split(command.replace("\\\n", " "), comments=True)
+        if plain := PLAIN.fullmatch(command):  # a process of its own would import everything anew
+            _, *arguments = shlex.split(plain[1].replace("\\\n", " "), comments=True)
             outcome = command_line.skerry(*arguments)
             assert outcome.code == 0, (
                 f"{name_of(self.page)}, block at line {block.line}: `{command}` ended with "
                 f"{outcome.code}\n{outcome.out}{outcome.err}"
             )
-            return outcome.out
+            if plain[2] is None:
+                return outcome.out
+            (self.folder / plain[2]).write_text(outcome.out, encoding="utf-8")
+            return ""
         done = subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", command],
             cwd=self.folder,
