@@ -74,6 +74,8 @@ class Reader:
             return ""
         if plain := PLAIN.fullmatch(command):  # a process of its own would import everything anew
             _, *arguments = shlex.split(plain[1].replace("\\\n", " "), comments=True)
+            if arguments[0] == "run" and not {"--seeds", "--out", "--json"} & {*arguments}:
+                arguments += ["--seeds", "2"]  # not five: nothing below on the page goes on from it
             outcome = command_line.skerry(*arguments)
             assert outcome.code == 0, (
                 f"{name_of(self.page)}, block at line {block.line}: `{command}` ended with "
