@@ -5,16 +5,16 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, model_validator
+from pydantic import ValidationError, ValidationInfo, model_validator
 
 from skerry import dials, labels, methods, registry
 from skerry.errors import ExperimentError
 from skerry.explain import any_inside, explain, faulty_paths, without_faulty
 from skerry.section import Section, Takes, usual
 from skerry.sections import (
-    WHOLE,
+    AtLeastZero,
     Count,
     Data,
     Evaluate,
@@ -58,7 +58,7 @@ class Experiment(Section):
 
     name: str = "two islands"
     """A label for people; it does not change the result."""
-    seed: Annotated[int, Field(ge=0), WHOLE] = 0
+    seed: AtLeastZero = 0
     """Every random draw follows from it."""
     rounds: Count = 100
     """Rounds (T)."""
