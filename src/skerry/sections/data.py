@@ -1,11 +1,19 @@
 """The section [data]."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from skerry import registry
-from skerry.section import Later, Named, Names, OptionOf, Section, usual
+from skerry.section import Fault, Later, Named, Names, OptionOf, Section, usual
 from skerry.sections.numbers import Count, Positive
+
+FILES = {
+    "npz": "a .npz file",
+    "devices": "a table with a column device, or a folder with a file per device,",
+}
+"""The data sets that are nowhere but at a path."""
+BY_DEVICE = ("devices", "speeches", "vowels")
+"""Those that lie on devices."""
 
 
 class Data(Section, extra="allow"):
@@ -58,6 +66,20 @@ class Data(Section, extra="allow"):
     def functions(self) -> dict[str, str]:
         """What is given is not dealt."""
         return super().functions if self.split == "dealt" else {"dataset": self.dataset}
+
+    def faults(self) -> Iterable[Fault]:
+        if self.dataset in FILES and not self.path:
+            yield (
+                ("data.dataset", "data.path"),
+                f"data.path must name {FILES[self.dataset]} when data.dataset = "
+                f'"{self.dataset}". Set data.path.',
+            )
+        if self.dataset in BY_DEVICE and "split" not in self.model_fields_set:
+            yield (
+                ("data.dataset", "data.split"),
+                f'data.dataset = "{self.dataset}" says which device holds which samples. Set '
+                'data.split = "given" to keep it so, or "dealt" to deal them out anew.',
+            )
 
     def idle_fields(self) -> frozenset[str]:
         """`alpha` too, where inter_alpha takes its place and no device is dealt by it; with data

@@ -1,8 +1,9 @@
 """The section [fleet]."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from skerry.section import Later, Section
+from skerry.section import Fault, Later, Section
 from skerry.sections.numbers import Count, UpToOne
 
 
@@ -20,6 +21,14 @@ class Fleet(Section):
     """Who falls asleep at the same time: each device by itself, or whole islands."""
     reach_asleep: Annotated[bool, Later()] = False
     """Whether asleep devices receive what S2A and blend deliver; they take it when they wake."""
+
+    def faults(self) -> Iterable[Fault]:
+        if (self.on is None) != (self.off is None):
+            yield (
+                ("fleet.on", "fleet.off"),
+                "fleet.on and fleet.off go together: rounds awake, then rounds asleep (got one). "
+                "Set both.",
+            )
 
     @property
     def sleeps(self) -> bool:

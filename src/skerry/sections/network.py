@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapV
 
 from skerry import registry
 from skerry.options import options_of
-from skerry.section import Later, Named, Names, OptionOf, Section, Takes, usual
+from skerry.section import Fault, Later, Named, Names, OptionOf, Section, Takes, usual
 from skerry.sections.numbers import AtLeastOne, AtLeastZero, BelowOne, Count, Share, UpToOne
 from skerry.tables import shown
 
@@ -110,7 +110,17 @@ class Network(Section, extra="allow"):
         small, larger = divmod(self.devices, self.components)
         return tuple(small + (c < larger) for c in range(self.components))
 
-    def size_faults(self) -> Iterable[tuple[tuple[str, ...], str]]:
+    def faults(self) -> Iterable[Fault]:
+        """But for those on sizes, which a graph file or the data may say."""
+        if self.is_file and self.dynamic:
+            yield (
+                ("network.topology", "network.dynamic"),
+                "network.dynamic = true needs a topology to draw from (got the graph file "
+                f"{self.topology}). Set network.dynamic = false; network.link_failure makes "
+                "a given graph vary.",
+            )
+
+    def size_faults(self) -> Iterable[Fault]:
         """Rules on the sizes of components; no graph file says them here."""
         fields: tuple[str, ...] = ("network.devices", "network.components")
         if isinstance(self.components, int):

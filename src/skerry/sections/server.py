@@ -1,10 +1,10 @@
 """The section [server]."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 from skerry import dials, labels
-from skerry.section import Later, Named, Names, OptionOf, Section, usual
+from skerry.section import Fault, Later, Named, Names, OptionOf, Section, usual
 from skerry.sections.numbers import BelowOne, Count, Positive, Round, Share, UpToOne
 
 SCHEDULES = ("beta schedule", "sampled schedule", "period schedule")
@@ -82,6 +82,21 @@ class Server(Section, extra="allow"):
     """Adaptive H: the disagreement between islands (per device) at which the server comes."""
     adapt_over: Annotated[Count, OptionOf(*SCHEDULES), Later()] = 5
     """Adaptive schedules: the server rounds whose estimates are averaged."""
+
+    def faults(self) -> Iterable[Fault]:
+        yield from dials.faults(self)
+        if labels.read_any(self.name)[0] in labels.BUILT_IN:
+            yield (
+                ("server.name",),
+                f"server.name must not be that of a primitive (got {self.name!r}): tables would "
+                "confuse the two. Choose another name.",
+            )
+        if self.selection == "importance" and self.weights != "equal":
+            yield (
+                ("server.selection", "server.weights"),
+                'server.selection = "importance" weighs the sampled itself (got server.weights = '
+                f'"{self.weights}"). Leave server.weights out.',
+            )
 
     def idle_fields(self) -> frozenset[str]:
         """Its name; ends that no schedule goes to; the schedule of a beta that plays no part.
