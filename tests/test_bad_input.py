@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bad_inputs import ROWS, SMALL, Content, Row, settings
+from bad_inputs import ROWS
+from bad_inputs.rows import SMALL, Content, Row, settings
 from command_line import Outcome, skerry, skerry_process
 from skerry.errors import SkerryWarning
 from skerry.experiment import Experiment

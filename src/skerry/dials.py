@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from skerry import labels, registry
 from skerry.errors import SkerryError
+from skerry.section import Fault
 
 CONSTANT = "constant"
 ADAPTIVE = "adaptive"
@@ -247,7 +248,7 @@ def idle_ends(server: Dialled) -> set[str]:
     return idle | ({"beta_end"} if server.beta_schedule == ADAPTIVE else set())
 
 
-def faults(server: Dialled) -> Iterator[tuple[tuple[str, ...], str]]:
+def faults(server: Dialled) -> Iterator[Fault]:
     """What a schedule lacks: the fields it is about, and the line that tells it."""
     for name in RANGES:
         schedule, at_field = _schedule(server, name), f"server.{name}"
@@ -268,7 +269,7 @@ def faults(server: Dialled) -> Iterator[tuple[tuple[str, ...], str]]:
             yield from _faults_of_adaptive(server, name)
 
 
-def _faults_of_adaptive(server: Dialled, name: str) -> Iterator[tuple[tuple[str, ...], str]]:
+def _faults_of_adaptive(server: Dialled, name: str) -> Iterator[Fault]:
     asked = f"server.{name}_schedule"
     schedule = _schedule(server, name)
     if schedule == ADAPTIVE and name in TARGETS and getattr(server, f"{name}_target") is None:

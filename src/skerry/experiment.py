@@ -5,16 +5,16 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, model_validator
+from pydantic import ValidationError, ValidationInfo, model_validator
 
-from skerry import dials, labels, methods, registry
+from skerry import dials, methods, registry
 from skerry.errors import ExperimentError
 from skerry.explain import any_inside, explain, faulty_paths, without_faulty
-from skerry.section import Section, Takes, usual
+from skerry.section import Fault, Section, Takes, usual
 from skerry.sections import (
-    WHOLE,
+    AtLeastZero,
     Count,
     Data,
     Evaluate,
@@ -44,21 +44,12 @@ __all__ = [
 ]
 
 
-FILES = {
-    "npz": "a .npz file",
-    "devices": "a table with a column device, or a folder with a file per device,",
-}
-"""The data sets that are nowhere but at a path."""
-BY_DEVICE = ("devices", "speeches", "vowels")
-"""Those that lie on devices."""
-
-
 class Experiment(Section):
     """One run: a fleet, its data, its model, how it trains, and how the server helps."""
 
     name: str = "two islands"
     """A label for people; it does not change the result."""
-    seed: Annotated[int, Field(ge=0), WHOLE] = 0
+    seed: AtLeastZero = 0
     """Every random draw follows from it."""
     rounds: Count = 100
     """Rounds (T)."""
@@ -81,25 +72,14 @@ class Experiment(Section):
             raise ExperimentError(*faults)
         return self
 
-    def _faults(self) -> Iterable[tuple[tuple[str, ...], str]]:
-        """Every broken rule: the fields it is about, and the line that tells it."""
-        network, server, data = self.network, self.server, self.data
+    def _faults(self) -> Iterable[Fault]:
+        """Every broken rule: of options, of a section, between sections."""
         for name, section in self._sections():
             for line in section.option_faults(name, _fields()):
                 yield tuple(f"{name}.{field}" for field in section.naming.values()), line
-        if data.dataset in FILES and not data.path:
-            yield (
-                ("data.dataset", "data.path"),
-                f"data.path must name {FILES[data.dataset]} when data.dataset = "
-                f'"{data.dataset}". Set data.path.',
-            )
-        if data.dataset in BY_DEVICE and "split" not in data.model_fields_set:
-            yield (
-                ("data.dataset", "data.split"),
-                f'data.dataset = "{data.dataset}" says which device holds which samples. Set '
-                'data.split = "given" to keep it so, or "dealt" to deal them out anew.',
-            )
-        yield from dials.faults(server)
+        for _, section in self._sections():
+            yield from section.faults()
+        network, server = self.network, self.server
         if not network.mix_with_server and dials.adapts(server, "period"):
             yield (
                 ("network.mix_with_server", "server.period_schedule"),
@@ -107,36 +87,8 @@ class Experiment(Section):
                 f'(got server.period_schedule = "{server.period_schedule}"). Change one of them.',
             )
         yield from methods.faults(self)
-        if labels.read_any(server.name)[0] in labels.BUILT_IN:
-            yield (
-                ("server.name",),
-                f"server.name must not be that of a primitive (got {server.name!r}): tables would "
-                "confuse the two. Choose another name.",
-            )
-        if server.selection == "importance" and server.weights != "equal":
-            yield (
-                ("server.selection", "server.weights"),
-                'server.selection = "importance" weighs the sampled itself (got server.weights = '
-                f'"{server.weights}"). Leave server.weights out.',
-            )
-        if (self.fleet.on is None) != (self.fleet.off is None):
-            yield (
-                ("fleet.on", "fleet.off"),
-                "fleet.on and fleet.off go together: rounds awake, then rounds asleep (got one). "
-                "Set both.",
-            )
-        if network.is_file:
-            # Sizes come from the file; the fleet checks them when it reads it.
-            if network.dynamic:
-                yield (
-                    ("network.topology", "network.dynamic"),
-                    "network.dynamic = true needs a topology to draw from (got the graph file "
-                    f"{network.topology}). Set network.dynamic = false; network.link_failure makes "
-                    "a given graph vary.",
-                )
-            return
-        if data.split == "given":
-            return  # The data say how many devices there are; what follows is checked with them.
+        if network.is_file or self.data.split == "given":
+            return  # The file or the data say how many devices there are: it is checked with them.
         yield from network.size_faults()
         for field in ("sampled", "sampled_end") if server.is_there else ():
             sampled = getattr(server, field)

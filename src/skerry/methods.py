@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from skerry import dials, labels
+from skerry.section import Fault
 from skerry.sections import Fleet, Method, Network, Server, Training
 from skerry.tables import toml_value
-
-Fault = tuple[tuple[str, ...], str]
-"""The fields that it is about, and the line that tells it."""
 
 
 class Parts(Protocol):

@@ -5,7 +5,7 @@ tell which; the functions themselves say which options they take (`options.py`),
 fields play a part and which further fields a section has.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
@@ -17,6 +17,9 @@ from skerry import callables, registry
 from skerry.errors import ExperimentError, SkerryError
 from skerry.explain import Fields, explain, unknown_field
 from skerry.options import options_of
+
+Fault = tuple[tuple[str, ...], str]
+"""A broken rule: the fields it is about, and the line that tells it."""
 
 Given = TypeVar("Given")
 Held = TypeVar("Held")
@@ -170,6 +173,10 @@ class Section(BaseModel, metaclass=_Explained):
         for name, value in super().__repr_args__():
             if name not in fields or value != fields[name].default:
                 yield name, value
+
+    def faults(self) -> Iterable[Fault]:
+        """The broken rules between fields of this section."""
+        return ()
 
     def option_faults(self, section: str, fields: Fields) -> list[str]:
         """A line for every option that is unknown, or that a function lacks or cannot have."""

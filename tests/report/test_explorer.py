@@ -11,6 +11,7 @@ import pytest
 import skerry.report.page
 from skerry.experiment import Experiment
 from skerry.network.fleet import build_fleet
+from skerry.report.page.build import EXPLORER
 from skerry.report.page.sections.theory import ALIKE, explorer_start
 from skerry.report.style import PRIMITIVES
 from skerry.theory.crossings import stretches
@@ -20,7 +21,6 @@ from skerry.theory.participation import exchange_under
 from skerry.theory.rounds_and_messages import ask
 
 ASSETS = Path(skerry.report.page.__file__).parent / "assets"
-SCRIPTS = ("server_round.js", "bounds.js", "explorer.js")
 MODES = ("order", "printed", "repaired")
 FIGURE = {
     "devices": 100,
@@ -63,7 +63,7 @@ def script(browser):
     """A page that has only the explorer's scripts."""
     page = browser.new_page()
     page.set_content("<!doctype html><title>explorer</title>")
-    for name in SCRIPTS:
+    for name in EXPLORER:
         page.add_script_tag(path=ASSETS / name)
     yield page
     page.close()
@@ -81,7 +81,7 @@ def mounted(browser):
     page.set_content("<!doctype html><title>explorer</title><div id='root'></div>")
     page.add_style_tag(path=ASSETS / "explorer.css")
     page.add_script_tag(content=get_plotlyjs())
-    for name in SCRIPTS:
+    for name in EXPLORER:
         page.add_script_tag(path=ASSETS / name)
     experiment = Experiment()
     start = explorer_start(experiment, build_fleet(experiment.network, experiment.seed))
@@ -119,7 +119,7 @@ def in_page(page, questions):
     """Every question's rounds, messages, stepsize and terms; JSON has no infinity, text has."""
     answers = page.evaluate(
         """(questions) => questions.map((question) => {
-            const { rounds, messages, stepsize, terms } = SkerryBounds.ask(...question);
+            const { rounds, messages, stepsize, terms } = SkerryRoundsAndMessages.ask(...question);
             const numbers = { rounds, messages, stepsize, ...terms };
             return Object.entries(numbers).map(([name, value]) => [name, String(value)]);
         })""",
@@ -204,9 +204,9 @@ def test_the_page_says_what_it_cannot_compute(script):
         ({"selection": "per_component", "components": 30}, "30 islands of several sizes"),
     ):
         said = script.evaluate(
-            """(x) => SkerryExplorer.verdict(x, {
-                s2s: SkerryBounds.ask(x, "s2s", "certified", false),
-                s2a: SkerryBounds.ask(x, "s2a", "certified", false),
+            """(x) => SkerryExplorerWords.verdict(x, {
+                s2s: SkerryRoundsAndMessages.ask(x, "s2s", "certified", false),
+                s2a: SkerryRoundsAndMessages.ask(x, "s2a", "certified", false),
             }, "certified")""",
             FIGURE | change,
         )
@@ -218,7 +218,7 @@ def test_the_best_blend(script):
     wide = FIGURE | {"epsilon": 1e-2, "p": 0.1}
     for x in (wide, wide | {"sampled": 100}, wide | {"zeta_inter": 0.0}):
         answer = script.evaluate(
-            "(x) => SkerryBounds.ask(x, 'blend', 'certified', false, 'best')", x
+            "(x) => SkerryRoundsAndMessages.ask(x, 'blend', 'certified', false, 'best')", x
         )
         theirs = ask(Parameters(**x), "blend", "certified", False, beta="best")
         assert answer["beta"] == pytest.approx(theirs.beta, rel=1e-6)
@@ -270,9 +270,9 @@ def test_the_lead_changes_where_python_says(script, axis, measure):
     }[axis]
     whole = axis in ("sampled", "period")
     ours = script.evaluate(
-        """([x, axis, values, measure, whole]) => SkerryBounds.stretches(values, (value) => {
+        """([x, axis, values, measure, whole]) => SkerryCrossings.stretches(values, (value) => {
             const at = { ...x, [axis]: value };
-            const cost = (who) => SkerryBounds.ask(at, who, "order", false)[measure];
+            const cost = (who) => SkerryRoundsAndMessages.ask(at, who, "order", false)[measure];
             return { s2s: cost("s2s"), s2a: cost("s2a") };
         }, !whole)""",
         [FIGURE, axis, values, measure, whole],
@@ -305,9 +305,9 @@ def test_the_lead_changes_where_python_says(script, axis, measure):
 def test_the_verdict_in_words(script, change, words):
     """One sentence names who needs fewer, and every number in it is from the answers."""
     said = script.evaluate(
-        """(x) => SkerryExplorer.verdict(x, {
-            s2s: SkerryBounds.ask(x, "s2s", "order", false),
-            s2a: SkerryBounds.ask(x, "s2a", "order", false),
+        """(x) => SkerryExplorerWords.verdict(x, {
+            s2s: SkerryRoundsAndMessages.ask(x, "s2s", "order", false),
+            s2a: SkerryRoundsAndMessages.ask(x, "s2a", "order", false),
         }, "order")""",
         FIGURE | change,
     )
@@ -331,7 +331,7 @@ def test_what_does_not_hold_under_a_rule_is_said(script, settings, mode, words):
     experiment = Experiment.parse({}, list(settings))
     start = explorer_start(experiment, None)
     asked = [start, start["values"] if mode == "certified" else FIGURE, mode]
-    said = script.evaluate("(asked) => SkerryExplorer.samplingInWords(...asked)", asked)
+    said = script.evaluate("(asked) => SkerryExplorerWords.samplingInWords(...asked)", asked)
     assert (said == []) if words is None else (words in " ".join(said))
 
 
@@ -479,6 +479,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(mounted):
 
 def test_only_text_nodes_are_written():
     """Nothing that the explorer is given can become markup."""
-    source = (ASSETS / "explorer.js").read_text(encoding="utf-8")
-    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
-        assert word not in source
+    for name in EXPLORER:
+        source = (ASSETS / name).read_text(encoding="utf-8")
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+            assert word not in source

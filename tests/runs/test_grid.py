@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from skerry.analysis.results import Lane
 from skerry.errors import ExperimentError
 from skerry.experiment import Experiment
+from skerry.runs.axes import TAKE_LISTS
 from skerry.runs.stages import choices, first_runs, further_runs, planned_runs
-from skerry.runs.sweep import TAKE_LISTS, Sweep
+from skerry.runs.sweep import Sweep
 
 PERIODS = {"server.period": [5, 10]}
 

@@ -25,7 +25,18 @@ class Piece:
 
     start: int
     size: int
-    weights: tuple[Tensor, ...]
+    weights: list[Tensor]
+
+    @property
+    def rows(self) -> slice:
+        """Of X."""
+        return slice(self.start, self.start + self.size * len(self.weights))
+
+    def goes_on(self, start: int, W: Tensor) -> bool:
+        """Whether the component of these weights can be the next one of this piece."""
+        last = self.weights[-1]
+        same_kind = W.shape == last.shape and W.layout == last.layout == torch.strided
+        return same_kind and start == self.rows.stop
 
     @cached_property
     def stacked(self) -> Tensor:
@@ -59,8 +70,7 @@ class Mixer:
             if piece.weights[0].layout == torch.strided and fused.mixes(X, piece.size):
                 from skerry.kernels.mixing import mix_in_place
 
-                rows = piece.size * len(piece.weights)
-                mix_in_place(X[piece.start : piece.start + rows], piece.stacked)
+                mix_in_place(X[piece.rows], piece.stacked)
             else:
                 self._mix_by_torch(X, piece)
 
@@ -68,7 +78,7 @@ class Mixer:
         """The same; what mixing takes from a model, times its lane's scale, is added to Z."""
         X, Z = X_nld.view(len(X_nld), -1), Z_nld.view(len(Z_nld), -1)
         for piece in self._of_round(0 if self.fleet.fixed else t):
-            rows = slice(piece.start, piece.start + piece.size * len(piece.weights))
+            rows = piece.rows
             if piece.weights[0].layout == torch.strided and fused.mixes(X, piece.size):
                 from skerry.kernels.mixing import mix_and_collect
 
@@ -89,8 +99,7 @@ class Mixer:
     def _mix_together(self, X: Tensor, piece: Piece) -> None:
         """Many components by few products: on a GPU each of its own would cost a launch."""
         count, W_css = len(piece.weights), piece.stacked
-        rows = X[piece.start : piece.start + count * piece.size]
-        models = rows.view(count, piece.size, -1)
+        models = X[piece.rows].view(count, piece.size, -1)
         some = max(1, TOGETHER // models[0].nbytes)
         for first in range(0, count, some):
             part = models[first : first + some]
@@ -126,16 +135,10 @@ class Mixer:
             if id(block.W) not in shared:
                 shared[id(block.W)] = self._tensor(block)
             W = shared[id(block.W)]
-            before = pieces[-1] if pieces else None
-            if (
-                before is not None
-                and before.size == block.size
-                and before.start + before.size * len(before.weights) == start
-                and before.weights[0].layout == W.layout == torch.strided
-            ):
-                pieces[-1] = Piece(before.start, before.size, (*before.weights, W))
+            if pieces and pieces[-1].goes_on(start, W):
+                pieces[-1].weights.append(W)
             else:
-                pieces.append(Piece(start, block.size, (W,)))
+                pieces.append(Piece(start, block.size, [W]))
         return pieces
 
     def _tensor(self, block: Block) -> Tensor:

@@ -20,7 +20,7 @@ from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, outside
 from skerry.errors import RecordsError, SkerryError, argument
 from skerry.experiment import Experiment
-from skerry.records.store import Store, versions
+from skerry.records.store import Store
 from skerry.runs import stack_run
 from skerry.runs.determinism import LANES, was_deterministic
 from skerry.runs.executors.executor import POLL_SECONDS, Executor
@@ -40,6 +40,7 @@ from skerry.runs.given import with_sizes
 from skerry.runs.grouping import cut, shape, stack_size, stacks
 from skerry.runs.memory import memory_in_words
 from skerry.runs.presence import CHECKPOINTS, Place, UnderWay, announced, lock_world, unlock
+from skerry.runs.recording import record_done, record_failed
 from skerry.runs.standing import counted_runs, tell
 from skerry.runs.tracking import Tracker, tracked_store
 from skerry.runs.watcher import FoundFinished, Watcher
@@ -338,30 +339,7 @@ class Driver:
         self._requeue(task, cut(task.experiments, half))
 
     def _record(self, task: Task, done: Done) -> None:
-        experiments = dict(zip(task.keys, task.experiments, strict=True))
-        with self.store.transaction():
-            recorded = self.store.finished(experiments)
-            for outcome in done.outcomes:
-                if outcome.key in recorded:
-                    continue
-                self.store.begin(
-                    outcome.key,
-                    experiments[outcome.key],
-                    materials=task.survey.fingerprints,
-                    world=task.world,
-                    device=outcome.device,
-                    versions=outcome.versions,
-                )
-                self.store.rewind([outcome.key], -1)
-                self.store.append({outcome.key: outcome.columns()})
-                if outcome.devices is not None:
-                    self.store.keep_devices({outcome.key: outcome.devices})
-                self.store.finish(
-                    outcome.key,
-                    outcome.status,
-                    wall_seconds=outcome.wall_seconds,
-                    note=outcome.note,
-                )
+        record_done(self.store, task, done)
         self._watcher.stack_done(task, self.store.finals(task.keys))
         self._leave(task)
 
@@ -376,16 +354,7 @@ class Driver:
     ) -> None:
         by_key = {experiment.key(fingerprints): experiment for experiment in experiments}
         self._keys |= {experiment.key(): key for key, experiment in by_key.items()}
-        with self.store.transaction():
-            self.store.begin_all(
-                by_key,
-                materials=fingerprints,
-                world=experiments[0].world_key(fingerprints),
-                device="",
-                versions=versions(),
-            )
-            for key in by_key:
-                self.store.finish(key, "failed", wall_seconds=0.0, note=message)
+        record_failed(self.store, by_key, fingerprints, message)
         self._watcher.failed(experiments, message)
 
     def _leave(self, task: Task) -> None:

@@ -12,7 +12,8 @@ from skerry.analysis.results import Lane
 from skerry.analysis.statistics import best_place
 from skerry.experiment import Experiment
 from skerry.measures import shown, traits
-from skerry.runs.sweep import Cell, Point, Sweep
+from skerry.runs.axes import Cell
+from skerry.runs.sweep import Point, Sweep
 
 
 @dataclass(frozen=True)

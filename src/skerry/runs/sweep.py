@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -19,11 +18,22 @@ from pydantic import (
     model_validator,
 )
 
-from skerry.callables import as_text
 from skerry.errors import ExperimentError, SkerryError, did_you_mean, unknown
 from skerry.experiment import Count, Experiment, Section, fit_options
 from skerry.explain import explain, faulty_paths
 from skerry.measures import MEASURES, shown
+from skerry.runs.axes import (
+    COMPARE,
+    SEEDS,
+    Axis,
+    Cell,
+    axis_faults,
+    cells_of,
+    flat,
+    placed,
+    read_axes,
+    with_set_fields,
+)
 from skerry.runs.variants import variant
 from skerry.section import Takes, usual
 from skerry.sections import AtLeastOne
@@ -31,26 +41,7 @@ from skerry.tables import apply_settings, read_settings, read_tables
 from skerry.tables import shown as as_typed
 
 SHOWN_FAULTS = 20
-SEEDS = "seed"
-COMPARE = "compare"
-"""The axis whose values are names, as the argument of that name takes them."""
 LARGEST_GRID = 10**6
-TAKE_LISTS = ("network.components", "fleet.awake", "evaluate.measures", "evaluate.own")
-"""The fields of which one value may be a list."""
-
-Cell = tuple[tuple[str, Any], ...]
-"""A place in the grid: every axis field with its value, but not the seed."""
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Fields that change together: one, or several that are zipped."""
-
-    fields: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-
-    def cells(self) -> list[Cell]:
-        return [tuple(zip(self.fields, row, strict=True)) for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -77,31 +68,13 @@ def _as_table(experiment: Any) -> Any:
     return experiment
 
 
-def _flat(table: Any, prefix: str = "") -> Any:
-    """`server.period = [5]` without quotes is a table in a table; both ways mean the field."""
-    if not isinstance(table, Mapping):
-        return table
-    flat: dict[str, Any] = {}
-    for name, value in table.items():
-        path = f"{prefix}{name}"
-        flat |= _flat(value, f"{path}.") if isinstance(value, Mapping) else {path: _named(value)}
-    return flat
-
-
-def _named(value: Any) -> Any:
-    """Functions given from Python, in lists and rows too, by their names."""
-    if isinstance(value, list | tuple):
-        return type(value)(map(_named, value))
-    return as_text(value)
-
-
 def _axes(table: Any) -> Any:
     if not isinstance(table, Mapping):
         raise ValueError(
             f'sweep.axes must be a section, with fields such as "server.period" = [5, 10] (got '
             f"{as_typed(table)})."
         )
-    return _flat(table)
+    return flat(table)
 
 
 def _count_or_seeds(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
@@ -142,7 +115,7 @@ class Sweep(Section):
         WrapValidator(_count_or_seeds),
     ] = usual(1)
     """How many seeds, counted on from the experiment's own; or a list of seeds."""
-    exclude: tuple[Annotated[dict[str, Any], BeforeValidator(_flat)], ...] = ()
+    exclude: tuple[Annotated[dict[str, Any], BeforeValidator(flat)], ...] = ()
     """Combinations that are left out."""
     tune: str = ""
     """The axis of which each cell and primitive keeps its own best value."""
@@ -167,7 +140,7 @@ class Sweep(Section):
         if not isinstance(given, dict):
             raise ExperimentError(*faults, f"sweep must be a section (got {as_typed(given)}).")
         set_fields = {one.path: one.value for one in read_settings(settings)[0]}
-        given["axes"] = _with_set_fields(_flat(given.get("axes", {})), set_fields)
+        given["axes"] = with_set_fields(flat(given.get("axes", {})), set_fields)
         given["experiment"] = table
         try:
             sweep = _File.model_validate({"sweep": given}).sweep
@@ -215,7 +188,7 @@ class Sweep(Section):
     @property
     def fields(self) -> list[str]:
         """The fields that vary, in the order of the axes."""
-        return [field for axis in self._axes() for field in axis.fields]
+        return [field for axis in self._grid for field in axis.fields]
 
     def runs(
         self, points: Iterable[Point] | None = None, seeds: Iterable[int] | None = None
@@ -232,7 +205,7 @@ class Sweep(Section):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        faults = [*self._axis_faults()]
+        faults = [*axis_faults(self.axes, self.experiment)]
         if not faults:
             faults += [*self._tune_faults(), *self._exclude_faults(), *self._size_faults()]
         if not faults:
@@ -241,43 +214,12 @@ class Sweep(Section):
             raise ExperimentError(*faults)
         return self
 
-    def _axes(self) -> list[Axis]:
-        axes = []
-        for name, values in self.axes.items():
-            fields = _fields_of(name)
-            rows = values if len(fields) > 1 else [[value] for value in values]
-            axes.append(Axis(fields, tuple(tuple(map(_frozen, row)) for row in rows)))
-        return axes
-
-    def _axis_faults(self) -> Iterator[str]:
-        known, seen = _known_fields(), set[str]()
-        for name, values in self.axes.items():
-            fields = _fields_of(name)
-            for field in fields:
-                if field == SEEDS:
-                    yield "seeds are no axis. Set sweep.seeds, to a count or to a list of seeds."
-                elif field not in known and not self._has_options(field.partition(".")[0]):
-                    yield (
-                        f"unknown axis '{field}'{did_you_mean(field, known)} An axis is a field of "
-                        "an experiment, such as server.period; skerry new lists them."
-                    )
-                elif field in seen:
-                    yield f"{field} is in two axes. Keep one of them."
-                seen.add(field)
-            yield from _value_faults(name, fields, values)
-
-    def _has_options(self, section: str) -> bool:
-        """Whether functions of this section may have options of their own; the experiment tells
-        which. Built-in ones have them as fields, but for data sets and models."""
-        named = [
-            *(value for path, value in _flat(self.experiment).items() if path.startswith(section)),
-            *(values for name, values in self.axes.items() if f"{section}." in name),
-        ]
-        own = section in Experiment.model_fields and ":" in str(named)
-        return section in ("data", "model") or own
+    @property
+    def _grid(self) -> list[Axis]:
+        return read_axes(self.axes)
 
     def _tune_faults(self) -> Iterator[str]:
-        if self.tune and (self.tune,) not in [axis.fields for axis in self._axes()]:
+        if self.tune and (self.tune,) not in [axis.fields for axis in self._grid]:
             yield (
                 f"sweep.tune must be an axis of its own (got '{self.tune}'). Add its values to "
                 f'[sweep.axes]: "{self.tune or "training.stepsize"}" = [0.01, 0.1]'
@@ -300,7 +242,7 @@ class Sweep(Section):
 
     def _size_faults(self) -> Iterator[str]:
         seeds = self.seeds if isinstance(self.seeds, int) else len(self.seeds)
-        count = seeds * math.prod(len(axis.rows) for axis in self._axes())
+        count = seeds * math.prod(len(axis.rows) for axis in self._grid)
         if count > self.most:
             allow = f", or allow it: sweep.most = {count}" if count <= LARGEST_GRID else "."
             yield (
@@ -312,12 +254,8 @@ class Sweep(Section):
         """Build every cell's experiment; returns what is wrong with any of them."""
         points: list[Point] = []
         faults: dict[str, None] = {}
-        every: Iterator[Cell] = (
-            tuple(chain.from_iterable(parts))
-            for parts in product(*(axis.cells() for axis in self._axes()))
-        )
-        cells = [c for c in every if not any(_matches(dict(c), each) for each in self.exclude)]
-        tables = [_placed(self.experiment, cell) for cell in cells]
+        cells = cells_of(self._grid, self.exclude)
+        tables = [placed(self.experiment, cell) for cell in cells]
         fit_options(tables)
         for cell, table in zip(cells, tables, strict=True):
             try:
@@ -369,91 +307,3 @@ def _further(given: Mapping[str, Any], error: ValidationError) -> list[str]:
     except ValidationError:
         pass  # the axes or the experiment are faulty themselves
     return []
-
-
-def _fields_of(name: str) -> tuple[str, ...]:
-    return tuple(field.strip() for field in name.split(","))
-
-
-def _known_fields() -> list[str]:
-    fields = ["rounds", COMPARE]
-    for name, section in Experiment():
-        if isinstance(section, Section):
-            fields += [f"{name}.{field}" for field in type(section).model_fields]
-    return fields
-
-
-def _value_faults(name: str, fields: Sequence[str], values: Any) -> Iterator[str]:
-    if not isinstance(values, list | tuple):
-        yield f'axis "{name}" must be a list of values (got {as_typed(values)}). Example: [5, 10]'
-    elif not values:
-        yield f'the grid is empty: axis "{name}" has no values. Give it some, such as [5, 10].'
-    elif len(fields) > 1:
-        wrong = [row for row in values if not _is_row(row, len(fields))]
-        if wrong:
-            yield (
-                f'axis "{name}" must be a list of rows with {len(fields)} values each (got '
-                f"{as_typed(wrong[0])})."
-            )
-
-
-def _is_row(row: Any, length: int) -> bool:
-    return isinstance(row, list | tuple) and len(row) == length
-
-
-def _with_set_fields(axes: Any, set_fields: Mapping[str, Any]) -> Any:
-    """A setting `server.period=5` holds in all runs, also where the file has an axis of that field.
-    In a zipped axis the other fields keep their values."""
-    if not isinstance(axes, dict):
-        return axes
-    return {
-        name: _with_set_columns(_fields_of(name), values, set_fields)
-        for name, values in axes.items()
-    }
-
-
-def _with_set_columns(fields: Sequence[str], values: Any, set_fields: Mapping[str, Any]) -> Any:
-    if set_fields.keys().isdisjoint(fields):
-        return values
-    if len(fields) == 1:
-        return _values_of_axis(fields[0], set_fields[fields[0]])
-    if not isinstance(values, list) or not all(_is_row(row, len(fields)) for row in values):
-        return values  # is told as any axis that is no list of rows
-    rows = [
-        [set_fields.get(field, own) for field, own in zip(fields, row, strict=True)]
-        for row in values
-    ]
-    return [row for n, row in enumerate(rows) if row not in rows[:n]]
-
-
-def _values_of_axis(path: str, value: Any) -> list[Any]:
-    """What a setting makes of an axis: one value. A list is one too where the field takes lists,
-    or may, as options of data sets and models do; elsewhere its items are the axis's values."""
-    if not isinstance(value, list) or path not in _known_fields():
-        return [value]
-    if path in TAKE_LISTS and not all(isinstance(item, list) for item in value):
-        return [value]
-    return value
-
-
-def _placed(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
-    """The experiment's table with the values of a cell."""
-    placed = {name: dict(v) if isinstance(v, Mapping) else v for name, v in table.items()}
-    for path, value in cell:
-        if path == COMPARE:
-            continue  # what a name sets is known with all else in its place
-        section, _, field = path.rpartition(".")
-        where = placed.setdefault(section, {}) if section else placed
-        if isinstance(where, dict):  # else the experiment's own checks tell it
-            where[field] = value
-    return placed
-
-
-def _matches(values: Mapping[str, Any], excluded: Mapping[str, Any]) -> bool:
-    return bool(excluded) and all(
-        values[field] == _frozen(value) for field, value in excluded.items()
-    )
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value

@@ -23,16 +23,22 @@ from skerry.report.page.sections.overview import heading
 from skerry.report.page.study import Study, read_study
 
 FILE = "report.html"
-SCRIPTS = (
-    "numbers.js",
-    "data.js",
-    "dom.js",
-    "plot.js",
-    "grid.js",
-    "server_round.js",
-    "bounds.js",
-    "explorer.js",
+EXPLORER = (
+    "theory/arithmetic.js",
+    "theory/server_round.js",
+    "theory/bounds.js",
+    "theory/full_recursion.js",
+    "theory/certified.js",
+    "theory/rounds_and_messages.js",
+    "theory/crossings.js",
+    "explorer/settings.js",
+    "explorer/words.js",
+    "explorer/exploration.js",
+    "explorer/controls.js",
+    "explorer/explorer.js",
 )
+"""The theory in the page, and what explores it; a script knows those before it."""
+SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js", *EXPLORER)
 """In this order; then the widgets and, last, page.js, which begins."""
 
 # Nothing is fetched and nothing runs but the two scripts named by their hashes.

@@ -1,6 +1,5 @@
 """The theory of these runs, to play with: where the explorer's sliders start. The explorer itself
-is `assets/explorer.js`, with the formulas of `skerry.theory` in `assets/server_round.js` and
-`assets/bounds.js`."""
+is in `assets/explorer`, the formulas of `skerry.theory` in `assets/theory`."""
 
 import math
 from collections.abc import Mapping

@@ -3,7 +3,14 @@
 "use strict";
 
 const SkerryServerRound = (() => {
-  const total = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
+  const { total } = SkerryArithmetic;
+
+  /* Devices in each component: as given, or as equal as possible. */
+  function sizesOf(x) {
+    if (Array.isArray(x.components)) return x.components;
+    const small = Math.floor(x.devices / x.components), larger = x.devices % x.components;
+    return Array.from({ length: x.components }, (_, c) => small + (c < larger ? 1 : 0));
+  }
 
   // Uniform sampling
 
@@ -209,5 +216,5 @@ const SkerryServerRound = (() => {
     }
   }
 
-  return { delta, kappa, q, exchangeMatrix, exchangeUnder, refusal, total };
+  return { delta, kappa, q, exchangeMatrix, exchangeUnder, refusal, sizesOf };
 })();

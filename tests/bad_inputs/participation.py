@@ -1,0 +1,70 @@
+"""Who is sampled, and who is awake."""
+
+from bad_inputs.rows import SMALL, Row, plugin, sets, settings
+
+
+def trace(id: str, content: str, *told: str) -> Row:
+    given = settings(*SMALL, "fleet.awake=trace.csv")
+    return Row(id, ("run", *given), told, {"trace.csv": content})
+
+
+ROWS = [
+    plugin(
+        "server.selection=strangers",
+        "selection * names devices that are not in the fleet, 0 to 9 (got [10, 99]).",
+    ),
+    plugin(
+        "server.selection=one_twice",
+        "selection * must name each device once (got [0, 1, 1]). Give one that counts twice twice "
+        "the weight.",
+    ),
+    plugin(
+        "server.selection=table_of_devices",
+        "selection * must give the numbers of the sampled devices, a list of whole numbers (got "
+        "[[0, 1], [2, 3]]).",
+    ),
+    plugin(
+        "server.selection=nothing",
+        "selection * must give the numbers of the sampled devices, a list of whole numbers (got "
+        "None).",
+    ),
+    plugin(
+        "server.selection=weights_that_do_not_sum",
+        "selection * must give a weight for each sampled device, which sum to 1 (got 3 weights for "
+        "3 devices, sum 1.5).",
+    ),
+    plugin(
+        "server.selection=a_weight_too_few",
+        "selection * must give a weight for each sampled device, which sum to 1 (got 2 weights for "
+        "3 devices, sum 1).",
+    ),
+    plugin("server.selection=raises", "selection * failed (ValueError: boom and a second line)."),
+    sets(
+        "one_each of fewer than islands",
+        "network.components=5 server.selection=one_each",
+        "server.sampled must be a multiple of the number of islands for server.selection = "
+        '"one_each" (got 3 for 5 islands). Change server.sampled, or use "per_component".',
+    ),
+    trace(
+        "trace without its header",
+        "0,1,2\n",
+        "the first line of trace.csv must read device,from,to (got '0,1,2'). Each further line "
+        "tells from which round on a device is awake, and from which on no longer.",
+    ),
+    trace(
+        "trace of a stranger",
+        "device,from,to\nporch,0,1\n",
+        "line 2 of trace.csv names the device 'porch', which is not in the fleet",
+    ),
+    trace(
+        "trace of no rounds",
+        "device,from,to\n0,dawn,dusk\n",
+        "line 2 of trace.csv: from and to must be whole rounds (got 'dawn' and 'dusk').",
+    ),
+    sets(
+        "no trace",
+        "fleet.awake=none.csv",
+        "cannot read the trace none.csv ([Errno 2] No such file or directory: 'none.csv'). Check "
+        "fleet.awake.",
+    ),
+]
