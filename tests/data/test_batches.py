@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skerry.data import quick_draws
 from skerry.data.batches import ShuffledEpochs, WithReplacement
 from skerry.data.partition import Partition
 from skerry.registry import SAMPLINGS, resolve
+from skerry.seeds import stream
 
 
 def partition_of(sizes):
@@ -107,3 +109,61 @@ def test_devices_draw_independently():
         Partition(np.arange(200), np.array([0, 100, 200]), np.ones((2, 1), int)), 100, seed=0
     ).indices(0, 0, 1)
     assert not np.array_equal(places[0], places[1] - 100)
+
+
+@pytest.mark.parametrize("name", SAMPLINGS)
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=9),
+    batch=st.integers(1, 9),
+    ends=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+)
+def test_some_neighbours_draw_what_they_draw_among_all(name, sizes, batch, ends):
+    """So ranks need not draw for each other."""
+    sampling = resolve("sampling", name)(partition_of(sizes), batch, seed=1)
+    first, last = sorted(min(end, len(sizes) - 1) for end in ends)
+    some = slice(first, last + 1)
+    np.testing.assert_array_equal(
+        sampling.indices(3, 1, 2, some), sampling.indices(3, 1, 2)[some], strict=True
+    )
+
+
+MANY = quick_draws.LARGEST
+REJECTING = MANY // 2 + 1
+"""About 2^32 mod so many in 2^32 draws are rejected: one in 2,000."""
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 500, quick_draws.AT_ONCE])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (50,) * 40,
+        (1, 1, 1),
+        (1, 5, 1, 1, 64, 3, 1),
+        (MANY, 2, REJECTING, 1, REJECTING, 3) * 12,
+        (MANY + 1, 1, 7),
+        (2**31 + 1, 2**32 - 1, 3),
+    ],
+    ids=["alike", "one each", "some alone", "rejected", "too many", "as many as there can be"],
+)
+@pytest.mark.parametrize("batch", [1, 33])
+def test_quick_draws_are_numpys(monkeypatch, at_once, sizes, batch):
+    """To the bit, from any device on, whether or not a draw was rejected before."""
+    monkeypatch.setattr(quick_draws, "AT_ONCE", at_once)
+    sizes = np.array(sizes)
+    n = len(sizes)
+    below = quick_draws.Below(sizes, batch)
+    for t in range(20):
+        numpys = stream(0, "batches", t).integers(0, sizes[:, None], (n, batch))
+        for start, stop in ((0, n), (n // 2, n), (n // 3, n // 2), (n - 1, n)):
+            found = np.zeros((n, batch), dtype=np.int64)
+            for some, numbers in below.draw(stream(0, "batches", t), start, stop):
+                found[some] = numbers
+            np.testing.assert_array_equal(found[start:stop], numpys[start:stop], strict=True)
+            assert not found[:start].any()
+            assert not found[stop:].any()
+
+
+def test_the_draws_tried_here_are_rejected_at_times():
+    """Else the test above would prove little."""
+    draws = np.concatenate([stream(0, "batches", t).integers(0, 2**32, 600) for t in range(20)])
+    assert np.count_nonzero(draws * REJECTING % 2**32 < 2**32 % REJECTING) > 2

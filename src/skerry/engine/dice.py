@@ -45,11 +45,12 @@ class Dice:
         """Training indices [n, B] of every device's minibatch in a local step."""
         if self._kernel is not None:
             return self._kernel(key_of(self._seed, WithReplacement.stream, t, step))
-        name = self._training.sampling
+        name, steps = self._training.sampling, self._training.local_steps
+        if registry.is_builtin("sampling", name):
+            return self._sent(self._sampling.indices(t, step, steps, self._devices))
         with registry.users_own("sampling", name, DataError):
-            indices = self._sampling.indices(t, step, self._training.local_steps)
-        if not registry.is_builtin("sampling", name):
-            self._check(indices)
+            indices = self._sampling.indices(t, step, steps)
+        self._check(indices)
         return self._sent(indices[self._devices])
 
     def noise_keys(self, t: int, step: int) -> Tensor:
