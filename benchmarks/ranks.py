@@ -5,8 +5,7 @@ rounds: a fleet of softmax regressions 64 -> 10 on rings of 100, and the CNN of 
 on few devices. Inputs are random numbers: only speed is measured here. Contestants take turns, so
 that a busy machine slows all of them; ratios count. All of them must end with the same loss.
 
-    python benchmarks/ranks.py [--save FILE]         one process on 1 and 2 threads, 1 and 2 ranks
-    python benchmarks/ranks.py --device cuda         one process, and one rank on NCCL
+    python benchmarks/ranks.py [--turns 5] [--save benchmarks/results/ranks.json]
 """
 
 import argparse
@@ -26,7 +25,6 @@ import torch
 
 from skerry.records.store import Store
 
-KEPT = Path(__file__).parent / "results" / "ranks.json"
 SAME = 1e-3
 """Losses may differ by rounding, and by what training makes of it."""
 
@@ -88,14 +86,14 @@ class Contestant:
     """The command, with all that comes before the first round."""
     losses: set[float] = field(default_factory=set)
 
-    def run(self, job: Job, device: str, folder: Path) -> None:
+    def run(self, job: Job, folder: Path) -> None:
         out = folder / f"runs{len(self.whole)}-{self.threads}-{self.ranks}"
         # A machine's threads are divided among its ranks (commands/ranks.py).
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads * (self.ranks or 1))}
         on_ranks = [] if self.ranks is None else ["--ranks", str(self.ranks)]
         command = [
             *(sys.executable, "-m", "skerry", "run", *job.arguments(folder), *on_ranks),
-            *("--compare", "s2a", "--seeds", "1", "--device", device, "--out", str(out), "--json"),
+            *("--compare", "s2a", "--seeds", "1", "--device", "cpu", "--out", str(out), "--json"),
         ]
         began = time.perf_counter()
         subprocess.run(command, env=environment, check=True, capture_output=True)
@@ -119,28 +117,22 @@ class Contestant:
         }
 
 
-def on_a_cpu() -> list[Contestant]:
-    return [
+def measure(job: Job, turns: int) -> dict:
+    contestants = [
         Contestant("one process, 1 thread", 1),
         Contestant("one process, 2 threads", 2),
         Contestant("1 rank, 1 thread", 1, ranks=1),
         Contestant("2 ranks, 1 thread each", 1, ranks=2),
     ]
-
-
-def on_a_gpu() -> list[Contestant]:
-    return [Contestant("one process", 1), Contestant("1 rank", 1, ranks=1)]
-
-
-def measure(job: Job, device: str, turns: int) -> dict:
-    contestants = on_a_gpu() if device == "cuda" else on_a_cpu()
+    loads: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         write_images(Path(folder))
         for _ in range(turns):
             for one in contestants:
-                one.run(job, device, Path(folder))
-                load = os.getloadavg()[0]
-                print(f"{job.name}; {one.name}: {1e3 * one.seconds[-1]:.1f} ms, load {load:.1f}")
+                one.run(job, Path(folder))
+                loads.append(os.getloadavg()[0])
+                seconds = one.seconds[-1]
+                print(f"{job.name}; {one.name}: {1e3 * seconds:.1f} ms, load {loads[-1]:.1f}")
     losses = sorted(set.union(*(one.losses for one in contestants)))
     assert losses[-1] - losses[0] <= SAME * losses[0], f"other numbers: {losses}"
     return {
@@ -148,6 +140,7 @@ def measure(job: Job, device: str, turns: int) -> dict:
         "rounds": job.rounds,
         "turns": turns,
         "losses": losses,
+        "load": [min(loads), max(loads)],
         "rows": {one.name: one.row(contestants[0]) for one in contestants},
     }
 
@@ -174,16 +167,15 @@ def table(found: dict) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--save", type=Path)
     given = parser.parse_args()
-    jobs = [fleet(100_000, 300)] if given.device == "cuda" else [fleet(20_000, 10), network(20, 2)]
+    jobs = [fleet(20_000, 10), network(20, 2)]
     found = {
-        "command": f"python benchmarks/ranks.py --device {given.device} --turns {given.turns}",
+        "command": f"python benchmarks/ranks.py --turns {given.turns}",
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        "jobs": {job.name: measure(job, given.device, given.turns) for job in jobs},
+        "jobs": {job.name: measure(job, given.turns) for job in jobs},
     }
     print(table(found))
     if given.save:

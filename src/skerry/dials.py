@@ -219,6 +219,12 @@ def moves(server: Dialled, *fields: str) -> bool:
     return any(_schedule(server, field) != CONSTANT for field in fields)
 
 
+def moving(server: Dialled, *fields: str) -> str:
+    """The first of them that has a schedule, as a user sets it; empty where all stay."""
+    found = (field for field in fields if moves(server, field))
+    return next((f"server.{field}_schedule = '{_schedule(server, field)}'" for field in found), "")
+
+
 def adapts(server: Dialled, *fields: str) -> bool:
     """Whether any of them goes by what the server sees in the models."""
     told = [field for field in fields if field != "beta" or server.primitive not in NO_BETA]

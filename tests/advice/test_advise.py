@@ -84,6 +84,9 @@ def test_equal_primitives_are_called_equal(small, settings: list[str], why: str)
     assert str(advice).startswith("All primitives do the same")
 
 
+FEWER = ["server.sampled_schedule=cosine", "server.sampled_end=2"]
+
+
 @pytest.mark.parametrize(
     ("settings", "note"),
     [
@@ -92,6 +95,7 @@ def test_equal_primitives_are_called_equal(small, settings: list[str], why: str)
         (["network.components=12", "data.inter=dirichlet"], "no device has a neighbour"),
         (["rounds=1"], ""),
         (["server.primitive=none"], ""),
+        (["server.sampled=12", *FEWER], "no bounds: bounds hold for a K and an H that stay"),
     ],
 )
 def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> None:
@@ -109,6 +113,7 @@ def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> 
         ([], {"goal": "own"}, "`goal` global"),
         ([], {"goal": "worst_tenth"}, "got `goal` worst_tenth"),
         ([], {"budget": 1}, "does not pay for a single server round"),
+        (["server.sampled_schedule=double"], {"budget": 99}, "a K and an H that stay"),
         (["network.devices=900"], {}, "too few"),
     ],
 )

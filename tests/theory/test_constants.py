@@ -8,7 +8,7 @@ import torch
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.errors import SkerryError
-from skerry.report.screens.theory import bounds_command
+from skerry.report.screens.theory import bounds_command, tell_constants
 from skerry.theory.certified import certified_rounds
 from skerry.theory.constants import constants_of, measure_constants
 from skerry.theory.constants_at import Measured
@@ -245,6 +245,30 @@ def test_remarks_tell_what_the_theory_does_not_cover():
     assert "round_robin sampling with data weights" in " ".join(found.remarks)
     assert found.parameters(epsilon=0.1).selection == "uniform"
     assert constants_of(bench(), rounds=[0], draws=2).remarks == ()
+
+
+@pytest.mark.parametrize("field", ["sampled", "period"])
+def test_what_moves_has_no_bounds(field, capsys):
+    """The first K or H of a schedule is not that of the run."""
+    extra = (f"server.{field}_schedule=step", f"server.{field}_end=2")
+    found = constants_of(bench(*extra), rounds=[0], draws=2)
+    assert found.remarks[0].endswith(f"(here server.{field}_schedule = 'step')")
+    with pytest.raises(SkerryError, match="bounds hold for a K and an H that stay"):
+        found.parameters(epsilon=0.1)
+    tell_constants(found)
+    said = capsys.readouterr().out
+    assert "No bounds: bounds hold for" in said
+    assert "skerry theory bounds" not in said
+
+
+def test_a_beta_that_moves_is_named():
+    """Bounds are told their beta: they still have one."""
+    moving = ("server.beta_schedule=cosine", "server.beta_end=0")
+    found = constants_of(bench(*moving, "server.primitive=blend"), rounds=[0], draws=2)
+    (remark,) = found.remarks
+    assert remark == "the theory's beta stays as it is (here server.beta_schedule = 'cosine')"
+    assert found.parameters(epsilon=0.1).sampled == 5
+    assert constants_of(bench(*moving), rounds=[0], draws=2).remarks == ()
 
 
 @pytest.mark.parametrize(

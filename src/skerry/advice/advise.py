@@ -128,12 +128,15 @@ def advise_on(
         keep_going=False,
         checkpoint_seconds=math.inf,
     )
+    question.check_fits(experiment.server)
     watcher.doing("building the fleet")
     world = here.world(experiment)  # before anything is written: faults leave no traces
     notes = list(remarks(question, experiment, world))
     watcher.doing("measuring the theory's constants")
     constants = measure_constants(world, timer, notes)
-    prediction = predict(constants, experiment.rounds, question.prices) if constants else None
+    prediction = (
+        predict(constants, experiment.rounds, question.prices, notes) if constants else None
+    )
     equal = why_equal(question, experiment, world)
     if equal:
         first = question.among.primitives[:1]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry import labels
+from skerry import dials, labels
 from skerry.advice.question import PRIMITIVES, Question
 from skerry.errors import SkerryError
 from skerry.experiment import Experiment
@@ -163,7 +163,8 @@ def why_equal(question: Question, experiment: Experiment, world: "World") -> str
             f"the first server round comes after {server.offset} rounds, and there are "
             f"{experiment.rounds}"
         )
-    if server.sampled == world.n and not question.chooses_server:
+    stays = not dials.moves(server, "sampled")
+    if server.sampled == world.n and stays and not question.chooses_server:
         return "the server samples every device (K = n), so the sampled are all there are"
     return ""
 

@@ -113,8 +113,14 @@ def _seconds_per_gradient(world: World, timer: Timer) -> float:
     return timer.now(world) - began
 
 
-def predict(constants: Constants, rounds: int, prices: Prices) -> Prediction | None:
-    """None where there is nothing to bound: no error at the start."""
+def predict(
+    constants: Constants, rounds: int, prices: Prices, notes: list[str]
+) -> Prediction | None:
+    """None where there is nothing to bound: no error at the start, or, with a note, no K or H that
+    stays."""
+    if constants.unbounded:
+        notes.append(f"no bounds: {constants.unbounded}")
+        return None
     epsilon = constants.smoothness.value * constants.f0.value / rounds
     if not 0 < epsilon < math.inf:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from skerry import labels, registry
+from skerry import dials, labels, registry
 from skerry.callables import as_text
 from skerry.errors import SkerryError, argument, unknown
 from skerry.presets import PRESETS
@@ -95,6 +95,15 @@ class Question:
         """Whether K and H are part of the choice."""
         return self.priced or self.has_budget
 
+    def check_fits(self, server: "Server") -> None:
+        """Raise SkerryError where the server's messages cannot be counted beforehand."""
+        moving = dials.moving(server, "sampled", "period")
+        if moving and self.chooses_server:
+            raise SkerryError(
+                f"prices and budgets count the messages of a K and an H that stay (got {moving}). "
+                "Set it to constant, or ask without prices and a budget."
+            )
+
 
 _WORDS = {
     "messages": "a budget of messages",
@@ -179,7 +188,7 @@ def remarks(question: Question, experiment: "Experiment", world: "World") -> Ite
         yield "there is one island: mixing alone would bring all devices together in time"
     if max(world.sizes) == 1 and world.n > 1:
         yield "no device has a neighbour: only the server brings them together"
-    if server.sampled == 1 and world.n > 1:
+    if server.sampled == 1 and world.n > 1 and not dials.moves(server, "sampled"):
         yield "with K = 1, s2s changes nothing: the one sampled device averages with itself"
     if server.primitive not in (*PRIMITIVES, labels.NO_SERVER):
         yield f"'{server.primitive}' is a primitive of your own, which advice does not cover"

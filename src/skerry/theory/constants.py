@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from skerry import dials, labels
 from skerry.data.dataset import Dataset
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
@@ -66,6 +67,8 @@ class Constants:
         self, *, epsilon: float, convex: bool = False, initial_error: float | None = None
     ) -> Parameters:
         """The setting of a bound; `initial_error` overrides f0, or R0^2 if convex."""
+        if self.unbounded:
+            raise SkerryError(self.unbounded)
         if initial_error is None:
             initial_error = self.R0_squared if convex else self.f0.value
         if initial_error is None:
@@ -91,6 +94,15 @@ class Constants:
             epsilon=epsilon,
             selection=server.selection if known else "uniform",
             weights=server.weights if known else "equal",
+        )
+
+    @property
+    def unbounded(self) -> str:
+        """Why there is no setting that a bound holds for; empty where there is one."""
+        moving = dials.moving(self.experiment.server, "sampled", "period")
+        return moving and (
+            f"bounds hold for a K and an H that stay (got {moving}). Set it to constant, or give "
+            "skerry.theory.Parameters the K and H of interest."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -194,6 +206,13 @@ def _sampled(server: Server, n: int) -> int:
     return max(1, round(server.sample_prob * n)) if by_coins else server.sampled
 
 
+_STAYING = {
+    "beta": "the theory's beta stays as it is",
+    "sampled": "the theory's server samples as many in every server round",
+    "period": "the theory's server meets devices at even times",
+}
+
+
 def _remarks(world: World) -> Iterator[str]:
     experiment = world.experiment
     training, server = experiment.training, experiment.server
@@ -207,6 +226,10 @@ def _remarks(world: World) -> Iterator[str]:
         yield f"the theory's server delivers the plain average (here {server.optimizer})"
     if server.offset:
         yield f"the theory's server meets devices from round 0 on (here {server.offset})"
+    for field, stays in _STAYING.items():
+        plays = field != "beta" or server.primitive == labels.BLEND
+        if server.is_there and plays and dials.moves(server, field):
+            yield f"{stays} (here {dials.moving(server, field)})"
     if server.primitive == "none":
         yield "the theory has a server (here none)"
     asked = server.selection, server.weights, world.sizes, _sampled(server, world.n)

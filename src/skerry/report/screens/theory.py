@@ -100,7 +100,10 @@ def tell_constants(constants: Constants) -> None:
         out.print(line)
     for remark in constants.remarks:
         out.print(f"Mind that {remark}.")
-    out.print(f"Bounds: {bounds_command(constants)}", soft_wrap=True)
+    if constants.unbounded:
+        out.print(f"No bounds: {constants.unbounded}", soft_wrap=True)
+    else:
+        out.print(f"Bounds: {bounds_command(constants)}", soft_wrap=True)
 
 
 def constants_table(constants: Constants) -> "Table":
