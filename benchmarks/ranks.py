@@ -5,6 +5,9 @@ rounds: a fleet of softmax regressions 64 -> 10 on rings of 100, and the CNN of 
 on few devices. Inputs are random numbers: only speed is measured here. Contestants take turns, so
 that a busy machine slows all of them; ratios count. All of them must end with the same loss.
 
+Then what drawing minibatches costs: all of them by numpy one by one, all of them as Skerry draws
+them, and those of the last device alone, for which it passes over all others.
+
     python benchmarks/ranks.py [--turns 5] [--save benchmarks/results/ranks.json]
 """
 
@@ -16,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -23,7 +27,10 @@ from statistics import median
 import numpy as np
 import torch
 
+from skerry.data.batches import WithReplacement
+from skerry.data.partition import Partition
 from skerry.records.store import Store
+from skerry.seeds import stream
 
 SAME = 1e-3
 """Losses may differ by rounding, and by what training makes of it."""
@@ -145,6 +152,35 @@ def measure(job: Job, turns: int) -> dict:
     }
 
 
+def draws(devices: int = 20_000, batch: int = 32, samples: int = 20) -> dict:
+    """Nanoseconds for each number of the whole fleet, of this thread's own time."""
+    order = np.random.default_rng(0).permutation(samples * devices)
+    partition = Partition(
+        order, samples * np.arange(devices + 1), np.ones((devices, 1), dtype=np.int64)
+    )
+    sampling, sizes = WithReplacement(partition, batch, 0), partition.sizes[:, np.newaxis]
+
+    def one_by_one() -> None:
+        rng = stream(0, WithReplacement.stream, 0, 0)
+        order[partition.offsets[:-1, np.newaxis] + rng.integers(0, sizes, (devices, batch))]
+
+    ways = {
+        "numpy, one by one": one_by_one,
+        "all at once": lambda: sampling.indices(0, 0, 1),
+        "passed over": lambda: sampling.indices(0, 0, 1, slice(devices - 1, devices)),
+    }
+    return {name: 1e9 * _own_time(draw) / (devices * batch) for name, draw in ways.items()}
+
+
+def _own_time(work: Callable[[], object], times: int = 15) -> float:
+    found = []
+    for _ in range(times):
+        began = time.thread_time()
+        work()
+        found.append(time.thread_time() - began)
+    return median(found)
+
+
 def write_images(folder: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2100, 32, 32, 3), dtype=np.float32)
@@ -162,7 +198,8 @@ def table(found: dict) -> str:
                 f"  {who:24} {row['ms_per_round']:9.1f} ({row['lowest']:.1f}-{row['highest']:.1f}) "
                 f"{row['times_one_thread']:6.2f}x {row['command_seconds']:6.1f} s"
             )
-    return "\n".join(lines)
+    each = ", ".join(f"{name} {nanoseconds:.1f}" for name, nanoseconds in found["draws"].items())
+    return "\n".join([*lines, f"ns for each number drawn: {each}"])
 
 
 def main() -> None:
@@ -171,10 +208,11 @@ def main() -> None:
     parser.add_argument("--save", type=Path)
     given = parser.parse_args()
     jobs = [fleet(20_000, 10), network(20, 2)]
-    found = {
+    found: dict = {
         "command": f"python benchmarks/ranks.py --turns {given.turns}",
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "draws": draws(),
         "jobs": {job.name: measure(job, given.turns) for job in jobs},
     }
     print(table(found))

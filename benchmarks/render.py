@@ -1,4 +1,4 @@
-"""Put the kept figures into the pages that show them: docs/speed.md, docs/fleets.md and the README.
+"""Put the kept figures into the pages that show them: some of docs/ and the README.
 
 python benchmarks/render.py [--check]
 """
@@ -11,7 +11,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "docs" / "speed.md", ROOT / "docs" / "fleets.md", ROOT / "README.md")
+PAGES = (
+    *(ROOT / "docs" / f"{name}.md" for name in ("speed", "fleets", "large-runs")),
+    ROOT / "README.md",
+)
 MARKED = re.compile(r"(<!-- begin ([\w-]+) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
 
 
@@ -123,6 +126,28 @@ def peers() -> Iterator[str]:
         yield f"\n{', '.join(f'{name} {version}' for name, version in sorted(everyones.items()))}\n"
 
 
+def ranks() -> Iterator[str]:
+    found = kept("ranks")
+    yield f"{found['machine']}, torch {found['versions']['torch']}; `{found['command']}`.\n"
+    for name, job in found["jobs"].items():
+        yield f"| {name} | ms per round (of {job['turns']}) | times one thread | command |"
+        yield "|---|---|---|---|"
+        for who, row in job["rows"].items():
+            yield (
+                f"| {who} | {row['ms_per_round']:.0f} ({row['lowest']:.0f}-{row['highest']:.0f}) | "
+                f"{row['times_one_thread']:.2f} | {row['command_seconds']:.0f} s |"
+            )
+        yield ""
+
+
+def drawn() -> Iterator[str]:
+    each = kept("ranks")["draws"]
+    yield "| a number of a minibatch, drawn | ns |"
+    yield "|---|---|"
+    for name, nanoseconds in each.items():
+        yield f"| {name} | {nanoseconds:.1f} |"
+
+
 def speed() -> Iterator[str]:
     """The short version, for the README."""
     rows = kept("two-cores")["rows"]
@@ -228,6 +253,8 @@ SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "modules": modules,
     "scale": scale,
     "peers": peers,
+    "ranks": ranks,
+    "drawn": drawn,
     "speed": speed,
     "speed-gpu": speed_gpu,
     "reproduction": reproduction,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+import skerry
 from skerry.engine.exchange import Distributed
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
@@ -40,6 +41,8 @@ CUT = {
 }
 WORLDS = WHOLE | CUT
 STOP_AFTER = 4
+SOURCES = Path(skerry.__file__).parents[1]
+"""The very ones that are tested."""
 
 
 def experiment(name):
@@ -158,6 +161,7 @@ def _start(device, ranks, folder):
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
+    path = os.pathsep.join([str(SOURCES), os.environ.get("PYTHONPATH", "")])
     shared = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     team = []
     for rank in range(ranks):
@@ -165,7 +169,7 @@ def _start(device, ranks, folder):
         team.append(
             subprocess.Popen(
                 [sys.executable, __file__, device, str(ranks), str(folder)],
-                env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", **told},
+                env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": path, **told},
                 stderr=subprocess.PIPE,
                 text=True,
             )
