@@ -207,7 +207,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--save", type=Path)
     given = parser.parse_args()
-    jobs = [fleet(20_000, 10), network(20, 2)]
+    jobs = [fleet(20_000, 8), network(20, 2)]
     found: dict = {
         "command": f"python benchmarks/ranks.py --turns {given.turns}",
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
