@@ -130,6 +130,8 @@ def ranks() -> Iterator[str]:
     found = kept("ranks")
     yield f"{found['machine']}, torch {found['versions']['torch']}; `{found['command']}`.\n"
     for name, job in found["jobs"].items():
+        low, high = job["load"]
+        yield f"Load of the machine {low:.1f} to {high:.1f}:\n"
         yield f"| {name} | ms per round (of {job['turns']}) | times one thread | command |"
         yield "|---|---|---|---|"
         for who, row in job["rows"].items():
