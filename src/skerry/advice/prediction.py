@@ -119,7 +119,7 @@ def predict(
     """None where there is nothing to bound: no error at the start, or, with a note, no K or H that
     stays."""
     if constants.unbounded:
-        notes.append(f"no bounds: {constants.unbounded}")
+        notes.append(f"no bounds: {constants.unbounded.rstrip('.')}")
         return None
     epsilon = constants.smoothness.value * constants.f0.value / rounds
     if not 0 < epsilon < math.inf:
