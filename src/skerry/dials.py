@@ -132,6 +132,12 @@ class Dialled(Protocol):
     @property
     def beta_end(self) -> float | None: ...
     @property
+    def sampled(self) -> int: ...
+    @property
+    def sampled_schedule(self) -> str: ...
+    @property
+    def sampled_end(self) -> int | None: ...
+    @property
     def offset(self) -> int: ...
     @property
     def switch_round(self) -> int | None: ...
@@ -223,6 +229,15 @@ def moving(server: Dialled, *fields: str) -> str:
     """The first of them that has a schedule, as a user sets it; empty where all stay."""
     found = (field for field in fields if moves(server, field))
     return next((f"server.{field}_schedule = '{_schedule(server, field)}'" for field in found), "")
+
+
+def most_sampled(server: Dialled, devices: int) -> int:
+    """No K of a run is larger, of so many devices: all of them where a schedule has no bound."""
+    schedule = server.sampled_schedule
+    if schedule in (CONSTANT, "inverse_sqrt"):  # from the start, it only falls
+        return server.sampled
+    end = server.sampled_end
+    return devices if end is None or ":" in schedule else max(server.sampled, end)
 
 
 def adapts(server: Dialled, *fields: str) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import small
+from skerry.engine.compressed import passing_of
 from skerry.engine.stack import company
 from skerry.engine.world import build_world
 from skerry.errors import is_out_of_memory
@@ -91,6 +92,39 @@ def test_memory_is_measured():
     # d = 4 classes x 8 inputs (6 features and the bias, aligned), 12 devices, four bytes
     assert found.lane >= 12 * 4 * 8 * 4
     assert found.world >= 300 * 6 * 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        (["server.selection=bernoulli", "server.sample_prob=0.9", "server.sampled=2"], 12),
+        (["server.selection=bernoulli", "server.sample_prob=0.02", "server.sampled=12"], 3),
+        (["server.sampled=1", "server.sampled_schedule=double", "server.change_every=1"], 12),
+        (["server.sampled=9", "server.sampled_schedule=inverse_sqrt"], 9),
+        (["server.sampled=1", "server.sampled_schedule=cosine", "server.sampled_end=11"], 11),
+        (["server.sampled=2", "server.sampled_end=11"], 2),  # which no schedule goes to
+        (
+            [
+                "server.sampled=2",
+                "server.sampled_schedule=adaptive",
+                "server.sampled_target=0.1",
+            ],
+            12,
+        ),
+    ],
+)
+def test_room_is_left_for_as_many_as_the_server_may_meet(settings: list[str], most: int):
+    """Also where server.sampled does not say how many these are."""
+    experiment = small(*settings)
+    assert experiment.server.most_sampled(12) == most
+    means = 3 * 2 + 2  # of two islands, and what is made of them
+    assert footprint(build_world(experiment)).other == pytest.approx(max(most, means) / 12)
+
+
+def test_room_is_left_for_the_messages_of_as_many():
+    coins = "server.selection=bernoulli", "server.sample_prob=0.9", "server.sampled=2"
+    compressed = small(*coins, "server.compression=top_k", "server.primitive=s2s")
+    assert passing_of(compressed, 12)[0] == 1
 
 
 @pytest.mark.parametrize(

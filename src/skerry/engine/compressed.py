@@ -109,7 +109,7 @@ def passing_of(experiment: Experiment, devices: int) -> tuple[float, float, floa
     server = experiment.server
     if server_rule(experiment) is None:
         return (1.0, 1.0, 2.0) if link_rule(experiment) else (0.0, 0.0, 0.0)
-    met = max(server.sampled, server.sampled_end or 0) / devices
+    met = server.most_sampled(devices) / devices
     reached = met if server.dial == 0 else 1.0
     # Two arrays of the sampled wait for what is sent to those who are reached, in Post.down.
     return reached, 2 * met + 3 * reached, 2 * met + 5 * reached

@@ -166,7 +166,7 @@ def footprint(world: World) -> Footprint:
         step=(world.held * (2 * one - two), world.held * (two - one), most),
         # The server gathers the models of those it meets; measures hold a mean per component, all
         # of them once more in one array, and how far they are from the average.
-        other=max(server.sampled, server.sampled_end or 0, MEANS * len(world.sizes) + 2) / world.n,
+        other=max(server.most_sampled(world.n), MEANS * len(world.sizes) + 2) / world.n,
         efficient=efficient,
         building=0 if on_gpu else taken.building,
         weighing=0 if on_gpu else taken.weighing,

@@ -1,5 +1,6 @@
 """The section [server]."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
@@ -135,6 +136,14 @@ class Server(Section, extra="allow"):
     @property
     def is_there(self) -> bool:
         return self.primitive != labels.NO_SERVER
+
+    def most_sampled(self, devices: int) -> int:
+        """How many of so many devices it meets in one round at most; where coins say it, what they
+        hardly ever exceed: four standard deviations above their mean."""
+        if self.selection != "bernoulli":
+            return dials.most_sampled(self, devices)
+        p = self.sample_prob
+        return min(devices, math.ceil(devices * p + 4 * math.sqrt(devices * p * (1 - p))))
 
     def server_rounds(self, rounds: int) -> Sequence[int]:
         """Of so many rounds, those in which it meets devices: offset, offset + H, ..."""
