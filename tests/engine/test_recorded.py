@@ -4,6 +4,7 @@ Without a GPU, a stand-in does a round's work again; the round's number stays wh
 work was recorded, as it would in a recording.
 """
 
+from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ from skerry.engine.round import start
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.kernels.recorded import Repeated, pays, record
+from skerry.kernels.recorded import Repeated, is_recording, pays, record
 from skerry.measure.observer import Observer
 from skerry.measure.reading import columns_by_key
 from skerry.runs.variants import expand
@@ -138,6 +139,27 @@ def test_a_function_that_cannot_be_recorded_is_tried_once(monkeypatch):
     repeated, array = Repeated(lambda X: X.place), OnGpu(7)
     assert [repeated(array) for _ in range(5)] == [7] * 5
     assert len(asked) == 1
+
+
+def test_work_can_ask_whether_it_is_being_recorded(monkeypatch):
+    """And after work that failed, nothing is."""
+
+    def fails():
+        raise RuntimeError("not permitted when stream is capturing")
+
+    stands_in = SimpleNamespace(
+        CUDAGraph=SimpleNamespace,
+        graph=lambda graph, capture_error_mode: nullcontext(),
+        current_stream=lambda: None,
+        set_stream=lambda stream: None,
+        synchronize=lambda: None,
+    )
+    monkeypatch.setattr("torch.cuda", stands_in)
+    asked = []
+    assert record(lambda: asked.append(is_recording())) is not None
+    assert record(fails) is None
+    assert asked == [True]
+    assert not is_recording()
 
 
 def test_a_larger_stack_is_recorded_where_it_needs_little_on_the_way():

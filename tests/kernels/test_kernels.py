@@ -107,6 +107,28 @@ def test_what_sharing_takes_is_collected(count):
     assert torch.equal(X[0].double(), x[0])
 
 
+@pytest.mark.parametrize("kernel", ["sharing._share", "spread._spread", "tracking._set_out"])
+def test_grids_have_room_for_models_of_any_size(kernel, monkeypatch):
+    """Beyond the first axis a grid ends at 65,535; here a model has 80 million numbers."""
+    from skerry.kernels import sharing, spread, tracking
+
+    grids = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            grids.append(grid)
+            return lambda *told, **more: None
+
+    monkeypatch.setattr(f"skerry.kernels.{kernel}", Kernel())
+    X, sampled = torch.empty(70_000, 2, 80_000_000, device="meta"), torch.arange(3)
+    {
+        "sharing._share": lambda: sharing.share_and_collect(X, sampled, X, torch.ones(2, 1)),
+        "spread._spread": lambda: spread.component_spread(X),
+        "tracking._set_out": lambda: tracking.set_out(X, X, X),
+    }[kernel]()
+    assert max(grids[0][1:], default=1) <= 65_535
+
+
 @runs_kernels
 def test_tracking_in_one_pass_on_either_side_of_a_step():
     """As the plain operations do it; a lane whose stepsize is 0 has no gradient."""

@@ -40,6 +40,17 @@ class Strict(nn.Module):
         return self.second(self.norm(h))
 
 
+class Reader(nn.Module):
+    """Of tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.last = nn.Embedding(5, 8), nn.LayerNorm(8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.last(self.norm(self.embed(x)).mean(dim=1))
+
+
 def distance(found, exact):
     return ((found - exact).norm() / exact.norm()).item()
 
@@ -96,6 +107,35 @@ def test_a_module_that_insists_on_float32_is_told_of_once(rounding_anywhere):
     assert len(told) == 1
     exact = stepped(Strict, "float32", steps=2)
     assert torch.equal(rounded, exact)
+
+
+def test_a_model_of_tokens_is_rounded_too(rounding_anywhere):
+    """Its inputs are whole numbers; what it gives is not."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        learner = ModuleLearner(Reader(), Problem((6,), classes=4, seed=0, tokens=5))
+    learner.to(torch.device("cpu"), torch.float32)
+    x, y = torch.arange(60).view(2, 5, 6) ** 2 % 5, torch.arange(10).view(2, 5) % 4
+    batch, eta = Batch(x, y, torch.zeros(2, dtype=torch.int64)), torch.tensor([0.1, 0.5])
+    start = learner.initial().expand(2, 2, -1)
+    rounded, exact = start.clone(), start.clone()
+    learner.step(exact, batch, eta)
+    with arithmetic("bf16"):
+        learner.step(rounded, batch, eta)
+    assert 1e-4 < distance(rounded - start, exact - start) < 3e-2
+
+
+def test_an_error_in_a_recording_says_nothing_of_bf16(rounding_anywhere, monkeypatch):
+    """A module may do what cannot be recorded, as copying a number from the host: it is rounded as
+    before, in rounds that are not."""
+    learner = ModuleLearner(Strict(), PROBLEM)
+    x, y = (torch.stack([part, part]) for part in PROBLEM.example())
+    batch = Batch(x, y, torch.zeros(2, dtype=torch.int64))
+    X, eta = learner.initial().expand(2, 2, -1).clone(), torch.tensor([0.1, 0.5])
+    monkeypatch.setattr("skerry.kernels.recorded.is_recording", lambda: True)
+    with arithmetic("bf16"), pytest.raises(TypeError, match="no bfloat16"):
+        learner.step(X, batch, eta)
+    assert not learner._in_full
 
 
 def test_what_a_sample_leaves_behind_is_counted_once():

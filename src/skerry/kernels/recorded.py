@@ -3,6 +3,7 @@ launching kernels, and a replay is a single launch."""
 
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Generic, TypeVar
 
 import torch
@@ -13,6 +14,13 @@ Result = TypeVar("Result")
 SMALL = 2**28  # bytes of X: a larger stack keeps the GPU busy by itself
 ROOM = 2**29  # bytes of X and of temporaries: with few of them, a stack may be larger
 WARM_UP = 2  # times that work is done the ordinary way first: kernels are compiled and chosen there
+
+_recording: ContextVar[bool] = ContextVar("recording", default=False)
+
+
+def is_recording() -> bool:
+    """Whether work is being written down: much fails there that runs everywhere else."""
+    return _recording.get()
 
 
 def pays(models: int, temporaries: int) -> bool:
@@ -29,7 +37,11 @@ class Recording(Generic[Result]):
         self._graph = torch.cuda.CUDAGraph()
         # Other threads may go on using the GPU meanwhile.
         with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            self._result = work()
+            before = _recording.set(True)
+            try:
+                self._result = work()
+            finally:
+                _recording.reset(before)
 
     def replay(self) -> Result:
         self._graph.replay()

@@ -13,7 +13,8 @@ def share_and_collect(X_nld: Tensor, sampled_k: Tensor, into_nld: Tensor, scale_
     is added to the same row of another array."""
     _, lanes, d = X_nld.shape
     tiles = triton.next_power_of_2(triton.cdiv(len(sampled_k), ROWS))  # compiled for each
-    _share[(lanes, triton.cdiv(d, BLOCK))](
+    # Blocks of a model along the first axis: the others end at 65,535.
+    _share[(triton.cdiv(d, BLOCK), lanes)](
         X_nld, into_nld, sampled_k, scale_l1, len(sampled_k), d, X_nld.stride(0),
         into_nld.stride(0), scale_l1.stride(0), BLOCK=BLOCK, ROWS=ROWS, TILES=tiles,
     )  # fmt: skip
@@ -24,8 +25,8 @@ def _share(
     X, into, sampled, scale, count, d, X_stride, into_stride, scale_stride,
     BLOCK: tl.constexpr, ROWS: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    lane = tl.program_id(0).to(tl.int64)
-    k = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    lane = tl.program_id(1).to(tl.int64)
+    k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside, place = k < d, lane * d + k
     # Taken from the first model, not from 0: models far from the origin are near each other.
     first = tl.load(X + tl.load(sampled) * X_stride + place, mask=inside, other=0.0)

@@ -14,7 +14,8 @@ def component_spread(X_sld: Tensor) -> tuple[Tensor, Tensor]:
     mean = torch.empty(lanes, d, device=X_sld.device, dtype=torch.float32)
     pieces = triton.cdiv(d, BLOCK)
     away = torch.empty(lanes, pieces, device=X_sld.device, dtype=torch.float32)
-    _spread[(lanes, pieces)](
+    # Pieces of a model along the first axis: the others end at 65,535.
+    _spread[(pieces, lanes)](
         X_sld, mean, away, d, X_sld.stride(0), X_sld.stride(1), pieces,
         SIZE=size, BLOCK=BLOCK, ROWS=16,
     )  # fmt: skip
@@ -26,7 +27,7 @@ def _spread(
     X, mean, away, d, stride_n, stride_l, pieces,
     SIZE: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    lane, piece = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    piece, lane = tl.program_id(0), tl.program_id(1).to(tl.int64)
     k = piece * BLOCK + tl.arange(0, BLOCK)
     base = X + lane * stride_l + k
     # Taken from the first model, not from 0: models far from the origin are near each other.

@@ -8,21 +8,22 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 1024
-# Devices along the first axis of a grid: the others end at 65,535.
+# Devices and blocks of their models along the first axis of a grid: the others end at 65,535.
 
 
 def set_out(X_nld: Tensor, Y_nld: Tensor, last_nld: Tensor) -> None:
     """Before the step: Y <- Y - last; last <- X."""
     n, lanes, d = X_nld.shape
-    _set_out[(n, lanes, triton.cdiv(d, BLOCK))](
+    _set_out[(n * triton.cdiv(d, BLOCK), lanes)](
         X_nld, Y_nld, last_nld, d, X_nld.stride(0), Y_nld.stride(0), last_nld.stride(0), BLOCK=BLOCK
     )
 
 
 @triton.jit
 def _set_out(X, Y, last, d, X_stride, Y_stride, last_stride, BLOCK: tl.constexpr):
-    device, lane = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
-    k = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    blocks, lane = tl.cdiv(d, BLOCK), tl.program_id(1).to(tl.int64)
+    device = (tl.program_id(0) // blocks).to(tl.int64)
+    k = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     inside, place = k < d, lane * d + k
     gradient = last + device * last_stride + place
     y = Y + device * Y_stride + place
@@ -34,7 +35,7 @@ def _set_out(X, Y, last, d, X_stride, Y_stride, last_stride, BLOCK: tl.constexpr
 def arrive(X_nld: Tensor, Y_nld: Tensor, start_nld: Tensor, eta_l1: Tensor) -> None:
     """After it, from X = start - eta G: Y <- Y + G; X <- start - eta Y; G in the place of start."""
     n, lanes, d = X_nld.shape
-    _arrive[(n, lanes, triton.cdiv(d, BLOCK))](
+    _arrive[(n * triton.cdiv(d, BLOCK), lanes)](
         X_nld, Y_nld, start_nld, eta_l1, d, X_nld.stride(0), Y_nld.stride(0), start_nld.stride(0),
         eta_l1.stride(0), BLOCK=BLOCK,
     )  # fmt: skip
@@ -42,8 +43,9 @@ def arrive(X_nld: Tensor, Y_nld: Tensor, start_nld: Tensor, eta_l1: Tensor) -> N
 
 @triton.jit
 def _arrive(X, Y, start, eta, d, X_stride, Y_stride, start_stride, eta_stride, BLOCK: tl.constexpr):
-    device, lane = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
-    k = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    blocks, lane = tl.cdiv(d, BLOCK), tl.program_id(1).to(tl.int64)
+    device = (tl.program_id(0) // blocks).to(tl.int64)
+    k = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     inside, place = k < d, lane * d + k
     step = tl.load(eta + lane * eta_stride)
     model, y = X + device * X_stride + place, Y + device * Y_stride + place

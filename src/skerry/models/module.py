@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vjp, vmap
 
 from skerry.errors import ModelError, SkerryWarning, is_out_of_memory, one_line
-from skerry.kernels import fused, precision
+from skerry.kernels import fused, precision, recorded
 from skerry.models import fitness
 from skerry.models.batched import rounded_at_once
 from skerry.models.blocks import Slot
@@ -134,7 +134,7 @@ class ModuleLearner:
         try:
             return of(self._rounded_loss)
         except Exception as error:  # a user's own layer may insist on float32
-            if is_out_of_memory(error):
+            if is_out_of_memory(error) or recorded.is_recording():
                 raise
             self._stays_in_full(error)
             return of(self._loss)
@@ -196,7 +196,7 @@ class ModuleLearner:
         keys = dict.fromkeys(self._key_names, noise)
         with rounded_at_once(self.device, self.dtype):
             outputs = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
-        return self._task.loss(outputs.to(x.dtype), y)
+        return self._task.loss(outputs.to(self.dtype), y)
 
     def _stays_in_full(self, error: Exception) -> None:
         self._in_full = True
