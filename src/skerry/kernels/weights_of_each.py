@@ -10,7 +10,7 @@ Tiles of images are [channels, positions], all others [positions, channels]. Tri
 one shape one layout, and these need two: a tap moves positions off any alignment, so neighbouring
 threads load neighbouring positions of an image; the others are loaded and stored widely.
 
-Tiles are fixed. Those that suit a shape best take a few percent less (docs/speed.md), and compiling
+Tiles are fixed. Those that suit a shape best take little less (docs/speed.md), and compiling
 a choice for every layer of a module would take longer than most runs win by it.
 """
 
