@@ -1,13 +1,8 @@
 """Convolutions with a set of weights for every model, as products that never store the patches.
 
 Images lie channels last: x [models or devices, B, H, W, C]. A weight's position in a patch counts
-as k = (r, s, c), so that a row of a patch is contiguous. Three kernels do all the work:
-
-    forward        y = act(pool(conv(x, w) + b)), and which of the pooled positions won
-    before_pool    the gradient at the convolution's own output, from the gradient of y
-    weight_sums    sums over positions of patch times gradient: the gradient of the weights
-
-The input's gradient is the forward kernel again, on flipped weights.
+as k = (r, s, c), so that a row of a patch is contiguous. The input's gradient is the same kernel
+again, on flipped weights; convolution_weights.py has the gradient of the weights.
 """
 
 from dataclasses import dataclass
@@ -18,8 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from skerry.kernels import precision
-
-ACTIVATIONS = {"none": 0, "relu": 1, "elu": 2}
+from skerry.kernels.activation import ACTIVATIONS, activate
 
 
 @dataclass(frozen=True)
@@ -30,22 +24,32 @@ class Tile:
     depth: int
     warps: int
     stages: int
+    merged: bool = False
+    """Whether windows next to each other are outputs of one patch that covers them all. Most of a
+    patch is then read once, where each window reads its own, and the matrix units have more to do
+    at a time; the price are products with zeros, where a window does not reach."""
 
 
-# A short list each: compiling one takes a second. Chosen among all on an H200 (docs/speed.md).
+# A short list each: compiling one takes a second. Chosen among many on an H200 (docs/speed.md).
 FORWARD_TILES = (
     Tile(128, 32, 4, 3), Tile(64, 32, 4, 3), Tile(128, 16, 4, 3), Tile(256, 32, 8, 3),
 )  # fmt: skip
-WEIGHT_TILES = (
-    Tile(64, 128, 4, 3), Tile(64, 64, 4, 3), Tile(64, 128, 4, 1), Tile(64, 32, 4, 2),
+ROUNDED_FORWARD_TILES = (
+    Tile(128, 32, 4, 3), Tile(256, 32, 4, 3), Tile(128, 128, 8, 2, merged=True),
+    Tile(128, 64, 8, 3, merged=True), Tile(128, 64, 4, 3, merged=True),
 )  # fmt: skip
+
+
+def forward_tiles() -> tuple[Tile, ...]:
+    """In float32, products are what takes the time: none with zeros."""
+    return FORWARD_TILES if precision.current() == "float32" else ROUNDED_FORWARD_TILES
 
 
 def dtype_of_products() -> torch.dtype:
     return torch.bfloat16 if precision.current() == "bf16" else torch.float32
 
 
-def _dot_precision() -> str:
+def dot_precision() -> str:
     return "ieee" if precision.current() == "float32" else "tf32"
 
 
@@ -60,198 +64,130 @@ def forward(
     tile: Tile,
     output: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """y [models, B, H', W', O] and the winners of pooling (int8; empty without pooling).
+    """y = act(pool(conv(x, w) + b)) [models, B, H', W', O], and which of the pooled positions won
+    (int8; empty without pooling, which is 1 or 2).
 
     w_mko [models, side * side * C, O] has its rows in the order (r, s, c); models that follow
     each other share the images of one device where x has fewer of them.
     """
     devices, size, height, width, channels = x.shape
-    models, depth, outputs = w_mko.shape
-    rows, columns = (e + 2 * padding - side + 1 for e in (height, width))
-    rows, columns = rows // pool, columns // pool
+    models, _, outputs = w_mko.shape
+    rows, columns = ((e + 2 * padding - side + 1) // pool for e in (height, width))
     shape = (models, size, rows, columns, outputs)
     y = torch.empty(shape, device=x.device, dtype=output or dtype_of_products())
     winner = torch.empty(shape if pool > 1 else (0,), device=x.device, dtype=torch.int8)
-    block_o = max(16, min(128, triton.next_power_of_2(outputs)))
-    positions = size * rows * columns
-    grid = (triton.cdiv(positions, tile.rows), models, triton.cdiv(outputs, block_o))
-    _forward[grid](
-        x, w_mko, w_mko if b_mo is None else b_mo, y, winner, models // devices, positions,
+    # Windows that a program computes together, along each side: those that are pooled, or as many.
+    span = 2 if pool == 2 or tile.merged else 1
+    down, across = (rows, columns) if pool == 2 else (triton.cdiv(e, span) for e in (rows, columns))
+    blocks = size * down * across
+    block = tile.rows if tile.merged else tile.rows // span**2
+    block_o = max(16, min(128 // (span**2 if tile.merged else 1), triton.next_power_of_2(outputs)))
+    _forward[(triton.cdiv(blocks, block), models, triton.cdiv(outputs, block_o))](
+        x, w_mko, w_mko if b_mo is None else b_mo, y, winner, models // devices, size,
         0 if b_mo is None else b_mo.stride(0),
-        HEIGHT=height, WIDTH=width, CHANNELS=channels, ROWS=rows, COLUMNS=columns, OUTPUTS=outputs,
-        SIDE=side, PADDING=padding, POOL=pool, DEPTH=depth, BIAS=b_mo is not None,
-        ACTIVATION=ACTIVATIONS[activation], BLOCK=tile.rows, BLOCK_O=block_o, BLOCK_K=tile.depth,
-        DOT=_dot_precision(), num_warps=tile.warps, num_stages=tile.stages,
+        HEIGHT=height, WIDTH=width, CHANNELS=channels, ROWS=rows, COLUMNS=columns, DOWN=down,
+        ACROSS=across, OUTPUTS=outputs, SIDE=side, PADDING=padding, SPAN=span, POOLS=pool > 1,
+        MERGED=tile.merged, BIAS=b_mo is not None, ACTIVATION=ACTIVATIONS[activation], BLOCK=block,
+        BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=dot_precision(), num_warps=tile.warps,
+        num_stages=tile.stages,
     )  # fmt: skip
     return y, winner
 
 
 @triton.jit
 def _forward(
-    x, w, b, y, winner, models_per_device, positions, bias_stride,
+    x, w, b, y, winner, models_per_device, size, bias_stride,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr, SIDE: tl.constexpr, PADDING: tl.constexpr,
-    POOL: tl.constexpr, DEPTH: tl.constexpr, BIAS: tl.constexpr, ACTIVATION: tl.constexpr,
-    BLOCK: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr, DOT: tl.constexpr,
+    COLUMNS: tl.constexpr, DOWN: tl.constexpr, ACROSS: tl.constexpr, OUTPUTS: tl.constexpr,
+    SIDE: tl.constexpr, PADDING: tl.constexpr, SPAN: tl.constexpr, POOLS: tl.constexpr,
+    MERGED: tl.constexpr, BIAS: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr,
+    BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr, DOT: tl.constexpr,
 ):  # fmt: skip
+    """A program has blocks of SPAN x SPAN windows. They stand side by side in the product, as rows
+    one above the other, or, merged, as outputs of a patch that is wider by SPAN - 1."""
+    WINDOWS: tl.constexpr = SPAN * SPAN
+    REACH: tl.constexpr = SIDE + SPAN - 1 if MERGED else SIDE  # the side of a patch
+    M: tl.constexpr = BLOCK if MERGED else WINDOWS * BLOCK
+    N: tl.constexpr = WINDOWS * BLOCK_O if MERGED else BLOCK_O
+    DEPTH: tl.constexpr = REACH * REACH * CHANNELS
     m = tl.program_id(1).to(tl.int64)
-    device = m // models_per_device
-    position = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    o = tl.program_id(2) * BLOCK_O + tl.arange(0, BLOCK_O)
-    column = position % COLUMNS
-    row = (position // COLUMNS) % ROWS
-    image = x + (device * (positions // (ROWS * COLUMNS)) + position // (ROWS * COLUMNS)) * (
-        HEIGHT * WIDTH * CHANNELS
-    )
-    weights = w + m * (DEPTH * OUTPUTS)
-    best = tl.full([BLOCK, BLOCK_O], float("-inf"), dtype=tl.float32)
-    won = tl.zeros([BLOCK, BLOCK_O], dtype=tl.int32)
-    for window in tl.static_range(POOL * POOL):
-        top = row * POOL + window // POOL - PADDING
-        left = column * POOL + window % POOL - PADDING
-        patch = image + (top * WIDTH + left) * CHANNELS
-        z = tl.zeros([BLOCK, BLOCK_O], dtype=tl.float32)
-        for start in range(0, DEPTH, BLOCK_K):
-            k = start + tl.arange(0, BLOCK_K)
-            r = k // (SIDE * CHANNELS)
-            s = (k // CHANNELS) % SIDE
-            inside = (position < positions)[:, None] & (k < DEPTH)[None, :]
-            if PADDING > 0:
-                above, across = top[:, None] + r[None, :], left[:, None] + s[None, :]
-                inside &= (above >= 0) & (above < HEIGHT) & (across >= 0) & (across < WIDTH)
-            # Inside a row r of the patch, (s, c) count through contiguous memory.
-            offset = r * (WIDTH * CHANNELS) + k % (SIDE * CHANNELS)
-            values = tl.load(patch[:, None] + offset[None, :], mask=inside, other=0.0)
-            factors = tl.load(
-                weights + k[:, None] * OUTPUTS + o[None, :],
-                mask=(k < DEPTH)[:, None] & (o < OUTPUTS)[None, :],
-                other=0.0,
-            )
-            z = tl.dot(values, factors, z, input_precision=DOT)
-        if POOL > 1:
-            better = (z > best) | (z != z)  # NaN wins: a model that diverged must show it
-            won = tl.where(better, window, won)
-            best = tl.where(better, z, best)
-        else:
-            best = z
-    if BIAS:
-        best += tl.load(b + m * bias_stride + o, mask=o < OUTPUTS, other=0.0)[None, :]
-    if ACTIVATION == 1:
-        best = tl.where(best <= 0, 0.0, best)
-    elif ACTIVATION == 2:
-        best = tl.where(best <= 0, tl.exp(tl.minimum(best, 0.0)) - 1, best)
-    place = (m * positions + position)[:, None] * OUTPUTS + o[None, :]
-    inside = (position < positions)[:, None] & (o < OUTPUTS)[None, :]
-    tl.store(y + place, best, mask=inside)
-    if POOL > 1:
-        tl.store(winner + place, won.to(tl.int8), mask=inside)
-
-
-def before_pool(
-    g: Tensor, y: Tensor, winner: Tensor, height: int, width: int, pool: int, activation: str
-) -> Tensor:
-    """The gradient at the convolution's output [models, B, height, width, O], from that of y."""
-    models, size, rows, columns, outputs = y.shape
-    shape = (models, size, height, width, outputs)
-    G = torch.empty(shape, device=g.device, dtype=dtype_of_products())
-    count = G.numel()
-    _before_pool[(triton.cdiv(count, 1024),)](
-        g, y, winner, G, count,
-        ROWS=rows, COLUMNS=columns, HEIGHT=height, WIDTH=width, OUTPUTS=outputs, POOL=pool,
-        ACTIVATION=ACTIVATIONS[activation], BLOCK=1024,
-    )  # fmt: skip
-    return G
-
-
-@triton.jit
-def _before_pool(
-    g, y, winner, G, count,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
-    OUTPUTS: tl.constexpr, POOL: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    o = place % OUTPUTS
-    across = (place // OUTPUTS) % WIDTH
-    down = (place // (OUTPUTS * WIDTH)) % HEIGHT
-    image = place // (OUTPUTS * WIDTH * HEIGHT)
-    row, column = down // POOL, across // POOL
-    inside = (place < count) & (row < ROWS) & (column < COLUMNS)
-    pooled = ((image * ROWS + row) * COLUMNS + column) * OUTPUTS + o
-    slope = tl.load(g + pooled, mask=inside, other=0.0).to(tl.float32)
-    if ACTIVATION > 0:
-        value = tl.load(y + pooled, mask=inside, other=0.0).to(tl.float32)
-        if ACTIVATION == 1:
-            slope = tl.where(value > 0, slope, 0.0)
-        else:
-            slope *= tl.where(value > 0, 1.0, value + 1)
-    if POOL > 1:
-        window = (down % POOL) * POOL + across % POOL
-        won = tl.load(winner + pooled, mask=inside, other=0)
-        slope = tl.where(won == window, slope, 0.0)
-    tl.store(G + place, slope, mask=place < count)
-
-
-def weight_sums(x: Tensor, G: Tensor, side: int, padding: int, tile: Tile) -> Tensor:
-    """sum over positions of patch_k G_o, float32 [models, side * side * C + 1, O]; the last row
-    is the sum of G alone, for the bias."""
-    devices, size, height, width, channels = x.shape
-    models, _, rows, columns, outputs = G.shape
-    depth = side * side * channels + 1
-    positions = size * rows * columns
-    block_o = max(16, min(128, triton.next_power_of_2(outputs)))
-    blocks = triton.cdiv(depth, tile.depth), triton.cdiv(outputs, block_o)
-    # Enough programs to fill the chip, each with enough positions to be worth starting.
-    pieces = max(1, min(positions // (16 * tile.rows), 2048 // (models * blocks[0] * blocks[1])))
-    steps = triton.cdiv(positions, pieces * tile.rows)
-    parts = torch.empty(pieces, models, depth, outputs, device=x.device, dtype=torch.float32)
-    _weight_sums[(blocks[0] * blocks[1], models, pieces)](
-        x, G, parts, models // devices, positions,
-        STEPS=steps, HEIGHT=height, WIDTH=width, CHANNELS=channels, ROWS=rows, COLUMNS=columns,
-        OUTPUTS=outputs, SIDE=side, PADDING=padding, DEPTH=depth, BLOCK=tile.rows,
-        BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=_dot_precision(), num_warps=tile.warps,
-        num_stages=tile.stages,
-    )  # fmt: skip
-    return parts.sum(dim=0) if pieces > 1 else parts[0]
-
-
-@triton.jit
-def _weight_sums(
-    x, G, parts, models_per_device, positions, STEPS: tl.constexpr,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr, SIDE: tl.constexpr, PADDING: tl.constexpr,
-    DEPTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr,
-    DOT: tl.constexpr,
-):  # fmt: skip
-    m, models, piece = tl.program_id(1).to(tl.int64), tl.num_programs(1), tl.program_id(2)
-    blocks_k: tl.constexpr = (DEPTH + BLOCK_K - 1) // BLOCK_K
-    k = (tl.program_id(0) % blocks_k) * BLOCK_K + tl.arange(0, BLOCK_K)
-    o = (tl.program_id(0) // blocks_k) * BLOCK_O + tl.arange(0, BLOCK_O)
-    r = k // (SIDE * CHANNELS)
-    s = (k // CHANNELS) % SIDE
-    offset = r * (WIDTH * CHANNELS) + k % (SIDE * CHANNELS)
-    images = x + (m // models_per_device) * (positions // (ROWS * COLUMNS)) * (
-        HEIGHT * WIDTH * CHANNELS
-    )
-    gradients = G + m * positions * OUTPUTS
-    total = tl.zeros([BLOCK_K, BLOCK_O], dtype=tl.float32)
-    for step in range(STEPS):
-        position = (piece * STEPS + step) * BLOCK + tl.arange(0, BLOCK)
-        top = (position // COLUMNS) % ROWS - PADDING
-        left = position % COLUMNS - PADDING
-        corner = ((position // (ROWS * COLUMNS)) * HEIGHT + top) * WIDTH + left
-        inside = (position < positions)[:, None] & (k < DEPTH - 1)[None, :]
+    i, j = tl.arange(0, M), tl.arange(0, N)
+    block = tl.program_id(0) * BLOCK + i % BLOCK
+    o = tl.program_id(2) * BLOCK_O + j % BLOCK_O
+    there, wanted = block < size * DOWN * ACROSS, o < OUTPUTS
+    # Where the first window of a block is; and which of its windows a row or an output is.
+    row = (block // ACROSS) % DOWN * SPAN
+    column = block % ACROSS * SPAN
+    if MERGED:
+        below, beside = j // BLOCK_O // SPAN, j // BLOCK_O % SPAN
+    else:
+        row += i // BLOCK // SPAN
+        column += i // BLOCK % SPAN
+    number = block // (DOWN * ACROSS)
+    top, left = row - PADDING, column - PADDING
+    image = x + ((m // models_per_device) * size + number) * (HEIGHT * WIDTH * CHANNELS)
+    patch = image + (top * WIDTH + left) * CHANNELS
+    weights = w + m * (SIDE * SIDE * CHANNELS * OUTPUTS)
+    z = tl.zeros([M, N], dtype=tl.float32)
+    for start in range(0, DEPTH, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        r = k // (REACH * CHANNELS)
+        s = (k // CHANNELS) % REACH
+        inside = there[:, None] & (k < DEPTH)[None, :]
         if PADDING > 0:
             above, across = top[:, None] + r[None, :], left[:, None] + s[None, :]
             inside &= (above >= 0) & (above < HEIGHT) & (across >= 0) & (across < WIDTH)
-        values = tl.load(
-            images + corner[:, None] * CHANNELS + offset[None, :], mask=inside, other=0.0
+        elif MERGED and not POOLS:  # a block at the edge may have windows that are not there
+            inside &= (top[:, None] + r[None, :] < HEIGHT) & (left[:, None] + s[None, :] < WIDTH)
+        # Inside a row r of the patch, (s, c) count through contiguous memory.
+        offset = r * (WIDTH * CHANNELS) + k % (REACH * CHANNELS)
+        values = tl.load(patch[:, None] + offset[None, :], mask=inside, other=0.0)
+        if MERGED:
+            r_own, s_own = r[:, None] - below[None, :], s[:, None] - beside[None, :]
+            reached = (r_own >= 0) & (r_own < SIDE) & (s_own >= 0) & (s_own < SIDE)
+            k_own = (r_own * SIDE + s_own) * CHANNELS + (k % CHANNELS)[:, None]
+        else:
+            reached, k_own = (k < DEPTH)[:, None], k[:, None]
+        factors = tl.load(
+            weights + k_own * OUTPUTS + o[None, :], mask=reached & wanted[None, :], other=0.0
         )
-        values = tl.where((k == DEPTH - 1)[None, :], 1.0, values).to(values.dtype)
-        slopes = tl.load(
-            gradients + position[:, None] * OUTPUTS + o[None, :],
-            mask=(position < positions)[:, None] & (o < OUTPUTS)[None, :],
-            other=0.0,
-        )
-        total = tl.dot(tl.trans(values), slopes, total, input_precision=DOT)
-    place = ((piece * models + m) * DEPTH + k)[:, None] * OUTPUTS + o[None, :]
-    tl.store(parts + place, total, mask=(k < DEPTH)[:, None] & (o < OUTPUTS)[None, :])
+        z = tl.dot(values, factors, z, input_precision=DOT)
+    if POOLS:
+        z, won = _best_of_windows(z, MERGED, BLOCK, BLOCK_O)
+        block = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        o = tl.program_id(2) * BLOCK_O + tl.arange(0, BLOCK_O)
+        inside = (block < size * DOWN * ACROSS)[:, None] & (o < OUTPUTS)[None, :]
+        place = (m * (size * DOWN * ACROSS) + block)[:, None]
+        tl.store(winner + place * OUTPUTS + o[None, :], won, mask=inside)
+    else:
+        if MERGED:
+            down, right = row[:, None] + below[None, :], column[:, None] + beside[None, :]
+        else:
+            down, right = row[:, None], column[:, None]
+        inside = (there[:, None] & wanted[None, :]) & (down < ROWS) & (right < COLUMNS)
+        place = ((m * size + number)[:, None] * ROWS + down) * COLUMNS + right
+    if BIAS:
+        z += tl.load(b + m * bias_stride + o, mask=o < OUTPUTS, other=0.0)[None, :]
+    tl.store(y + place * OUTPUTS + o[None, :], activate(z, ACTIVATION), mask=inside)
+
+
+@triton.jit
+def _best_of_windows(z, MERGED: tl.constexpr, BLOCK: tl.constexpr, BLOCK_O: tl.constexpr):
+    """The largest of each block's 2 x 2 windows, and which one it is."""
+    if MERGED:
+        four = tl.permute(tl.reshape(z, [BLOCK, 2, 2, BLOCK_O]), [0, 3, 1, 2])
+    else:
+        four = tl.permute(tl.reshape(z, [2, 2, BLOCK, BLOCK_O]), [2, 3, 0, 1])
+    left, right = tl.split(four)
+    best, lower_left = tl.split(left)
+    upper_right, lower_right = tl.split(right)
+    won = tl.zeros([BLOCK, BLOCK_O], dtype=tl.int8)
+    best, won = _better(best, won, upper_right, 1)
+    best, won = _better(best, won, lower_left, 2)
+    return _better(best, won, lower_right, 3)
+
+
+@triton.jit
+def _better(best, won, z, WINDOW: tl.constexpr):
+    other = (z > best) | (z != z)  # NaN wins: a model that diverged must show it
+    return tl.where(other, z, best), tl.where(other, WINDOW, won).to(tl.int8)

@@ -14,6 +14,8 @@ from skerry.kernels import precision
 
 SHORT = 1024
 """Numbers of a sample that our own gathering is for; it was timed with up to 208."""
+MINIBATCH = 128
+"""Samples that dense layers of our own are for, at most: a program holds a strip of all of them."""
 
 
 def runs_on(X: Tensor) -> bool:
@@ -34,6 +36,19 @@ def mixes(X: Tensor, size: int) -> bool:
     """Whether a component of so many devices is mixed in place, its W on the chip. In float32 the
     matrix units do not help: a W of 128 rows alone took longer than a round with torch's."""
     return runs_on(X) and size <= (64 if precision.current() == "float32" else 128)
+
+
+def steps_dense(X: Tensor, samples: int) -> bool:
+    """Whether a dense layer on so many samples is stepped by kernels. Torch's products are as good
+    but for bf16, where both factors must be of that type, and weights are not."""
+    return runs_on(X) and precision.current() == "bf16" and samples <= MINIBATCH
+
+
+def sums_pooled(pool: int, padding: int) -> bool:
+    """Whether a convolution's weights get their gradient from behind its pooling, if its input
+    needs none. In float32, the products with zeros would cost more than the array that it saves;
+    in tf32, Triton 3.6 cannot compile the kernel."""
+    return pool == 2 and padding == 0 and precision.current() == "bf16"
 
 
 @cache

@@ -22,6 +22,9 @@ from skerry.kernels.choice import fastest
 from skerry.models.noise import uniform
 from skerry.models.update import subtract_product
 
+ALIGNED = 8
+"""Channels that are read at once."""
+
 Kept = Any
 """What a block keeps from its way forward for its way back."""
 
@@ -46,9 +49,9 @@ class Block(Protocol):
     def backward(self, X_md: Tensor, kept: Kept, g: Tensor, onward: bool) -> Tensor | None:
         """Step, given the gradient at the output; with `onward`, returns that of the input."""
 
-    def memory(self, batch: int, fused: bool, item: int) -> tuple[int, int]:
+    def memory(self, batch: int, kernels: bool, item: int, onward: bool) -> tuple[int, int]:
         """Bytes per model: kept until the way back, and more of them held for a moment at most.
-        `item` is the size of a number in the fused kernels."""
+        `kernels` says whether the fused ones run, `item` is the size of a number in them."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,32 @@ class Dense:
     activation: Activation
 
     def forward(self, X_md: Tensor, x: Tensor, noise: Tensor | None) -> tuple[Tensor, Kept]:
-        x = x.to(X_md.dtype)
         if len(x) < len(X_md):
             x = x.repeat_interleave(len(X_md) // len(x), dim=0)
+        way = self._fused_forward if fused.steps_dense(X_md, x.shape[1]) else self._plain_forward
+        return way(X_md, x)
+
+    def backward(self, X_md: Tensor, kept: Kept, g: Tensor, onward: bool) -> Tensor | None:
+        x, y = kept
+        g = self.activation.backward(g.to(y.dtype), y)
+        if self.bias is not None:
+            self.bias.of(X_md).sub_(g.sum(dim=1, dtype=X_md.dtype))
         W = self.weight.of(X_md)
+        if fused.steps_dense(X_md, x.shape[1]):
+            from skerry.kernels import dense
+
+            return dense.step_back(W, g, x, onward)
+        back = torch.bmm(g, W) if onward else None
+        subtract_product(W, g.mT, x)
+        return back
+
+    def memory(self, batch: int, kernels: bool, item: int, onward: bool) -> tuple[int, int]:
+        outputs, inputs = self.weight.shape
+        number = batch * (item if batch <= fused.MINIBATCH else 4)
+        return number * (inputs + outputs), number * (inputs + 2 * outputs)
+
+    def _plain_forward(self, X_md: Tensor, x: Tensor) -> tuple[Tensor, Kept]:
+        x, W = x.to(X_md.dtype), self.weight.of(X_md)
         if self.bias is None:
             z = torch.bmm(x, W.mT)
         else:
@@ -90,19 +115,12 @@ class Dense:
         y = self.activation.apply_(z)
         return y, (x, y)
 
-    def backward(self, X_md: Tensor, kept: Kept, g: Tensor, onward: bool) -> Tensor | None:
-        x, y = kept
-        g = self.activation.backward(g, y)
-        W = self.weight.of(X_md)
-        back = torch.bmm(g, W) if onward else None
-        if self.bias is not None:
-            self.bias.of(X_md).sub_(g.sum(dim=1))
-        subtract_product(W, g.mT, x)
-        return back
+    def _fused_forward(self, X_md: Tensor, x: Tensor) -> tuple[Tensor, Kept]:
+        from skerry.kernels import dense
 
-    def memory(self, batch: int, fused: bool, item: int) -> tuple[int, int]:
-        outputs, inputs = self.weight.shape
-        return 4 * batch * (inputs + outputs), 4 * batch * (inputs + 2 * outputs)
+        b = None if self.bias is None else self.bias.of(X_md)
+        y = dense.forward(x, self.weight.of(X_md), b, self.activation.name)
+        return y, (x, y)
 
 
 @dataclass(frozen=True)
@@ -133,14 +151,15 @@ class Convolution:
         way = self._fused_backward if fused.runs_on(X_md) else self._plain_backward
         return way(X_md, kept, g, onward)
 
-    def memory(self, batch: int, fused: bool, item: int) -> tuple[int, int]:
+    def memory(self, batch: int, kernels: bool, item: int, onward: bool) -> tuple[int, int]:
         outputs, inputs, side, _ = self.weight.shape
         before = batch * outputs * math.prod(self.size)
         after = before // self.pool**2
         into = batch * inputs * math.prod(self.image)
         weights = outputs * inputs * side * side
-        if fused:  # y and the winners; then the gradients before pooling, of images and weights
-            return after * (item + 1) + into * item, (before + into) * item + 2 * 4 * weights
+        if kernels:  # y and the winners; then the gradients before pooling, of images and weights
+            back = before + into if onward or not self._sums_pooled else 0
+            return after * (item + 1) + into * item, back * item + 2 * 4 * weights
         return 4 * before + 12 * after, 4 * (before + into + weights)
 
     # One model after the other, by torch: on a CPU its convolutions are close to the ceiling.
@@ -183,39 +202,58 @@ class Convolution:
 
     # All models at once, by kernels that build the patches as they go.
 
+    @property
+    def _frame(self) -> int:
+        """Padding that images get in memory. Kernels see to it themselves, but with few channels
+        one number at a time."""
+        return 0 if self.weight.shape[1] % ALIGNED == 0 else self.padding
+
+    @property
+    def _sums_pooled(self) -> bool:
+        return fused.sums_pooled(self.pool, self.padding - self._frame)
+
     def _fused_forward(self, X_md: Tensor, x: Tensor) -> tuple[Tensor, Kept]:
         from skerry.kernels import convolution as kernels
 
         W = self.weight.of(X_md)
         x = x.to(kernels.dtype_of_products())
+        if self._frame:
+            x = nn.functional.pad(x, (0, 0, *[self._frame] * 4))
         w_mko = W.permute(0, 3, 4, 2, 1).to(x.dtype).reshape(len(W), -1, W.shape[1])
         run = partial(
             kernels.forward, x, w_mko, None if self.bias is None else self.bias.of(X_md),
-            W.shape[3], self.padding, self.pool, self.activation.name,
+            W.shape[3], self.padding - self._frame, self.pool, self.activation.name,
         )  # fmt: skip
-        y, winner = run(self._tile("forward", x, len(W), kernels.FORWARD_TILES, run))
+        y, winner = run(self._tile("forward", x, len(W), kernels.forward_tiles(), run))
         return y, (x, y, winner)
 
     def _fused_backward(self, X_md: Tensor, kept: Kept, g: Tensor, onward: bool) -> Tensor | None:
         from skerry.kernels import convolution as kernels
+        from skerry.kernels import convolution_weights as gradients
 
         x, y, winner = kept
-        W = self.weight.of(X_md)
-        models, outputs, inputs, side, _ = W.shape
-        G = kernels.before_pool(
-            g.contiguous(), y, winner, *self.size, self.pool, self.activation.name
-        )
+        W, g = self.weight.of(X_md), g.contiguous()
+        models, _, inputs, side, _ = W.shape
         back = None
-        if onward:
-            w_mkc = W.flip(3, 4).permute(0, 3, 4, 1, 2).to(G.dtype).reshape(models, -1, inputs)
-            run = partial(kernels.forward, G, w_mkc, None, side, side - 1 - self.padding, 1, "none")
-            back, _ = run(self._tile("backward", x, models, kernels.FORWARD_TILES, run))
-        run_sums = partial(kernels.weight_sums, x, G, side, self.padding)
-        tile = self._tile("weights", x, models, kernels.WEIGHT_TILES, run_sums)
-        sums = run_sums(tile)
-        W.sub_(sums[:, :-1].view(models, side, side, inputs, outputs).permute(0, 4, 3, 1, 2))
+        if not onward and self._sums_pooled:
+            pooled = partial(
+                gradients.pooled_weight_sums, x, g, y, winner, side, self.activation.name
+            )
+            tile = self._tile("pooled weights", x, models, gradients.POOLED_TILES, pooled)
+            sums, bias = pooled(tile)
+        else:
+            G = gradients.before_pool(g, y, winner, *self.size, self.pool, self.activation.name)
+            if onward:
+                w_mkc = W.flip(3, 4).permute(0, 3, 4, 1, 2).to(G.dtype).reshape(models, -1, inputs)
+                around = side - 1 - self.padding
+                run = partial(kernels.forward, G, w_mkc, None, side, around, 1, "none")
+                back, _ = run(self._tile("backward", x, models, kernels.forward_tiles(), run))
+            whole = partial(gradients.weight_sums, x, G, side, self.padding - self._frame)
+            sums = whole(self._tile("weights", x, models, gradients.WEIGHT_TILES, whole))
+            bias = G.sum(dim=(1, 2, 3), dtype=X_md.dtype)
+        W.sub_(sums.permute(0, 4, 3, 1, 2))
         if self.bias is not None:
-            self.bias.of(X_md).sub_(sums[:, -1])
+            self.bias.of(X_md).sub_(bias)
         return back
 
     def _tile(
@@ -244,7 +282,7 @@ class Flatten:
         height, width, channels = self.image
         return g.view(*g.shape[:2], channels, height, width).permute(0, 1, 3, 4, 2)
 
-    def memory(self, batch: int, fused: bool, item: int) -> tuple[int, int]:
+    def memory(self, batch: int, kernels: bool, item: int, onward: bool) -> tuple[int, int]:
         return 0, 4 * batch * math.prod(self.image or ())
 
 
@@ -268,5 +306,5 @@ class Dropout:
     def backward(self, X_md: Tensor, kept: Kept, g: Tensor, onward: bool) -> Tensor | None:
         return g if kept is None else g * kept
 
-    def memory(self, batch: int, fused: bool, item: int) -> tuple[int, int]:
+    def memory(self, batch: int, kernels: bool, item: int, onward: bool) -> tuple[int, int]:
         return 0, 0

@@ -32,7 +32,7 @@ class Chain:
         for block in self.blocks:
             x, one = block.forward(X_md, x, batch.noise)
             kept.append(one)
-        Z = x.view(n, lanes, *x.shape[1:]).mT
+        Z = x.to(X_nld.dtype).view(n, lanes, *x.shape[1:]).mT
         losses, P = self.task.loss_and_gradient(Z, batch.y, eta_l / batch.y.shape[1])
         g = P.mT.flatten(0, 1)
         for number, block in reversed(list(enumerate(self.blocks))):
@@ -54,13 +54,13 @@ class Chain:
     def _outputs(self, X_md: Tensor, values: Tensor) -> Tensor:
         for block in self.blocks:
             values, _ = block.forward(X_md, values, None)
-        return values
+        return values.to(X_md.dtype)
 
-    def memory(self, batch: int, fused: bool, item: int) -> int:
+    def memory(self, batch: int, kernels: bool, item: int) -> int:
         """Bytes that a step holds at once, per model. Going back, what was kept is let go."""
         peak = kept = 0
-        for block in self.blocks:
-            more, moment = block.memory(batch, fused, item)
+        for number, block in enumerate(self.blocks):
+            more, moment = block.memory(batch, kernels, item, onward=number > self._first)
             kept += more
             peak = max(peak, kept + moment)
         return peak
