@@ -330,11 +330,12 @@ def main() -> None:
     parts = {options.only} if options.only else {*PARTS, *(["grid"] * options.grid)}
     if options.scale:
         parts = {"scale"}
+    part = " --scale" if options.scale else f" --only {options.only}" if options.only else ""
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     found = {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
-        "command": f"python benchmarks/gpu.py{' --scale' if options.scale else ''}",
+        "command": f"python benchmarks/gpu.py{part}",
         "ceilings": ceilings(),
         "rows": [
             *(cnn_rows(options.quick) if "cnn" in parts else ()),
@@ -353,7 +354,7 @@ def main() -> None:
 def beside(kept: dict, found: dict) -> dict:
     """The new rows in the places of the old ones of the same name, the others as they were."""
     rows = {row["name"]: row for row in (*kept["rows"], *found["rows"])}
-    return found | {"rows": list(rows.values())}
+    return found | {"command": kept["command"], "rows": list(rows.values())}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from skerry.kernels import precision
 from skerry.kernels.choice import fastest
 
 BLOCKS = 8  # of columns, that one program mixes with the same W, at most
-SAMPLE = 2**25  # bytes of X on which tiles are timed
+SAMPLE = 3 * 2**23  # bytes of X on which tiles are timed: with those collected, no cache holds them
 
 Tile = tuple[int, int]
 """Columns of a block, and warps."""
