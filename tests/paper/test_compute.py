@@ -8,10 +8,12 @@ from skerry.runs.driver import StoppedError
 
 
 class Slow:
-    """A driver and its clock: every round of a run takes a tenth of a second."""
+    """A driver and its clock: every round of a run takes a tenth of a second, and kernels are
+    compiled for the first."""
 
-    def __init__(self):
+    def __init__(self, compiling=0.0):
         self.now, self.done = 0.0, []
+        self._compiling = compiling
 
     def clock(self):
         return self.now
@@ -21,7 +23,7 @@ class Slow:
 
     def run(self, experiments, until):
         for one in self.waiting(experiments):
-            self.now += 0.1 * one.rounds
+            self.now += 0.1 * one.rounds + (0 if self.done else self._compiling)
             if until():
                 raise StoppedError
             self.done.append(one.key())
@@ -53,6 +55,14 @@ def test_a_piece_that_will_not_fit_is_not_begun(told):
     assert told == ["The time is over: 2 runs are left out. The same command goes on."]
     run_what_fits(pieces, driver, 5, told.append, driver.clock)  # the next time
     assert len(driver.done) == 7
+
+
+def test_a_first_piece_that_compiles_does_not_frighten(told):
+    """It takes six seconds, those after it one: by its pace, none of them would fit."""
+    driver = Slow(compiling=5)
+    pieces = [("a", runs(1, 10, start)) for start in range(5)]
+    run_what_fits(pieces, driver, 10.5, told.append, driver.clock)
+    assert (driver.now, len(driver.done), told) == (pytest.approx(10.0), 5, [])
 
 
 def test_what_takes_longer_than_it_may_is_stopped(told):

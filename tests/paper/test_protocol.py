@@ -366,6 +366,9 @@ def test_noise_is_told_apart_from_distance(share_cells):
     off = agreement(found.assign(gap=found["gap"] + 1), share_cells)
     assert (off.rms, off.noise) == (pytest.approx(1), pytest.approx(0.5))
     assert off.without_noise == pytest.approx(np.sqrt(0.75))
+    # A gap of one seed, whose error nobody knows, tells nothing of it.
+    one_alone = found.assign(se=found["se"].where(found.index > 0))
+    assert agreement(one_alone, share_cells).noise == pytest.approx(0.5)
 
 
 def planted(**extra):

@@ -53,7 +53,8 @@ class Agreement:
     of a single seed."""
     rank_half: float = NAN
     noise: float = NAN
-    """Root of the mean squared standard error of our gaps: what seeds alone add to the distance."""
+    """Root of the mean squared standard error of our gaps, of those from several seeds: what seeds
+    alone add to the distance."""
 
     @property
     def without_noise(self) -> float:
@@ -76,6 +77,7 @@ def agreement(found: "pd.DataFrame", printed: "pd.DataFrame") -> Agreement:
     clear = telling & (np.abs(ours) > error)
     same = np.sign(ours) == np.sign(theirs)
     within = np.abs(ours) <= error
+    known = ~dash & np.isfinite(error)
     halves = (NAN, NAN)
     if "by_seed" in both and not dash.all():
         halves = _halves(np.stack(both["by_seed"].to_list())[~dash], theirs[~dash])
@@ -88,7 +90,7 @@ def agreement(found: "pd.DataFrame", printed: "pd.DataFrame") -> Agreement:
         rank_correlation=_rank_correlation(ours[~dash], theirs[~dash]),
         rms_half=halves[0],
         rank_half=halves[1],
-        noise=_distance(error[~dash], np.zeros((~dash).sum())),
+        noise=_distance(error[known], np.zeros(known.sum())),
     )
 
 

@@ -113,7 +113,8 @@ def run_what_fits(
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, float]:
     """Run pieces of studies in their order, but none that would take longer than what is left of
-    `limit` seconds, by what the last one of its study took. The seconds that each study took."""
+    `limit` seconds, by what the last one of its study took. The first tells nothing: it reads data
+    and compiles kernels too. The seconds that each study took."""
     from skerry.runs.driver import StoppedError
 
     began = clock()
@@ -133,9 +134,9 @@ def run_what_fits(
         except StoppedError:
             left_out += len(waiting)
         took = clock() - started
-        seconds[name] += took
-        if rounds:
+        if rounds and seconds[name]:
             pace[name] = took / rounds
+        seconds[name] += took
     if left_out:
         tell(f"The time is over: {left_out:,} runs are left out. The same command goes on.")
     return seconds

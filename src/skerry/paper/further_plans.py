@@ -9,6 +9,7 @@ from skerry.paper.plan import (
     BOTH,
     CIFAR10,
     CIFAR10_LOOKS,
+    CORNERS,
     GRID,
     LAST_ROUNDS,
     MNIST,
@@ -30,9 +31,7 @@ EACH_ROUND = {"after": 79, "measures": ACCURACIES}
 EACH_ROUND_CURVES = ("average_accuracy", "own_accuracy")
 FEW_CELLS: Axes = {
     **ALL_REGIMES,
-    "network.topology": ("ring",),
-    "server.sampled": (20,),
-    "server.period": (5, 20),
+    **CORNERS,
     "server.primitive": BOTH,
     "training.stepsize": (0.1,),
 }

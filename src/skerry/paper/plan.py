@@ -113,6 +113,12 @@ GRID: Axes = {
     "server.primitive": BOTH,
     "training.stepsize": STEPSIZES,
 }
+CORNERS: Axes = {
+    "network.topology": ("ring",),
+    "server.sampled": (20,),
+    "server.period": (5, 20),
+}
+"""Few cells of it, in every regime."""
 
 # A look in every fourth round of the last twenty sees each round since the last server round
 # equally often when H = 5, and does not fall on server rounds alone for any other H.

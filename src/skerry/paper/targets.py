@@ -6,7 +6,7 @@ from typing import Literal
 
 from skerry.errors import SkerryError, argument, unknown
 from skerry.paper.further_plans import ABOVE, BELOW
-from skerry.paper.plan import PERIODS, SAMPLED, SAMPLED_OR_ALL, SPLITS, Axes, Profile
+from skerry.paper.plan import CORNERS, PERIODS, SAMPLED, SAMPLED_OR_ALL, SPLITS, Axes, Profile
 from skerry.paper.plans import DATASETS, PLANS, Need
 from skerry.paper.printed import TABLE_AXES, Along
 
@@ -108,6 +108,8 @@ SLICES: dict[Along, Axes] = {
 STEPSIZE: dict[float, Axes] = {
     size: {"training.stepsize": (size,)} for size in (BELOW, 10**-1.5, ABOVE)
 }
+NEXT_SMALLER: Axes = {"training.stepsize": (0.01, 10**-1.5)}
+"""Than the one that is nearly always the best."""
 
 
 def _regimes(*names: str) -> Axes:
@@ -243,7 +245,8 @@ TARGETS = {
                     for study in ("mnist", "mnist-raw", "cifar10")
                     for axes in SLICES.values()
                 ),
-                Need("cifar10-stepsizes"),
+                Need("cifar10-stepsizes", CORNERS),
+                *(Need("cifar10-stepsizes", {**axes, **NEXT_SMALLER}) for axes in SLICES.values()),
             ),
         ),
         Target(

@@ -1,14 +1,15 @@
 """What the paper may have scored: every protocol against the printed tables, and what follows."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import numpy as np
 
 from skerry.paper.agreement import ALWAYS_S2S, ZERO, Agreement, guesses, printed_of
+from skerry.paper.printed import CELL
 from skerry.paper.protocol import (
     SCORED,
     SHOWN_SCORINGS,
@@ -18,6 +19,7 @@ from skerry.paper.protocol import (
     Protocol,
     Scaling,
     gaps,
+    table_runs,
 )
 from skerry.paper.study import Study, Timing
 from skerry.paper.targets import Target
@@ -44,7 +46,7 @@ from skerry.paper.views.in_words import (
 from skerry.paper.views.view import Picture, View, page_figure
 from skerry.report.figures.panels import ASIDE, Panel
 from skerry.report.style import GREY, OTHERS, PRIMITIVES
-from skerry.report.text import Sheet
+from skerry.report.text import Sheet, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,10 +67,6 @@ PICTURED = (
 TUNING = (
     "How often each stepsize scores best, of the cells in which several were tried, S2S and S2A "
     "counted on their own. The paper's range is 0.00316 to 0.1."
-)
-CIFAR_TUNING = (
-    "On CIFAR-10 few cells were tried at several stepsizes, on the ring; its tables and maps are "
-    "run at 0.1 alone."
 )
 SCALED = {"standard": "standard", "unit": "[0, 1]"}
 
@@ -129,7 +127,25 @@ def _best_stepsizes(studies: Mapping[str, Study], found: Found) -> tuple[str | S
         return ()
     header = ("data set", "inputs", "scored", "when", *(f"{size:.3g}" for size in tried))
     sheet = Sheet("Best stepsizes", header, tuple(rows), f"llll{'r' * len(tried)}")
-    return sheet, f"{TUNING} {CIFAR_TUNING}" if "cifar10" in found else TUNING
+    return sheet, " ".join((TUNING, *_tried_unevenly([*studies.values()])))
+
+
+def _tried_unevenly(studies: Sequence[Study]) -> Iterator[str]:
+    """What was run at each stepsize, where that is not the same at all."""
+    for (dataset, _), runs in table_runs(studies).groupby(["dataset", "scaling"], sort=False):
+        tried = {
+            f"{cast(float, size):.3g}": (
+                len(those[CELL].drop_duplicates()),
+                those["seed"].nunique(),
+            )
+            for size, those in runs.groupby("stepsize")
+        }
+        if len({*tried.values()}) > 1:
+            told = (
+                f"{size} in {cells} cells ({plural(seeds, 'seed')})"
+                for size, (cells, seeds) in tried.items()
+            )
+            yield f"{dataset_words(str(dataset))} was run at {', '.join(told)}."
 
 
 def _sheet(dataset: str, ranked: Ranked, timing: Timing) -> Sheet:
