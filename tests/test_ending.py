@@ -14,6 +14,7 @@ from command_line import SCRIPT, environment, skerry
 from skerry import ending
 from skerry.errors import ExperimentError, printable
 
+SLOW = pytest.mark.slow  # a process more of the same kind
 SMALL = ["--set", "rounds=2", "--set", "network.devices=6", "--set", "server.sampled=2"]
 
 
@@ -149,7 +150,16 @@ def test_a_table_is_printed_on_a_terminal_that_knows_ascii_only():
     assert "+-" in outcome.stdout
 
 
-@pytest.mark.parametrize("arguments", ["new", "schema", "--help", "theory regimes", "data list"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "new",
+        *(
+            pytest.param(one, marks=SLOW)
+            for one in ("schema", "--help", "theory regimes", "data list")
+        ),
+    ],
+)
 def test_an_output_that_is_full_is_told(arguments):
     outcome = shell(f'"$SKERRY" {arguments} > /dev/full')
     assert outcome.returncode == 1
@@ -184,7 +194,10 @@ def test_closed_streams_change_nothing(line, code):
         assert skerry("show", "runs").code == 0
 
 
-@pytest.mark.parametrize("name", ["figure.pdf", "figure.svg", "figure.png"])
+@pytest.mark.parametrize(
+    "name",
+    ["figure.png", *(pytest.param(f"figure.{form}", marks=SLOW) for form in ("pdf", "svg"))],
+)
 def test_a_figure_that_finds_no_room_is_told(name):
     """And nothing is left of it. The limit on the size of files stands for a full disk."""
     outcome = shell(f'ulimit -f 1; "$SKERRY" theory figure 1 --out {name}')

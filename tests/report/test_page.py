@@ -334,9 +334,15 @@ TRIED = {
     "fewer seeds, one diverged": [(50.0, math.nan, 70.0), (48.0, 40.0)],
 }
 """With two stepsizes, the accuracy by seed: NaN if it diverged, None if it was not run."""
+TRIED_FIRST = ("all", "fewer seeds, one diverged")
 
 
-@pytest.fixture(params=TRIED.values(), ids=TRIED)
+@pytest.fixture(
+    params=[
+        pytest.param(scores, id=name, marks=() if name in TRIED_FIRST else pytest.mark.slow)
+        for name, scores in TRIED.items()
+    ]
+)
 def tried(request, tmp_path):
     """A store in which each primitive does best with another stepsize, in every period."""
     for period, primitive in product((2, 3), ("s2s", "s2a")):

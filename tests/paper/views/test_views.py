@@ -36,9 +36,20 @@ def check_markdown(text: str) -> None:
     assert text.startswith("# ")
 
 
+class Views(dict[str, View]):
+    """Each is made when it is first asked for."""
+
+    def __init__(self, studies: dict[str, Study]):
+        self._studies = studies
+
+    def __missing__(self, name: str) -> View:
+        self[name] = view_of(TARGETS[name], self._studies)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def views(studies: dict[str, Study]) -> dict[str, View]:
-    return {name: view_of(target, studies) for name, target in TARGETS.items()}
+    return Views(studies)
 
 
 def test_every_view_is_shown() -> None:
