@@ -361,8 +361,8 @@ def text() -> str:
         "$ python benchmarks/advise_study.py --dataset digits\n```",
         "The bounds are those of the theorems with all constants one, as in the paper's Figure 1.",
         "## What stays of the paper",
-        "The two errors, bias under S2A and disagreement under S2S, and their exact sizes: they "
-        "hold in every run ([Figure 14](reproduction/figures.md)), and they explain all five "
+        "The two errors, bias under S2A and disagreement under S2S, and their exact mean sizes: "
+        "runs meet them ([Figure 14](reproduction/figures.md)), and they explain all five "
         "points. Sampling in shares takes away the bias between islands; the dial weighs the one "
         "error against the other; memory removes what makes devices disagree; and which of the two "
         "errors hurts depends on whether one scores the average or the devices.",

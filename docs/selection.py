@@ -148,8 +148,8 @@ def page() -> str:
         "",
         "## CIFAR-10, two islands that differ",
         "",
-        "The paper's network, ring. Here S2S leads with any rule; but a sample of every island",
-        "takes S2A from far behind to near it.",
+        "The paper's network, ring. Here S2S is ahead with any rule; but a sample of every island",
+        "takes S2A from far behind to near it, by less than these seeds can tell.",
     ]
     for H in (5, 20):
         rows = table(cifar["studies"]["2 islands"], server__period=H)

@@ -1,5 +1,5 @@
 """How far gaps meet the printed ones, beside guesses that need no runs: always S2S, always S2A,
-zero. A protocol that does not beat them explains nothing."""
+zero. A protocol that does not beat them says nothing of how large gaps are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

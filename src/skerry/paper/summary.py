@@ -2,6 +2,7 @@
 sure, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from skerry.paper.curve_statements import findings
 from skerry.paper.protocol import SCORED, SHOWN_SCORINGS, SHOWN_TIMINGS, STATED, TIMED
@@ -26,6 +27,9 @@ from skerry.paper.views.timing import ALL_SAMPLES
 from skerry.paper.views.variants import OTHERS, USUAL, changes, in_points
 from skerry.paper.views.view import View
 from skerry.report.text import Sheet, plural
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Parts = Sequence[str | Sheet]
 
@@ -146,18 +150,34 @@ def _how_sure(studies: Mapping[str, Study], found: Found) -> str:
     parts = []
     for dataset, ranked in found.items():
         runs = [one.runs[one.runs["dataset"] == dataset] for one in studies.values()]
-        seeds = len({seed for one in runs for seed in one["seed"]})
-        tried = len({round(size, 5) for one in runs for size in one["stepsize"]})
         scorings = sum(one.timing == STATED for one in ranked)
         parts.append(
-            f"{dataset_words(dataset)}: {sum(map(len, runs)):,} runs, {plural(seeds, 'seed')}, "
-            f"{plural(tried, 'stepsize')}; the closest is picked of {scorings} protocols at each "
-            "timing, so that among near ones chance decides"
+            f"{dataset_words(dataset)}: {sum(map(len, runs)):,} runs, {_seeds(runs)}; the closest "
+            f"is picked of {scorings} protocols at each timing, so that among near ones chance "
+            "decides"
         )
     return (
-        f"{'. '.join(parts)}. Intervals are over seeds; on CIFAR-10 single runs drift with "
-        "rounding, means over cells do not."
+        f"{'. '.join(parts)}. Intervals are over seeds. On CIFAR-10 rounding alone sends single "
+        "runs elsewhere; `variants` tells what it does to means."
     )
+
+
+def _seeds(runs: "Sequence[pd.DataFrame]") -> str:
+    """`5 seeds, 4 stepsizes`, or by stepsize where some have fewer: what is tuned is as sure as
+    the fewest."""
+    seeds: dict[float, set[int]] = {}
+    for one in runs:
+        for size, seed in zip(one["stepsize"], one["seed"], strict=True):
+            seeds.setdefault(round(size, 5), set()).add(seed)
+    sizes: dict[int, list[str]] = {}
+    for size in sorted(seeds):
+        sizes.setdefault(len(seeds[size]), []).append(f"{size:.3g}")
+    if len(sizes) == 1:
+        return f"{plural(*sizes, 'seed')}, {plural(len(seeds), 'stepsize')}"
+    told = (
+        f"{plural(count, 'seed')} at {', '.join(sizes[count])}" for count in sorted(sizes)[::-1]
+    )
+    return f"{plural(len(seeds), 'stepsize')} ({'; '.join(told)})"
 
 
 def _other_ways(studies: Mapping[str, Study]) -> Iterator[str]:

@@ -172,6 +172,13 @@ def test_a_gap_table_holds_the_printed_and_the_found_gap(views: dict[str, View])
     assert len(sheet.rows) == 12
 
 
+def test_tables_say_among_which_stepsizes_they_choose(views: dict[str, View]) -> None:
+    assert "Stepsizes tried in these runs: 0.01, 0.1." in views["table3"].markdown
+    alone = "Stepsizes tried in these runs: 0.1 alone (`protocol` has others)."
+    assert alone in views["table4"].markdown
+    assert alone in views["fig3"].markdown
+
+
 def test_one_seed_has_no_error(views: dict[str, View]) -> None:
     """CIFAR-10 has one seed here: no ± beside its gaps."""
     table = [sheet for sheet in sheets(views["table4"]) if sheet.title.startswith("intra")]
@@ -313,6 +320,21 @@ def test_a_lead_within_its_interval_is_none(studies: dict[str, Study]) -> None:
     leads = sheets(view_of(TARGETS["protocol"], {"mnist": split}))[0]
     assert all(row[2].startswith("neither (") for row in leads.rows)
     assert leads.rows[0][3].startswith("S2A by")
+
+
+def test_who_meets_one_table_but_not_the_other_is_told(studies: dict[str, Study]) -> None:
+    """Along H all gaps are turned round; along K/n they stay those of the paper."""
+    told = "Table by table it beats one gap for all cells along K/n"
+    assert told not in view_of(TARGETS["protocol"], {"mnist": studies["mnist"]}).markdown
+    runs = studies["mnist"].runs.drop(
+        columns=["average_accuracy final", lately("average_accuracy")]
+    )
+    along_h = runs["period"] > 5
+    runs.loc[along_h, "primitive"] = runs.loc[along_h, "primitive"].map(
+        {"s2s": "s2a", "s2a": "s2s"}
+    )
+    turned = Study("mnist", {}, runs, studies["mnist"].curves)
+    assert told in view_of(TARGETS["protocol"], {"mnist": turned}).markdown
 
 
 def test_every_protocol_is_a_point(views: dict[str, View]) -> None:

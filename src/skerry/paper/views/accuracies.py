@@ -17,6 +17,7 @@ from skerry.paper.views.in_words import (
     points,
     regime_short,
     regime_words,
+    stepsizes_tried,
 )
 from skerry.paper.views.view import Picture, View, not_run, page_figure
 from skerry.report.figures.panels import Panel
@@ -60,7 +61,8 @@ def accuracies(target: Target, studies: Mapping[str, Study]) -> View:
         _changes_sheet(one, f"From end to end, {protocol.short}, points")
         for protocol, one in means.items()
     ]
-    return View(target, verdict, (*pictures, _text_sheet(target, found), *sheets, NOTE))
+    note = f"{NOTE} {stepsizes_tried(study.runs['stepsize'])}"
+    return View(target, verdict, (*pictures, _text_sheet(target, found), *sheets, note))
 
 
 def _mean_accuracies(study: Study, protocol: Protocol) -> "pd.DataFrame":

@@ -14,11 +14,13 @@ from skerry.paper.views.in_words import (
     AGREEMENT_HEADER,
     AGREEMENT_NOTE,
     AGREEMENT_SIDES,
+    SYMBOLS,
     agreement_cells,
     by_timing,
     guesses_in_words,
     points,
     regime_words,
+    stepsizes_tried,
     with_error,
 )
 from skerry.paper.views.view import View
@@ -27,7 +29,6 @@ from skerry.report.text import NOTHING, Sheet
 if TYPE_CHECKING:
     import pandas as pd
 
-SYMBOLS: dict[Along, str] = {"share": "K/n", "period": "H"}
 SAME_SIGN, OTHER_SIGN, NO_SIGN = "✓", "✗", "·"
 LEGEND = (
     "Points of accuracy that S2S has more than S2A, ± the standard error over seeds, paired, at "
@@ -64,9 +65,10 @@ def gap_tables(target: Target, studies: Mapping[str, Study]) -> View:
     )
     sheets = _regime_sheets(printed, found, TABLE_AXES[target.name])
     verdict = f"Points away: {by_timing(met)}; {guesses_in_words(guessed)}."
+    legend = f"{LEGEND} {stepsizes_tried(study.runs['stepsize'])}"
     if not met:
         verdict = "Nothing was scored."
-    return View(target, verdict, (summary, AGREEMENT_NOTE, *sheets, LEGEND))
+    return View(target, verdict, (summary, AGREEMENT_NOTE, *sheets, legend))
 
 
 def _regime_sheets(

@@ -1,13 +1,17 @@
 """Data sets, regimes, numbers and agreements as the tables of the reproduction write them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from skerry.paper.agreement import ALWAYS_S2S, ZERO, Agreement
+from skerry.paper.printed import Along
 from skerry.paper.protocol import SCORED, TELLING, TIMED, Protocol
 from skerry.report.text import NOTHING, plus_minus
 
 DATASET_WORDS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+
+SYMBOLS: dict[Along, str] = {"share": "K/n", "period": "H"}
+"""What tables go along."""
 
 
 def dataset_words(name: str) -> str:
@@ -47,6 +51,13 @@ def plain_number(value: float, digits: int = 2) -> str:
 def out_of(part: int, whole: int) -> str:
     """`40 of 44`."""
     return f"{part} of {whole}" if whole else "none to compare"
+
+
+def stepsizes_tried(sizes: Iterable[float]) -> str:
+    """What a choice of the best one was made of."""
+    found = [f"{size:.3g}" for size in sorted({*sizes})]
+    told = ", ".join(found) if len(found) > 1 else f"{''.join(found)} alone (`protocol` has others)"
+    return f"Stepsizes tried in these runs: {told}."
 
 
 # How far gaps agree with the printed ones
