@@ -173,7 +173,7 @@ def _seeds(runs: "Sequence[pd.DataFrame]") -> str:
     for size in sorted(seeds):
         sizes.setdefault(len(seeds[size]), []).append(f"{size:.3g}")
     if len(sizes) == 1:
-        return f"{plural(*sizes, 'seed')}, {plural(len(seeds), 'stepsize')}"
+        return f"{plural(next(iter(sizes)), 'seed')}, {plural(len(seeds), 'stepsize')}"
     told = (
         f"{plural(count, 'seed')} at {', '.join(sizes[count])}" for count in sorted(sizes)[::-1]
     )
