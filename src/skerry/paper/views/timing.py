@@ -36,9 +36,9 @@ EACH_ROUND = ("mnist-each-round", "cifar10-each-round")
 ALL_SAMPLES, USUAL = "cifar10-all-samples", "cifar10"
 NOTE = (
     "Server rounds are t = 0, H, 2H, ...; of 100 rounds the last one lies 5, 10, 10 and 20 rounds "
-    "before the end for H = 5, 10, 15 and 20, so that the final round of the paper is the last of "
-    "a period, where S2A's devices have had the longest time to become their own again. Stepsize "
-    "0.1."
+    "before the end for H = 5, 10, 15 and 20, so that, but for H = 15, the final round of the "
+    "paper is the last of a period, where S2A's devices have had the longest time to become their "
+    "own again. Stepsize 0.1."
 )
 PICTURED = (
     "The gap by rounds since the last server round, means over the cells at K/n = 0.2 in which "
