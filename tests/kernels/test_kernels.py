@@ -8,18 +8,21 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from conftest import small
+from skerry.engine.mixer import Mixer
 from skerry.kernels import fused
 from skerry.kernels.precision import arithmetic
 from skerry.models.learner import Batch, Drawn, Problem
 from skerry.models.linear import LinearLearner
 from skerry.models.module import ModuleLearner
-from skerry.network.fleet import build_fleet
+from skerry.network.fleet import Block, build_fleet
 from skerry.tasks.classification import USUAL as CLASSIFICATION
 
 CUDA = torch.cuda.is_available()
@@ -107,26 +110,66 @@ def test_what_sharing_takes_is_collected(count):
     assert torch.equal(X[0].double(), x[0])
 
 
+class Noted:
+    """A kernel that notes how it is started, and does nothing."""
+
+    def __init__(self):
+        self.grids, self.told = [], []
+
+    def __getitem__(self, grid):
+        self.grids.append(grid)
+        return lambda *arrays, **more: self.told.append(more)
+
+
 @pytest.mark.parametrize("kernel", ["sharing._share", "spread._spread", "tracking._set_out"])
 def test_grids_have_room_for_models_of_any_size(kernel, monkeypatch):
     """Beyond the first axis a grid ends at 65,535; here a model has 80 million numbers."""
     from skerry.kernels import sharing, spread, tracking
 
-    grids = []
-
-    class Kernel:
-        def __getitem__(self, grid):
-            grids.append(grid)
-            return lambda *told, **more: None
-
-    monkeypatch.setattr(f"skerry.kernels.{kernel}", Kernel())
+    noted = Noted()
+    monkeypatch.setattr(f"skerry.kernels.{kernel}", noted)
     X, sampled = torch.empty(70_000, 2, 80_000_000, device="meta"), torch.arange(3)
     {
         "sharing._share": lambda: sharing.share_and_collect(X, sampled, X, torch.ones(2, 1)),
         "spread._spread": lambda: spread.component_spread(X),
         "tracking._set_out": lambda: tracking.set_out(X, X, X),
     }[kernel]()
-    assert max(grids[0][1:], default=1) <= 65_535
+    assert max(noted.grids[0][1:], default=1) <= 65_535
+
+
+@pytest.mark.parametrize("kernel", ["_forward", "_weight_sums", "_pooled_weight_sums"])
+def test_grids_of_convolutions_have_room_for_any_number_of_models(kernel, monkeypatch):
+    from skerry.kernels import convolution, convolution_weights
+
+    noted, models, tile = Noted(), 70_000, convolution.Tile(32, 32, 4, 2)
+    here = convolution if kernel == "_forward" else convolution_weights
+    monkeypatch.setattr(here, kernel, noted)
+
+    def new(*shape):
+        return torch.empty(models, *shape, device="meta")
+
+    x, y, G = new(2, 8, 8, 3), new(2, 3, 3, 5), new(2, 6, 6, 5)
+    {
+        "_forward": lambda: here.forward(x, new(27, 5), None, 3, 0, 2, "relu", tile),
+        "_weight_sums": lambda: here.weight_sums(x, G, 3, 0, tile),
+        "_pooled_weight_sums": lambda: here.pooled_weight_sums(x, y, y, y, 3, "relu", tile),
+    }[kernel]()
+    assert max(noted.grids[0][1:]) <= 65_535
+
+
+def test_places_in_a_very_large_batch_need_64_bits(monkeypatch):
+    """Here a model's own gradients are more than 2^31 numbers, though its images are not."""
+    import triton.language as tl
+
+    from skerry.kernels import convolution, convolution_weights
+
+    noted = Noted()
+    monkeypatch.setattr(convolution_weights, "_weight_sums", noted)
+    for size in (10, 20_000):
+        x = torch.empty(1, size, 32, 32, 3, device="meta")
+        G = torch.empty(1, size, 30, 30, 128, device="meta")
+        convolution_weights.weight_sums(x, G, 3, 0, convolution.Tile(32, 32, 4, 2))
+    assert [told["PLACE"] for told in noted.told] == [tl.int32, tl.int64]
 
 
 @runs_kernels
@@ -231,13 +274,17 @@ def test_the_spread_around_a_mean_far_from_the_origin():
 @runs_kernels
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("merged", [False, True])
-@pytest.mark.parametrize(("side", "padding", "pool"), [(5, 0, 2), (3, 1, 1), (5, 2, 2)])
-def test_convolutions_for_many_models(precision, merged, side, padding, pool):
-    """Forward with bias, pooling of an odd side and ELU; the gradients of images and weights."""
+@pytest.mark.parametrize(
+    ("side", "padding", "pool", "inputs", "outputs"),
+    [(5, 0, 2, 3, 20), (3, 1, 1, 3, 20), (5, 2, 2, 3, 20), (3, 0, 2, 1, 5), (3, 1, 1, 3, 1)],
+)
+def test_convolutions_for_many_models(precision, merged, side, padding, pool, inputs, outputs):
+    """Forward with bias, pooling of an odd side and ELU; the gradients of images and weights. With
+    a single channel or output, weights in another order are still a view of the same memory."""
     from skerry.kernels import convolution as kernels
     from skerry.kernels.convolution_weights import weight_sums
 
-    n, lanes, size, height, inputs, outputs = 2, 2, 2, 11, 3, 20
+    n, lanes, size, height = 2, 2, 2, 11
     models, tile = n * lanes, kernels.Tile(128, 32, 4, 2, merged)
     x, W = (
         numbers(n, size, height, height, inputs),
@@ -524,6 +571,29 @@ def test_a_model_that_diverged_shows_it(activation, merged):
     y, _ = kernels.forward(x, w, None, 3, 0, 2, activation, kernels.Tile(16, 16, 4, 2, merged))
     assert y[0].isfinite().all()
     assert y[1].isnan().all()
+
+
+@runs_kernels
+@pytest.mark.parametrize("activation", ["relu", "elu"])
+def test_a_nan_goes_the_way_back_too(activation):
+    """As with torch: no activation stops it."""
+    from skerry.kernels.convolution_weights import before_pool
+
+    y = numbers(2, 1, 2, 2, 3)
+    y[1] = torch.nan
+    G = before_pool(torch.full_like(y, torch.nan), y, y, 2, 2, 1, activation)
+    assert G[1].isnan().all()
+
+
+@runs_kernels
+def test_weights_that_are_not_symmetric_mix_as_they_are():
+    """x_i <- sum_j W[j, i] x_j, where one W serves two islands."""
+    W = np.array([[0.5, 0.5, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5], [0.5, 0, 0, 0.5]])
+    X = numbers(8, 2, 40)
+    exact = torch.from_numpy(W.T.copy()).to(DEVICE) @ X.double().view(2, 4, 80)
+    fleet = SimpleNamespace(fixed=True, blocks=lambda *_: [Block(0, 4, W), Block(4, 4, W)])
+    Mixer(fleet, torch.device(DEVICE), torch.float32).mix(X, 0)
+    assert distance(X.view(2, 4, 80), exact) < 1e-6
 
 
 @runs_kernels

@@ -40,10 +40,11 @@ class Piece:
 
     @cached_property
     def stacked(self) -> Tensor:
-        """The weights [components, size, size]; just one where the links are the same."""
+        """The weights [components, size, size], row by row in memory; just one where the links are
+        the same."""
         first, *others = self.weights
         alike = all(W is first for W in others)
-        return first.unsqueeze(0) if alike else torch.stack(self.weights)
+        return first.contiguous().unsqueeze(0) if alike else torch.stack(self.weights)
 
 
 class Mixer:

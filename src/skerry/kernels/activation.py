@@ -19,7 +19,7 @@ def activate(z, KIND: tl.constexpr):
 def times_slope(g, value, KIND: tl.constexpr):
     """The gradient before the activation, from the one behind it and the value that it gave."""
     if KIND == 1:
-        g = tl.where(value > 0, g, 0.0)
+        g = tl.where(value <= 0, 0.0, g)  # where the value is NaN, so is the gradient
     elif KIND == 2:
         g *= tl.where(value > 0, 1.0, value + 1)
     return g

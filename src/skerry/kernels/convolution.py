@@ -72,6 +72,7 @@ def forward(
     """
     devices, size, height, width, channels = x.shape
     models, _, outputs = w_mko.shape
+    w_mko = w_mko.contiguous()  # a reshaped one may be a view, as with a single channel
     rows, columns = ((e + 2 * padding - side + 1) // pool for e in (height, width))
     shape = (models, size, rows, columns, outputs)
     y = torch.empty(shape, device=x.device, dtype=output or dtype_of_products())
@@ -82,7 +83,8 @@ def forward(
     blocks = size * down * across
     block = tile.rows if tile.merged else tile.rows // span**2
     block_o = max(16, min(128 // (span**2 if tile.merged else 1), triton.next_power_of_2(outputs)))
-    _forward[(triton.cdiv(blocks, block), models, triton.cdiv(outputs, block_o))](
+    # Models along the first axis: the others end at 65,535.
+    _forward[(models * triton.cdiv(blocks, block), triton.cdiv(outputs, block_o))](
         x, w_mko, w_mko if b_mo is None else b_mo, y, winner, models // devices, size,
         0 if b_mo is None else b_mo.stride(0),
         HEIGHT=height, WIDTH=width, CHANNELS=channels, ROWS=rows, COLUMNS=columns, DOWN=down,
@@ -110,10 +112,11 @@ def _forward(
     M: tl.constexpr = BLOCK if MERGED else WINDOWS * BLOCK
     N: tl.constexpr = WINDOWS * BLOCK_O if MERGED else BLOCK_O
     DEPTH: tl.constexpr = REACH * REACH * CHANNELS
-    m = tl.program_id(1).to(tl.int64)
+    programs = tl.cdiv(size * DOWN * ACROSS, BLOCK)  # of a model
+    m, program = (tl.program_id(0) // programs).to(tl.int64), tl.program_id(0) % programs
     i, j = tl.arange(0, M), tl.arange(0, N)
-    block = tl.program_id(0) * BLOCK + i % BLOCK
-    o = tl.program_id(2) * BLOCK_O + j % BLOCK_O
+    block = program * BLOCK + i % BLOCK
+    o = tl.program_id(1) * BLOCK_O + j % BLOCK_O
     there, wanted = block < size * DOWN * ACROSS, o < OUTPUTS
     # Where the first window of a block is; and which of its windows a row or an output is.
     row = (block // ACROSS) % DOWN * SPAN
@@ -154,8 +157,8 @@ def _forward(
         z = tl.dot(values, factors, z, input_precision=DOT)
     if POOLS:
         z, won = _best_of_windows(z, MERGED, BLOCK, BLOCK_O)
-        block = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        o = tl.program_id(2) * BLOCK_O + tl.arange(0, BLOCK_O)
+        block = program * BLOCK + tl.arange(0, BLOCK)
+        o = tl.program_id(1) * BLOCK_O + tl.arange(0, BLOCK_O)
         inside = (block < size * DOWN * ACROSS)[:, None] & (o < OUTPUTS)[None, :]
         place = (m * (size * DOWN * ACROSS) + block)[:, None]
         tl.store(winner + place * OUTPUTS + o[None, :], won, mask=inside)

@@ -81,12 +81,13 @@ def weight_sums(x: Tensor, G: Tensor, side: int, padding: int, tile: Tile) -> Te
     blocks = triton.cdiv(depth, tile.depth) * triton.cdiv(outputs, block_o)
     pieces, steps = _pieces(positions, models * blocks, tile)
     parts = torch.empty(pieces, models, depth, outputs, device=x.device, dtype=torch.float32)
-    _weight_sums[(blocks, models, pieces)](
+    # Models along the first axis: the others end at 65,535.
+    _weight_sums[(models * blocks, pieces)](
         x, G, parts, models // devices, positions,
         STEPS=steps, HEIGHT=height, WIDTH=width, CHANNELS=channels, ROWS=rows, COLUMNS=columns,
         OUTPUTS=outputs, SIDE=side, PADDING=padding, DEPTH=depth, BLOCK=tile.rows,
-        BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=dot_precision(), num_warps=tile.warps,
-        num_stages=tile.stages,
+        BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=dot_precision(), PLACE=_place(x[0], G[0]),
+        num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
     return _added(parts).view(models, side, side, channels, outputs)
 
@@ -96,6 +97,11 @@ def _pieces(positions: int, programs: int, tile: Tile) -> tuple[int, int]:
     chip, each with enough positions to be worth starting."""
     pieces = max(1, min(positions // (16 * tile.rows), PROGRAMS // programs))
     return pieces, triton.cdiv(positions, pieces * tile.rows)
+
+
+def _place(*arrays: Tensor) -> tl.dtype:
+    """Of a model's own arrays: rarely are they so long that places in them need 64 bits."""
+    return tl.int64 if max(array.numel() for array in arrays) >= 2**31 else tl.int32
 
 
 def _added(parts: Tensor) -> Tensor:
@@ -108,12 +114,14 @@ def _weight_sums(
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr, ROWS: tl.constexpr,
     COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr, SIDE: tl.constexpr, PADDING: tl.constexpr,
     DEPTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr,
-    DOT: tl.constexpr,
+    DOT: tl.constexpr, PLACE: tl.constexpr,
 ):  # fmt: skip
-    m, models, piece = tl.program_id(1).to(tl.int64), tl.num_programs(1), tl.program_id(2)
     blocks_k: tl.constexpr = (DEPTH + BLOCK_K - 1) // BLOCK_K
-    k = (tl.program_id(0) % blocks_k) * BLOCK_K + tl.arange(0, BLOCK_K)
-    o = (tl.program_id(0) // blocks_k) * BLOCK_O + tl.arange(0, BLOCK_O)
+    programs: tl.constexpr = blocks_k * ((OUTPUTS + BLOCK_O - 1) // BLOCK_O)  # of a model
+    m, program = (tl.program_id(0) // programs).to(tl.int64), tl.program_id(0) % programs
+    models, piece = tl.num_programs(0) // programs, tl.program_id(1).to(PLACE)
+    k = (program % blocks_k) * BLOCK_K + tl.arange(0, BLOCK_K)
+    o = (program // blocks_k) * BLOCK_O + tl.arange(0, BLOCK_O)
     r = k // (SIDE * CHANNELS)
     s = (k // CHANNELS) % SIDE
     offset = r * (WIDTH * CHANNELS) + k % (SIDE * CHANNELS)
@@ -161,7 +169,7 @@ def pooled_weight_sums(
     new = torch.empty
     parts = new(pieces, models, depth, outputs, 4, device=x.device, dtype=torch.float32)
     biases = new(pieces, models, outputs, device=x.device, dtype=torch.float32)
-    _pooled_weight_sums[(programs, models, pieces)](
+    _pooled_weight_sums[(models * programs, pieces)](
         x, g, y, winner, parts, biases, models // devices, size * rows * columns,
         STEPS=steps, HEIGHT=height, WIDTH=width, CHANNELS=channels, ROWS=rows, COLUMNS=columns,
         OUTPUTS=outputs, REACH=reach, DEPTH=depth, ACTIVATION=ACTIVATIONS[activation],
@@ -186,10 +194,12 @@ def _pooled_weight_sums(
     ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr,
     DOT: tl.constexpr,
 ):  # fmt: skip
-    m, models, piece = tl.program_id(1).to(tl.int64), tl.num_programs(1), tl.program_id(2)
     blocks_k: tl.constexpr = (DEPTH + BLOCK_K - 1) // BLOCK_K
-    k = (tl.program_id(0) % blocks_k) * BLOCK_K + tl.arange(0, BLOCK_K)
-    first = (tl.program_id(0) // blocks_k) * BLOCK_O
+    programs: tl.constexpr = blocks_k * ((OUTPUTS + BLOCK_O - 1) // BLOCK_O)  # of a model
+    m, program = (tl.program_id(0) // programs).to(tl.int64), tl.program_id(0) % programs
+    models, piece = tl.num_programs(0) // programs, tl.program_id(1)
+    k = (program % blocks_k) * BLOCK_K + tl.arange(0, BLOCK_K)
+    first = (program // blocks_k) * BLOCK_O
     o = first + tl.arange(0, BLOCK_O)
     offset = (k // (REACH * CHANNELS)) * (WIDTH * CHANNELS) + k % (REACH * CHANNELS)
     images = x + (m // models_per_device) * (blocks // (ROWS * COLUMNS)) * (
@@ -219,7 +229,7 @@ def _pooled_weight_sums(
     n = 4 * first + tl.arange(0, 4 * BLOCK_O)
     place = ((piece * models + m) * DEPTH + k)[:, None] * (4 * OUTPUTS) + n[None, :]
     tl.store(parts + place, total, mask=(k < DEPTH)[:, None] & (n < 4 * OUTPUTS)[None, :])
-    if tl.program_id(0) % blocks_k == 0:
+    if program % blocks_k == 0:
         tl.store(biases + (piece * models + m) * OUTPUTS + o, tl.sum(alone, 0), mask=o < OUTPUTS)
 
 

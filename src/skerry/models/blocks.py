@@ -216,7 +216,7 @@ class Convolution:
         from skerry.kernels import convolution as kernels
 
         W = self.weight.of(X_md)
-        x = x.to(kernels.dtype_of_products())
+        x = x.to(kernels.dtype_of_products()).contiguous()
         if self._frame:
             x = nn.functional.pad(x, (0, 0, *[self._frame] * 4))
         w_mko = W.permute(0, 3, 4, 2, 1).to(x.dtype).reshape(len(W), -1, W.shape[1])
