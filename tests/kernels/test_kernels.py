@@ -19,6 +19,7 @@ from conftest import small
 from skerry.engine.mixer import Mixer
 from skerry.kernels import fused
 from skerry.kernels.precision import arithmetic
+from skerry.models import blocks
 from skerry.models.learner import Batch, Drawn, Problem
 from skerry.models.linear import LinearLearner
 from skerry.models.module import ModuleLearner
@@ -114,11 +115,11 @@ class Noted:
     """A kernel that notes how it is started, and does nothing."""
 
     def __init__(self):
-        self.grids, self.told = [], []
+        self.grids, self.given, self.told = [], [], []
 
     def __getitem__(self, grid):
         self.grids.append(grid)
-        return lambda *arrays, **more: self.told.append(more)
+        return lambda *given, **more: (self.given.extend(given), self.told.append(more))
 
 
 @pytest.mark.parametrize("kernel", ["sharing._share", "spread._spread", "tracking._set_out"])
@@ -170,6 +171,28 @@ def test_places_in_a_very_large_batch_need_64_bits(monkeypatch):
         G = torch.empty(1, size, 30, 30, 128, device="meta")
         convolution_weights.weight_sums(x, G, 3, 0, convolution.Tile(32, 32, 4, 2))
     assert [told["PLACE"] for told in noted.told] == [tl.int32, tl.int64]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_forecast_has_room_for_what_a_first_convolution_holds(precision, monkeypatch):
+    """All that its kernels are given on the way back: images with a frame around them, too."""
+    from skerry.kernels import convolution, convolution_weights
+
+    noted, models, size = Noted(), 5000, 20
+    monkeypatch.setattr(convolution, "_forward", Noted())
+    for kernel in ("_before_pool", "_weight_sums", "_pooled_weight_sums"):
+        monkeypatch.setattr(convolution_weights, kernel, noted)
+    monkeypatch.setattr(fused, "runs_on", lambda X: True)
+    monkeypatch.setattr(blocks, "fastest", lambda question, ways, run: ways[0])
+    slot = blocks.Slot(0, (32, 3, 5, 5))
+    block = blocks.Convolution(slot, None, 2, 2, blocks.Activation("relu"), (8, 8))
+    X = torch.empty(models, 2400, device="meta")
+    with arithmetic(precision):
+        y, kept = block.forward(X, torch.empty(models, size, 8, 8, 3, device="meta"), None)
+        block.backward(X, kept, torch.empty_like(y), onward=False)
+        forecast = block.memory(size, True, y.itemsize, onward=False)
+    held = {id(array): array.nbytes for array in noted.given if isinstance(array, torch.Tensor)}
+    assert sum(held.values()) <= models * sum(forecast)
 
 
 @runs_kernels
@@ -571,6 +594,15 @@ def test_a_model_that_diverged_shows_it(activation, merged):
     y, _ = kernels.forward(x, w, None, 3, 0, 2, activation, kernels.Tile(16, 16, 4, 2, merged))
     assert y[0].isfinite().all()
     assert y[1].isnan().all()
+
+
+@runs_kernels
+def test_a_convolution_of_images_that_are_a_view():
+    """As when someone scores models on turned images."""
+    weight = blocks.Slot(0, (4, 3, 3, 3))
+    block = blocks.Convolution(weight, None, 0, 1, blocks.Activation(), (6, 6))
+    X, turned = numbers(2, 108), numbers(1, 2, 6, 6, 3).transpose(2, 3)
+    assert torch.equal(*(block.forward(X, x, None)[0] for x in (turned, turned.contiguous())))
 
 
 @runs_kernels

@@ -157,9 +157,14 @@ class Convolution:
         after = before // self.pool**2
         into = batch * inputs * math.prod(self.image)
         weights = outputs * inputs * side * side
-        if kernels:  # y and the winners; then the gradients before pooling, of images and weights
-            back = before + into if onward or not self._sums_pooled else 0
-            return after * (item + 1) + into * item, back * item + 2 * 4 * weights
+        if kernels:  # y, the winners and x; then the gradient that arrives, and those made of it
+            framed = batch * inputs * math.prod(e + 2 * self._frame for e in self.image)
+            kept = after * (item + 1) + framed * item
+            if self._sums_pooled and not onward:
+                patches = 4 * outputs * inputs * (side + 1) ** 2  # of four windows at once
+                return kept, after * item + 4 * (patches + 5 * weights)
+            made = before + into if onward else before
+            return kept, (after + made) * item + 2 * 4 * weights
         return 4 * before + 12 * after, 4 * (before + into + weights)
 
     # One model after the other, by torch: on a CPU its convolutions are close to the ceiling.
