@@ -597,6 +597,29 @@ def test_a_model_that_diverged_shows_it(activation, merged):
 
 
 @runs_kernels
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_first_convolution_steps_with_few_outputs(outputs, monkeypatch):
+    """In bf16. For one output, the kernel that sums from behind the pooling does not compile."""
+    from skerry.kernels import convolution_weights
+
+    taken = []
+    real = convolution_weights.pooled_weight_sums
+    monkeypatch.setattr(
+        convolution_weights, "pooled_weight_sums", lambda *given: taken.append(1) or real(*given)
+    )
+    if not CUDA:
+        monkeypatch.setattr(fused, "sums_pooled", lambda pool, padding: (pool, padding) == (2, 0))
+    weight = blocks.Slot(0, (outputs, 3, 3, 3))
+    block = blocks.Convolution(weight, None, 0, 2, blocks.Activation("relu"), (6, 6))
+    X = numbers(2, 27 * outputs)
+    with arithmetic("bf16" if CUDA else "float32"):
+        y, kept = block.forward(X, numbers(1, 2, 6, 6, 3), None)
+        block.backward(X, kept, torch.ones_like(y), onward=False)
+    assert X.isfinite().all()
+    assert len(taken) == (outputs > 1)
+
+
+@runs_kernels
 def test_a_convolution_of_images_that_are_a_view():
     """As when someone scores models on turned images."""
     weight = blocks.Slot(0, (4, 3, 3, 3))
