@@ -1,18 +1,11 @@
-"""Numbers that kernels draw are numpy's, to the bit.
-
-As in test_kernels, the last test lets the others run in Triton's interpreter where there is no GPU.
-"""
-
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
+"""Numbers that kernels draw are numpy's, to the bit."""
 
 import numpy as np
 import pytest
 import torch
 
 from conftest import small
+from kernel_laws import CUDA, DEVICE, needs_triton, runs_kernels
 from skerry.engine.dice import Dice
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
@@ -20,12 +13,8 @@ from skerry.engine.world import build_world
 from skerry.kernels import fused
 from skerry.seeds import key_of, stream
 
-CUDA = torch.cuda.is_available()
-HERE = CUDA or os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = torch.device("cuda" if CUDA else "cpu")
-
-runs_kernels = pytest.mark.skipif(not HERE, reason="needs CUDA, or Triton's interpreter")
-pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+pytestmark = needs_triton
+WHERE = torch.device(DEVICE)
 
 SIZES = (1, 2, 3, 7, 8, 10, 64, 600, 1000, 65_536, 10**6, 2**24 + 1, 2**31 - 1)
 OFTEN_REJECTED = (2**31 + 1, 3 * 2**30 + 5, 2**32 - 2**29)
@@ -47,7 +36,7 @@ def drawn_by_numpy(order, sizes, batch, key):
 def drawn(order, sizes, batch, key, devices=slice(None)):
     from skerry.kernels.draws import Indices
 
-    return Indices(order, offsets_of(sizes), batch, DEVICE, devices)(key).cpu().numpy()
+    return Indices(order, offsets_of(sizes), batch, WHERE, devices)(key).cpu().numpy()
 
 
 def some_sizes(choices, number, most=60):
@@ -121,7 +110,7 @@ def test_noise_keys_are_numpys(count):
 
     for t in range(3):
         expected = stream(7, "noise", t, 0).integers(0, 2**62, count)
-        found = keys(key_of(7, "noise", t, 0), count, DEVICE).cpu().numpy()
+        found = keys(key_of(7, "noise", t, 0), count, WHERE).cpu().numpy()
         np.testing.assert_array_equal(found, expected)
 
 
@@ -132,24 +121,10 @@ def test_a_run_is_the_same_whoever_draws(monkeypatch):
 
     def models(by_kernels):
         monkeypatch.setattr(fused, "draws_on", lambda device: by_kernels)
-        world = build_world(experiment, device=DEVICE)
-        dice = Dice(experiment, world.partition, len(world.y_train), DEVICE)
+        world = build_world(experiment, device=WHERE)
+        dice = Dice(experiment, world.partition, len(world.y_train), WHERE)
         last = list(simulate(build_stack(world, [experiment])))[-1]
         return dice.batch_indices(1, 1), dice.noise_keys(1, 1), last.state.X_nld
 
     by_kernels, by_host = models(True), models(False)
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(by_kernels, by_host, strict=True))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(HERE, reason="they ran above")
-def test_the_laws_hold_in_tritons_interpreter():
-    """So that a change is checked where there is no GPU."""
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-m", "not slow", "-p", "no:cacheprovider",
-         __file__],
-        env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert "passed" in done.stdout
