@@ -184,10 +184,10 @@ def children():
 
 
 def sweep_file(folder):
-    """Two worlds that take a good part of a second each."""
+    """Two worlds that take seconds each: a signal reaches both on a busy machine, too."""
     file = folder / "sweep.toml"
     file.write_text(
-        base("rounds=300").to_toml()
+        base("rounds=1000").to_toml()
         + '[sweep]\nseeds = 2\n[sweep.axes]\n"server.primitive" = ["s2s", "s2a"]\n'
     )
     return file
