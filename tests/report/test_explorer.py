@@ -157,6 +157,7 @@ def test_closed_forms(script, mode, convex):
     assert_same(script, [[x, who, mode, convex] for x in found for who in ("s2s", "s2a")])
 
 
+@pytest.mark.slow
 def test_certified(script):
     """So are those of the certified recursion, for S2S, S2A and blends of any beta."""
     draw = random.Random(5)

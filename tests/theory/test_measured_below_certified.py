@@ -162,7 +162,9 @@ def test_running_averages_stay_below_the_certificate(model, fleet):
 
 
 @pytest.mark.parametrize("selection", ["per_component", "one_each"])
-@pytest.mark.parametrize("fleet", ["two islands", "unequal islands"])
+@pytest.mark.parametrize(
+    "fleet", ["two islands", pytest.param("unequal islands", marks=pytest.mark.slow)]
+)
 def test_other_rules_stay_below_their_certificates(fleet, selection):
     """So do they where the server samples island by island."""
     world = bench(*MODELS["quadratic"], *FLEETS[fleet], f"rounds={ROUNDS}")
