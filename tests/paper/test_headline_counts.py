@@ -221,4 +221,4 @@ def test_the_summary_says_so():
     assert "no protocol is closer to the printed gaps than zero (3.02)" in page
     assert "3.06 ± 0.70 points away (2.67 without the noise of our own seeds" in page
     assert "along K/n (1.75 ± 0.13 against 2.27), not along H (3.37 ± 0.21 against 3.09)" in page
-    assert "4 stepsizes (5 seeds at 0.1; 1 seed at 0.00316, 0.01, 0.0316)" in page
+    assert "0.0316 in 27 cells (1 seed), 0.1 in 132 cells (5 seeds)" in page

@@ -44,11 +44,11 @@ def steps_dense(X: Tensor, samples: int) -> bool:
     return runs_on(X) and precision.current() == "bf16" and samples <= MINIBATCH
 
 
-def sums_pooled(pool: int, padding: int) -> bool:
+def sums_pooled(pool: int, padding: int, outputs: int) -> bool:
     """Whether a convolution's weights get their gradient from behind its pooling, if its input
     needs none. In float32, the products with zeros would cost more than the array that it saves;
-    in tf32, Triton 3.6 cannot compile the kernel."""
-    return pool == 2 and padding == 0 and precision.current() == "bf16"
+    in tf32, and with a single output, Triton 3.6 cannot compile the kernel."""
+    return pool == 2 and padding == 0 and outputs > 1 and precision.current() == "bf16"
 
 
 @cache

@@ -215,8 +215,7 @@ class Convolution:
 
     @property
     def _sums_pooled(self) -> bool:
-        outputs = self.weight.shape[0]  # with a single one, Triton 3.6 cannot compile the kernel
-        return outputs > 1 and fused.sums_pooled(self.pool, self.padding - self._frame)
+        return fused.sums_pooled(self.pool, self.padding - self._frame, self.weight.shape[0])
 
     def _fused_forward(self, X_md: Tensor, x: Tensor) -> tuple[Tensor, Kept]:
         from skerry.kernels import convolution as kernels

@@ -2,7 +2,6 @@
 sure, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from skerry.paper.curve_statements import findings
 from skerry.paper.protocol import SCORED, SHOWN_SCORINGS, SHOWN_TIMINGS, STATED, TIMED
@@ -22,14 +21,11 @@ from skerry.paper.views.conclusions import (
     verdicts,
 )
 from skerry.paper.views.conclusions import LEADS as LEADS_NOTE
-from skerry.paper.views.in_words import dataset_words
+from skerry.paper.views.in_words import dataset_words, tried_in_words
 from skerry.paper.views.timing import ALL_SAMPLES
 from skerry.paper.views.variants import OTHERS, USUAL, changes, in_points
 from skerry.paper.views.view import View
-from skerry.report.text import Sheet, plural
-
-if TYPE_CHECKING:
-    import pandas as pd
+from skerry.report.text import Sheet
 
 Parts = Sequence[str | Sheet]
 
@@ -147,37 +143,20 @@ def _by_scoring(row: Sequence[Lead]) -> Iterator[tuple[str, str]]:
 
 
 def _how_sure(studies: Mapping[str, Study], found: Found) -> str:
+    import pandas as pd
+
     parts = []
     for dataset, ranked in found.items():
-        runs = [one.runs[one.runs["dataset"] == dataset] for one in studies.values()]
+        runs = pd.concat([one.of(dataset=dataset).runs for one in studies.values()])
         scorings = sum(one.timing == STATED for one in ranked)
         parts.append(
-            f"{dataset_words(dataset)}: {sum(map(len, runs)):,} runs, {_seeds(runs)}; the closest "
-            f"is picked of {scorings} protocols at each timing, so that among near ones chance "
-            "decides"
+            f"{dataset_words(dataset)}: {len(runs):,} runs, {tried_in_words(runs)}; the closest is "
+            f"picked of {scorings} protocols at each timing, so that among near ones chance decides"
         )
     return (
         f"{'. '.join(parts)}. Intervals are over seeds. On CIFAR-10 rounding alone sends single "
         "runs elsewhere; `variants` tells what it does to means."
     )
-
-
-def _seeds(runs: "Sequence[pd.DataFrame]") -> str:
-    """`5 seeds, 4 stepsizes`, or by stepsize where some have fewer: what is tuned is as sure as
-    the fewest."""
-    seeds: dict[float, set[int]] = {}
-    for one in runs:
-        for size, seed in zip(one["stepsize"], one["seed"], strict=True):
-            seeds.setdefault(round(size, 5), set()).add(seed)
-    sizes: dict[int, list[str]] = {}
-    for size in sorted(seeds):
-        sizes.setdefault(len(seeds[size]), []).append(f"{size:.3g}")
-    if len(sizes) == 1:
-        return f"{plural(next(iter(sizes)), 'seed')}, {plural(len(seeds), 'stepsize')}"
-    told = (
-        f"{plural(count, 'seed')} at {', '.join(sizes[count])}" for count in sorted(sizes)[::-1]
-    )
-    return f"{plural(len(seeds), 'stepsize')} ({'; '.join(told)})"
 
 
 def _other_ways(studies: Mapping[str, Study]) -> Iterator[str]:

@@ -2,11 +2,15 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from skerry.paper.agreement import ALWAYS_S2S, ZERO, Agreement
-from skerry.paper.printed import Along
+from skerry.paper.printed import CELL, Along
 from skerry.paper.protocol import SCORED, TELLING, TIMED, Protocol
-from skerry.report.text import NOTHING, plus_minus
+from skerry.report.text import NOTHING, plural, plus_minus
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DATASET_WORDS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
@@ -58,6 +62,22 @@ def stepsizes_tried(sizes: Iterable[float]) -> str:
     found = [f"{size:.3g}" for size in sorted({*sizes})]
     told = ", ".join(found) if len(found) > 1 else f"{''.join(found)} alone (`protocol` has others)"
     return f"Stepsizes tried in these runs: {told}."
+
+
+def tried_in_words(runs: "pd.DataFrame") -> str:
+    """`5 seeds, 4 stepsizes`; or what was run at each stepsize, where that is not the same."""
+    rising = runs.sort_values("stepsize")
+    tried = {
+        str(size): (len(those[CELL].drop_duplicates()), those["seed"].nunique())
+        for size, those in rising.groupby(rising["stepsize"].map("{:.3g}".format), sort=False)
+    }
+    if len({*tried.values()}) == 1:
+        return f"{plural(runs['seed'].nunique(), 'seed')}, {plural(len(tried), 'stepsize')}"
+    told = (
+        f"{size} in {plural(cells, 'cell')} ({plural(seeds, 'seed')})"
+        for size, (cells, seeds) in tried.items()
+    )
+    return f"stepsize {', '.join(told)}"
 
 
 # How far gaps agree with the printed ones

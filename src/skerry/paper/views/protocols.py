@@ -1,15 +1,14 @@
 """What the paper may have scored: every protocol against the printed tables, and what follows."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from skerry.paper.agreement import ALWAYS_S2S, ZERO, Agreement, guesses, printed_of
-from skerry.paper.printed import CELL
 from skerry.paper.protocol import (
     SCORED,
     SHOWN_SCORINGS,
@@ -42,11 +41,12 @@ from skerry.paper.views.in_words import (
     agreement_cells,
     dataset_words,
     give_or_take,
+    tried_in_words,
 )
 from skerry.paper.views.view import Picture, View, page_figure
 from skerry.report.figures.panels import ASIDE, Panel
 from skerry.report.style import GREY, OTHERS, PRIMITIVES
-from skerry.report.text import Sheet, plural
+from skerry.report.text import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,25 +127,9 @@ def _best_stepsizes(studies: Mapping[str, Study], found: Found) -> tuple[str | S
         return ()
     header = ("data set", "inputs", "scored", "when", *(f"{size:.3g}" for size in tried))
     sheet = Sheet("Best stepsizes", header, tuple(rows), f"llll{'r' * len(tried)}")
-    return sheet, " ".join((TUNING, *_tried_unevenly([*studies.values()])))
-
-
-def _tried_unevenly(studies: Sequence[Study]) -> Iterator[str]:
-    """What was run at each stepsize, where that is not the same at all."""
-    for (dataset, _), runs in table_runs(studies).groupby(["dataset", "scaling"], sort=False):
-        tried = {
-            f"{cast(float, size):.3g}": (
-                len(those[CELL].drop_duplicates()),
-                those["seed"].nunique(),
-            )
-            for size, those in runs.groupby("stepsize")
-        }
-        if len({*tried.values()}) > 1:
-            told = (
-                f"{size} in {cells} cells ({plural(seeds, 'seed')})"
-                for size, (cells, seeds) in tried.items()
-            )
-            yield f"{dataset_words(str(dataset))} was run at {', '.join(told)}."
+    runs = {name: table_runs([one.of(dataset=name) for one in studies.values()]) for name in found}
+    tried_of = (f"{dataset_words(name)}, {tried_in_words(those)}" for name, those in runs.items())
+    return sheet, f"{TUNING} Run were: {'; '.join(tried_of)}."
 
 
 def _sheet(dataset: str, ranked: Ranked, timing: Timing) -> Sheet:
