@@ -37,8 +37,8 @@ from skerry.advice.prediction import predict
 from skerry.advice.question import Goal, Question, Timer, read_among
 from skerry.advice.race import AdviceWatcher, Pilot, race, run_entries
 from skerry.analysis.compare import compare_seeds
+from skerry.config.experiment import Experiment
 from skerry.engine.world import build_world, pick_device
-from skerry.experiment import Experiment
 from skerry.files import replace_file
 from skerry.network.fleet import build_fleet
 from skerry.runs.driver import Driver

@@ -26,11 +26,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from skerry.data.catalog import from_arrays
+from skerry.config.experiment import Experiment
+from skerry.data.sources.catalog import from_arrays
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import Materials, World, build_world
-from skerry.experiment import Experiment
 from skerry.models.learner import Problem
 from skerry.models.networks import cnn_cifar10
 from skerry.runs.memory import footprint

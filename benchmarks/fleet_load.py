@@ -64,9 +64,9 @@ def write(folder: Path, devices: int) -> int:
 
 def loaded(path: str) -> dict[str, float]:
     """Seconds and peak memory of the data set, then of its world."""
-    from skerry.data.catalog import load_dataset
+    from skerry.config.experiment import Experiment
+    from skerry.data.sources.catalog import load_dataset
     from skerry.engine.world import build_world
-    from skerry.experiment import Experiment
 
     named = ["data.dataset=devices", "data.split=given", f"data.path={path}", "server.sampled=20"]
     experiment = Experiment.parse({}, [*named, "network.components=100"])

@@ -30,11 +30,11 @@ import torch
 from modules import resnet8, vit
 from torch import nn
 
-from skerry.data.catalog import from_arrays
+from skerry.config.experiment import Experiment
+from skerry.data.sources.catalog import from_arrays
 from skerry.engine.simulate import Moment, simulate
 from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import Materials, World, build_world
-from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
 from skerry.runs.memory import footprint
 

@@ -23,12 +23,12 @@ from typing import Any
 
 import torch
 
-from skerry.engine.method import companions_of
+from skerry.config.experiment import Experiment
+from skerry.config.presets import with_preset
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack, method_of
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment
-from skerry.presets import with_preset
+from skerry.methods.method import companions_of
 from skerry.records.store import versions
 
 METHODS = ("s2s", "carry", "gradient_tracking", "sd_gt", "mtgc", "scaffold", "fedvarp", "fedprox")

@@ -26,8 +26,8 @@ import numpy as np
 import skerry
 from skerry.analysis.recorded import Recorded
 from skerry.analysis.statistics import best_place
-from skerry.experiment import Experiment
-from skerry.presets import with_preset
+from skerry.config.experiment import Experiment
+from skerry.config.presets import with_preset
 from skerry.records.store import versions
 from skerry.runs.variants import expand
 

@@ -195,9 +195,9 @@ def speed_gpu() -> Iterator[str]:
 
 def reproduction() -> Iterator[str]:
     """What fits the printed tables, and who leads by what is scored."""
-    from skerry.paper.study import kept_studies
-    from skerry.paper.summary import headline
-    from skerry.paper.targets import TARGETS
+    from skerry_paper.study import kept_studies
+    from skerry_paper.summary import headline
+    from skerry_paper.targets import TARGETS
 
     kept_there = kept_studies(ROOT / "docs" / "reproduction" / "data")
     studies = {name: kept_there[name] for name in TARGETS["protocol"].studies if name in kept_there}

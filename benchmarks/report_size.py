@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from skerry.experiment import Experiment
-from skerry.measures import GROUPS
+from skerry.config.experiment import Experiment
+from skerry.config.measures import GROUPS
 from skerry.records.store import FILE, Store, versions
 from skerry.report.page.build import write_report
 

@@ -15,11 +15,11 @@ from modules import resnet8, vit
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from skerry.data.catalog import from_arrays
+from skerry.config.experiment import Experiment
+from skerry.data.sources.catalog import from_arrays
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
-from skerry.experiment import Experiment
 
 IMAGES = (32, 32, 3)
 MODELS = {

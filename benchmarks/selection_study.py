@@ -20,7 +20,7 @@ import numpy as np
 
 import skerry
 from skerry.analysis.recorded import Recorded
-from skerry.measures import traits
+from skerry.config.measures import traits
 from skerry.records.store import versions
 
 WINDOW = 20

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from skerry import registry
-from skerry.experiment import Experiment, Section
+from skerry.config.experiment import Experiment, Section
+from skerry.plugins import registry
 
 PAGE = Path(__file__).parent / "experiment.md"
 BEGIN = "<!-- From here on the page is written by `python docs/generate.py`. -->"

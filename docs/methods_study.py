@@ -8,7 +8,7 @@ from typing import Any
 
 from skerry.analysis.compare import Comparison, compare_seeds
 from skerry.analysis.statistics import estimate
-from skerry.presets import PRESETS
+from skerry.config.presets import PRESETS
 from skerry.report.style import looks, paper
 
 FOLDER = Path(__file__).parent / "methods"

@@ -7,18 +7,18 @@ from statistics import fmean
 from typing import Any
 
 from skerry.analysis.statistics import estimate
-from skerry.paper.dial import best_betas, dial
-from skerry.paper.guidelines import (
+from skerry.report.style import OTHERS, PRIMITIVES, WIDTHS, paper
+from skerry_paper.dial import best_betas, dial
+from skerry_paper.guidelines import (
     GUIDELINE,
     contested,
     favoured_by_bounds,
     guideline,
     judge,
 )
-from skerry.paper.guidelines import RULES as RULES_OF_PAPER
-from skerry.paper.protocol import as_shown
-from skerry.paper.study import ISLANDS, Study
-from skerry.report.style import OTHERS, PRIMITIVES, WIDTHS, paper
+from skerry_paper.guidelines import RULES as RULES_OF_PAPER
+from skerry_paper.protocol import as_shown
+from skerry_paper.study import ISLANDS, Study
 
 DOCS = Path(__file__).parent
 PAGE, PICTURE = DOCS / "past-the-paper.md", "pictures/past-the-paper.png"

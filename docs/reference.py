@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import skerry
-from skerry.experiment import Section
+from skerry.config.experiment import Section
 
 PAGE = Path(__file__).parent / "reference.md"
 
@@ -135,7 +135,7 @@ def _arguments(function: Any) -> str:
 
 def _type(annotation: Any) -> str:
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    for long in ("collections.abc.", "pathlib.", "typing.", "skerry.experiment.", "~"):
+    for long in ("collections.abc.", "pathlib.", "typing.", "skerry.config.experiment.", "~"):
         text = text.replace(long, "")
     text = ".".join(text.split("skerry.")[:1]) + "".join(
         part.rpartition(".")[2] if "." in part else part for part in text.split("skerry.")[1:]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from skerry.paper.pages import write_pages
-from skerry.paper.study import kept_studies
+from skerry_paper.pages import write_pages
+from skerry_paper.study import kept_studies
 
 FOLDER = Path(__file__).parent / "reproduction"
 

@@ -1,7 +1,7 @@
 """Methods and compressions that break their contract, named in tests as a user would name them."""
 
 from skerry.engine.compression import Compression
-from skerry.engine.method import Method
+from skerry.methods.method import Method
 
 
 class wrong_start(Method):  # noqa: N801

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import skerry as skerry_package
-from skerry.cli import main
+from skerry.cli.main import main
 
 SCRIPT = Path(sys.executable).with_name("skerry")
 TESTS = Path(__file__).parent

@@ -10,8 +10,8 @@ import torch
 from hypothesis import settings
 
 from browser import browser  # noqa: F401
+from skerry.config.experiment import Experiment
 from skerry.engine.world import World, build_world
-from skerry.experiment import Experiment
 
 torch.set_num_threads(1)  # tests run side by side; small tensors gain nothing from threads
 os.environ.setdefault("OMP_NUM_THREADS", "1")

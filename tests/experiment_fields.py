@@ -1,6 +1,6 @@
 """Every field of an experiment by its path, and experiments by their settings."""
 
-from skerry.experiment import Experiment, Section
+from skerry.config.experiment import Experiment, Section
 
 SECTIONS = {
     name: field.annotation

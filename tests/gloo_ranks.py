@@ -6,7 +6,7 @@ import socket
 
 import torch
 
-from skerry.engine.exchange import Distributed
+from skerry.engine.ranks.exchange import Distributed
 
 
 def forked(ranks, work):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from skerry.engine.compression import Compression
-from skerry.engine.method import Method
+from skerry.methods.method import Method
 from skerry.network.mixing import metropolis
 
 TOLD: dict[str, Any] = {}

@@ -15,11 +15,11 @@ from pathlib import Path
 import torch
 
 import skerry
-from skerry.engine.exchange import Distributed
+from skerry.config.experiment import Experiment
+from skerry.engine.ranks.exchange import Distributed
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
 from skerry.records.store import Store
 from skerry.runs.executors import worker

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from skerry.data.catalog import from_arrays
+from skerry.config.experiment import Experiment
 from skerry.data.partition import Partition
+from skerry.data.sources.catalog import from_arrays
 from skerry.engine.world import Materials, build_world
-from skerry.experiment import Experiment
 
 A, B = (1, 2, 0.5, 1.5, 1, 3), (1, 2, 4, 7, 9, 5)
 BEST = float(np.dot(A, B) / sum(A))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from command_line import skerry
-from skerry.methods import METHODS
+from skerry.config.methods import METHODS
 from skerry.report.page.build import write_report
 
 SMALL = (

@@ -9,8 +9,8 @@ import pytest
 from bad_inputs import ROWS
 from bad_inputs.rows import SMALL, Content, Row, settings
 from command_line import Outcome, skerry, skerry_process
+from skerry.config.experiment import Experiment
 from skerry.errors import SkerryWarning
-from skerry.experiment import Experiment
 
 
 @pytest.fixture(autouse=True)

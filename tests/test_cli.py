@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from command_line import SCRIPT, environment, skerry
-from skerry.cli import _one_line_warnings
+from skerry.cli.main import _one_line_warnings
+from skerry.config.experiment import Experiment
 from skerry.errors import SkerryWarning
-from skerry.experiment import Experiment
 from skerry.records.store import Store
 from skerry.report.screens.progress import RunLines
 from skerry.runs import stack_run
@@ -226,7 +226,7 @@ def test_small_questions_load_no_heavy_library(arguments):
     heavy = {"torch", "networkx", "matplotlib", "pandas", "scipy"}
     heavy |= {"numpy", "pydantic"} if arguments == ["--help"] else set()
     code = (
-        "import sys\nfrom skerry.cli import main\n"
+        "import sys\nfrom skerry.cli.main import main\n"
         f"try: main({arguments})\nexcept SystemExit: pass\n"
         f"print(sorted({heavy} & set(sys.modules)), file=sys.stderr)"
     )

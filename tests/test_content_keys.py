@@ -8,8 +8,8 @@ import tomllib
 import pytest
 
 from experiment_fields import FIELDS, experiment
-from skerry.dials import RANGES
-from skerry.experiment import Experiment, Fleet, Method, Network, Server
+from skerry.config.experiment import Experiment, Fleet, Method, Network, Server
+from skerry.config.schedules import RANGES
 
 # What makes a field play a part, a change of it, and where it plays none (None: it always does).
 PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
@@ -284,7 +284,7 @@ def test_the_order_of_fields_does_not_change_the_key():
 def test_a_fresh_process_finds_the_same_keys():
     """Nothing of this process, such as its hash seed, is in a key."""
     code = (
-        "import sys; from skerry.experiment import Experiment; "
+        "import sys; from skerry.config.experiment import Experiment; "
         "e = Experiment.from_toml(sys.stdin.read()); print(e.key(), e.world_key())"
     )
     ours = experiment("seed=3", "network.components=[30, 70]", "model.name=mlp")

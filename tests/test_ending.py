@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import SCRIPT, environment, skerry
-from skerry import ending
+from skerry.cli import ending
 from skerry.errors import ExperimentError, printable
 
 SLOW = pytest.mark.slow  # a process more of the same kind
@@ -71,7 +71,7 @@ def test_any_error_of_any_command_is_one_line(monkeypatch, error, code, line):
     def fails(self, comments=False):
         raise error
 
-    monkeypatch.setattr("skerry.experiment.Experiment.to_toml", fails)
+    monkeypatch.setattr("skerry.config.experiment.Experiment.to_toml", fails)
     outcome = skerry("new")
     assert (outcome.code, outcome.out) == (code, "")
     assert "Traceback" not in outcome.err
@@ -239,7 +239,7 @@ def test_a_signal_stops_also_a_command_that_does_not_expect_it(monkeypatch):
         os.kill(os.getpid(), signal.SIGTERM)
         return "not reached"
 
-    monkeypatch.setattr("skerry.experiment.Experiment.to_toml", waits)
+    monkeypatch.setattr("skerry.config.experiment.Experiment.to_toml", waits)
     usual = signal.getsignal(signal.SIGTERM)
     outcome = skerry("new")
     assert (outcome.code, outcome.out, outcome.err) == (143, "", "Stopped.\n")

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiment_fields import FIELDS, SECTIONS, experiment
-from skerry import registry
+from skerry.config.experiment import Data, Experiment, Model, Network, Server
+from skerry.config.measures import GROUPS
 from skerry.errors import ExperimentError
-from skerry.experiment import Data, Experiment, Model, Network, Server
-from skerry.measures import GROUPS
+from skerry.plugins import registry
 
 # Random valid experiments
 

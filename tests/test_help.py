@@ -10,9 +10,9 @@ import typer
 from typer.testing import CliRunner
 
 from command_line import environment, skerry
-from skerry.cli import app
-from skerry.commands.new import about, examples
-from skerry.experiment import Experiment
+from skerry.cli.commands.new import about, examples
+from skerry.cli.main import app
+from skerry.config.experiment import Experiment
 from skerry.runs.sweep import Sweep
 
 WIDE = 500  # letters in a line: no help is folded

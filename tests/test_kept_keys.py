@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 
 PARTS = """\
 def topology(size, network, rng):

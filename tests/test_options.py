@@ -8,11 +8,11 @@ import pytest
 
 import skerry
 from good_plugins import TOLD
-from skerry import registry
 from skerry.analysis.results import recorded
+from skerry.config.experiment import Data, Experiment, Network, Section, Server, Training
 from skerry.errors import ExperimentError
-from skerry.experiment import Data, Experiment, Network, Section, Server, Training
-from skerry.options import Options, options_of
+from skerry.plugins import registry
+from skerry.plugins.options import Options, options_of
 from skerry.runs.sweep import Sweep
 
 SECTIONS: dict[str, type[Section]] = {
@@ -113,7 +113,7 @@ def test_a_section_knows_what_each_function_is_told():
 def test_a_key_needs_no_heavy_import():
     """Telling which fields play a part takes the names of the functions, not the functions."""
     code = (
-        "import sys; from skerry.experiment import Experiment\n"
+        "import sys; from skerry.config.experiment import Experiment\n"
         "for topology in ('ring', 'regular'):\n"
         "    Experiment.parse({'network': {'topology': topology}}).key()\n"
         "Experiment.parse({'model': {'name': 'mlp', 'hidden': 3}}).key()\n"

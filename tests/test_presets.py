@@ -8,12 +8,12 @@ import pytest
 import skerry
 from skerry.analysis.grid import Grid
 from skerry.analysis.recorded import Recorded
+from skerry.config.experiment import Experiment
+from skerry.config.presets import PRESETS, told_by_name, with_preset
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError
-from skerry.experiment import Experiment
-from skerry.presets import PRESETS, told_by_name, with_preset
 from skerry.records.store import Store
 from skerry.runs.sweep import Sweep
 from skerry.runs.variants import expand

@@ -2,8 +2,8 @@
 
 import pytest
 
-from skerry import registry
 from skerry.errors import SkerryError
+from skerry.plugins import registry
 
 ENTRIES = [(kind, name) for kind, names in registry.KINDS.items() for name in names]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from skerry.cli import app, main
-from skerry.paper.study import Study
-from skerry.paper.targets import TARGETS
+from skerry.cli.main import app, main
+from skerry_paper.study import Study
+from skerry_paper.targets import TARGETS
 
 KEPT = Path(__file__).parents[1] / "docs" / "reproduction" / "data"
 SMALL = (

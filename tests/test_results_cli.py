@@ -11,9 +11,9 @@ import typer
 from typer.testing import CliRunner
 
 import skerry
-from skerry.commands.results import results
+from skerry.cli.commands.results import results
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError
-from skerry.experiment import Experiment
 from skerry.records.store import Store
 
 app = typer.Typer()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiment_fields import FIELDS, SECTIONS
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 
 
 def test_the_schema_describes_every_field():

@@ -7,8 +7,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from skerry.commands.ranges import numbers
-from skerry.commands.theory import app
+from skerry.cli.commands.ranges import numbers
+from skerry.cli.commands.theory import app
 from skerry.errors import SkerryError
 
 ORACLE = (
@@ -287,7 +287,7 @@ def test_ranges():
 def test_help_stays_light():
     """The commands' module itself brings in nothing heavy."""
     code = (
-        "import sys, skerry.commands.theory; "
+        "import sys, skerry.cli.commands.theory; "
         "print([m for m in ('torch', 'scipy', 'networkx', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

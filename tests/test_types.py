@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import skerry
-from skerry import sections
+from skerry.config import fields as sections
 
 SOURCES = Path(skerry.__file__).parents[1]
 
@@ -18,7 +18,7 @@ SOUND = """
 from typing import Any
 
 import skerry
-from skerry.context import Context
+from skerry.plugins.context import Context
 from torch import Tensor
 
 

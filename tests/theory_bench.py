@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from skerry.config.experiment import Experiment
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment
 from skerry.theory.operators import Pi, Pi_C
 
 

@@ -17,7 +17,7 @@ def build(*given, exchange, **options):
 
 
 class Thread:
-    """One rank's end of the wire (engine/exchange.py)."""
+    """One rank's end of the wire (engine/ranks/exchange.py)."""
 
     def __init__(self, rank, ranks, barrier, desk):
         self.rank, self.ranks = rank, ranks

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
     from skerry.analysis.devices import devices
     from skerry.analysis.recorded import finals, load
     from skerry.analysis.results import Lane, Results
-    from skerry.data.catalog import from_arrays, from_devices, from_torch
-    from skerry.data.huggingface import from_flower, from_huggingface
-    from skerry.errors import SkerryError
-    from skerry.experiment import (
+    from skerry.config.experiment import (
         Data,
         Evaluate,
         Experiment,
@@ -28,35 +25,38 @@ if TYPE_CHECKING:
         Task,
         Training,
     )
+    from skerry.data.sources.catalog import from_arrays, from_devices, from_torch
+    from skerry.data.sources.huggingface import from_flower, from_huggingface
+    from skerry.errors import SkerryError
     from skerry.report.page.build import write_report
+    from skerry.runs.progress import Watcher
     from skerry.runs.run import run
     from skerry.runs.sweep import Sweep
-    from skerry.runs.watcher import Watcher
 
 # Names are imported when they are first used: `import skerry` stays quick, torch comes with a run.
 _HOME = {
     "Advice": "skerry.advice.advice",
-    "Data": "skerry.experiment",
-    "Evaluate": "skerry.experiment",
-    "Experiment": "skerry.experiment",
+    "Data": "skerry.config.experiment",
+    "Evaluate": "skerry.config.experiment",
+    "Experiment": "skerry.config.experiment",
     "Lane": "skerry.analysis.results",
-    "Model": "skerry.experiment",
-    "Network": "skerry.experiment",
+    "Model": "skerry.config.experiment",
+    "Network": "skerry.config.experiment",
     "Results": "skerry.analysis.results",
-    "Server": "skerry.experiment",
+    "Server": "skerry.config.experiment",
     "SkerryError": "skerry.errors",
     "Sweep": "skerry.runs.sweep",
-    "Task": "skerry.experiment",
-    "Training": "skerry.experiment",
-    "Watcher": "skerry.runs.watcher",
+    "Task": "skerry.config.experiment",
+    "Training": "skerry.config.experiment",
+    "Watcher": "skerry.runs.progress",
     "advise": "skerry.advice.advise",
     "devices": "skerry.analysis.devices",
     "finals": "skerry.analysis.recorded",
-    "from_arrays": "skerry.data.catalog",
-    "from_devices": "skerry.data.catalog",
-    "from_flower": "skerry.data.huggingface",
-    "from_huggingface": "skerry.data.huggingface",
-    "from_torch": "skerry.data.catalog",
+    "from_arrays": "skerry.data.sources.catalog",
+    "from_devices": "skerry.data.sources.catalog",
+    "from_flower": "skerry.data.sources.huggingface",
+    "from_huggingface": "skerry.data.sources.huggingface",
+    "from_torch": "skerry.data.sources.catalog",
     "load": "skerry.analysis.recorded",
     "run": "skerry.runs.run",
     "results": "skerry.analysis.answers",

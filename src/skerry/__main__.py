@@ -1,5 +1,5 @@
 """`python -m skerry` is the command `skerry`."""
 
-from skerry.cli import main
+from skerry.cli.main import main
 
 main()

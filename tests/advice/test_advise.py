@@ -13,8 +13,8 @@ from skerry.advice.advise import advise, advise_on
 from skerry.advice.question import Question, Timer, read_among
 from skerry.advice.race import AdviceWatcher
 from skerry.analysis.recorded import read_cells
+from skerry.config.experiment import Experiment
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment
 from skerry.records.store import Store
 from skerry.report.page.sections.advice import FILE
 from skerry.runs.executors.here import Here

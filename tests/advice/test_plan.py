@@ -9,10 +9,10 @@ from skerry.advice.contenders import Budget, Contender
 from skerry.advice.decision import WINDOW
 from skerry.advice.plan import LOOKS, PROBE_ROUNDS, Menu, Pace, for_pilot, probe
 from skerry.advice.question import Question, Timer
+from skerry.config.experiment import Experiment
 from skerry.engine.simulate import is_evaluated
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment
 from skerry.theory.communication import ONE_EACH
 
 MENU = Menu(tuple(Contender(name, None, 4, H) for name in ("s2s", "s2a") for H in (2, 5)), (0.1,))

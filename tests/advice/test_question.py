@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry import registry
 from skerry.advice.contenders import (
     Budget,
     Contender,
@@ -16,14 +15,15 @@ from skerry.advice.contenders import (
 )
 from skerry.advice.plan import stride
 from skerry.advice.question import BETAS, Among, Question, read_among, read_prices
+from skerry.config.experiment import Experiment
+from skerry.config.fields import Server
+from skerry.config.presets import PRESETS
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment
 from skerry.measure.ledger import Ledger
-from skerry.presets import PRESETS
-from skerry.sections import Server
+from skerry.plugins import registry
 from skerry.theory.communication import ONE_EACH, Prices
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from skerry.analysis import recorded
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
-from skerry.experiment import Experiment
 from skerry.records.store import Store
 
 ALWAYS = ["primitive", "beta", "sampled", "period", "topology", "stepsize", "devices"]

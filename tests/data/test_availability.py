@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from command_line import skerry
-from skerry.data.availability import convert
-from skerry.engine.awake import Awake
+from skerry.config.fields import Fleet
+from skerry.data.sources.availability import convert
+from skerry.engine.participation.awake import Awake
 from skerry.errors import DataError
-from skerry.sections import Fleet
 
 TRACE = {
     "17": {"duration": 9, "active": [0, 250], "inactive": [150, 301], "finish_time": 500},

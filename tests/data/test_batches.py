@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from skerry.data import quick_draws
 from skerry.data.batches import ShuffledEpochs, WithReplacement
 from skerry.data.partition import Partition
-from skerry.registry import SAMPLINGS, resolve
+from skerry.plugins.registry import SAMPLINGS, resolve
 from skerry.seeds import stream
 
 

@@ -10,10 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from skerry.data.catalog import DIGITS_MEAN, DIGITS_STD, from_arrays, from_torch, load_dataset
+from skerry.config.experiment import Data
 from skerry.data.dataset import Dataset, moments
+from skerry.data.sources.catalog import (
+    DIGITS_MEAN,
+    DIGITS_STD,
+    from_arrays,
+    from_torch,
+    load_dataset,
+)
 from skerry.errors import DataError, ExperimentError
-from skerry.experiment import Data
 
 
 def vectors(**changes):

@@ -10,13 +10,13 @@ import torch
 
 import fleet_data
 import skerry
-from skerry.data.catalog import load_dataset
+from skerry.config.experiment import Data, Experiment, Network
+from skerry.data.sources.catalog import load_dataset
 from skerry.data.split import layout_of, partition_of
 from skerry.engine.world import build_world
 from skerry.errors import DataError, ExperimentError
-from skerry.experiment import Data, Experiment, Network
 from skerry.records.store import Store
-from skerry.runs.given import given_materials, with_sizes
+from skerry.runs.materials import given_materials, with_sizes
 from trajectories import assert_same_trajectories
 
 
@@ -85,7 +85,7 @@ def test_numbers_may_stand_for_names(tmp_path):
 
 def test_a_large_table_stays_on_disk(tmp_path):
     """What is not compressed is mapped, and compressed tables are read all the same."""
-    from skerry.data.npz import npz_arrays
+    from skerry.data.sources.npz import npz_arrays
 
     x = np.arange(300_000, dtype=np.float32).reshape(-1, 5)
     for save in (np.savez, np.savez_compressed):
@@ -257,7 +257,7 @@ def test_a_folder_runs_and_resumes_by_content(tmp_path):
 
 def test_a_sweep_over_given_data(tmp_path):
     """Tuning finds the runs of its cells."""
-    from skerry.runs.given import sized_sweep
+    from skerry.runs.materials import sized_sweep
     from skerry.runs.sweep import Sweep
 
     path = fleet_data.write_folder(tmp_path / "fleet")

@@ -22,10 +22,10 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from skerry.data.cache import cache_file, cache_folder
-from skerry.data.fetch import cached, catalog, fetch
-from skerry.data.formats import IDX
-from skerry.data.published import CIFAR10, CIFAR100, MNIST, PUBLISHED, Debian, Npm, digest
+from skerry.data.sources.cache import cache_file, cache_folder
+from skerry.data.sources.fetch import cached, catalog, fetch
+from skerry.data.sources.formats import IDX
+from skerry.data.sources.published import CIFAR10, CIFAR100, MNIST, PUBLISHED, Debian, Npm, digest
 from skerry.errors import DataError
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from PIL import Image
 
-from skerry.data.formats import (
+from skerry.data.sources.formats import (
     CIFAR10_BINARY,
     CIFAR10_PNG,
     CIFAR100_BINARY,

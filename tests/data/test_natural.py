@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import skerry
-from skerry.data.catalog import load_dataset
-from skerry.data.fetch import catalog
-from skerry.data.speeches import CHARACTERS, JSON_FILES, LENGTH, decode, presidents
+from skerry.config.experiment import Data, Experiment
+from skerry.data.sources.catalog import load_dataset
+from skerry.data.sources.fetch import catalog
+from skerry.data.sources.speeches import CHARACTERS, JSON_FILES, LENGTH, decode, presidents
 from skerry.errors import DataError
-from skerry.experiment import Data, Experiment
 
 
 def test_vowels():

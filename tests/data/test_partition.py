@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from skerry.config.experiment import Data
 from skerry.data.partition import split
 from skerry.data.shares import apportion, dirichlet, level
 from skerry.errors import DataError
-from skerry.experiment import Data
-from skerry.registry import INTER_PARTITIONS, INTRA_PARTITIONS
+from skerry.plugins.registry import INTER_PARTITIONS, INTRA_PARTITIONS
 from skerry.seeds import stream
 
 PAIRS = [(inter, intra) for inter in INTER_PARTITIONS for intra in INTRA_PARTITIONS]

@@ -17,7 +17,7 @@ import pytest
 import command_line
 import skerry
 from docs_pages import PAGES, ROOT, Block, blocks, name_of
-from skerry.experiment import Experiment, Section
+from skerry.config.experiment import Experiment, Section
 from skerry.runs.sweep import Sweep
 
 NOT_RUN = ("make", "git", "pip", "cd")

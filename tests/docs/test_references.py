@@ -13,10 +13,10 @@ import typer
 
 import skerry
 from docs_pages import PAGES, ROOT, blocks, code_spans, name_of, prose
-from skerry import registry
-from skerry.cli import app
-from skerry.experiment import Experiment, Section
-from skerry.measures import MEASURES
+from skerry.cli.main import app
+from skerry.config.experiment import Experiment, Section
+from skerry.config.measures import MEASURES
+from skerry.plugins import registry
 
 DOCS = ROOT / "docs"
 BESIDE = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY")]

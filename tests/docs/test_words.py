@@ -71,7 +71,7 @@ def test_no_word_that_we_do_not_use(word: str) -> None:
 
 
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
-OTHER_PROGRAMS = ("src/skerry/data/sources.py",)
+OTHER_PROGRAMS = ("src/skerry/data/sources/hosts.py",)
 """Whose strings are options of npm and dpkg-deb."""
 
 
@@ -93,7 +93,7 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
 def test_messages_name_arguments() -> None:
     """Outside the command line a message names a function's argument (`errors.argument`), which the
     command line shows as its option. A whole command (`skerry run --out DIR`) may be a hint."""
-    its_own = ("src/skerry/cli.py", "src/skerry/commands/", *OTHER_PROGRAMS, *TO_PASTE)
+    its_own = ("src/skerry/cli/main.py", "src/skerry/commands/", *OTHER_PROGRAMS, *TO_PASTE)
     places = [
         f"{path.relative_to(ROOT).as_posix()}:{line}: {text}"
         for path in SEARCHED

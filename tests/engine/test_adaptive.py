@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from recorded_runs import PlugPulledError, assert_same, record
-from skerry.dials import Seen, When
+from skerry.config.experiment import Experiment
+from skerry.config.schedules import Seen, When
+from skerry.engine.estimates import seen
 from skerry.engine.round import LOG
-from skerry.engine.seen import seen
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError
-from skerry.experiment import Experiment
 from skerry.theory.adaptive import after_s2s, beta, period, sampled, staying
 from skerry.theory.ratios import expected_ratios, samples_as_in_the_paper
 from trajectories import assert_same_trajectories

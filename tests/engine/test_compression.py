@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import skerry
 from good_plugins import TOLD
 from six_quadratics import six, six_world
-from skerry import registry
+from skerry.config.experiment import Experiment
 from skerry.engine.compressed import copies_of
 from skerry.engine.compression import BLOCK, Draws, Int8, RandomK, TopK, squeezed
 from skerry.engine.rehearsal import rehearse
@@ -21,8 +21,8 @@ from skerry.engine.stack import build_stack
 from skerry.engine.state import keep_lanes
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
-from skerry.experiment import Experiment
 from skerry.measure.ledger import Ledger
+from skerry.plugins import registry
 from skerry.runs.memory import footprint
 from trajectories import assert_same_trajectories
 
@@ -217,7 +217,7 @@ def test_pieces_and_chunks_make_no_difference(small, monkeypatch):
     lanes = [base.with_settings(f"training.stepsize={eta}") for eta in (0.1, 0.05, 0.02)]
     world = build_world(base)
     whole = last_state(build_stack(world, lanes)).X_nld
-    monkeypatch.setattr("skerry.engine.acting.CPU_PIECE", 1)
+    monkeypatch.setattr("skerry.engine.method_hooks.CPU_PIECE", 1)
     monkeypatch.setattr("skerry.engine.stack.CPU_WORKING_SET", 1)
     assert torch.allclose(whole, last_state(build_stack(world, lanes)).X_nld, atol=1e-6)
 

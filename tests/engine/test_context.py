@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import skerry
-from skerry.context import Context
-from skerry.engine.method import Method
 from skerry.engine.reference import reference
 from skerry.engine.world import build_world
-from skerry.options import options_of
+from skerry.methods.method import Method
+from skerry.plugins.context import Context
+from skerry.plugins.options import options_of
 from trajectories import assert_same_trajectories
 
 told = []

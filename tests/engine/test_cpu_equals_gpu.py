@@ -5,11 +5,11 @@ import pytest
 import torch
 
 import skerry
-from skerry import registry
+from skerry.config.experiment import Experiment, Model, Network, Server, Training
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment, Model, Network, Server, Training
+from skerry.plugins import registry
 from skerry.records.store import Store
 from skerry.runs.variants import expand
 

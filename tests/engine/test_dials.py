@@ -8,14 +8,14 @@ import torch
 
 import skerry
 from recorded_runs import PlugPulledError, assert_same, record
-from skerry import registry
-from skerry.dials import When
-from skerry.engine.sampler import Sampler
+from skerry.config.experiment import Experiment, Server
+from skerry.config.schedules import When
+from skerry.engine.participation.sampler import Sampler
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
-from skerry.experiment import Experiment, Server
+from skerry.plugins import registry
 from trajectories import assert_same_trajectories
 
 SCHEDULES = sorted(registry.SERVER_SCHEDULES)

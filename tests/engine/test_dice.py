@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from conftest import small
-from skerry.engine.dice import Dice
+from skerry.engine.minibatch_draws import Dice
 from skerry.engine.world import build_world
 from skerry.models.learner import Batch, Drawn
-from skerry.registry import SAMPLINGS
+from skerry.plugins.registry import SAMPLINGS
 
 CPU = torch.device("cpu")
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from skerry.data.catalog import from_arrays
+from skerry.config.experiment import Experiment, Model, Network, Server, Training
+from skerry.data.sources.catalog import from_arrays
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, World, build_world
-from skerry.experiment import Experiment, Model, Network, Server, Training
 from skerry.measure.disagreement import spread
 
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from skerry import registry
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import SkerryError
+from skerry.plugins import registry
 
 
 def last_models(world, *experiments):

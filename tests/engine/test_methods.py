@@ -216,7 +216,7 @@ def test_lanes_are_mixed_in_pieces_without_a_difference(small, monkeypatch):
     ]
     world = build_world(base)
     whole = last_state(build_stack(world, lanes)).X_nld
-    monkeypatch.setattr("skerry.engine.acting.CPU_PIECE", 1)
+    monkeypatch.setattr("skerry.engine.method_hooks.CPU_PIECE", 1)
     assert torch.equal(whole, last_state(build_stack(world, lanes)).X_nld)
 
 

@@ -6,15 +6,15 @@ import pytest
 
 import skerry
 from six_quadratics import six, six_world
-from skerry import registry
-from skerry.engine.method import companions_of
+from skerry.config.experiment import Method
+from skerry.config.methods import METHODS
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack, method_of
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
-from skerry.experiment import Method
-from skerry.methods import METHODS
+from skerry.methods.method import companions_of
+from skerry.plugins import registry
 from skerry.runs.memory import footprint
 from skerry.runs.variants import expand
 
@@ -89,7 +89,7 @@ def test_a_users_own_method_runs_beside_others_and_is_told_its_options(small):
         ("wrong_start", "start must give a dict of tensors"),
         ("wrong_meet", "meet must give a Traffic"),
         ("raises", "failed (ValueError: boom)"),
-        ("no_method", "must be a class that inherits from skerry.engine.method.Method"),
+        ("no_method", "must be a class that inherits from skerry.methods.method.Method"),
     ],
 )
 def test_a_method_that_breaks_its_contract_is_told_before_the_work(small, name, told):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from skerry.config.experiment import Network
 from skerry.engine.mixer import Mixer, Piece
-from skerry.experiment import Network
 from skerry.network import build_fleet
 from skerry.network.fleet import Block
 

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skerry
-from skerry import registry
-from skerry.engine.awake import Awake
+from skerry.config.fields import Fleet
+from skerry.engine.participation.awake import Awake
+from skerry.engine.participation.sampler import Sampler
+from skerry.engine.participation.selection import Context, place_islands
 from skerry.engine.primitives import deliver
 from skerry.engine.reference import reference
-from skerry.engine.sampler import Sampler
-from skerry.engine.selection import Context, place_islands
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
-from skerry.sections import Fleet
+from skerry.plugins import registry
 from trajectories import assert_same_trajectories
 
 RULES = sorted(registry.SELECTIONS)

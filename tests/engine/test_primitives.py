@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skerry
-from skerry.engine import doubts
+from skerry.config.experiment import Experiment, Server
+from skerry.engine import warnings as doubts
 from skerry.engine.primitives import blend, s2a, s2s
 from skerry.engine.server import FedAdam, FedAvg, FedAvgM, FedAvgMOfAverages, FedYogi
 from skerry.engine.world import build_world
 from skerry.errors import SkerryWarning
-from skerry.experiment import Experiment, Server
 from skerry.measure.disagreement import spread
 
 

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fleet_data
-from skerry.data.devices import from_devices
-from skerry.engine.party import Rank
+from skerry.config.experiment import Experiment
+from skerry.data.by_device.from_devices import from_devices
+from skerry.engine.ranks.assignment import SLACK, Shares
+from skerry.engine.ranks.group import Rank
 from skerry.engine.reference import reference
-from skerry.engine.shares import SLACK, Shares
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
 from thread_ranks import build, together
 

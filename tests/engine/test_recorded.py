@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from skerry import registry
 from skerry.engine.round import start
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.kernels.recorded import Repeated, is_recording, pays, record
+from skerry.kernels.cuda_graph import Repeated, is_recording, pays, record
 from skerry.measure.observer import Observer
 from skerry.measure.reading import columns_by_key
+from skerry.plugins import registry
 from skerry.runs.variants import expand
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -126,7 +126,7 @@ def test_a_function_is_recorded_anew_for_an_array_in_another_place(monkeypatch):
         done.append(X.place)
         return X.place
 
-    monkeypatch.setattr("skerry.kernels.recorded.record", stands_in)
+    monkeypatch.setattr("skerry.kernels.cuda_graph.record", stands_in)
     repeated, one, other = Repeated(place), OnGpu(1), OnGpu(2)
     found = [repeated(X) for X in (one, one, one, one, other, other, other)]
     assert found == [1, 1, "again 1", "again 1", 2, 2, "again 2"]
@@ -135,7 +135,7 @@ def test_a_function_is_recorded_anew_for_an_array_in_another_place(monkeypatch):
 
 def test_a_function_that_cannot_be_recorded_is_tried_once(monkeypatch):
     asked = []
-    monkeypatch.setattr("skerry.kernels.recorded.record", asked.append)
+    monkeypatch.setattr("skerry.kernels.cuda_graph.record", asked.append)
     repeated, array = Repeated(lambda X: X.place), OnGpu(7)
     assert [repeated(array) for _ in range(5)] == [7] * 5
     assert len(asked) == 1

@@ -5,12 +5,12 @@ from itertools import product
 import pytest
 import torch
 
-from skerry import registry
+from skerry.config.experiment import Experiment, Model, Network, Server, Training
 from skerry.engine.reference import reference
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment, Model, Network, Server, Training
+from skerry.plugins import registry
 from trajectories import assert_same_trajectories
 
 SERVERS = [

@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from skerry.experiment import Experiment, Section
+from skerry.config.experiment import Experiment, Section
+from skerry.config.toml import toml_key, toml_value
 from skerry.runs.sweep import Sweep
-from skerry.tables import toml_key, toml_value
 
 
 @dataclass(frozen=True)

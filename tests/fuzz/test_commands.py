@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from command_line import skerry
 from fuzz.harness import check, many
 from fuzz.strategies import numbers, words
-from skerry.cli import app
+from skerry.cli.main import app
 
 SMALL = ["rounds=2", "network.devices=6", "server.sampled=2", "training.batch=4"]
 BASES = [

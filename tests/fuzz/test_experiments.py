@@ -22,9 +22,9 @@ from fuzz.strategies import (
     toml_of,
     values,
 )
-from skerry.data.published import PUBLISHED
+from skerry.config.experiment import Experiment, Section
+from skerry.data.sources.published import PUBLISHED
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment, Section
 from skerry.runs.sweep import Sweep
 
 SMALL = {"rounds": 1, "network.devices": 6, "server.sampled": 2, "training.batch": 4}

@@ -18,9 +18,9 @@ from command_line import skerry
 from conftest import small
 from fuzz.harness import check, faults_of, many
 from fuzz.strategies import damaged
-from skerry.data.catalog import load_dataset
-from skerry.data.formats import CIFAR10_PNG, IDX
-from skerry.experiment import Data, Experiment
+from skerry.config.experiment import Data, Experiment
+from skerry.data.sources.catalog import load_dataset
+from skerry.data.sources.formats import CIFAR10_PNG, IDX
 from skerry.network import read_graph
 from skerry.records.store import FILE
 from skerry.runs.run import run

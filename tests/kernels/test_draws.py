@@ -6,7 +6,7 @@ import torch
 
 from conftest import small
 from kernel_laws import CUDA, DEVICE, needs_triton, runs_kernels
-from skerry.engine.dice import Dice
+from skerry.engine.minibatch_draws import Dice
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world

@@ -27,7 +27,7 @@ def test_weights_of_each_model_on_images_with_channels_first(
 ):
     """A convolution and both of its gradients. Models may share an input; images, channels and taps
     go beyond a tile."""
-    from skerry.kernels import weights_of_each as kernels
+    from skerry.kernels import per_model_convolution as kernels
 
     x = numbers(inputs, *shape)
     w = 0.2 * numbers(models, shape[1] + 1, shape[1], *sides, seed=1)

@@ -10,8 +10,8 @@ import torch
 import fleet_data
 import skerry
 from command_line import skerry as command
+from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials, build_world
-from skerry.experiment import Experiment
 from skerry.measure.accuracy import DeviceScores
 from skerry.measure.by_device import ByDevice
 from skerry.records.store import Store

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from skerry.config.measures import GROUPS, MEASURES, USUAL
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.measure.accuracy import DeviceScores, samples_for_devices
 from skerry.measure.observer import Observer
-from skerry.measures import GROUPS, MEASURES, USUAL
 
 
 def watched(*experiments):

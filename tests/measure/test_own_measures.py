@@ -6,8 +6,8 @@ import torch
 import skerry
 from conftest import small as small_experiment
 from skerry.analysis.results import recorded
+from skerry.config.measures import traits
 from skerry.errors import SkerryError
-from skerry.measures import traits
 from skerry.report.page.build import write_report
 from skerry.report.screens.run import summary
 

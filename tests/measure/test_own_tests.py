@@ -7,15 +7,15 @@ import pytest
 import torch
 
 import skerry
+from skerry.config.experiment import Experiment
 from skerry.engine.reference import reference
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
-from skerry.experiment import Experiment
 from skerry.measure.accuracy import DeviceScores
 from skerry.measure.observer import Observer
 from skerry.measure.own_tests import FEW, LARGER, OwnTests
-from skerry.runs.given import with_sizes
+from skerry.runs.materials import with_sizes
 
 OWN = (1, 0, 9, 30, 2, 12, 0, 33, 9, 7)
 """Own test samples of each device."""

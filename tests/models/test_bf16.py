@@ -132,7 +132,7 @@ def test_an_error_in_a_recording_says_nothing_of_bf16(rounding_anywhere, monkeyp
     x, y = (torch.stack([part, part]) for part in PROBLEM.example())
     batch = Batch(x, y, torch.zeros(2, dtype=torch.int64))
     X, eta = learner.initial().expand(2, 2, -1).clone(), torch.tensor([0.1, 0.5])
-    monkeypatch.setattr("skerry.kernels.recorded.is_recording", lambda: True)
+    monkeypatch.setattr("skerry.kernels.cuda_graph.is_recording", lambda: True)
     with arithmetic("bf16"), pytest.raises(TypeError, match="no bfloat16"):
         learner.step(X, batch, eta)
     assert not learner._in_full

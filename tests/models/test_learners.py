@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from skerry import registry
+from skerry.config.experiment import Model
 from skerry.errors import ModelError
-from skerry.experiment import Model
 from skerry.models.learner import Batch, Learner, Problem, build_learner
 from skerry.models.noise import KeyedDropout, uniform
+from skerry.plugins import registry
 from skerry.tasks.losses import cross_entropy
 from skerry.tasks.tokens import Tokens
 

@@ -9,13 +9,13 @@ from safetensors.torch import save_file
 from torch import nn
 
 import task_plugins
-from skerry.data.arrays import from_arrays
-from skerry.engine import doubts
+from skerry.config.experiment import Experiment, Model
+from skerry.data.sources.arrays import from_arrays
+from skerry.engine import warnings as doubts
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
 from skerry.errors import ModelError, SkerryWarning
-from skerry.experiment import Experiment, Model
 from skerry.models.learner import Batch, Problem, build_learner
 from skerry.models.pace import remark
 from skerry.tasks.losses import cross_entropy

@@ -9,11 +9,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from skerry import registry
+from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.experiment import Network
 from skerry.network import Fleet, build_fleet, fingerprint, mixing
 from skerry.network.links import Links
+from skerry.plugins import registry
 from skerry.seeds import stream
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.experiment import Network
 from skerry.network import build_fleet, read_graph
 
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from skerry import registry
 from skerry.errors import NetworkError
 from skerry.network.links import Links
 from skerry.network.mixing import (
@@ -25,6 +24,7 @@ from skerry.network.mixing import (
     p_min,
     verify,
 )
+from skerry.plugins import registry
 
 WEIGHTS = [metropolis, max_degree, laplacian, lazy]
 

@@ -7,8 +7,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.experiment import Network
 from skerry.network import build_fleet
 
 PLUGINS = """

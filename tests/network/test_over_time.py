@@ -7,9 +7,9 @@ import torch
 
 import skerry
 from recorded_runs import PlugPulledError, assert_same, record
+from skerry.config.experiment import Network
 from skerry.engine.world import Materials, build_world
 from skerry.errors import NetworkError, SkerryError
-from skerry.experiment import Network
 from skerry.network import build_fleet
 from skerry.network.graph_files import read_graph, read_graphs
 from skerry.network.mixing import mixing_parameter

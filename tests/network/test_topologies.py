@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skerry import registry
+from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.experiment import Network
 from skerry.network import topologies
 from skerry.network.components import draw_component
 from skerry.network.topologies import most_square
+from skerry.plugins import registry
 
 SMALLEST = {"regular": 5, "watts_strogatz": 5, "barabasi_albert": 5}
 SHAPES = [name for name in registry.TOPOLOGIES if name not in {*SMALLEST, "erdos_renyi"}]

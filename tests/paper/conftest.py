@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skerry.paper.plan import BETAS
-from skerry.paper.plans import PLANS
-from skerry.paper.printed import printed_cells
-from skerry.paper.study import Study, final, lately
+from skerry_paper.plan import BETAS
+from skerry_paper.plans import PLANS
+from skerry_paper.printed import printed_cells
+from skerry_paper.study import Study, final, lately
 
 REGIMES = [("iid", "iid"), ("non-iid", "iid"), ("iid", "non-iid"), ("non-iid", "non-iid")]
 ABOUT = {

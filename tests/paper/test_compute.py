@@ -2,9 +2,9 @@
 
 import pytest
 
-from skerry.experiment import Experiment
-from skerry.paper.compute import run_what_fits
+from skerry.config.experiment import Experiment
 from skerry.runs.driver import StoppedError
+from skerry_paper.compute import run_what_fits
 
 
 class Slow:

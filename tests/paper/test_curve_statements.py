@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 import skerry
+from skerry.config.fields import Network
 from skerry.errors import SkerryError
 from skerry.network.fleet import build_fleet
-from skerry.paper.contests import CURVES, drop_by_phase, drops
-from skerry.paper.curve_statements import Finding, findings
-from skerry.paper.printed import statements
-from skerry.paper.study import FACTORS, Study, lately
-from skerry.paper.targets import TARGETS
-from skerry.sections import Network
+from skerry_paper.contests import CURVES, drop_by_phase, drops
+from skerry_paper.curve_statements import Finding, findings
+from skerry_paper.printed import statements
+from skerry_paper.study import FACTORS, Study, lately
+from skerry_paper.targets import TARGETS
 
 RUN: dict[str, Any] = {
     "dataset": "cifar10",

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import RecordsError
-from skerry.paper.dial import (
+from skerry.theory.operators import best_beta
+from skerry_paper.dial import (
     BY_THEORY,
     GOALS,
     best_betas,
@@ -19,8 +20,7 @@ from skerry.paper.dial import (
     theory_betas,
     undominated,
 )
-from skerry.paper.study import Study, final, lately
-from skerry.theory.operators import best_beta
+from skerry_paper.study import Study, final, lately
 
 BETAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 GLOBAL, OWN = GOALS

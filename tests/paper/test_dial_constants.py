@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from skerry.experiment import Experiment
-from skerry.paper.dial import Constants, measured_constants
-from skerry.paper.study import Study, distil, joined
+from skerry.config.experiment import Experiment
 from skerry.theory.constants import measure_constants
+from skerry_paper.dial import Constants, measured_constants
+from skerry_paper.study import Study, distil, joined
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
 """The counts that the pages lead with, from the kept files by another way: plain JSON and loops,
-nothing of skerry.paper that reads, tunes, pairs or counts."""
+nothing of skerry_paper that reads, tunes, pairs or counts."""
 
 import json
 import math

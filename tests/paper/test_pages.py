@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from skerry.paper.pages import PAGES, provenance, texts, write_pages
-from skerry.paper.study import Study, kept_studies
-from skerry.paper.targets import TARGETS
-from skerry.paper.views import view_of
+from skerry_paper.pages import PAGES, provenance, texts, write_pages
+from skerry_paper.study import Study, kept_studies
+from skerry_paper.targets import TARGETS
+from skerry_paper.views import view_of
 
 
 @pytest.fixture(scope="module")

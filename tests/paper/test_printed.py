@@ -2,9 +2,9 @@
 
 import pytest
 
-from skerry.paper.printed import CELL, printed_aggregates, printed_cells, statements
-from skerry.paper.targets import TARGETS
-from skerry.paper.views.aggregates import recomputed, wins
+from skerry_paper.printed import CELL, printed_aggregates, printed_cells, statements
+from skerry_paper.targets import TARGETS
+from skerry_paper.views.aggregates import recomputed, wins
 
 SHARE_TABLES = ["table3", "table4"]
 

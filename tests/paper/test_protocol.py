@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from skerry.errors import SkerryError
-from skerry.paper.agreement import agreement, agreements, guesses
-from skerry.paper.printed import CELL, printed_cells
-from skerry.paper.protocol import SCORED, Protocol, gaps, protocols
-from skerry.paper.study import Study, final, lately
+from skerry_paper.agreement import agreement, agreements, guesses
+from skerry_paper.printed import CELL, printed_cells
+from skerry_paper.protocol import SCORED, Protocol, gaps, protocols
+from skerry_paper.study import Study, final, lately
 
 OWN = Protocol("own_accuracy", "last 20", 0.1, "standard")
 TUNED = Protocol("own_accuracy", "last 20", "tuned", "standard")

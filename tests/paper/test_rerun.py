@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from skerry import run
-from skerry.data.fetch import cached
-from skerry.paper.plan import BOTH, SPLITS
-from skerry.paper.plans import PLANS
-from skerry.paper.study import Study, factors_of, final
+from skerry.data.sources.fetch import cached
+from skerry_paper.plan import BOTH, SPLITS
+from skerry_paper.plans import PLANS
+from skerry_paper.study import Study, factors_of, final
 
 KEPT = Path(__file__).parents[2] / "docs" / "reproduction" / "data" / "mnist.json"
 SCORED = ("average_accuracy", "own_accuracy")

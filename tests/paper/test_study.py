@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
-from skerry.experiment import Experiment
-from skerry.paper.study import FACTORS, Study, distil, factors_of, final, joined, lately
+from skerry_paper.study import FACTORS, Study, distil, factors_of, final, joined, lately
 
 
 def history(values: dict[int, float]) -> dict[str, np.ndarray]:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import SkerryError
-from skerry.paper.plan import FEW_LOOKS
-from skerry.paper.plans import PLANS, Need, count_of, runs_of
-from skerry.paper.targets import ALL, TARGETS, Request
+from skerry_paper.plan import FEW_LOOKS
+from skerry_paper.plans import PLANS, Need, count_of, runs_of
+from skerry_paper.targets import ALL, TARGETS, Request
 
 OWN = ["protocol", "blend", "timing", "stepsizes", "drops", "variants", "guidelines"]
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from command_line import skerry
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryWarning
-from skerry.experiment import Experiment
 from skerry.records import checkpoint, checksums
 from skerry.records.damage import DamagedError
 from skerry.records.store import FILE, Store

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
-from skerry.experiment import Experiment
 from skerry.records import checkpoint, database
 from skerry.records.store import FILE, Store
 from skerry.records.verify import NO_CHECKSUM, verify

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
-from skerry.experiment import Experiment
 from skerry.records.store import Store, versions
 
 FACTS = {"materials": {"data": "f00"}, "world": "w1", "device": "cpu", "versions": {"numpy": "2"}}

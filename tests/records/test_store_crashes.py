@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryWarning
-from skerry.experiment import Experiment
 from skerry.records import database
 from skerry.records.store import FILE, Store
 
@@ -23,7 +23,7 @@ FACTS = {"materials": {}, "world": "w", "device": "cpu", "versions": {}}
 PREAMBLE = """
 import resource, sys
 from skerry.errors import RecordsError
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 from skerry.records.store import Store
 folder, keys = sys.argv[1], sys.argv[2:]
 

@@ -7,8 +7,8 @@ import pytest
 
 from command_line import skerry, skerry_process
 from conftest import small
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
-from skerry.experiment import Experiment
 from skerry.records.repair import back_up, repair
 from skerry.records.store import FILE, Store
 from skerry.records.verify import OTHER_FIELDS, OWN_CODE, THE_FILE, verify

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import skerry.report.page
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 from skerry.network.fleet import build_fleet
 from skerry.report.page.build import EXPLORER
 from skerry.report.page.sections.theory import ALIKE, explorer_start

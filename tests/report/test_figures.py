@@ -19,11 +19,11 @@ import skerry
 from conftest import small
 from skerry.analysis.answers import results as answers_of
 from skerry.analysis.statistics import estimate
-from skerry.commands.figure import KINDS, figure
+from skerry.cli.commands.figure import KINDS, figure
+from skerry.config.experiment import Data, Network
 from skerry.data.partition import split
 from skerry.engine.world import build_world
 from skerry.errors import RecordsError, SkerryError, as_options
-from skerry.experiment import Data, Network
 from skerry.network.fleet import build_fleet
 from skerry.records.store import Store
 from skerry.report.figures import (

@@ -12,7 +12,7 @@ from skerry.analysis.results import Results
 from skerry.errors import SkerryError
 from skerry.report import notebook
 from skerry.report.figure_kinds import KINDS
-from skerry.runs.watcher import Together
+from skerry.runs.progress import Together
 from skerry.theory import Parameters, best_blend, bound
 
 

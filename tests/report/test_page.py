@@ -19,10 +19,10 @@ from browser import opened
 from conftest import small
 from skerry.analysis.answers import results
 from skerry.analysis.recorded import read_cells
-from skerry.commands.report import report
+from skerry.cli.commands.report import report
+from skerry.config.experiment import Experiment, Server
 from skerry.engine.world import build_world
 from skerry.errors import RecordsError
-from skerry.experiment import Experiment, Server
 from skerry.records.store import Store, versions
 from skerry.report.page import packing
 from skerry.report.page.blocks import Section, text

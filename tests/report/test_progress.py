@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import small
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 from skerry.records.store import Store
 from skerry.report.screens import progress
 from skerry.report.screens.progress import RunBars, SweepWatcher

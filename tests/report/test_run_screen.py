@@ -12,11 +12,11 @@ from skerry.analysis.cells import Cells
 from skerry.analysis.compare import compare, leader
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.statistics import estimate
-from skerry.engine.sampler import Sampler
+from skerry.config.experiment import Experiment
+from skerry.config.measures import traits
+from skerry.config.presets import with_preset
+from skerry.engine.participation.sampler import Sampler
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment
-from skerry.measures import traits
-from skerry.presets import with_preset
 from skerry.report.rebuild import first_server_round, sampled_in
 from skerry.report.screens.run import pictures, summary, verdicts
 from skerry.report.style import colours, looks
@@ -186,7 +186,7 @@ def test_ringed_are_those_whom_the_engine_samples(small, settings):
 
 
 def test_nobody_is_ringed_where_data_or_models_decide(small):
-    for rule in ("weighted", "importance", "skerry.engine.selection:uniform"):
+    for rule in ("weighted", "importance", "skerry.engine.participation.selection:uniform"):
         asked = small(f"server.selection={rule}")
         assert sampled_in(asked, build_world(small()).fleet, 0) is None
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.analysis.statistics import estimate
-from skerry.measures import MEASURES
+from skerry.config.measures import MEASURES
 from skerry.report import text
 from skerry.report.text import Sheet
 

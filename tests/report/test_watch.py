@@ -18,7 +18,7 @@ from rich.console import Console
 
 from command_line import SCRIPT, environment, skerry
 from skerry.analysis.answers import results
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 from skerry.records.store import Store
 from skerry.report.screens import watch
 from skerry.report.screens.watch import follow, render

@@ -11,9 +11,9 @@ from torch import nn
 
 import skerry
 from good_plugins import half_a_blend
-from skerry import callables
-from skerry.engine.method import Method
 from skerry.errors import SkerryError
+from skerry.methods.method import Method
+from skerry.plugins import callables
 from skerry.records.store import Store
 
 

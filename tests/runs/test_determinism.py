@@ -12,9 +12,9 @@ from skerry.engine.world import build_world
 from skerry.errors import SkerryWarning
 from skerry.records.store import Store
 from skerry.runs.determinism import torch_is_deterministic
+from skerry.runs.progress import Watcher
 from skerry.runs.run import run
 from skerry.runs.sweep import Sweep
-from skerry.runs.watcher import Watcher
 
 MODELS = ("linear", "mlp")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from conftest import small
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError
-from skerry.experiment import Experiment
 from skerry.runs.driver import Driver, StoppedError
 from skerry.runs.executors.here import Here
-from skerry.runs.watcher import Watcher
+from skerry.runs.progress import Watcher
 
 
 def two_worlds() -> list[Experiment]:

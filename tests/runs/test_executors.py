@@ -10,9 +10,9 @@ import pytest
 
 from command_line import environment
 from conftest import small
-from skerry import registry
 from skerry.engine.world import Materials
 from skerry.errors import RecordsError, SkerryError
+from skerry.plugins import registry
 from skerry.records.store import Store
 from skerry.runs import driver
 from skerry.runs.executors.here import Here
@@ -28,9 +28,9 @@ from skerry.runs.executors.messages import (
     to_line,
 )
 from skerry.runs.executors.ray import OnRay
+from skerry.runs.progress import Watcher
 from skerry.runs.run import run
 from skerry.runs.sweep import Sweep
-from skerry.runs.watcher import Watcher
 from sweep_plugins import Counting
 
 SLOW = {"ray": pytest.mark.slow}

@@ -10,7 +10,7 @@ import pytest
 import skerry
 from skerry.errors import RecordsError
 from skerry.runs.executors import processes
-from skerry.runs.watcher import Watcher
+from skerry.runs.progress import Watcher
 
 
 class Meddling(Watcher):

@@ -9,10 +9,10 @@ from torch import nn
 
 import skerry
 from skerry.errors import SkerryError
+from skerry.plugins.registry import GIVEN
 from skerry.records.store import Store
-from skerry.registry import GIVEN
 from skerry.report.words import study_in_words
-from skerry.runs.given import with_sizes
+from skerry.runs.materials import with_sizes
 
 ISLANDS = nx.disjoint_union(nx.barbell_graph(4, 1), nx.cycle_graph(5))
 

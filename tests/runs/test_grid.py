@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.analysis.results import Lane
+from skerry.config.experiment import Experiment
 from skerry.errors import ExperimentError
-from skerry.experiment import Experiment
 from skerry.runs.axes import TAKE_LISTS
 from skerry.runs.stages import choices, first_runs, further_runs, planned_runs
 from skerry.runs.sweep import Sweep

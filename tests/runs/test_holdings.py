@@ -17,7 +17,7 @@ import scipy.stats, networkx
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 from skerry.measure.observer import Observer
 from skerry.runs.memory import footprint
 

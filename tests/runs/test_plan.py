@@ -25,9 +25,9 @@ from skerry.runs.memory import (
     free_memory,
     total_memory,
 )
+from skerry.runs.progress import Watcher
 from skerry.runs.run import run
 from skerry.runs.sweep import Sweep
-from skerry.runs.watcher import Watcher
 
 PAPER = Path(__file__).parents[2] / "experiments" / "paper_mnist.toml"
 GIGABYTE = 10**9

@@ -11,7 +11,7 @@ import pytest
 
 from command_line import SCRIPT, environment, skerry
 from conftest import small
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 from skerry.report.screens import progress
 from skerry.report.screens.progress import watch_sweep
 from skerry.runs.run import run

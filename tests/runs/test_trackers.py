@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 import skerry
-from skerry import registry
 from skerry.errors import SkerryError
+from skerry.plugins import registry
 from skerry.records.store import Store
 from skerry.runs.tracking import open_trackers, tracked_store
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import skerry
+from skerry.config.experiment import Experiment
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment
 from skerry.theory.constants import constants_of
 
 SMALL = ["rounds=6", "network.devices=6", "server.sampled=2", "server.period=2", "training.batch=5"]

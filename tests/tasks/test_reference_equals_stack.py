@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from skerry.config.experiment import Experiment
 from skerry.engine.world import build_world
-from skerry.experiment import Experiment
 from trajectories import assert_same_trajectories
 
 REGRESSION = ["data.dataset=synthetic_regression", "data.samples=200", "data.test_samples=40"]
@@ -62,7 +62,7 @@ def test_every_task(settings):
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_several_numbers_for_each_sample(outputs):
     """A target may be a row of numbers."""
-    from skerry.data.arrays import from_arrays
+    from skerry.data.sources.arrays import from_arrays
     from skerry.engine.world import Materials
 
     rng = torch.Generator().manual_seed(0)

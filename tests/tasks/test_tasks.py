@@ -6,14 +6,14 @@ import torch
 
 import skerry
 from command_line import skerry as command
-from skerry.data.arrays import from_arrays
+from skerry.config.experiment import Experiment
+from skerry.config.measures import GROUPS, MEASURES, USUAL
+from skerry.data.sources.arrays import from_arrays
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
 from skerry.errors import DataError
-from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
-from skerry.measures import GROUPS, MEASURES, USUAL
 
 SMALL = ["rounds=6", "network.devices=6", "server.sampled=2", "server.period=2"]
 DATA = {

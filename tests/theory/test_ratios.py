@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from skerry.config.experiment import Experiment
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
-from skerry.experiment import Experiment
 from skerry.measure.disagreement import bias, spread
 from skerry.theory.operators import delta, kappa
 from skerry.theory.ratios import Shares, expected_ratios, samples_as_in_the_paper

@@ -9,11 +9,11 @@ import torch
 from networks import as_arrays, initial_network
 from peer_job import WARM_UP, Job, Turn, device_data
 
-from skerry.data.catalog import from_arrays
+from skerry.config.experiment import Experiment
+from skerry.data.sources.catalog import from_arrays
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import Materials, World, build_world
-from skerry.experiment import Experiment
 
 
 def as_samples(x: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from skerry.advice.question import Goal
 from skerry.advice.race import Pilot
 from skerry.advice.sensitivity import Effect
 from skerry.analysis.statistics import Estimate
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 from skerry.measure.ledger import BYTES_PER_PARAMETER
 from skerry.report.text import plus_minus
 from skerry.theory.constants import Constants

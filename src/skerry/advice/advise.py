@@ -29,20 +29,20 @@ from skerry.advice.question import (
 )
 from skerry.advice.race import AdviceWatcher, Pilot, race
 from skerry.advice.sensitivity import Effect, effects, trace, try_nearby
+from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
 from skerry.errors import RecordsError, SkerryError
-from skerry.experiment import Experiment
 from skerry.files import replace_file
 from skerry.report.page.sections.advice import FILE
 from skerry.runs.driver import Driver
 from skerry.runs.executors.here import Here
-from skerry.runs.given import given_experiments, given_materials
+from skerry.runs.materials import given_experiments, given_materials
 from skerry.theory.communication import ONE_EACH, Prices
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from skerry.data.catalog import Dataset
+    from skerry.data.sources.catalog import Dataset
 
 RACE = 0.85
 """Of the time after the theory that the race may take; the rest tells what would change it."""

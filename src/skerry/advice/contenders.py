@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry import dials, labels
 from skerry.advice.question import PRIMITIVES, Question
+from skerry.config import labels, schedules
+from skerry.config.experiment import Experiment
+from skerry.config.methods import METHODS
+from skerry.config.presets import with_preset
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment
 from skerry.measure.ledger import BYTES_PER_PARAMETER
-from skerry.methods import METHODS
-from skerry.presets import with_preset
 from skerry.theory.communication import Prices, server_round_cost, server_rounds
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def why_equal(question: Question, experiment: Experiment, world: "World") -> str
             f"the first server round comes after {server.offset} rounds, and there are "
             f"{experiment.rounds}"
         )
-    stays = not dials.moves(server, "sampled")
+    stays = not schedules.moves(server, "sampled")
     if server.sampled == world.n and stays and not question.chooses_server:
         return "the server samples every device (K = n), so the sampled are all there are"
     return ""

@@ -11,7 +11,7 @@ from skerry.advice.contenders import Contender, Entry
 from skerry.advice.question import GOALS, USUAL_GOALS, Goal
 from skerry.analysis.compare import LEVEL, compare
 from skerry.analysis.statistics import CONFIDENCE, Array, Estimate, best_place, estimate
-from skerry.measures import traits
+from skerry.config.measures import traits
 from skerry.records.parts import History
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from skerry import labels
 from skerry.advice.contenders import (
     Budget,
     Contender,
@@ -16,11 +15,12 @@ from skerry.advice.contenders import (
 from skerry.advice.decision import WINDOW, Scores, measures_in
 from skerry.advice.question import Goal, Question, Timer
 from skerry.advice.race import FIRST_SEEDS, Pilot
+from skerry.config import labels
+from skerry.config.experiment import Evaluate, Experiment
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import World
 from skerry.errors import SkerryError, argument
-from skerry.experiment import Evaluate, Experiment
 from skerry.measure.observer import Observer
 from skerry.runs.driver import Driver
 from skerry.runs.executors.here import Here

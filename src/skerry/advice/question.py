@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from skerry import dials, labels, registry
-from skerry.callables import as_text
+from skerry.config import labels, schedules
+from skerry.config.presets import PRESETS
 from skerry.errors import SkerryError, argument, unknown
-from skerry.presets import PRESETS
+from skerry.plugins import registry
+from skerry.plugins.callables import as_text
 from skerry.theory.communication import ONE_EACH, Prices
 
 if TYPE_CHECKING:
+    from skerry.config.experiment import Experiment
+    from skerry.config.fields import Server
     from skerry.engine.world import World
-    from skerry.experiment import Experiment
-    from skerry.sections import Server
 
 Goal: TypeAlias = Literal["global", "own", "both", "worst_tenth"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
@@ -97,7 +98,7 @@ class Question:
 
     def check_fits(self, server: "Server") -> None:
         """Raise SkerryError where the server's messages cannot be counted beforehand."""
-        moving = dials.moving(server, "sampled", "period")
+        moving = schedules.moving(server, "sampled", "period")
         if moving and self.chooses_server:
             raise SkerryError(
                 f"prices and budgets count the messages of a K and an H that stay (got {moving}). "
@@ -188,7 +189,7 @@ def remarks(question: Question, experiment: "Experiment", world: "World") -> Ite
         yield "there is one island: mixing alone would bring all devices together in time"
     if max(world.sizes) == 1 and world.n > 1:
         yield "no device has a neighbour: only the server brings them together"
-    if server.sampled == 1 and world.n > 1 and not dials.moves(server, "sampled"):
+    if server.sampled == 1 and world.n > 1 and not schedules.moves(server, "sampled"):
         yield "with K = 1, s2s changes nothing: the one sampled device averages with itself"
     if server.primitive not in (*PRIMITIVES, labels.NO_SERVER):
         yield f"'{server.primitive}' is a primitive of your own, which advice does not cover"

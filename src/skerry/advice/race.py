@@ -13,10 +13,10 @@ from typing import TypeAlias
 from skerry.advice.contenders import Budget, Contender, Entry
 from skerry.advice.decision import Scores, decide
 from skerry.advice.question import Goal, Question, Timer
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 from skerry.records.parts import History
 from skerry.runs.driver import Driver, StoppedError
-from skerry.runs.watcher import Watcher
+from skerry.runs.progress import Watcher
 
 FIRST_SEEDS = 2
 EARLY_LEVEL = 0.01

@@ -19,7 +19,7 @@ from skerry.advice.plan import stride
 from skerry.advice.prediction import Prediction
 from skerry.advice.question import Timer
 from skerry.advice.race import MARGIN, AdviceWatcher, Histories, Pilot, run_entries
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 from skerry.report.text import plus_minus
 from skerry.runs.driver import Driver, StoppedError
 from skerry.theory.crossings import Stretch, stretches

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from skerry import labels
 from skerry.analysis.compare import Comparison, compare
 from skerry.analysis.names import Where, check_met, full_name, is_one_of
 from skerry.analysis.statistics import Array, Estimate, best_place, estimates
-from skerry.measures import traits
+from skerry.config import labels
+from skerry.config.measures import traits
 
 Cell = tuple[Any, ...]
 """The values of the fields that make a cell."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from skerry.analysis.cells import Cell
 from skerry.analysis.grid import Grid
+from skerry.config.measures import traits
 from skerry.errors import RecordsError
-from skerry.measures import traits
 from skerry.records.store import Store
 
 if TYPE_CHECKING:

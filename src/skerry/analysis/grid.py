@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skerry import labels
 from skerry.analysis.cells import Cell, Cells, Readings, has_value, rank_of_cell
 from skerry.analysis.names import (
     Fields,
@@ -22,6 +21,7 @@ from skerry.analysis.names import (
     is_one_of,
     varying_fields,
 )
+from skerry.config import labels
 from skerry.errors import SkerryError
 from skerry.records.store import Run
 

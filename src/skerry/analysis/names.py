@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from skerry import dials, labels
+from skerry.config import labels, schedules
+from skerry.config.experiment import Experiment, Section
+from skerry.config.presets import told_by_name
 from skerry.errors import SkerryError, argument, unknown
-from skerry.experiment import Experiment, Section
-from skerry.presets import told_by_name
 from skerry.records.store import Run
 
 Fields = dict[str, Any]
@@ -59,7 +59,7 @@ def told_by_label(experiment: Experiment) -> set[str]:
         return set()
     told = {"beta", "beta_schedule", "beta_end"}
     if ":" not in server.beta_schedule:
-        standing = server.model_copy(update={"beta_schedule": dials.CONSTANT})
+        standing = server.model_copy(update={"beta_schedule": schedules.CONSTANT})
         told |= standing.idle_fields() - server.idle_fields()
     return {f"server.{field}" for field in told}
 

@@ -13,8 +13,8 @@ from skerry.analysis import frame
 from skerry.analysis.cells import Cells
 from skerry.analysis.grid import Grid
 from skerry.analysis.names import Where
+from skerry.config.measures import MEASURES, shown
 from skerry.errors import RecordsError, SkerryError, argument, unknown
-from skerry.measures import MEASURES, shown
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 
-from skerry import dials, labels, registry
 from skerry.analysis.recorded import Recorded
 from skerry.analysis.statistics import estimate
-from skerry.callables import as_text
+from skerry.config import labels, schedules
+from skerry.config.experiment import Experiment
+from skerry.config.measures import headline, traits
+from skerry.config.presets import told_by_name
 from skerry.errors import SkerryError, unknown
-from skerry.experiment import Experiment
-from skerry.measures import headline, traits
-from skerry.presets import told_by_name
+from skerry.plugins import registry
+from skerry.plugins.callables import as_text
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run, Store
 
@@ -277,7 +278,7 @@ class _Study:
     @classmethod
     def of(cls, run: Run) -> "_Study":
         """The study that a run alone would be."""
-        same = {"primitive": labels.BLEND, "beta": 0.5, "beta_schedule": dials.CONSTANT}
+        same = {"primitive": labels.BLEND, "beta": 0.5, "beta_schedule": schedules.CONSTANT}
         server = run.experiment.server.model_copy(update=same)
         plain = run.experiment.model_copy(update={"seed": 0, "server": server})
         table = {"name": run.name}

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.data.formats import Array
-from skerry.data.holdings import Holdings
+from skerry.data.by_device.holdings import Holdings
+from skerry.data.sources.formats import Array
 from skerry.data.targets import (
     Kind,
     check_alike,

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skerry import registry
-from skerry.data.holdings import Grouped
+from skerry.config.experiment import Data
+from skerry.data.by_device.holdings import Grouped
 from skerry.data.shares import Ints, Shares, apportion, cut, deal_by_class, level
 from skerry.errors import DataError
-from skerry.experiment import Data
+from skerry.plugins import registry
 from skerry.seeds import stream
 
 MOST_SHARDS = 10**7

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from skerry.config.experiment import Data, Network
+from skerry.data.by_device.holdings import Holdings, check_islands, fleet_layout
 from skerry.data.dataset import Dataset
-from skerry.data.holdings import Holdings, check_islands, fleet_layout
 from skerry.data.partition import Partition, check_supply, count_labels, split
 from skerry.errors import DataError
-from skerry.experiment import Data, Network
 
 
 def layout_of(

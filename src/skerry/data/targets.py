@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skerry.data.formats import Array
+from skerry.data.sources.formats import Array
 from skerry.errors import DataError
 
 Kind = Literal["labels", "numbers", "tokens"]

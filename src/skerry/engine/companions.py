@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from skerry.engine.method import Arrays
+from skerry.methods.method import Arrays
 
 COMPRESSION = "compression."
 """What the names of arrays begin with that no method keeps, but compressed links and servers."""

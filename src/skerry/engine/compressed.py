@@ -28,14 +28,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skerry import registry
+from skerry.config.experiment import Experiment
+from skerry.config.fields import Network, Server
 from skerry.engine.compression import Compression, Draws, squeezed
-from skerry.engine.method import Arrays
 from skerry.engine.mixer import Mixer
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment
-from skerry.sections import Network, Server
+from skerry.methods.method import Arrays
+from skerry.plugins import registry
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skerry import registry
-from skerry.context import Context
-from skerry.engine.method import Arrays, Lanes, Method
+from skerry.config.experiment import Training
 from skerry.errors import SkerryError
-from skerry.experiment import Training
+from skerry.methods.method import Arrays, Lanes, Method
+from skerry.plugins import registry
+from skerry.plugins.context import Context
 
 KIND = "local optimizer"
 

@@ -9,8 +9,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from skerry.engine.cut_islands import CutIsland
-from skerry.engine.party import Party
+from skerry.engine.ranks.cut_islands import CutIsland
+from skerry.engine.ranks.group import Party
 from skerry.kernels import fused
 from skerry.network.fleet import Block, Fleet
 

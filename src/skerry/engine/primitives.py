@@ -7,7 +7,7 @@
 import torch
 from torch import Tensor
 
-from skerry.experiment import Server
+from skerry.config.experiment import Server
 
 
 def s2s(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) -> int:

@@ -11,15 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skerry import dials, registry
-from skerry.dials import Seen, When
-from skerry.engine.course import BY_ISLAND
+from skerry.config import schedules
+from skerry.config.experiment import Experiment, Training
+from skerry.config.schedules import Seen, When
 from skerry.engine.reference_compression import CompressedGossip, CompressedPost
 from skerry.engine.reference_methods import METHODS, reference_method
 from skerry.engine.reference_parts import gradient, participants, weighted_sum
+from skerry.engine.server_schedule import BY_ISLAND
 from skerry.engine.world import World
-from skerry.experiment import Experiment, Training
-from skerry.options import asks_context
+from skerry.plugins import registry
+from skerry.plugins.options import asks_context
 
 
 def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
@@ -47,8 +48,8 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     next_server, number = server.offset, 0
     seen: list[Seen] = []  # what the server could tell in earlier server rounds
     H, last_round = server.period, -1
-    adapts = dials.adapts(server, "beta", "sampled", "period")
-    p = fleet.mixing_parameters().minimum if dials.adapts(server, "beta") else 0.0
+    adapts = schedules.adapts(server, "beta", "sampled", "period")
+    p = fleet.mixing_parameters().minimum if schedules.adapts(server, "beta") else 0.0
     p = 1 - (1 - p) ** experiment.network.gossip_steps
 
     for t in range(experiment.rounds):

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skerry.config.experiment import Experiment, Network, Server
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment, Network, Server
 from skerry.models.noise import uniform
 
 Vector = NDArray[np.float64]

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from skerry import registry
+from skerry.config.experiment import Experiment
 from skerry.engine.reference_compression import CompressedGossip
 from skerry.engine.reference_parts import gradient, participants, weighted_sum
 from skerry.engine.world import World
-from skerry.experiment import Experiment
+from skerry.plugins import registry
 
 
 class _Devices(ABC):

@@ -5,10 +5,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry.engine.course import Turn
-from skerry.engine.sampler import Sampler
+from skerry.config.experiment import Experiment
+from skerry.engine.participation.sampler import Sampler
+from skerry.engine.server_schedule import Turn
 from skerry.engine.world import World
-from skerry.experiment import Experiment
 
 
 def gradient(world: World, x_d: Tensor, rows: Tensor, noise: Tensor) -> Tensor:

@@ -13,18 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skerry import registry
+from skerry.config.experiment import Experiment
 from skerry.engine.compressed import draws
 from skerry.engine.compression import Compression
-from skerry.engine.course import Turn
-from skerry.engine.doubts import tell_of_an_idle_primitive
 from skerry.engine.local_optimizers import LocalOptimizer
-from skerry.engine.method import Lanes, Method, ServerRound, Traffic
 from skerry.engine.server import Memory
+from skerry.engine.server_schedule import Turn
 from skerry.engine.stack import ServerGroup, build_stack, schedule_of
+from skerry.engine.warnings import tell_of_an_idle_primitive
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment
+from skerry.methods.method import Lanes, Method, ServerRound, Traffic
+from skerry.plugins import registry
 
 
 def rehearse(world: World, experiments: Sequence[Experiment]) -> None:

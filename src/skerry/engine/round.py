@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skerry.engine.acting import (
+from skerry.engine.compressed import Post
+from skerry.engine.method_hooks import (
     LocalStep,
     meet_lanes,
     mix_lanes,
@@ -14,12 +15,11 @@ from skerry.engine.acting import (
     receivers,
     start_companions,
 )
-from skerry.engine.compressed import Post
-from skerry.engine.course import Log, Turn
-from skerry.engine.party import Party
+from skerry.engine.participation.sampler import Sample
 from skerry.engine.primitives import deliver
-from skerry.engine.sampler import Sample
+from skerry.engine.ranks.group import Party
 from skerry.engine.server import Memory
+from skerry.engine.server_schedule import Log, Turn
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic

@@ -2,7 +2,7 @@
 
 import math
 
-from skerry.experiment import Training
+from skerry.config.experiment import Training
 
 
 def constant(t: int, rounds: int, training: Training) -> float:

@@ -7,7 +7,7 @@ the lanes it serves, `deliver` sees the same lanes again. Its options are those 
 import torch
 from torch import Tensor
 
-from skerry.experiment import Server
+from skerry.config.experiment import Server
 
 Memory = dict[str, Tensor]
 

@@ -12,21 +12,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry import dials, registry
-from skerry.engine.awake import Awake
+from skerry.config import schedules
+from skerry.config.experiment import Experiment, Server
 from skerry.engine.compressed import LinkRule, ServerRule, link_rule, server_rule
-from skerry.engine.course import Course, Turn
 from skerry.engine.local_optimizers import KIND as LOCAL
 from skerry.engine.local_optimizers import LocalOptimizer
-from skerry.engine.method import Method
 from skerry.engine.mixer import Mixer
-from skerry.engine.sampler import Sampler
+from skerry.engine.participation.awake import Awake
+from skerry.engine.participation.sampler import Sampler
 from skerry.engine.server import Memory
+from skerry.engine.server_schedule import Course, Turn
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment, Server
 from skerry.kernels.precision import arithmetic
-from skerry.options import CONTEXT, asks_context
+from skerry.methods.method import Method
+from skerry.plugins import registry
+from skerry.plugins.options import CONTEXT, asks_context
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
@@ -247,7 +248,7 @@ def company(experiment: Experiment) -> tuple[str, str]:
 def _own_course(experiment: Experiment) -> object:
     """Lanes whose server goes by the models meet it each by itself."""
     server = experiment.server
-    return object() if server.is_there and dials.adapts(server, *dials.RANGES) else None
+    return object() if server.is_there and schedules.adapts(server, *schedules.RANGES) else None
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
@@ -280,7 +281,7 @@ def method_of(experiment: Experiment) -> Method | None:
     if not isinstance(made, Method):
         raise SkerryError(
             f"method '{method.name}' must be a class that inherits from "
-            f"skerry.engine.method.Method (got {type(made).__name__})."
+            f"skerry.methods.method.Method (got {type(made).__name__})."
         )
     return made
 

@@ -5,7 +5,7 @@ from torch import Tensor
 from skerry.engine.round import Draws, draw, local_steps, mix, train
 from skerry.engine.stack import Stack, step_bytes
 from skerry.engine.state import State
-from skerry.kernels.recorded import WARM_UP, pays, record
+from skerry.kernels.cuda_graph import WARM_UP, pays, record
 from skerry.models.learner import goes_one_by_one
 
 

@@ -11,27 +11,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skerry.context import Context
-from skerry.data.catalog import Dataset, load_dataset
+from skerry.config.experiment import Experiment, Network
+from skerry.config.fields import Fleet as FleetSection
 from skerry.data.dataset import Split
-from skerry.data.formats import Array
 from skerry.data.partition import Partition
-from skerry.data.published import PUBLISHED
 from skerry.data.shares import Ints
+from skerry.data.sources.catalog import Dataset, load_dataset
+from skerry.data.sources.formats import Array
+from skerry.data.sources.published import PUBLISHED
 from skerry.data.split import layout_of, partition_of
-from skerry.engine.awake import Awake
-from skerry.engine.dice import Dice
-from skerry.engine.doubts import tell_of_scaled_tokens
-from skerry.engine.exchange import Exchange
-from skerry.engine.party import Party, Rank
+from skerry.engine.minibatch_draws import Dice
+from skerry.engine.participation.awake import Awake
+from skerry.engine.ranks.exchange import Exchange
+from skerry.engine.ranks.group import Party, Rank
+from skerry.engine.warnings import tell_of_scaled_tokens
 from skerry.errors import SkerryError, argument, unknown
-from skerry.experiment import Experiment, Network
 from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner, places
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graph_files import read_graphs
 from skerry.network.sequence import GraphSequence
-from skerry.sections import Fleet as FleetSection
+from skerry.plugins.context import Context
 from skerry.tasks.choice import choose, outputs_of
 from skerry.tasks.task import Task
 

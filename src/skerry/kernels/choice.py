@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from skerry.data.cache import cache_folder
+from skerry.data.sources.cache import cache_folder
 from skerry.files import replace_file
 from skerry.kernels.fused import interpreted
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from skerry.engine.party import Rank
+from skerry.engine.ranks.group import Rank
 from skerry.kernels import fused
 
 TEMPORARY = 2**24  # numbers in a temporary: the differences are taken a few devices at a time

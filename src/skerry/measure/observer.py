@@ -5,11 +5,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry.engine.party import Rank
+from skerry.config.measures import GROUPS
+from skerry.engine.ranks.group import Rank
 from skerry.engine.round import Meeting, is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
-from skerry.kernels.recorded import SMALL, Repeated
+from skerry.kernels.cuda_graph import SMALL, Repeated
 from skerry.measure.accuracy import DeviceScores, average_model
 from skerry.measure.by_device import DeviceTable
 from skerry.measure.disagreement import Spread, bias, spread, spread_over_ranks
@@ -17,7 +18,6 @@ from skerry.measure.ledger import Ledger
 from skerry.measure.own_measures import OwnMeasures
 from skerry.measure.portions import bytes_of_a_score
 from skerry.measure.reading import Reading, Row
-from skerry.measures import GROUPS
 
 SAMPLED = ("sampled_devices", "sampled_islands", "sampled_fewest", "sampled_most")
 

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skerry import registry
-from skerry.context import Context
+from skerry.config.measures import own_name
 from skerry.engine.simulate import Moment
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.measures import own_name
+from skerry.plugins import registry
+from skerry.plugins.context import Context
 
 KIND = "measure"
 

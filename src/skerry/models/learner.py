@@ -15,10 +15,10 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from skerry import registry
+from skerry.config.experiment import Model
 from skerry.errors import ModelError, one_line
-from skerry.experiment import Model
 from skerry.models.gather import gather
+from skerry.plugins import registry
 from skerry.seeds import torch_seed
 from skerry.tasks.classification import USUAL as CLASSIFICATION
 from skerry.tasks.task import Task

@@ -69,7 +69,7 @@ class _Convolution(_OfManyModels):
 
     @staticmethod
     def forward(x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:
-        from skerry.kernels.weights_of_each import convolve
+        from skerry.kernels.per_model_convolution import convolve
 
         return convolve(x, w, stride, padding)
 
@@ -92,7 +92,7 @@ class _Convolution(_OfManyModels):
 class _InputGradient(_Gradient):
     @staticmethod
     def forward(g: Tensor, w: Tensor, image: tuple[int, int], stride: int, padding: int) -> Tensor:
-        from skerry.kernels.weights_of_each import input_gradient
+        from skerry.kernels.per_model_convolution import input_gradient
 
         return input_gradient(g, w, image, stride, padding)
 
@@ -102,7 +102,7 @@ class _WeightGradient(_Gradient):
 
     @staticmethod
     def forward(x: Tensor, g: Tensor, sides: tuple[int, int], stride: int, padding: int) -> Tensor:
-        from skerry.kernels.weights_of_each import weight_gradient
+        from skerry.kernels.per_model_convolution import weight_gradient
 
         return weight_gradient(x, g, sides, stride, padding)
 

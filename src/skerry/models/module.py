@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vjp, vmap
 
 from skerry.errors import ModelError, SkerryWarning, is_out_of_memory, one_line
-from skerry.kernels import fused, precision, recorded
+from skerry.kernels import cuda_graph as recorded
+from skerry.kernels import fused, precision
 from skerry.models import fitness
 from skerry.models.batched import rounded_at_once
 from skerry.models.blocks import Slot

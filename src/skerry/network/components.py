@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skerry import registry
-from skerry.context import Context
+from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.experiment import Network
 from skerry.network import mixing
 from skerry.network.links import Graph, Links
 from skerry.network.sequence import GraphSequence
 from skerry.network.topologies import NEVER_DRAWN
-from skerry.options import CONTEXT, asks_context
+from skerry.plugins import registry
+from skerry.plugins.context import Context
+from skerry.plugins.options import CONTEXT, asks_context
 
 SMALL = 256
 """Devices of an island whose shape is kept for the next one."""

@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from skerry import registry
-from skerry.experiment import Network
+from skerry.config.experiment import Network
 from skerry.network import mixing
 from skerry.network.components import draw_component, surviving, weigh
 from skerry.network.links import Links
+from skerry.plugins import registry
 from skerry.seeds import stream
 
 Method = Literal["exact", "closed form", "estimated"]

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skerry.context import Context
+from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.experiment import Network
 from skerry.network import contraction
 from skerry.network.components import (
     asks_round,
@@ -28,6 +27,7 @@ from skerry.network.graph_files import read_graphs
 from skerry.network.links import Edges, Graph, Links
 from skerry.network.mixing import Matrix
 from skerry.network.sequence import GraphSequence
+from skerry.plugins.context import Context
 from skerry.seeds import stream
 
 MOST_LINKS = 10**7

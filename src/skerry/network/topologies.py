@@ -11,8 +11,8 @@ from math import isqrt
 import networkx as nx
 import numpy as np
 
+from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.experiment import Network
 from skerry.network.links import Graph
 
 REDRAWS = 200

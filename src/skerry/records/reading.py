@@ -12,8 +12,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryWarning
-from skerry.experiment import Experiment
 from skerry.records import checksums, database, devices
 from skerry.records.checksums import StoredPart
 from skerry.records.damage import DamagedError, sayable

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from skerry.experiment import Experiment, Section
+from skerry.config.experiment import Experiment, Section
 
 
 def restored(text: str) -> Experiment:

@@ -14,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
-from skerry.experiment import Experiment
 from skerry.files import remove_leftovers
 from skerry.records import checksums, database, devices
 from skerry.records.checksums import StoredPart

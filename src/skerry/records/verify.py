@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from skerry.config.experiment import Experiment, Section
 from skerry.errors import SkerryWarning
-from skerry.experiment import Experiment, Section
 from skerry.records.damage import DamagedError
 from skerry.records.parts import History
 from skerry.records.reading import Run

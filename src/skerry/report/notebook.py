@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skerry.analysis.names import parse_where, word
+from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
-from skerry.measures import traits
 from skerry.report.figure_kinds import KINDS, draw
 from skerry.report.screens.progress import SweepWatcher, watch_sweep
 from skerry.report.text import of_measure
 from skerry.report.words import study_in_words
-from skerry.runs.watcher import Watcher
+from skerry.runs.progress import Watcher
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
     from skerry.analysis.results import Lane, Results
-    from skerry.experiment import Experiment
+    from skerry.config.experiment import Experiment
     from skerry.theory import Bound, Certificate
 
 SHOW_SECONDS = 0.2

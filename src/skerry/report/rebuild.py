@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skerry import dials, registry
+from skerry.config import schedules
 from skerry.errors import DataError, NetworkError
+from skerry.plugins import registry
 
 if TYPE_CHECKING:
+    from skerry.config.experiment import Experiment
     from skerry.data.dataset import Dataset
     from skerry.data.partition import Partition
-    from skerry.experiment import Experiment
     from skerry.network.fleet import Fleet
     from skerry.records.store import Run
 
@@ -56,12 +57,12 @@ def first_server_round(experiment: "Experiment") -> int:
 def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | None:
     """Whom the server meets in round t, as the engine samples; None where data, models or a user's
     own rule or schedule decide it."""
-    from skerry.engine.awake import Awake
-    from skerry.engine.selection import Context
+    from skerry.engine.participation.awake import Awake
+    from skerry.engine.participation.selection import Context
 
     server, rounds = experiment.server, experiment.rounds
-    schedules = (server.sampled_schedule, server.period_schedule)
-    if any(":" in name or name == dials.ADAPTIVE for name in schedules):
+    names = (server.sampled_schedule, server.period_schedule)
+    if any(":" in name or name == schedules.ADAPTIVE for name in names):
         return None
     planned = server.server_rounds(rounds)
     if t not in planned:
@@ -87,9 +88,9 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
 
 def dataset_of(run: "Run") -> "Dataset":
     """The data of a recorded run, if they are at hand and still the same."""
-    from skerry.data.catalog import load_dataset
-    from skerry.data.fetch import cached
-    from skerry.data.published import PUBLISHED
+    from skerry.data.sources.catalog import load_dataset
+    from skerry.data.sources.fetch import cached
+    from skerry.data.sources.published import PUBLISHED
 
     data, recorded = run.experiment.data, run.materials.get("dataset")
     named = data.path or ":" in data.dataset

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from skerry.analysis.cells import Cells
 from skerry.analysis.grid import Grid
 from skerry.analysis.names import Fields, fields_of
-from skerry.measures import shown
+from skerry.config.measures import shown
 from skerry.records.store import Run
 from skerry.runs.presence import Plan, device_steps, text_digest
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-from skerry.labels import beta_of
+from skerry.config.labels import beta_of
 
 PRIMITIVES = {"s2s": "#0072B2", "s2a": "#D55E00", "blend": "#009E73", "none": "#7F7F7F"}
 OTHERS = ("#CC79A7", "#E69F00", "#56B4E9", "#000000")

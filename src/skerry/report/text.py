@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from skerry.measures import traits
+from skerry.config.measures import traits
 
 if TYPE_CHECKING:
     from rich.console import Console

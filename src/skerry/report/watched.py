@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from skerry.config.measures import MEASURES
 from skerry.errors import RecordsError, SkerryError, unknown
-from skerry.measures import MEASURES
 from skerry.records.store import FILE, Store
 from skerry.report.snapshot import Seen, Snapshot, snapshot
 from skerry.runs.presence import FILE as PLAN

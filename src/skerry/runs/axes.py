@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import chain, product
 from typing import Any
 
-from skerry.callables import as_text
+from skerry.config.experiment import Experiment, Section
+from skerry.config.toml import shown
 from skerry.errors import did_you_mean
-from skerry.experiment import Experiment, Section
-from skerry.tables import shown
+from skerry.plugins.callables import as_text
 
 SEEDS = "seed"
 COMPARE = "compare"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import torch
 
-from skerry.engine.party import Party, Rank
+from skerry.engine.ranks.group import Party, Rank
 
 THREADS = 1
 LANES = 1

@@ -16,10 +16,10 @@ from typing import Self
 
 from filelock import FileLock
 
+from skerry.config.experiment import Experiment
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, outside
 from skerry.errors import RecordsError, SkerryError, argument
-from skerry.experiment import Experiment
 from skerry.records.store import Store
 from skerry.runs import stack_run
 from skerry.runs.determinism import LANES, was_deterministic
@@ -36,14 +36,14 @@ from skerry.runs.executors.messages import (
     TooBig,
     said,
 )
-from skerry.runs.given import with_sizes
 from skerry.runs.grouping import cut, shape, stack_size, stacks
+from skerry.runs.materials import with_sizes
 from skerry.runs.memory import memory_in_words
 from skerry.runs.presence import CHECKPOINTS, Place, UnderWay, announced, lock_world, unlock
+from skerry.runs.progress import FoundFinished, Watcher
 from skerry.runs.recording import record_done, record_failed
-from skerry.runs.standing import counted_runs, tell
+from skerry.runs.resume import counted_runs, tell
 from skerry.runs.tracking import Tracker, tracked_store
-from skerry.runs.watcher import FoundFinished, Watcher
 
 ATTEMPTS = 3
 """So often a stack may lose its worker before it is split."""

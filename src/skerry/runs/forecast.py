@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import torch
 
+from skerry.config.experiment import Experiment
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world, pick_device
-from skerry.experiment import Experiment
 from skerry.measure.observer import Observer
 from skerry.records.store import FILE, Store
 from skerry.runs.determinism import LANES, THREADS

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 
 if TYPE_CHECKING:
     from skerry.runs.executors.executor import Executor

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import torch
 
-from skerry.engine.acting import room_for_a_piece
+from skerry.config.experiment import Experiment
+from skerry.config.measures import GROUPS
 from skerry.engine.compressed import copies_of, passing_of
 from skerry.engine.compression import NUMBER, PORTION, SQUEEZING
-from skerry.engine.method import Method, companions_of
+from skerry.engine.method_hooks import room_for_a_piece
 from skerry.engine.stack import method_of, step_bytes, working_memory
 from skerry.engine.world import World
 from skerry.errors import SkerryError, is_out_of_memory, out_of_memory
-from skerry.experiment import Experiment
+from skerry.kernels.cuda_graph import WARM_UP
 from skerry.kernels.precision import arithmetic
-from skerry.kernels.recorded import WARM_UP
 from skerry.measure.portions import bytes_of_a_score, memory, taken_by_a_score
-from skerry.measures import GROUPS
+from skerry.methods.method import Method, companions_of
 from skerry.models.learner import steps_on_chip
 from skerry.runs.holdings import holdings, on_device
 

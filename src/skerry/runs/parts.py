@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skerry.engine.party import Rank
+from skerry.engine.ranks.group import Rank
 from skerry.engine.world import World
 from skerry.errors import RecordsError
 from skerry.records import checkpoint

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skerry.engine.cut_islands import cut_island
-from skerry.engine.shares import Shares
+from skerry.config.experiment import Experiment
+from skerry.engine.ranks.assignment import Shares
+from skerry.engine.ranks.cut_islands import cut_island
 from skerry.engine.world import World, build_world, pick_device
-from skerry.experiment import Experiment
 from skerry.runs.executors.ranks import refuse_on_ranks
-from skerry.runs.given import with_sizes
 from skerry.runs.grouping import stacks
+from skerry.runs.materials import with_sizes
 from skerry.runs.memory import footprint
 
 WHOLE = 8

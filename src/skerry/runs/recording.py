@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from skerry.experiment import Experiment
+from skerry.config.experiment import Experiment
 from skerry.records.store import Store, versions
 from skerry.runs.executors.messages import Done, Task
 

@@ -7,26 +7,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from skerry import registry
 from skerry.analysis.results import Results, results_of
+from skerry.config.experiment import Experiment
+from skerry.config.toml import read_tables
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, argument
-from skerry.experiment import Experiment
+from skerry.plugins import registry
 from skerry.runs.determinism import torch_is_deterministic
 from skerry.runs.driver import Driver
 from skerry.runs.executors.executor import Executor, open_executor
 from skerry.runs.executors.ranks import Ranks, is_first, is_rank, refuse_on_ranks
-from skerry.runs.given import given_experiments, given_materials, given_sweep
+from skerry.runs.materials import given_experiments, given_materials, given_sweep
+from skerry.runs.progress import KeepsModels, Together, Watcher
 from skerry.runs.stages import first_runs, further_runs
 from skerry.runs.sweep import Sweep
 from skerry.runs.tracking import Tracker, open_trackers
 from skerry.runs.variants import Compared, expand
-from skerry.runs.watcher import KeepsModels, Together, Watcher
-from skerry.tables import read_tables
 
 if TYPE_CHECKING:
-    from skerry.data.catalog import Dataset
-    from skerry.runs.given import Given
+    from skerry.data.sources.catalog import Dataset
+    from skerry.runs.materials import Given
 
 Asked = Experiment | Sweep | Sequence[Experiment]
 

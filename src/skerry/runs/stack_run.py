@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
+from skerry.config.experiment import Experiment
 from skerry.engine.simulate import Moment, simulate
 from skerry.engine.stack import Stack
 from skerry.engine.world import World
 from skerry.errors import RecordsError
-from skerry.experiment import Experiment
 from skerry.measure.by_device import DeviceTable
 from skerry.measure.observer import Observer
 from skerry.measure.reading import Reading, columns_by_key
@@ -20,7 +20,7 @@ from skerry.records import checkpoint
 from skerry.records.store import Store, versions
 from skerry.runs.determinism import circumstances
 from skerry.runs.interruption import HeldSignals
-from skerry.runs.standing import Standing, save, standings, tell
+from skerry.runs.resume import Standing, save, standings, tell
 
 CHECKPOINT_SECONDS = 60.0
 """From one checkpoint to the next; 0 is after every round."""

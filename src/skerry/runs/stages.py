@@ -10,8 +10,8 @@ import numpy as np
 
 from skerry.analysis.results import Lane
 from skerry.analysis.statistics import best_place
-from skerry.experiment import Experiment
-from skerry.measures import shown, traits
+from skerry.config.experiment import Experiment
+from skerry.config.measures import shown, traits
 from skerry.runs.axes import Cell
 from skerry.runs.sweep import Point, Sweep
 

@@ -18,10 +18,14 @@ from pydantic import (
     model_validator,
 )
 
+from skerry.config.experiment import Count, Experiment, Section, fit_options
+from skerry.config.explain import explain, faulty_paths
+from skerry.config.fields import AtLeastOne
+from skerry.config.measures import MEASURES, shown
+from skerry.config.section import Takes, usual
+from skerry.config.toml import apply_settings, read_settings, read_tables
+from skerry.config.toml import shown as as_typed
 from skerry.errors import ExperimentError, SkerryError, did_you_mean, unknown
-from skerry.experiment import Count, Experiment, Section, fit_options
-from skerry.explain import explain, faulty_paths
-from skerry.measures import MEASURES, shown
 from skerry.runs.axes import (
     COMPARE,
     SEEDS,
@@ -35,10 +39,6 @@ from skerry.runs.axes import (
     with_set_fields,
 )
 from skerry.runs.variants import variant
-from skerry.section import Takes, usual
-from skerry.sections import AtLeastOne
-from skerry.tables import apply_settings, read_settings, read_tables
-from skerry.tables import shown as as_typed
 
 SHOWN_FAULTS = 20
 LARGEST_GRID = 10**6

@@ -15,9 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
-from skerry import registry
-from skerry.callables import as_text
 from skerry.errors import SkerryError, SkerryWarning, argument, one_line
+from skerry.plugins import registry
+from skerry.plugins.callables import as_text
 from skerry.records.parts import Column
 from skerry.records.store import Run, Status, Store
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skerry import callables, labels
+from skerry.config import labels
+from skerry.config.experiment import Experiment
+from skerry.config.presets import PRESETS, with_preset
 from skerry.errors import ExperimentError, SkerryError, argument, did_you_mean
-from skerry.experiment import Experiment
-from skerry.presets import PRESETS, with_preset
+from skerry.plugins import callables
 
 Compared = str | Callable[..., Any]
 """A primitive or preset by its name, or a primitive itself."""

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from skerry import registry
+from skerry.config.fields import Task as Section
 from skerry.data.dataset import Dataset
 from skerry.data.targets import Kind, is_whole
 from skerry.errors import DataError, ModelError, one_line
-from skerry.sections import Task as Section
+from skerry.plugins import registry
 from skerry.tasks.classification import Classification
 from skerry.tasks.regression import Regression
 from skerry.tasks.task import Function, Task

@@ -8,7 +8,7 @@ over the last server rounds, `adapt_over` of them.
 import math
 from functools import lru_cache
 
-from skerry.dials import Seen, When
+from skerry.config.schedules import Seen, When
 from skerry.theory.counts import Likely
 from skerry.theory.operators import Array, exchange_matrix
 from skerry.theory.participation import exchange

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from skerry import registry
 from skerry.errors import SkerryError, unknown
+from skerry.plugins import registry
 from skerry.theory import operators
 from skerry.theory.operators import Array, Numbers
 from skerry.theory.parameters import Parameters

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from skerry import labels
+from skerry.config import labels
 from skerry.theory.communication import ONE_EACH, Prices
 from skerry.theory.crossings import Stretch, cheapest, stretches
 from skerry.theory.operators import Array

@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skerry import labels, registry
+from skerry.config import labels
 from skerry.errors import SkerryError, unknown
+from skerry.plugins import registry
 from skerry.theory.bounds import ONE_SAMPLED, UNIFORMLY, assumed, coefficients
 from skerry.theory.full_recursion import FullRecursion
 from skerry.theory.operators import Array, delta

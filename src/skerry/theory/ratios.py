@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skerry import dials
-from skerry.experiment import Experiment
+from skerry.config import schedules
+from skerry.config.experiment import Experiment
 from skerry.theory.counts import binomial
 from skerry.theory.operators import Array, delta, kappa
 from skerry.theory.participation import WEIGHTS, Exchange, exchange_under, has_bounds
@@ -125,7 +125,7 @@ def _all_are_awake(experiment: Experiment) -> bool:
 
 
 def _K_changes(experiment: Experiment) -> bool:
-    return dials.moves(experiment.server, "sampled")
+    return schedules.moves(experiment.server, "sampled")
 
 
 def _by_island(experiment: Experiment, intra: float, inter: float) -> Shares:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from skerry import labels
+from skerry.config import labels
 from skerry.errors import SkerryError, unknown
 from skerry.theory import bounds
 from skerry.theory.certified import best_blend, certified_rounds

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from skerry.paper.printed import printed_aggregates, printed_cells
-from skerry.paper.views.aggregates import aggregate, recomputed
+from skerry_paper.printed import printed_aggregates, printed_cells
+from skerry_paper.views.aggregates import aggregate, recomputed
 
 TABLES = {"table1": "share", "table2": "period"}
 

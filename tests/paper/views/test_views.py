@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from skerry.paper.contests import drawn_curves
-from skerry.paper.study import Study, lately
-from skerry.paper.targets import TARGETS
-from skerry.paper.views import VIEWS, view_of
-from skerry.paper.views.bound_claims import CLAIMS, holds, led_part
-from skerry.paper.views.view import View
 from skerry.report.text import Sheet
 from skerry.theory.regimes import regime_table
+from skerry_paper.contests import drawn_curves
+from skerry_paper.study import Study, lately
+from skerry_paper.targets import TARGETS
+from skerry_paper.views import VIEWS, view_of
+from skerry_paper.views.bound_claims import CLAIMS, holds, led_part
+from skerry_paper.views.view import View
 
 Grid = Callable[..., Study]
 KEPT = Path(__file__).parents[3] / "docs" / "reproduction" / "data"

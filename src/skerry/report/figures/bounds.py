@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skerry.config.experiment import Experiment
+from skerry.config.labels import dial
 from skerry.errors import SkerryError, unknown
-from skerry.experiment import Experiment
-from skerry.labels import dial
 from skerry.report.figures.captions import SHARE, measure_title
 from skerry.report.figures.panels import ASIDE
 from skerry.report.figures.series import labelled, looks_of, measured, over_seeds

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from skerry.measures import MEASURES, traits
+from skerry.config.measures import MEASURES, traits
 from skerry.report.style import plain
 
 FIELDS = {

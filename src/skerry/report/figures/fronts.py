@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skerry.analysis.statistics import Estimate, estimate
-from skerry.labels import beta_of, rank
-from skerry.measures import traits
+from skerry.config.labels import beta_of, rank
+from skerry.config.measures import traits
 from skerry.report.figures.captions import measure_title
 from skerry.report.figures.panels import ASIDE
 from skerry.report.figures.series import keep_possible, labelled, looks_of, measured

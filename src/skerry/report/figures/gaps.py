@@ -8,9 +8,9 @@ import numpy as np
 from skerry.analysis.cells import Cell
 from skerry.analysis.grid import in_order
 from skerry.analysis.statistics import Array
+from skerry.config.labels import beta_of
+from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
-from skerry.labels import beta_of
-from skerry.measures import traits
 from skerry.report.figures.captions import TICK, field_title, measure_title, value_title
 from skerry.report.figures.panels import inches_wide, name_ticks
 from skerry.report.style import MISSING, OTHERS, colours, ink_on, plain

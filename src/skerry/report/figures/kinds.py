@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from skerry.analysis.answers import Answers
 from skerry.analysis.cells import Cell, Cells
 from skerry.analysis.grid import Grid
+from skerry.config.fields import GRAPH_FILES
+from skerry.config.measures import shown
 from skerry.errors import SkerryError, argument
-from skerry.measures import shown
 from skerry.report.figures.bounds import THEORY, bound, with_expected
 from skerry.report.figures.captions import cell_title
 from skerry.report.figures.from_store import Asked, Drawn, drawn, notes_on
@@ -19,7 +20,6 @@ from skerry.report.figures.panels import NARROWEST, Panel, in_a_row
 from skerry.report.figures.rounds import cost, curves
 from skerry.report.figures.sensitivities import sensitivity
 from skerry.report.figures.series import labelled, with_known_labels
-from skerry.sections import GRAPH_FILES
 from skerry.theory.ratios import notes_on_rules
 
 if TYPE_CHECKING:

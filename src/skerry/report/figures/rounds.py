@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skerry.config.measures import MEASURES, shown, traits
 from skerry.errors import SkerryError, unknown
-from skerry.measures import MEASURES, shown, traits
 from skerry.report.figures.captions import lines_of, measure_title
 from skerry.report.figures.panels import Panel, arrange, explain_dashes
 from skerry.report.figures.series import (

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skerry.analysis.statistics import Array, estimates
+from skerry.config.labels import BLEND, rank, write
+from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
-from skerry.labels import BLEND, rank, write
-from skerry.measures import traits
 from skerry.report.style import Look, dashes, looks
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skerry.analysis.statistics import CONFIDENCE, moments
-from skerry.experiment import Server
-from skerry.measures import traits
+from skerry.config.experiment import Server
+from skerry.config.measures import traits
 from skerry.records.parts import History
 from skerry.report.figures.series import hole_after
 from skerry.report.page.packing import COARSE, FINE, Array, half_levels, levels

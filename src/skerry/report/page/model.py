@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from skerry.analysis.cells import Cell, rank_of_cell
 from skerry.analysis.compare import Comparison, Verdict, compare
 from skerry.analysis.names import short_names, word
-from skerry.experiment import Experiment
-from skerry.measures import traits
+from skerry.config.experiment import Experiment
+from skerry.config.measures import traits
 from skerry.report.page.curves import quantiles
 from skerry.report.page.packing import Array, packed
 from skerry.report.page.shades import shades

@@ -15,8 +15,8 @@ from skerry.analysis.compare import reference_of
 from skerry.analysis.grid import Grid, Group
 from skerry.analysis.recorded import value_of
 from skerry.analysis.results import Lane, Results
-from skerry.experiment import Experiment
-from skerry.measures import MEASURES, headline
+from skerry.config.experiment import Experiment
+from skerry.config.measures import MEASURES, headline
 from skerry.records.store import Run, Store
 from skerry.report.page.curves import Curves, most_rounds
 from skerry.report.page.packing import Array

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from skerry.measures import shown, traits
+from skerry.config.measures import shown, traits
 from skerry.report.text import duration, plural, say
 from skerry.runs.presence import device_steps
-from skerry.runs.watcher import Watcher
+from skerry.runs.progress import Watcher
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from skerry.config.experiment import Experiment
     from skerry.engine.world import World
-    from skerry.experiment import Experiment
     from skerry.runs.executors.messages import Task, Tick
 
 PLAIN_SECONDS = 30.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skerry.analysis.compare import Lead, leader
 from skerry.analysis.results import Results
 from skerry.analysis.statistics import Estimate, estimate
-from skerry.measures import own_name, traits
+from skerry.config.measures import own_name, traits
 from skerry.report import text
 from skerry.report.words import fleet_in_words, study_in_words, task_in_words
 

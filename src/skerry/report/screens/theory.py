@@ -16,7 +16,7 @@ from skerry.theory.regimes import AXES, HETEROGENEITY, Regime
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from skerry.experiment import Experiment
+    from skerry.config.experiment import Experiment
     from skerry.network.contraction import MixingParameters
 
 CONSTANTS: tuple[tuple[str, Callable[[ConstantsAt], Measured]], ...] = (

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Any, Protocol, Self
 
-from skerry import registry
-from skerry.callables import as_text
+from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
-from skerry.experiment import Experiment
+from skerry.plugins import registry
+from skerry.plugins.callables import as_text
 from skerry.records.store import Store
 from skerry.runs.executors.messages import News, Survey, Task
 from skerry.runs.memory import Footprint
-from skerry.runs.watcher import Watcher
+from skerry.runs.progress import Watcher
 
 POLL_SECONDS = 0.2
 

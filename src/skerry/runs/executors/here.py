@@ -3,16 +3,16 @@
 from collections.abc import Generator, Iterator
 from typing import Self
 
+from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials, World, pick_device
 from skerry.errors import RecordsError, SkerryError
-from skerry.experiment import Experiment
 from skerry.records import checkpoint
 from skerry.records.store import Store
 from skerry.runs.executors import worker
 from skerry.runs.executors.messages import Done, News, Survey, Task, Tick, news_of
 from skerry.runs.memory import Footprint
 from skerry.runs.presence import CHECKPOINTS
-from skerry.runs.watcher import Watcher
+from skerry.runs.progress import Watcher
 
 
 class Here:

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+from skerry.config.experiment import Experiment
 from skerry.engine.world import World
 from skerry.errors import RecordsError, SkerryError, is_out_of_memory, one_line
-from skerry.experiment import Experiment
 from skerry.measure.by_device import DeviceTable
 from skerry.records.parts import Part
 from skerry.records.store import Status

@@ -17,9 +17,9 @@ from typing import Self
 
 import torch
 
+from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials, outside, pick_device
 from skerry.errors import RecordsError, SkerryError
-from skerry.experiment import Experiment
 from skerry.records.store import Store
 from skerry.runs.executors import worker
 from skerry.runs.executors.executor import POLL_SECONDS
@@ -27,7 +27,7 @@ from skerry.runs.executors.messages import Lost, News, Survey, Task, Tick, from_
 from skerry.runs.grouping import shape
 from skerry.runs.memory import Footprint
 from skerry.runs.presence import WORKERS
-from skerry.runs.watcher import Watcher
+from skerry.runs.progress import Watcher
 
 SILENT_SECONDS = 120.0
 """A worker that says nothing for so long is given up; it says that it lives every few seconds."""

@@ -12,21 +12,22 @@ from typing import Any
 
 import torch
 
-from skerry import dials, registry
-from skerry.engine.exchange import VARIABLES, Distributed, Exchange
+from skerry.config import schedules
+from skerry.config.experiment import Experiment
+from skerry.engine.ranks.exchange import VARIABLES, Distributed, Exchange
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, World, pick_device
 from skerry.errors import SkerryError, argument
-from skerry.experiment import Experiment
+from skerry.plugins import registry
 from skerry.records.store import Store
 from skerry.runs.executors import worker
 from skerry.runs.executors.here import Here
 from skerry.runs.executors.messages import Done, News, Survey, Task
 from skerry.runs.launch import hold_the_lifeline
 from skerry.runs.memory import Footprint
+from skerry.runs.progress import Watcher
+from skerry.runs.resume import Checkpoint, Standing, load
 from skerry.runs.stack_run import run_stack
-from skerry.runs.standing import Checkpoint, Standing, load
-from skerry.runs.watcher import Watcher
 
 
 def is_rank() -> bool:
@@ -174,7 +175,7 @@ def _why_not(experiment: Experiment) -> str | None:
         return f"training.sampling = '{sampling}' draws for all devices"
     if not server.is_there:
         return None
-    if dials.adapts(server, *dials.RANGES):
+    if schedules.adapts(server, *schedules.RANGES):
         return "a schedule that goes by the models needs those of all sampled devices"
     if ":" in server.primitive:
         return f"server.primitive = '{server.primitive}' may look at the models of all devices"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
+from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, argument, one_line
-from skerry.experiment import Experiment
 from skerry.runs.executors import worker
 from skerry.runs.executors.executor import POLL_SECONDS
 from skerry.runs.executors.messages import Failed, Lost, News, Survey, Task, Tick, TooBig, from_line

@@ -27,13 +27,13 @@ import cloudpickle
 import torch
 from filelock import FileLock, Timeout
 
-from skerry import callables
-from skerry.engine.exchange import Exchange
+from skerry.config.experiment import Experiment
+from skerry.engine.ranks.exchange import Exchange
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import Moment
 from skerry.engine.world import SOURCE, Materials, World, build_world, pick_device, source_of
 from skerry.errors import SkerryError, one_line
-from skerry.experiment import Experiment
+from skerry.plugins import callables
 from skerry.records.store import Store
 from skerry.runs.determinism import torch_is_deterministic
 from skerry.runs.executors.messages import (

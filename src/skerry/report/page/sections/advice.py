@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from skerry import labels
 from skerry.analysis.statistics import Estimate
+from skerry.config import labels
 from skerry.errors import RecordsError
 from skerry.report.page.blocks import Block, Section, bullets, note, table, text
 from skerry.report.page.study import Study

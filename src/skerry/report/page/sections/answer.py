@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from skerry.config.measures import traits
 from skerry.errors import RecordsError
-from skerry.measures import traits
 from skerry.report.page.sections.advice import advice_of
 from skerry.report.page.study import TUNED, Study
 from skerry.report.screens.run import verdicts

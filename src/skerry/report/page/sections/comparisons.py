@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from skerry.analysis.answers import Answers
 from skerry.analysis.names import short_names, word
-from skerry.measures import traits
+from skerry.config.measures import traits
 from skerry.report.page.blocks import Block, Section, bullets, folded, note, table, text, widget
 from skerry.report.page.model import VERDICTS
 from skerry.report.page.study import TUNED, Study

@@ -1,7 +1,7 @@
 """Over the rounds: learning curves, consensus beside its theory, and the price in messages."""
 
-from skerry.experiment import Experiment
-from skerry.measures import traits
+from skerry.config.experiment import Experiment
+from skerry.config.measures import traits
 from skerry.report.page.blocks import Block, Section, note, text, widget
 from skerry.report.page.study import RATIOS, Study
 from skerry.theory.ratios import expected_ratios, notes_on_rules

@@ -3,8 +3,8 @@
 from typing import Any
 
 from skerry.analysis.devices import Devices, of_grid
+from skerry.config.measures import traits
 from skerry.errors import RecordsError
-from skerry.measures import traits
 from skerry.records.store import Store
 from skerry.report.page.blocks import Section, note, text, widget
 from skerry.report.page.study import Study

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry import dials, registry
+from skerry.config import schedules
+from skerry.config.experiment import Experiment
 from skerry.errors import SkerryError
-from skerry.experiment import Experiment
+from skerry.plugins import registry
 from skerry.records.store import Run
 from skerry.report import rebuild
 from skerry.report.figures.islands import KINDS
@@ -163,7 +164,7 @@ def _own_samples(
     for group in study.grid.groups:
         one = study.experiment(group).model_copy(update={"seed": seed})
         plain = one.server.selection == "uniform" and one.fleet == type(one.fleet)()
-        plain = plain and not dials.moves(one.server, "sampled")
+        plain = plain and not schedules.moves(one.server, "sampled")
         fleet = fleets[group.cell]
         key = repr((one.server.model_copy(update=ANY), one.fleet, one.network))
         if plain or fleet is None:

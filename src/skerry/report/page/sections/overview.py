@@ -4,9 +4,9 @@ import re
 
 from skerry.analysis.names import short_names, word
 from skerry.analysis.recorded import in_words
-from skerry.experiment import Experiment
-from skerry.methods import METHODS
-from skerry.presets import PRESETS
+from skerry.config.experiment import Experiment
+from skerry.config.methods import METHODS
+from skerry.config.presets import PRESETS
 from skerry.report.page.blocks import Block, Section, facts, note, table, text
 from skerry.report.page.sections.answer import start
 from skerry.report.page.study import Study

@@ -9,12 +9,12 @@ from math import prod
 from operator import attrgetter
 from typing import Any
 
-from skerry.labels import BLEND, NO_SERVER, typed
+from skerry.config.labels import BLEND, NO_SERVER, typed
+from skerry.config.toml import toml_key, toml_value
 from skerry.records.store import Run
 from skerry.report.page.blocks import Block, Section, code, facts, note, table, text
 from skerry.report.page.study import Study
 from skerry.report.text import duration, plural
-from skerry.tables import toml_key, toml_value
 
 MOST_ROWS = 50
 

@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError
-from skerry.experiment import Experiment
 from skerry.network.fleet import Fleet
 from skerry.report.page.blocks import Section, note, text, widget
 from skerry.report.page.sections.advice import advice_of

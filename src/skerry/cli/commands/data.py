@@ -1,0 +1,66 @@
+"""`skerry data`: the data sets."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="The data sets: what there is, fetch one, where they are kept.", no_args_is_help=True
+)
+
+
+@app.command("list")
+def data_list() -> None:
+    """List the data sets, and whether each is here."""
+    from rich.table import Table
+
+    from skerry.data.sources.fetch import catalog
+    from skerry.report.text import console, size
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("name", "inputs", "train", "test", "classes", "state", "size"):
+        table.add_column(title, justify="left" if title in ("name", "inputs", "state") else "right")
+    for row in catalog():
+        inputs = " x ".join(map(str, row.shape))
+        numbers = (f"{row.train:,}", f"{row.test:,}", str(row.classes or "numbers"))
+        table.add_row(row.name, inputs, *numbers, row.state, size(row.size))
+    console().print(table)
+
+
+@app.command("fetch")
+def data_fetch(
+    name: Annotated[str, typer.Argument(help="A name from `skerry data list`.")],
+    path: Annotated[str, typer.Option(help="Where it lies, if you have it.")] = "",
+) -> None:
+    """Fetch a data set into the cache, checked."""
+    from skerry.data.sources.fetch import cache_folder, fetch
+
+    fetch(name, path)
+    typer.echo(f"{name} is in {cache_folder()}.")
+
+
+@app.command("where")
+def data_where() -> None:
+    """Print the folder where fetched data sets are kept."""
+    from skerry.data.sources.fetch import cache_folder
+
+    typer.echo(cache_folder())
+
+
+@app.command("trace")
+def data_trace(
+    file: Annotated[Path, typer.Argument(help="A public trace (JSON), as FedScale's.")],
+    out: Annotated[Path, typer.Argument(help="The trace to write (CSV), for fleet.awake.")],
+    round_seconds: Annotated[float, typer.Option(help="How long a round takes.")] = 600.0,
+    devices: Annotated[int | None, typer.Option(help="Take the first of so many only.")] = None,
+) -> None:
+    """Make a trace of who is awake from a public one."""
+    from skerry.data.sources.availability import convert
+
+    made = convert(file, out, round_seconds, devices)
+    typer.echo(
+        f"Wrote {out}: {made.devices:,} devices, {made.rounds:,} rounds of {round_seconds:g} s, "
+        f"awake {made.awake_share:.0%} of the time."
+    )
+    typer.echo(f"Use it: skerry run --set fleet.awake={out} --set network.devices={made.devices}")

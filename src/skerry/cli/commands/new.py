@@ -1,0 +1,95 @@
+"""`skerry new`: a complete experiment to begin with, or one of the examples that come along."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skerry.cli.commands.options import cannot_write
+from skerry.errors import SkerryError, unknown
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+FOLDER = "experiments/"
+"""Where the examples lie in the project, and how they name each other's files."""
+WIDTH = 100
+
+
+def new(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="An example to copy, with the files that it needs; see --list."),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Where an example goes.", show_default="this folder"),
+    ] = Path(),
+    list_them: Annotated[
+        bool, typer.Option("--list", help="List the examples, each in a line.")
+    ] = False,
+) -> None:
+    """Print a complete, commented experiment, or copy an example: skerry new > experiment.toml"""
+    if list_them:
+        _list()
+    elif name is not None:
+        _copy(name.removesuffix(".toml"), out)
+    else:
+        from skerry.config.experiment import Experiment
+
+        typer.echo(Experiment().to_toml(comments=True), nl=False)
+
+
+def examples() -> dict[str, "Traversable"]:
+    """The experiments that come along, by name."""
+    found = (file for file in (files("skerry") / "examples").iterdir())
+    tables = [file for file in found if file.name.endswith(".toml")]
+    return {file.name.removesuffix(".toml"): file for file in sorted(tables, key=lambda f: f.name)}
+
+
+def about(text: str) -> str:
+    """What an example is about: the sentences that its file begins with, as far as a line holds
+    them."""
+    comment = re.match(r"(?:#.*\n)*", text)
+    lines = comment[0].splitlines() if comment else []
+    words = " ".join(line.removeprefix("#").strip() for line in lines)
+    return words.partition(" Source: ")[0].partition(" skerry ")[0]
+
+
+def _list() -> None:
+    found = examples()
+    wide = max(map(len, found)) + 2
+    for name, file in found.items():
+        words = shorten(about(file.read_text(encoding="utf-8")), WIDTH - wide, placeholder=" ...")
+        typer.echo(f"{name:{wide}}{words}")
+    typer.echo("\nCopy one: skerry new NAME, then skerry run NAME.toml")
+
+
+def _copy(name: str, folder: Path) -> None:
+    found = examples()
+    if name not in found:
+        raise SkerryError(unknown("example", name, found))
+    text = found[name].read_text(encoding="utf-8")
+    # Paths in an experiment are taken from the folder that one is in.
+    placed = text.replace(FOLDER, "" if folder == Path() else f"{folder.as_posix()}/")
+    content = {f"{name}.toml": placed}
+    for other in (files("skerry") / "examples").iterdir():
+        if not other.name.endswith(".toml") and f"{FOLDER}{other.name}" in text:
+            content[other.name] = other.read_text(encoding="utf-8")
+    if there := [str(folder / one) for one in content if (folder / one).exists()]:
+        raise SkerryError(
+            f"{' and '.join(there)} would be overwritten. Move it away, or choose another folder: "
+            f"skerry new {name} --out DIR"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for one, words in content.items():
+            (folder / one).write_text(words, encoding="utf-8")
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    command = "sweep" if "\n[sweep" in text else "run"
+    wrote = ", ".join(str(folder / one) for one in content)
+    typer.echo(f"Wrote {wrote}. Run it: skerry {command} {folder / name}.toml")

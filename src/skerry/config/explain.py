@@ -1,0 +1,116 @@
+"""Faults of a table that pydantic found, told as one line each: what, rule, got, fix."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from skerry.config.toml import shown
+from skerry.errors import did_you_mean
+
+Fields = Mapping[str, Sequence[str]]
+"""The fields of every section, and under the empty name those outside of any."""
+
+_RULES = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be below {lt}",
+    "finite_number": "must be a finite number",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "string_type": "must be text in quotes",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list",
+    "model_type": "must be a section",
+    "literal_error": "must be one of {expected}",
+    "too_short": "must not be empty",
+    "dict_type": "must be a section",
+    "int_parsing_size": "must be a whole number of fewer digits",
+    "string_unicode": "must be sound text",
+    "missing": "must be given",
+}
+
+
+def explain(error: ValidationError, fields: Fields, owner: str = "An experiment") -> list[str]:
+    """A line for each fault; `fields` are what could have been meant by an unknown one."""
+    return [_line(fault, fields, owner) for fault in error.errors(include_url=False)]
+
+
+def faulty_paths(error: ValidationError) -> set[str]:
+    return {_path(fault["loc"]) for fault in error.errors()}
+
+
+def without_faulty(table: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
+    """A copy without the fields that are faulty."""
+    sound = {name: dict(v) if isinstance(v, Mapping) else v for name, v in table.items()}
+    for fault in error.errors():
+        section, *field = fault["loc"][:2]
+        inside = sound.get(str(section))
+        if field and isinstance(inside, dict):
+            inside.pop(field[0], None)
+        else:
+            sound.pop(str(section), None)
+    return sound
+
+
+def any_inside(fields: Iterable[str], faulty: Iterable[str]) -> bool:
+    """Whether any of the fields is faulty, or lies in a section that is."""
+    return any(f"{field}.".startswith(f"{path}.") for field in fields for path in faulty)
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    """What the user typed: the section and the field, not the place in a list."""
+    return ".".join(str(part) for part in loc[:2] if isinstance(part, str))
+
+
+def _line(fault: ErrorDetails, fields: Fields, owner: str) -> str:
+    path, context = _path(fault["loc"]), fault.get("ctx", {})
+    if fault["type"] == "extra_forbidden":
+        return unknown_field(path, fields, owner, loc=fault["loc"])
+    if fault["type"] == "value_error":
+        line = str(context["error"])
+        return line if path in line else f"{path}: {line}"
+    known = _RULES.get(fault["type"])
+    numbers = {name: _plainly(value) for name, value in context.items()}
+    rule = known.format(**numbers) if known else f"cannot be read ({fault['msg']})"
+    return f"{path} {rule} (got {shown(fault['input'])})."
+
+
+def _plainly(limit: Any) -> Any:
+    """1,000,000 and 1, where pydantic has 1000000 and 1.0."""
+    if isinstance(limit, float) and limit.is_integer():
+        limit = int(limit)
+    return f"{limit:,}" if isinstance(limit, int | float) else limit
+
+
+def unknown_field(
+    path: str,
+    fields: Fields,
+    owner: str,
+    options: Iterable[str] = (),
+    adds: Iterable[str] = (),
+    loc: tuple[int | str, ...] = (),
+) -> str:
+    """The line about a field that is none; `options` could have been meant too, and `adds` tells
+    whose they are. `loc` is where it stands, as it was written."""
+    if path == "sweep":
+        return "[sweep] makes this a sweep of many runs. Run it with: skerry sweep FILE"
+    section, _, field = path.rpartition(".")
+    if section not in fields:
+        section, field = "", path  # a dot in quotes
+    if loc == (path,) and field in fields.get(section, []):
+        return (
+            f"unknown field '\"{path}\"': in quotes a dot is part of the name. Write "
+            f"{field} = ... below [{section}]."
+        )
+    known = fields.get(section, [])
+    homes = [f"{home}.{field}".strip(".") for home, names in fields.items() if field in names]
+    hint = f"; did you mean '{homes[0]}'?" if homes else did_you_mean(field, [*options, *known])
+    where = f"[{section}]" if section else owner
+    return f"unknown field '{path}'{hint} {where} takes: {'; '.join([', '.join(known), *adds])}."

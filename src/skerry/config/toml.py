@@ -1,0 +1,186 @@
+"""Nested tables as people write them: TOML files, `section.field=value` settings, TOML text."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skerry.errors import ExperimentError
+from skerry.plugins import callables
+
+_JSON = json.JSONEncoder(default=lambda value: str(callables.as_text(value)))
+DEEPEST = 20
+"""Levels of lists and tables inside each other; a field needs two."""
+LONGEST = 100
+"""Digits of a whole number; a seed may be long."""
+
+
+def read_tables(path: str | Path) -> dict[str, Any]:
+    """The nested tables of a TOML file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin with a mark
+    except FileNotFoundError:
+        raise ExperimentError(f"no file {path}. Make one: skerry new > {path}") from None
+    except UnicodeDecodeError as error:
+        raise ExperimentError(
+            f"{path} is not UTF-8 text (at byte {error.start}). Save it as UTF-8."
+        ) from None
+    except (OSError, ValueError) as error:  # a name that holds a zero byte is no name
+        reason = getattr(error, "strerror", None) or error
+        raise ExperimentError(
+            f"cannot read {cut(str(path))} ({reason}). Give an experiment file (TOML)."
+        ) from None
+    return parse_tables(text, str(path))
+
+
+def parse_tables(text: str, source: str) -> dict[str, Any]:
+    """The nested tables of TOML text; `source` names it in a fault."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ExperimentError(f"{source} is not valid TOML: {error}.") from None
+    except RecursionError:
+        where = _field_with(rf"(?:[\[{{]\s*){{{DEEPEST}}}", text) or "a list or table"
+        raise ExperimentError(
+            f"{where} must have at most {DEEPEST} levels (in {source}). Write it with fewer."
+        ) from None
+    except ValueError:  # Python refuses to read numbers of thousands of digits
+        where = _field_with(rf"[0-9_]{{{LONGEST}}}", text) or "a number"
+        raise ExperimentError(
+            f"{where} must not have more than {LONGEST} digits (in {source}). Shorten the number."
+        ) from None
+    if faults := [fault for path, value in table.items() for fault in _faults(path, value)]:
+        raise ExperimentError(*faults)
+    return table
+
+
+def _field_with(pattern: str, text: str) -> str:
+    """The field of a TOML text that cannot be read on whose line the pattern is."""
+    section = ""
+    for line in text.splitlines():
+        if header := re.fullmatch(r"\s*\[([^\[\]]+)\]\s*", line):
+            section = f"{header[1].strip()}."
+        elif re.search(pattern, line):
+            return cut(section + line.partition("=")[0].strip())
+    return ""
+
+
+def _faults(path: str, value: Any) -> Iterator[str]:
+    """What no field could take, found before anything else walks through it."""
+    waiting = [(path, value, 0)]
+    while waiting:
+        path, value, depth = waiting.pop()
+        if isinstance(value, dict | list):
+            if depth == DEEPEST:
+                yield f"{cut(path)} must have at most {DEEPEST} levels. Write it with fewer."
+                continue
+            inner = value.items() if isinstance(value, dict) else (("", item) for item in value)
+            waiting += [(f"{path}.{name}".rstrip("."), item, depth + 1) for name, item in inner]
+        elif isinstance(value, int) and abs(value) >= 10**LONGEST:
+            yield f"{cut(path)} must not have more than {LONGEST} digits. Shorten the number."
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`section.field=value`, read."""
+
+    section: str
+    field: str
+    value: Any
+
+    @property
+    def path(self) -> str:
+        return f"{self.section}.{self.field}".lstrip(".")
+
+
+def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
+    """Every setting, and a line for each that cannot be read."""
+    found, faults = [], []
+    for text in settings:
+        if not _is_sound(text):
+            faults.append(f"a setting must be text in UTF-8 (got {cut(text)!a}).")
+            continue
+        path, equals, value = text.partition("=")
+        *parents, field = (part.strip() for part in path.split("."))
+        if not equals or not all([*parents, field]) or len(parents) > 1:
+            faults.append(
+                f"a setting reads section.field=value (got '{cut(text)}'). Example: "
+                "server.period=10"
+            )
+            continue
+        setting = Setting("".join(parents), field, _value(value.strip()))
+        if wrong := list(_faults(setting.path, setting.value)):
+            faults += wrong
+        else:
+            found.append(setting)
+    return found, faults
+
+
+def _is_sound(text: str) -> bool:
+    """What a shell hands over may hold bytes that are no letters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def apply_settings(
+    table: Mapping[str, Any], settings: Iterable[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """A copy with every `section.field=value` on top, and a line for each that cannot be read."""
+    result: dict[str, Any] = json.loads(_JSON.encode(table))
+    found, faults = read_settings(settings)
+    for setting in found:
+        where = result.setdefault(setting.section, {}) if setting.section else result
+        if isinstance(where, dict):
+            where[setting.field] = setting.value
+        else:
+            faults.append(
+                f"cannot set {setting.path}: {setting.section} is {shown(where)}, no section."
+            )
+    return result, faults
+
+
+def _value(text: str) -> Any:
+    """A setting's value as TOML reads it; anything else (a bare word, a date) is a string."""
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    is_plain = isinstance(table["value"], bool | int | float | str | list | dict)
+    return table["value"] if is_plain and len(table) == 1 else text
+
+
+def toml_key(name: str) -> str:
+    is_bare = name.isascii() and name.replace("-", "_").isidentifier()
+    return name if is_bare else toml_value(name)
+
+
+def toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_value(item) for item in value)}]"
+    if isinstance(value, Mapping):
+        pairs = (f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def shown(value: Any) -> str:
+    """As a user would type it, cut where it gets long."""
+    try:
+        return cut(json.dumps(value, ensure_ascii=False, default=str))
+    except (ValueError, RecursionError):  # a number of thousands of digits, a list in itself
+        return f"what is too long to show, of type {type(value).__name__}"
+
+
+def cut(text: str) -> str:
+    """So much of a text as a line has room for."""
+    return text if len(text) <= 80 else f"{text[:77]}..."

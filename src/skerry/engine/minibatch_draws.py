@@ -1,0 +1,122 @@
+"""The dice of a world: minibatches, noise and who is sampled, each a function of (seed, round).
+
+Numbers are numpy's. Where the compute device is a GPU, kernels draw the same numbers there, to the
+bit: a large fleet would else wait for its host. What numpy draws one after the other stays on the
+host (permutations: the order of the devices, shuffled epochs).
+"""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skerry.config.experiment import Experiment
+from skerry.data.batches import WithReplacement
+from skerry.data.partition import Partition
+from skerry.errors import DataError
+from skerry.kernels import fused
+from skerry.plugins import registry
+from skerry.seeds import key_of, stream
+
+if TYPE_CHECKING:
+    from skerry.kernels.draws import Indices
+
+
+class Dice:
+    def __init__(
+        self,
+        experiment: Experiment,
+        partition: Partition,
+        samples: int,
+        device: torch.device,
+        devices: slice = slice(None),
+    ):
+        """For all devices, or for those neighbours whose batches and noise are asked for."""
+        self._devices = devices
+        self._training, self._seed = experiment.training, experiment.seed
+        self._partition, self._samples, self._device = partition, samples, device
+        self._n = len(partition.sizes)
+        self._by_kernels = fused.draws_on(device)
+        self._latest_order: tuple[int, Tensor] | None = None
+
+    def batch_indices(self, t: int, step: int) -> Tensor:
+        """Training indices [n, B] of every device's minibatch in a local step."""
+        if self._kernel is not None:
+            return self._kernel(key_of(self._seed, WithReplacement.stream, t, step))
+        name, steps = self._training.sampling, self._training.local_steps
+        if registry.is_builtin("sampling", name):
+            return self._sent(self._sampling.indices(t, step, steps, self._devices))
+        with registry.users_own("sampling", name, DataError):
+            indices = self._sampling.indices(t, step, steps)
+        self._check(indices)
+        return self._sent(indices[self._devices])
+
+    def noise_keys(self, t: int, step: int) -> Tensor:
+        """One integer per device, for models that draw noise of their own."""
+        return self.keys("noise", t, step)[self._devices]
+
+    def keys(self, name: str, *numbers: int) -> Tensor:
+        """One integer for every device of the fleet, from which further draws follow."""
+        if self._by_kernels:
+            from skerry.kernels.draws import keys
+
+            return keys(key_of(self._seed, name, *numbers), self._n, self._device)
+        return self._sent(stream(self._seed, name, *numbers).integers(0, 2**62, self._n))
+
+    def server_order(self, t: int) -> Tensor:
+        """A permutation of the devices."""
+        if self._latest_order is None or self._latest_order[0] != t:
+            order = stream(self._seed, "sampled", t).permutation(self._n)
+            self._latest_order = t, self._sent(order)
+        return self._latest_order[1]
+
+    @cached_property
+    def _sampling(self) -> Any:
+        training = self._training
+        with registry.users_own("sampling", training.sampling, DataError):
+            sampling = registry.resolve("sampling", training.sampling)
+            told = training.options_for("sampling")
+            return sampling(self._partition, training.batch, self._seed, **told)
+
+    @cached_property
+    def _kernel(self) -> "Indices | None":
+        """What draws minibatches on the GPU; None where the host does."""
+        if not (self._by_kernels and type(self._sampling) is WithReplacement):
+            return None
+        from skerry.kernels.draws import Indices
+
+        order, offsets = self._partition.order, self._partition.offsets
+        return Indices(order, offsets, self._training.batch, self._device, self._devices)
+
+    def _check(self, indices: Any) -> None:
+        """A user's own sampling must give what the built-in ones do."""
+        training, samples = self._training, self._samples
+        shape = (self._n, training.batch)
+        if not (
+            isinstance(indices, np.ndarray)
+            and indices.shape == shape
+            and indices.dtype == np.int64
+            and 0 <= indices.min() <= indices.max() < samples
+        ):
+            raise DataError(
+                f"sampling '{training.sampling}': indices(t, step, steps) must give training "
+                f"indices 0 to {samples - 1} as an int64 array of shape {shape}, a row per device "
+                f"(got {_told(indices)})."
+            )
+
+    def _sent(self, drawn: Any) -> Tensor:
+        """What the host drew, on the compute device; a GPU need not stop for it."""
+        tensor = torch.from_numpy(drawn)
+        if self._device.type != "cuda":
+            return tensor.to(self._device)
+        return tensor.pin_memory().to(self._device, non_blocking=True)
+
+
+def _told(value: Any) -> str:
+    """A value in a message: an array by its kind and range, anything else by its type."""
+    if not isinstance(value, np.ndarray):
+        return type(value).__name__
+    span = f" from {value.min()} to {value.max()}" if value.size else ""
+    return f"{value.dtype} of shape {value.shape}{span}"

@@ -1,0 +1,137 @@
+"""Who is awake: a function of the seed and the round, for every device.
+
+An asleep device takes no local step, has all its links down, cannot be sampled, and receives
+nothing unless `fleet.reach_asleep` says so. Its minibatches are drawn all the same, so that lanes
+stay paired.
+"""
+
+import csv
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skerry.config.fields import Fleet
+from skerry.errors import ExperimentError, did_you_mean
+from skerry.seeds import stream
+
+Mask = NDArray[np.bool_]
+COLUMNS = ("device", "from", "to")
+MOST_ROUNDS = 10**6
+
+
+class Span(NamedTuple):
+    """Rounds in which a device is awake: from the first up to the last, which no longer counts."""
+
+    device: int
+    first: int
+    last: int
+
+
+class Awake:
+    """Whether each device is awake in round t."""
+
+    def __init__(
+        self, fleet: Fleet, seed: int, islands_n: NDArray[np.int64], names: tuple[str, ...]
+    ):
+        self._fleet, self._seed = fleet, seed
+        self._islands_n, self._names = islands_n, names
+        self._chances_n = _chances(fleet, len(islands_n))
+        self._spans = list(_spans(fleet.awake, names)) if isinstance(fleet.awake, str) else []
+
+    @property
+    def always(self) -> bool:
+        """Whether nobody ever sleeps."""
+        return self._fleet.on is None and not self._spans and bool(self._chances_n.min() >= 1)
+
+    def __call__(self, t: int) -> Mask:
+        awake_n: Mask = self._each(stream(self._seed, "awake", t).random) < self._chances_n
+        if self._spans:
+            awake_n = awake_n & self._table_tn[t % len(self._table_tn)]
+        if self._fleet.on is not None and self._fleet.off is not None:
+            awake_n = awake_n & (
+                (t + self._phases_n) % (self._fleet.on + self._fleet.off) < self._fleet.on
+            )
+        return awake_n
+
+    @cached_property
+    def _phases_n(self) -> NDArray[np.int64]:
+        """When each began its first day."""
+        day = (self._fleet.on or 0) + (self._fleet.off or 0)
+        rng = stream(self._seed, "awake_phase")
+        return self._each(lambda count: rng.integers(0, day, count))
+
+    @cached_property
+    def _table_tn(self) -> Mask:
+        """The trace as rounds by devices; after its last round it begins again."""
+        table = np.zeros((max(span.last for span in self._spans), len(self._names)), dtype=bool)
+        for device, first, last in self._spans:
+            table[first:last, device] = True
+        return table
+
+    def _each(self, draw: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
+        """One draw for each device; where whole islands sleep together, one for each island."""
+        if self._fleet.together == "devices":
+            return draw(len(self._islands_n))
+        return np.asarray(draw(int(self._islands_n.max()) + 1)[self._islands_n])
+
+
+def _chances(fleet: Fleet, n: int) -> NDArray[np.float64]:
+    if isinstance(fleet.awake, tuple):
+        if len(fleet.awake) != n:
+            raise ExperimentError(
+                f"fleet.awake must have a chance for each of the {n} devices (got "
+                f"{len(fleet.awake)}). Give one number for all, or {n} of them."
+            )
+        return np.array(fleet.awake)
+    return np.full(n, 1.0 if isinstance(fleet.awake, str) else fleet.awake)
+
+
+def _spans(file: str, names: tuple[str, ...]) -> Iterator[Span]:
+    """The rows of a trace; every fault names its line."""
+    number = {name: device for device, name in enumerate(names)}
+    try:
+        with Path(file).open(encoding="utf-8-sig", newline="") as lines:
+            rows = list(csv.reader(lines))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExperimentError(
+            f"cannot read the trace {file} ({error}). Check fleet.awake."
+        ) from None
+    if not rows or tuple(cell.strip().lower() for cell in rows[0]) != COLUMNS:
+        raise ExperimentError(
+            f"the first line of {file} must read device,from,to (got "
+            f"'{','.join(rows[0])[:60] if rows else ''}'). Each further line tells from which "
+            "round on a device is awake, and from which on no longer."
+        )
+    found = [_span(file, line, row, number) for line, row in enumerate(rows[1:], start=2) if row]
+    if not found:
+        raise ExperimentError(f"{file} has no rows, so nobody would ever be awake. Add some.")
+    yield from found
+
+
+def _span(file: str, line: int, row: list[str], number: dict[str, int]) -> Span:
+    where = f"line {line} of {file}"
+    if len(row) != len(COLUMNS):
+        raise ExperimentError(f"{where} must have three columns, device,from,to (got {len(row)}).")
+    name = row[0].strip()
+    if name not in number:
+        raise ExperimentError(
+            f"{where} names the device '{name}', which is not in the fleet"
+            f"{did_you_mean(name, number)} Devices are called as in the graph, else 0 to "
+            f"{len(number) - 1}."
+        )
+    try:
+        first, last = int(row[1]), int(row[2])
+    except ValueError:
+        raise ExperimentError(
+            f"{where}: from and to must be whole rounds (got '{row[1]}' and '{row[2]}')."
+        ) from None
+    if not 0 <= first < last <= MOST_ROUNDS:
+        raise ExperimentError(
+            f"{where}: from must be at least 0, and below to, which is at most {MOST_ROUNDS:,} "
+            f"(got {first} and {last})."
+        )
+    return Span(number[name], first, last)

@@ -1,0 +1,60 @@
+"""CIFAR-10 in other ways: the network of 1.1 million parameters, and float32 instead of bf16."""
+
+from collections.abc import Mapping
+
+from skerry.report.text import Sheet
+from skerry_paper.pairs import Change, change
+from skerry_paper.protocol import SCORED, SHOWN_SCORINGS, SHOWN_TIMINGS
+from skerry_paper.study import Study, Timing, scored
+from skerry_paper.targets import Target
+from skerry_paper.views.in_words import out_of, with_error
+from skerry_paper.views.view import View
+
+USUAL = "cifar10"
+OTHERS = {
+    "cifar10-main-text": "1.1 million parameters instead of 3.35",
+    "cifar10-float32": "float32 instead of bf16",
+}
+HEADER = ("scored", "S2S changes by", "S2A", "the gap", "gap, usual", "gap, other", "same sign")
+NOTE = (
+    "The same cells, seeds, minibatches and samples in both ways: the ring, K/n = 0.2, H = 5 and "
+    "20, four regimes, stepsize 0.1. Changes are the other way minus the usual one, ± standard "
+    "error over pairs, in points. Another rounding sends single runs of the CNN elsewhere; what "
+    "counts is whether their mean moves."
+)
+
+
+def variants(target: Target, studies: Mapping[str, Study]) -> View:
+    if USUAL not in studies:
+        return View(target, "The usual runs, beside which these stand, are not there.")
+    sheets, told = [], []
+    for name, words in OTHERS.items():
+        if name in studies:
+            found = changes(studies, name)
+            rows = tuple((f"{SCORED[s]}; {at}", *_cells(one)) for (s, at), one in found.items())
+            sheets.append(Sheet(words.capitalize(), HEADER, rows, "lrrrrrr"))
+            gaps = (f"{SCORED[s]}, {at} {in_points(one)}" for (s, at), one in found.items())
+            told.append(f"{words}: {', '.join(gaps)}")
+    verdict = f"By how much the gap changes. {'; '.join(told)}." if told else "No run is in both."
+    return View(target, verdict, (*sheets, NOTE))
+
+
+def changes(studies: Mapping[str, Study], name: str) -> dict[tuple[str, Timing], Change]:
+    """By how it is scored and when: what this study has otherwise than the usual one."""
+    found = {
+        (scoring, timing): change(studies[USUAL], studies[name], scored(scoring, timing))
+        for timing in SHOWN_TIMINGS
+        for scoring in SHOWN_SCORINGS
+    }
+    return {key: one for key, one in found.items() if one}
+
+
+def in_points(one: Change) -> str:
+    """The change of the gap."""
+    return with_error(one.gap.mean, one.gap.standard_error)
+
+
+def _cells(found: Change) -> tuple[str, ...]:
+    parts = (found.s2s, found.s2a, found.gap, found.usual, found.other)
+    told = (with_error(one.mean, one.standard_error) for one in parts)
+    return *told, out_of(found.same_sign, found.gap.count)

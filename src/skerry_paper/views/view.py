@@ -1,0 +1,102 @@
+"""A table or figure of the paper as it is shown: a verdict, then words, tables and pictures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from skerry.report.figures.panels import Panel, arrange
+from skerry.report.style import GREY, MISSING, WIDTHS
+from skerry.report.text import Sheet
+from skerry_paper.targets import Target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.console import Console
+
+
+class Picture(NamedTuple):
+    name: str
+    figure: "Figure"
+    about: str
+    """What is to be seen, for those who cannot see it."""
+
+
+Part: TypeAlias = str | Sheet | Picture
+
+
+@dataclass(frozen=True)
+class View:
+    target: Target
+    verdict: str
+    """One line: how far it agrees with the paper."""
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return f"{number_of(self.target.name)}: {self.target.title}"
+
+    @property
+    def pictures(self) -> list[Picture]:
+        return [part for part in self.parts if isinstance(part, Picture)]
+
+    @property
+    def figures(self) -> dict[str, "Figure"]:
+        return {picture.name: picture.figure for picture in self.pictures}
+
+    @property
+    def markdown(self) -> str:
+        return self.to_markdown()
+
+    def to_markdown(self, level: int = 1, *, folder: str = "", ending: str = ".png") -> str:
+        """With a heading of this level; pictures are looked for in `folder`."""
+        blocks = [f"{'#' * level} {self.title}", f"**{self.verdict}**"]
+        for part in self.parts:
+            match part:
+                case Sheet():
+                    blocks.append(part.to_markdown().rstrip())
+                case Picture():
+                    blocks.append(f"![{part.about}]({folder}{part.name}{ending})")
+                case _:
+                    blocks.append(part)
+        return "\n\n".join(blocks) + "\n"
+
+    def print_to(self, console: "Console") -> None:
+        """Words and tables; where pictures lie is known to who writes them."""
+        console.print(self.title, style="bold", markup=False, soft_wrap=True)
+        console.print(self.verdict, markup=False, soft_wrap=True)
+        for part in self.parts:
+            if isinstance(part, Sheet):
+                console.print()
+                console.print(part.title, style="bold", markup=False, soft_wrap=True)
+                console.print(part.to_rich())
+            elif isinstance(part, str):
+                console.print(_without_markdown(part), markup=False, soft_wrap=True)
+
+
+def number_of(name: str) -> str:
+    """`Table 3` for table3, `Figure 14` for fig14; studies of our own have a name alone."""
+    for short, word in (("table", "Table"), ("fig", "Figure")):
+        if name.startswith(short):
+            return f"{word} {name.removeprefix(short)}"
+    return name.capitalize()
+
+
+def _without_markdown(text: str) -> str:
+    return text.replace("`", "").replace("**", "")
+
+
+# What pictures share
+
+
+def page_figure(panels: Sequence[Panel], columns: int, height: float, title: str) -> "Figure":
+    """At the width of a page."""
+    return arrange(panels, WIDTHS["full"], columns=columns, height=height, title=title)
+
+
+def not_run(axis: "Axes") -> None:
+    """A panel whose runs are not there."""
+    axis.text(0.5, 0.5, "not run", ha="center", va="center", transform=axis.transAxes, color=GREY)
+    axis.set_facecolor(MISSING)
+    axis.set_xticks([])
+    axis.set_yticks([])
