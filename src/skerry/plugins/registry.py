@@ -123,15 +123,15 @@ COMPRESSIONS = {
 }
 
 METHODS = {
-    "carry": "skerry.methods.corrections:Carry",
-    "fedprox": "skerry.methods.corrections:FedProx",
-    "fedvarp": "skerry.methods.tables:FedVarp",
-    "gradient_tracking": "skerry.methods.tracking:GradientTracking",
-    "mifa": "skerry.methods.tables:Mifa",
-    "mtgc": "skerry.methods.corrections:Mtgc",
-    "scaffold": "skerry.methods.corrections:Scaffold",
-    "sd_gt": "skerry.methods.tracking:SdGt",
-    "sgd": "skerry.methods.method:Method",
+    "carry": "skerry.methods.carry:Carry",
+    "fedprox": "skerry.methods.fedprox:FedProx",
+    "fedvarp": "skerry.methods.fedvarp:FedVarp",
+    "gradient_tracking": "skerry.methods.gradient_tracking:GradientTracking",
+    "mifa": "skerry.methods.mifa:Mifa",
+    "mtgc": "skerry.methods.mtgc:Mtgc",
+    "scaffold": "skerry.methods.scaffold:Scaffold",
+    "sd_gt": "skerry.methods.sd_gt:SdGt",
+    "sgd": "skerry.methods.method:Sgd",
 }
 
 SELECTIONS = {
