@@ -365,7 +365,7 @@ def test_nothing_breaks_when_all_sleep(small):
     moments = list(simulate(build_stack(build_world(base), [base])))
     assert moments[-1].round == 7
     assert torch.equal(moments[-1].state.X_nld, moments[0].state.X_nld)
-    assert not any(moment.meetings or moment.diverged for moment in moments)
+    assert not any(moment.server_rounds or moment.diverged for moment in moments)
 
 
 def test_a_trace_is_read_and_begins_again(tmp_path):

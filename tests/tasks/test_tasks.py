@@ -32,7 +32,7 @@ def last_row(world):
     stack = build_stack(world, [world.experiment])
     observer = Observer(stack)
     for moment in simulate(stack):
-        rows = observer.see(moment)
+        rows = observer.rows(moment)
     return next(iter(rows.values())), moment.state.X_nld[:, 0]
 
 

@@ -207,7 +207,7 @@ def test_ratios_of_a_long_run(beta):
     for moment in simulate(build_stack(world, [world.experiment])):
         if moment.phase == "before_server":
             before = spread(moment.state.X_nld, world.sizes)
-        if moment.meetings:
+        if moment.server_rounds:
             after = spread(moment.state.X_nld, world.sizes)
             left.append(float(after.total_l / before.total_l))
             made.append(float(bias(before, after) / before.total_l))

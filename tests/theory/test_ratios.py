@@ -114,7 +114,7 @@ def test_a_long_run_scatters_around_it(primitive, rule):
     for moment in simulate(build_stack(world, [world.experiment])):
         if moment.phase == "before_server":
             before = spread(moment.state.X_nld, world.sizes)
-        if moment.meetings:
+        if moment.server_rounds:
             after = spread(moment.state.X_nld, world.sizes)
             made = bias(before, after) if primitive == "s2a" else after.total_l
             found.append(float(made / before.total_l))

@@ -1,4 +1,4 @@
-"""What the server can tell of all devices from the models of those it sampled."""
+"""Estimates of the spread of all devices from the models of the sampled ones."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,15 @@ from skerry.engine.participation.selection import Ints
 Array = NDArray[np.float64]
 
 
-def seen(X_kd: Tensor, islands_k: Ints, sizes: Ints, since: int, *, by_island: bool) -> Seen | None:
-    """From the sampled models, the island of each, and the sizes of all islands. `by_island`: each
-    island is estimated by itself, which takes two of every one (or all it has); else the sample is
-    a uniform draw from all. None: too few were sampled to tell."""
+def estimate_spread(
+    X_kd: Tensor, islands_k: Ints, sizes: Ints, since: int, *, by_island: bool
+) -> Seen | None:
+    """The estimates of one server round; None if too few devices were sampled.
+
+    `islands_k` is the island of each sampled model and `sizes` the devices awake on each island.
+    With `by_island` each island is estimated by itself, which takes two devices of each (or all it
+    has); otherwise the sample is a uniform draw from all devices.
+    """
     there = np.flatnonzero(sizes)  # an island may be asleep
     n_c = sizes[there].astype(float)
     belongs_ck = islands_k == there[:, None]
@@ -28,7 +33,7 @@ def seen(X_kd: Tensor, islands_k: Ints, sizes: Ints, since: int, *, by_island: b
         found = _by_island(n_c, K_c, inside_c, means_cd)
     else:
         total = float((X - X.mean(dim=0)).square().sum())
-        found = _of_all(n_c, K_c, inside_c, total)
+        found = _uniform(n_c, K_c, inside_c, total)
     if found is None:
         return None
     spread, intra, inter, bias = found
@@ -45,10 +50,10 @@ def seen(X_kd: Tensor, islands_k: Ints, sizes: Ints, since: int, *, by_island: b
     )
 
 
-def _of_all(
+def _uniform(
     n_c: Array, K_c: Array, inside_c: Array, total: float
 ) -> tuple[float, float, float, float] | None:
-    """Uniform: E (n-1) s2 is the disagreement, and each part of it has an unbiased estimate."""
+    """Unbiased estimates from a uniform sample: E (n-1) s2 is the disagreement."""
     n, K = n_c.sum(), K_c.sum()
     if K < 2:
         return None
@@ -60,7 +65,7 @@ def _of_all(
 def _by_island(
     n_c: Array, K_c: Array, inside_c: Array, means_cd: Tensor
 ) -> tuple[float, float, float, float] | None:
-    """With s2_c inside each island, and v_c = (1/K_c - 1/n_c) s2_c the error of its mean."""
+    """Estimates from s2_c inside each island and v_c = (1/K_c - 1/n_c) s2_c, its mean's error."""
     if ((K_c < 2) & (K_c < n_c)).any():
         return None
     n = n_c.sum()

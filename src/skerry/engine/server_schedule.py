@@ -1,7 +1,7 @@
-"""When the server meets the lanes of a group, and with what beta and K: as its schedules say.
+"""The schedule of server rounds: when they are, and their beta and K.
 
-Where a schedule goes by the models, every lane has a course of its own. What the server remembers
-for it is a row of numbers in the state, so that a run that was stopped goes on as it would have.
+Where a schedule adapts to the models, every lane has a schedule of its own. Its memory is a row of
+numbers in the state, so that a resumed run continues as it would have.
 """
 
 from bisect import bisect_left
@@ -15,7 +15,7 @@ from torch import Tensor
 from skerry.config import schedules
 from skerry.config.experiment import Experiment, Server
 from skerry.config.schedules import Position, Seen
-from skerry.engine.estimates import seen
+from skerry.engine.estimates import estimate_spread
 from skerry.engine.world import World
 
 BY_ISLAND = ("per_component", "one_each")
@@ -23,33 +23,35 @@ BY_ISLAND = ("per_component", "one_each")
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One server round."""
+class ScheduledRound:
+    """A server round that is due."""
 
     server: Server
-    """As it stands: beta and K are numbers."""
+    """The server with the beta and K of this round."""
     number: int
-    """Of the server round, counted from 0."""
+    """The number of the server round, counted from 0."""
 
 
 @dataclass(frozen=True)
-class Log:
-    """What the server remembers of one lane, where a schedule goes by the models."""
+class ScheduleMemory:
+    """The memory of an adaptive schedule, for one lane."""
 
     due: int
-    """The next server round."""
+    """The round of the next server round."""
     last: int
-    """Rounds that were done when the last one was over."""
+    """Rounds done after the last server round."""
     number: int
     period: int
     seen: tuple[Seen, ...] = ()
 
-    def row(self) -> list[float]:
+    def to_row(self) -> list[float]:
+        """The memory as a row of numbers."""
         facts = [self.due, self.last, self.number, self.period, len(self.seen)]
         return [*map(float, facts), *(value for one in self.seen for value in _numbers(one))]
 
     @classmethod
-    def read(cls, row: Sequence[float]) -> "Log":
+    def from_row(cls, row: Sequence[float]) -> "ScheduleMemory":
+        """The memory that `to_row` wrote."""
         due, last, number, period, count = map(int, row[:5])
         rest, found = list(row[5:]), []
         for _ in range(count):
@@ -58,8 +60,8 @@ class Log:
         return cls(due, last, number, period, tuple(found))
 
 
-class Course:
-    """Of one server, on one world."""
+class ServerSchedule:
+    """The schedule of one server in one world."""
 
     def __init__(self, world: World, experiment: Experiment):
         self._world, self._experiment, self._server = world, experiment, experiment.server
@@ -67,57 +69,68 @@ class Course:
         self._awake = world.awake(experiment)
 
     @property
-    def start(self) -> Log:
-        return Log(self._server.offset, 0, 0, self._server.period)
+    def start(self) -> ScheduleMemory:
+        """The memory before the first round."""
+        return ScheduleMemory(self._server.offset, 0, 0, self._server.period)
 
     @property
     def width(self) -> int:
-        """Numbers of the longest log."""
+        """The length of the longest row."""
         return 5 + self._server.adapt_over * (7 + 2 * len(self._world.sizes))
 
-    def turn(self, t: int, log: Log | None = None) -> Turn | None:
-        """The server round that round t is, if it is one. Without a log: as planned, before
-        anything was seen."""
+    def server_round(self, t: int, memory: ScheduleMemory | None = None) -> ScheduledRound | None:
+        """The server round of round t, or None if it has none.
+
+        Without a memory the answer is that of the plan, before any estimate.
+        """
         server, rounds = self._server, self._world.rounds
         if not server.is_there:
             return None
-        if log is None:
+        if memory is None:
             planned = server.server_rounds(rounds)
-            return Turn(server.at(t, rounds), bisect_left(planned, t)) if t in planned else None
-        if t != log.due:
+            return (
+                ScheduledRound(server.at(t, rounds), bisect_left(planned, t))
+                if t in planned
+                else None
+            )
+        if t != memory.due:
             return None
-        return Turn(schedules.standing(server, self._position(t, log)), log.number)
+        return ScheduledRound(schedules.standing(server, self._position(t, memory)), memory.number)
 
-    def after(self, t: int, log: Log, X_kd: Tensor | None, sampled_k: Tensor | None) -> Log:
-        """What is remembered when round t, a server round, is over. The models are those of the
-        sampled devices, as the server received them; None: nobody was there."""
-        found = log.seen
+    def after(
+        self, t: int, memory: ScheduleMemory, X_kd: Tensor | None, sampled_k: Tensor | None
+    ) -> ScheduleMemory:
+        """The memory after the server round of round t.
+
+        `X_kd` are the sampled models as the server received them; None if nobody was sampled.
+        """
+        found = memory.seen
         if X_kd is not None and sampled_k is not None:
             islands_n, awake = self._world.fleet.component_of, self._awake
             sizes = np.bincount(
                 islands_n if awake is None else islands_n[awake(t)],
                 minlength=len(self._world.sizes),
             )
-            one = seen(
+            estimate = estimate_spread(
                 X_kd,
                 islands_n[sampled_k.cpu().numpy()],
                 sizes,
-                t + 1 - log.last,
+                t + 1 - memory.last,
                 by_island=self._server.selection in BY_ISLAND
                 or self._server.weights == "stratified",
             )
-            found = (*found, *([one] if one else ()))[-self._server.adapt_over :]
-        now = replace(log, last=t + 1, seen=found)
+            found = (*found, *([estimate] if estimate else ()))[-self._server.adapt_over :]
+        now = replace(memory, last=t + 1, seen=found)
         period = schedules.next_period(self._server, self._position(t, now))
-        return replace(now, due=t + period, number=log.number + 1, period=period)
+        return replace(now, due=t + period, number=memory.number + 1, period=period)
 
-    def _position(self, t: int, log: Log) -> Position:
+    def _position(self, t: int, memory: ScheduleMemory) -> Position:
         rate = self._mixing_rate if schedules.adapts(self._server, "beta") else 0.0
-        return Position(t, self._world.rounds, log.number, log.period, rate, log.seen)
+        return Position(t, self._world.rounds, memory.number, memory.period, rate, memory.seen)
 
     @cached_property
     def _mixing_rate(self) -> float:
-        """p of a round, with all its gossip steps."""
+        """p of a round with all its gossip steps."""
         p = self._world.fleet_of(self._experiment).mixing_parameters().minimum
         return float(1 - (1 - p) ** self._experiment.network.gossip_steps)
 
