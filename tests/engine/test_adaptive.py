@@ -10,8 +10,8 @@ import torch
 from recorded_runs import PlugPulledError, assert_same, record
 from skerry.config.experiment import Experiment
 from skerry.config.schedules import Seen, When
-from skerry.engine.estimates import estimate_spread
 from skerry.engine.round import LOG
+from skerry.engine.server_schedule import estimate_spread
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world

@@ -87,7 +87,7 @@ class Experiment(Section):
                 "network.mix_with_server = false needs server rounds that are known beforehand "
                 f'(got server.period_schedule = "{server.period_schedule}"). Change one of them.',
             )
-        yield from methods.faults(self)
+        yield from methods.method_faults(self)
         if network.is_file or self.data.split == "given":
             return  # The file or the data say how many devices there are: it is checked with them.
         yield from network.size_faults()

@@ -25,12 +25,10 @@ class FedProx(Method):
     presets = (("fedprox", server_only_settings("fedprox"), ""),)
     link_compressions = ANY_COMPRESSION
     compresses_server = True
+    is_repeatable = True
 
     def __init__(self, *, mu: float):
         self.mu = mu
-
-    def repeats(self, t: int) -> bool:
-        return True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {"received": X_nld.clone()}

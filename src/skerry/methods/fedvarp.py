@@ -30,9 +30,7 @@ class FedVarp(Method):
     checked = "read in code of others"
     presets = (("fedvarp", server_only_settings("fedvarp"), "As scaffold."),)
     rules = (*SERVER_ONLY, not_selected_by("importance"), reaches_sleepers)
-
-    def repeats(self, t: int) -> bool:
-        return True
+    is_repeatable = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {"table": X_nld.new_zeros(X_nld.shape), "x0": X_nld[0].clone()}

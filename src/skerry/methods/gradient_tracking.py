@@ -54,12 +54,10 @@ class GradientTracking(Method):
     travels = 2
     up = 2
     down_to_sampled = 1
+    is_repeatable = True
 
     def __init__(self, *, tracker: str):
         self.tracker = tracker
-
-    def repeats(self, t: int) -> bool:
-        return True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: X_nld.new_zeros(X_nld.shape) for name in ("y", "gradient")}

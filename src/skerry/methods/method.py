@@ -130,10 +130,13 @@ class Method:
     asks_gradient: ClassVar[bool] = False
     """Whether the step before `after_step` is X - G, not scaled by eta."""
 
+    is_repeatable: ClassVar[bool] = False
+    """Whether the local steps and the mixing of all rounds launch the same work, so that a GPU may
+    replay them from a CUDA graph."""
+
     def repeats(self, t: int) -> bool:
-        """Whether the local steps and the mixing of round t launch the same work as other rounds,
-        so that a GPU may replay them from a CUDA graph. Default: not captured in a graph."""
-        return False
+        """Whether round t may be replayed from a CUDA graph. Default: as `is_repeatable` says."""
+        return self.is_repeatable
 
     def start(self, X_nld: Tensor) -> Arrays:
         """The arrays that it keeps, for models that are all at the initial point."""

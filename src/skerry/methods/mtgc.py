@@ -62,9 +62,7 @@ class Mtgc(Method):
         FIXED_PERIOD,
         nobody_sleeps,
     )
-
-    def repeats(self, t: int) -> bool:
-        return True
+    is_repeatable = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: X_nld.new_zeros(X_nld.shape) for name in ("y", "z")}

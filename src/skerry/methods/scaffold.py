@@ -39,9 +39,7 @@ class Scaffold(Method):
         nobody_sleeps,
     )
     up = down = 2
-
-    def repeats(self, t: int) -> bool:
-        return True
+    is_repeatable = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {

@@ -75,9 +75,7 @@ class SdGt(Method):
     )
     travels = 2
     down = 2
-
-    def repeats(self, t: int) -> bool:
-        return True
+    is_repeatable = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {
