@@ -90,11 +90,9 @@ class ServerSchedule:
             return None
         if memory is None:
             planned = server.server_rounds(rounds)
-            return (
-                ScheduledRound(server.at(t, rounds), bisect_left(planned, t))
-                if t in planned
-                else None
-            )
+            if t not in planned:
+                return None
+            return ScheduledRound(server.at(t, rounds), bisect_left(planned, t))
         if t != memory.due:
             return None
         return ScheduledRound(schedules.standing(server, self._position(t, memory)), memory.number)
@@ -138,25 +136,19 @@ class ServerSchedule:
 
 
 def _numbers(one: Seen) -> list[float]:
+    """An estimate as numbers, with the number of islands first."""
     sizes, counts, *rest = astuple(one)
     return [float(len(sizes)), *map(float, [*sizes, *counts, *rest])]
 
 
 def _read(row: list[float]) -> tuple[Seen, list[float]]:
+    """The first estimate of a row, and the rest of the row."""
     islands = int(row[0])
-    sizes, counts = row[1 : 1 + islands], row[1 + islands : 1 + 2 * islands]
-    spread, intra, inter, bias, since, by_island = row[1 + 2 * islands : 7 + 2 * islands]
-    found = Seen(
-        tuple(map(int, sizes)),
-        tuple(map(int, counts)),
-        spread,
-        intra,
-        inter,
-        bias,
-        int(since),
-        bool(by_island),
-    )
-    return found, row[7 + 2 * islands :]
+    end = 1 + 2 * islands
+    sizes, counts = tuple(map(int, row[1 : 1 + islands])), tuple(map(int, row[1 + islands : end]))
+    spread, intra, inter, bias, since, by_island = row[end : end + 6]
+    found = Seen(sizes, counts, spread, intra, inter, bias, int(since), bool(by_island))
+    return found, row[end + 6 :]
 
 
 def estimate_spread(

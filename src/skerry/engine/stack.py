@@ -112,9 +112,8 @@ class ServerGroup:
         """The group with the beta and K of a server round in round t."""
         now = self
         if scheduled.server is not self.server:
-            now = replace(
-                self, server=scheduled.server, primitive=_bind_primitive(scheduled.server)
-            )
+            server = scheduled.server
+            now = replace(self, server=server, primitive=_bind_primitive(server))
         if not self.with_context:
             return now
         contexts = {
@@ -150,7 +149,7 @@ class Stack:
 
     @cached_property
     def has_methods(self) -> bool:
-        """Whether any lane has a method beside plain SGD."""
+        """Whether any lane has a method other than plain SGD."""
         return any(group.method is not None for group in self.mixing)
 
     def stride(self, eta_l: Tensor) -> Tensor:
@@ -174,7 +173,7 @@ class Stack:
         if not self.has_methods:
             return max(1, min(n, room // max(1, each)))
         models = len(self) * self.world.learner.d * self.world.dtype.itemsize
-        if device.type == "cuda":  # beside what methods keep, a step's temporaries are small
+        if device.type == "cuda":  # small compared with the arrays of methods
             room = min(room, max(GPU_LEAST, n * models // GPU_PART))
         # One of the methods may keep the models that a step starts from.
         return max(1, min(n, room // (each + models)))
@@ -213,7 +212,7 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
         server = experiment.server
         for field in ("sampled", "sampled_end") if server.is_there else ():
             sampled = getattr(server, field)
-            if sampled is not None and sampled > world.n:  # a graph file knows only here
+            if sampled is not None and sampled > world.n:  # with a graph file, n is known only here
                 raise SkerryError(
                     f"server.{field} must be between 1 and the number of devices (got {sampled} "
                     f"of {world.n} devices). Lower server.{field}."
@@ -308,9 +307,8 @@ def data_scale(world: World) -> Tensor:
 def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
     optimizer = registry.resolve(OPTIMIZER, server.optimizer)
-    with_context = [
-        kind for kind in (PRIMITIVE, OPTIMIZER) if asks_context(kind, server.functions[kind])
-    ]
+    kinds = (PRIMITIVE, OPTIMIZER)
+    with_context = [kind for kind in kinds if asks_context(kind, server.functions[kind])]
     return ServerGroup(
         lanes,
         server,
@@ -335,7 +333,10 @@ def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.fl
     """The stepsizes of every lane in every round, [T, L], computed once for equal schedules."""
     keys = [_stepsize_key(experiment) for experiment in experiments]
     different = dict(zip(keys, experiments, strict=True))
-    etas = {key: _etas(world, one) for key, one in different.items()}
+    etas = {}
+    for key, one in different.items():
+        factor = schedule_of(world, one)
+        etas[key] = [one.training.stepsize * factor(t) for t in range(world.rounds)]
     return np.array([etas[key] for key in keys]).reshape(len(keys), world.rounds).T
 
 
@@ -344,11 +345,6 @@ def _stepsize_key(experiment: Experiment) -> Hashable:
     training = experiment.training
     asks = asks_context("schedule", training.schedule)
     return (training, experiment.server) if asks else training
-
-
-def _etas(world: World, experiment: Experiment) -> NDArray[np.float64]:
-    training, factor = experiment.training, schedule_of(world, experiment)
-    return np.array([training.stepsize * factor(t) for t in range(world.rounds)])
 
 
 def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:

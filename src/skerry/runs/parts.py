@@ -35,7 +35,7 @@ def save_parts(
         checkpoint.save(file, tensors, facts)
         return
     folder, t = checkpoint.parts_folder(file), facts["round"]
-    names = [f"{t}-{number}of{rank.count}.safetensors" for number in range(rank.ranks)]
+    names = [f"{t}-{number}of{rank.count}.safetensors" for number in range(rank.count)]
     fault: RecordsError | None = None
     try:
         models = {MODELS: tensors[MODELS]}

@@ -67,10 +67,6 @@ class Who:
         return np.asarray(self.order[self.islands_n[self.order] == c])
 
 
-Context = Who
-"""Its earlier name."""
-
-
 def uniform(who: Who) -> Sampled:
     """K devices without replacement, all with the same probability."""
     return who.order[: who.sampled]
