@@ -12,7 +12,7 @@ import skerry
 from good_plugins import TOLD
 from six_quadratics import six, six_world
 from skerry.config.experiment import Experiment
-from skerry.engine.compressed import count_compression_arrays
+from skerry.engine.compressed_messages import count_compression_arrays
 from skerry.engine.compression import BLOCK, Int8, MessageDraws, RandomK, TopK, compress
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.round import initial_state, run_server_rounds

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import small
-from skerry.engine.compressed import compression_temporaries
+from skerry.engine.compressed_messages import compression_temporaries
 from skerry.engine.stack import group_keys
 from skerry.engine.world import build_world
 from skerry.errors import is_out_of_memory

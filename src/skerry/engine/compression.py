@@ -1,8 +1,8 @@
 """Lossy message compression (top-k, random-k, int8) and message sizes.
 
 A compression is applied to differences, never to models: the receiver adds a difference to the copy
-that both sides hold (`engine/compressed.py`). Random numbers follow from keys, one for each row, so
-that a result depends neither on lanes and chunks nor on the compute device.
+that both sides hold (`engine/compressed_messages.py`). Random numbers follow from keys, one for
+each row, so that a result depends neither on lanes and chunks nor on the compute device.
 """
 
 from dataclasses import dataclass

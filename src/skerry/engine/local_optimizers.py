@@ -56,7 +56,7 @@ adam.keeps = ("m", "v")  # type: ignore[attr-defined]
 class LocalOptimizer(Method):
     """A local optimizer as a method."""
 
-    asks_gradient = True
+    needs_gradient = True
 
     def __init__(self, training: Training):
         self.optimizer = training.optimizer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from skerry.engine.compressed import CompressedMixing
+from skerry.engine.compressed_messages import CompressedMixing
 from skerry.engine.participation.sampler import Sample
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import COMPRESSION, Companions, State
@@ -32,7 +32,7 @@ def start_companions(stack: Stack, X_nld: Tensor) -> Companions:
             name = first.training.optimizer if first.method.is_plain else first.method.name
             companions.add(name, group.lanes, group.method.start(X))
         if group.compression is not None:
-            companions.add(COMPRESSION, group.lanes, group.compression.start(X, group.travels))
+            companions.add(COMPRESSION, group.lanes, group.compression.start(X, group.mixed_arrays))
     for server in stack.servers:
         if server.compression is not None:
             kept = server.compression.start(X_nld[:, server.lanes])

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
-from skerry.engine.compressed import message_draws
+from skerry.engine.compressed_messages import message_draws
 from skerry.engine.compression import Compression
 from skerry.engine.local_optimizers import LocalOptimizer
 from skerry.engine.server import Memory

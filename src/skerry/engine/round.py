@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from skerry.engine.compressed import CompressedServerRound
+from skerry.engine.compressed_messages import CompressedServerRound
 from skerry.engine.method_hooks import (
     StepHooks,
     aggregate_lanes,

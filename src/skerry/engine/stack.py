@@ -14,7 +14,7 @@ from torch import Tensor
 
 from skerry.config import schedules
 from skerry.config.experiment import Experiment, Server
-from skerry.engine.compressed import (
+from skerry.engine.compressed_messages import (
     LinkCompression,
     ServerCompression,
     link_compression,
@@ -66,9 +66,9 @@ class MixingGroup:
     """None: links carry whole models."""
 
     @property
-    def travels(self) -> int:
-        """Arrays that go over every link in a mixing."""
-        return 1 if self.method is None else self.method.travels
+    def mixed_arrays(self) -> int:
+        """The number of arrays that are mixed over links."""
+        return 1 if self.method is None else self.method.mixed_arrays
 
     def steps_in(self, t: int) -> int:
         """Mixings in round t."""
@@ -160,7 +160,7 @@ class Stack:
     @cached_property
     def _raw_gradient_l(self) -> Tensor | None:
         """Mask of the lanes whose method needs the raw gradient, or None."""
-        needing = [one.lanes for one in self.mixing if one.method and one.method.asks_gradient]
+        needing = [one.lanes for one in self.mixing if one.method and one.method.needs_gradient]
         mask_l = torch.zeros(len(self), dtype=torch.bool, device=self.world.device)
         for lanes in needing:
             mask_l[lanes] = True

@@ -39,7 +39,7 @@ class Ledger:
         counts = self._rows(stack.keys)
         for group in stack.mixing:
             steps, links = group.steps_in(t), group.mixer.fleet.links(t)
-            counts[group.lanes, D2D] += 2 * group.travels * steps * links
+            counts[group.lanes, D2D] += 2 * group.mixed_arrays * steps * links
             if group.compression is not None and not group.mixer.fleet.fixed:
                 counts[group.lanes, CATCH_UP] += self._catch_up_bytes(stack, group, t)
         for server_round in server_rounds:
@@ -62,7 +62,7 @@ class Ledger:
         whole = BYTES_PER_PARAMETER * stack.world.learner.parameters
         size = group.compression.compression.bytes(stack.world.learner.parameters)
         at_most = np.where(missed > 0, max(0, whole - size), 0)
-        return group.travels * int(np.minimum(missed * size, at_most).sum())
+        return group.mixed_arrays * int(np.minimum(missed * size, at_most).sum())
 
     def _rows(self, keys: tuple[str, ...]) -> Ints:
         """The counts of these lanes, in their order; other lanes leave the ledger."""

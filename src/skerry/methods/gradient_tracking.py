@@ -51,7 +51,7 @@ class GradientTracking(Method):
     )
     rules = (ONE_STEP, AVERAGES, must_be("server.primitive", "s2s", "s2a", "blend", "none"))
     link_compressions = ANY_COMPRESSION
-    travels = 2
+    mixed_arrays = 2
     up = 2
     down_to_sampled = 1
     is_repeatable = True

@@ -119,15 +119,15 @@ class Method:
     compresses_server: ClassVar[bool] = False
     """Whether its laws hold where messages to and from the server are compressed."""
 
-    travels: ClassVar[int] = 1
-    """Arrays that go over every link in a mixing."""
+    mixed_arrays: ClassVar[int] = 1
+    """The number of arrays that are mixed over links."""
     up: ClassVar[int] = 1
     """Vectors that a sampled device sends in a server round."""
     down: ClassVar[int] = 1
     """Vectors that each device receives that the primitive reaches."""
     down_to_sampled: ClassVar[int] = 0
     """Vectors that each sampled device receives beside those."""
-    asks_gradient: ClassVar[bool] = False
+    needs_gradient: ClassVar[bool] = False
     """Whether the step before `after_step` is X - G, not scaled by eta."""
 
     is_repeatable: ClassVar[bool] = False

@@ -73,7 +73,7 @@ class SdGt(Method):
         FIXED_PERIOD,
         nobody_sleeps,
     )
-    travels = 2
+    mixed_arrays = 2
     down = 2
     is_repeatable = True
 

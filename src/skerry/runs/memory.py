@@ -10,7 +10,7 @@ import torch
 
 from skerry.config.experiment import Experiment
 from skerry.config.measures import GROUPS
-from skerry.engine.compressed import compression_temporaries, count_compression_arrays
+from skerry.engine.compressed_messages import compression_temporaries, count_compression_arrays
 from skerry.engine.compression import NUMBER, PORTION, SQUEEZING
 from skerry.engine.method_hooks import piece_bytes
 from skerry.engine.stack import method_of, step_bytes, working_memory
@@ -131,7 +131,7 @@ class Footprint:
 
 def _companions(experiment: Experiment) -> int:
     method = method_of(experiment) or Method()
-    return count_companions(method) + count_compression_arrays(experiment, method.travels)
+    return count_companions(method) + count_compression_arrays(experiment, method.mixed_arrays)
 
 
 def footprint(world: World) -> Footprint:

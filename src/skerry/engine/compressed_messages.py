@@ -46,9 +46,9 @@ class LinkCompression:
     stepsize: float
     """Gamma, the consensus stepsize."""
 
-    def start(self, X_nld: Tensor, travels: int) -> Arrays:
+    def start(self, X_nld: Tensor, mixed_arrays: int) -> Arrays:
         """A public copy of every array that travels: of X, and of arrays that start at zero."""
-        others = {f"public_{i}": torch.zeros_like(X_nld) for i in range(1, travels)}
+        others = {f"public_{i}": torch.zeros_like(X_nld) for i in range(1, mixed_arrays)}
         return {"public_0": X_nld.clone(), **others}
 
 
@@ -97,11 +97,11 @@ def server_compression(experiment: Experiment) -> ServerCompression | None:
     )
 
 
-def count_compression_arrays(experiment: Experiment, travels: int) -> int:
+def count_compression_arrays(experiment: Experiment, mixed_arrays: int) -> int:
     """The number of arrays of the size of X that compression keeps for a lane."""
     links, server = link_compression(experiment), server_compression(experiment)
     nothing = torch.zeros(1, 1, 1)
-    return (travels if links else 0) + (len(server.start(nothing)) if server else 0)
+    return (mixed_arrays if links else 0) + (len(server.start(nothing)) if server else 0)
 
 
 def compression_temporaries(experiment: Experiment, devices: int) -> tuple[float, float, float]:
