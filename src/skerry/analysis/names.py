@@ -38,7 +38,7 @@ def flat(experiment: Experiment) -> Fields:
 
 def fields_of(run: Run) -> Fields:
     """What tells cells apart; None where it plays no part, such as the degree of a ring."""
-    idle = run.experiment.idle_paths() - {"network.devices"}
+    idle = run.experiment.unused_paths() - {"network.devices"}
     fields = {n: None if n in idle else value for n, value in flat(run.experiment).items()}
     for name in ("name", "seed", "server.primitive", "server.name"):
         del fields[name]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from skerry.config import labels, schedules
-from skerry.config.fields import Fleet, Method, Network, Server, Training
+from skerry.config.fields import Availability, MethodChoice, Network, Server, Training
 from skerry.config.section import Fault
 from skerry.config.toml import toml_value
 
@@ -24,9 +24,9 @@ class Parts(Protocol):
     @property
     def server(self) -> Server: ...
     @property
-    def fleet(self) -> Fleet: ...
+    def availability(self) -> Availability: ...
     @property
-    def method(self) -> Method: ...
+    def method(self) -> MethodChoice: ...
 
 
 COMMON = "as it is commonly described; not held against the paper or its code"
@@ -120,20 +120,26 @@ def _not_selected_by(*names: str) -> Need:
 
 
 def _nobody_asleep(parts: Parts) -> Iterator[Fault]:
-    if parts.fleet.sleeps:
+    if parts.availability.sleeps:
         yield (
-            ("fleet.awake", "fleet.on", "fleet.off", "method.name"),
+            ("availability.awake", "availability.on", "availability.off", "method.name"),
             f"method '{parts.method.name}' is not defined for devices that sleep: it counts on "
-            "their steps. Leave [fleet] out, or take gradient_tracking, carry or fedprox.",
+            "their steps. Leave [availability] out, or take gradient_tracking, carry or fedprox.",
         )
 
 
 def _asleep_reached(parts: Parts) -> Iterator[Fault]:
-    if parts.fleet.sleeps and not parts.fleet.reach_asleep:
+    if parts.availability.sleeps and not parts.availability.reach_asleep:
         yield (
-            ("fleet.awake", "fleet.on", "fleet.off", "fleet.reach_asleep", "method.name"),
-            f"method '{parts.method.name}' needs fleet.reach_asleep = true where devices sleep: "
-            "all start from the model delivered last. Set fleet.reach_asleep=true.",
+            (
+                "availability.awake",
+                "availability.on",
+                "availability.off",
+                "availability.reach_asleep",
+                "method.name",
+            ),
+            f"method '{parts.method.name}' needs availability.reach_asleep = true where "
+            "devices sleep: all start from the model delivered last. Set availability.reach_asleep=true.",
         )
 
 
@@ -305,14 +311,14 @@ def compression_faults(parts: Parts) -> Iterator[Fault]:
             )
     if not (server.compresses and server.is_there):
         return
-    if server.primitive not in labels.BUILT_IN:
+    if server.primitive not in labels.ON_THE_DIAL:
         yield (
             ("server.compression", "server.primitive"),
             "server.compression needs server.primitive = s2s, s2a or blend (got "
             f"{server.primitive!r}): both sides must know who received what. Leave "
             "server.compression out.",
         )
-    if schedules.adapts(server, *schedules.RANGES):
+    if schedules.is_adaptive(server, *schedules.RANGES):
         yield (
             ("server.compression", *(f"server.{field}_schedule" for field in schedules.RANGES)),
             "server.compression needs schedules that do not go by the models (got an adaptive "

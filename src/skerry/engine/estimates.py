@@ -4,13 +4,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry.config.schedules import Seen
+from skerry.config.schedules import SpreadEstimate
 from skerry.engine.participation.selection import Ints
 
 Array = NDArray[np.float64]
 
 
-def seen(X_kd: Tensor, islands_k: Ints, sizes: Ints, since: int, *, by_island: bool) -> Seen | None:
+def seen(
+    X_kd: Tensor, islands_k: Ints, sizes: Ints, since: int, *, by_island: bool
+) -> SpreadEstimate | None:
     """From the sampled models, the island of each, and the sizes of all islands. `by_island`: each
     island is estimated by itself, which takes two of every one (or all it has); else the sample is
     a uniform draw from all. None: too few were sampled to tell."""
@@ -33,7 +35,7 @@ def seen(X_kd: Tensor, islands_k: Ints, sizes: Ints, since: int, *, by_island: b
         return None
     spread, intra, inter, bias = found
     n = n_c.sum()
-    return Seen(
+    return SpreadEstimate(
         tuple(sizes[there].tolist()),
         tuple(K_c.astype(int).tolist()),
         float(spread),

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from skerry.config import schedules
 from skerry.config.experiment import Experiment, Training
-from skerry.config.schedules import Seen, When
+from skerry.config.schedules import SpreadEstimate, When
 from skerry.engine.reference_compression import CompressedGossip, CompressedPost
 from skerry.engine.reference_methods import METHODS, reference_method
 from skerry.engine.reference_parts import gradient, participants, weighted_sum
 from skerry.engine.server_schedule import BY_ISLAND
 from skerry.engine.world import World
 from skerry.plugins import registry
-from skerry.plugins.options import asks_context
+from skerry.plugins.options import takes_context
 
 
 def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
@@ -46,15 +46,15 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
     mu = experiment.method.mu if experiment.method.name == "fedprox" else 0.0
     kept = [{name: torch.zeros_like(x0) for name in "mv"} for _ in x]  # by local optimizers
     next_server, number = server.offset, 0
-    seen: list[Seen] = []  # what the server could tell in earlier server rounds
+    seen: list[SpreadEstimate] = []  # what the server could tell in earlier server rounds
     H, last_round = server.period, -1
-    adapts = schedules.adapts(server, "beta", "sampled", "period")
-    p = fleet.mixing_parameters().minimum if schedules.adapts(server, "beta") else 0.0
+    adapts = schedules.is_adaptive(server, "beta", "sampled", "period")
+    p = fleet.mixing_parameters().minimum if schedules.is_adaptive(server, "beta") else 0.0
     p = 1 - (1 - p) ** experiment.network.gossip_steps
 
     for t in range(experiment.rounds):
         awake = [True] * world.n if sleep is None else sleep(t).tolist()
-        if asks_context("schedule", training.schedule):
+        if takes_context("schedule", training.schedule):
             told["context"] = world.context(t, number, options=training.options_for("schedule"))
         eta = training.stepsize * schedule(t, experiment.rounds, training, **told)
         stepped = list(x)
@@ -104,7 +104,7 @@ def reference(world: World, experiment: Experiment) -> Iterator[Tensor]:
                 estimate = y
             last = plain if beta == 0 else estimate
             for i in range(world.n):
-                if awake[i] or experiment.fleet.reach_asleep:
+                if awake[i] or experiment.availability.reach_asleep:
                     before = plain if i in sampled else x[i]
                     after = (1 - beta) * before + beta * estimate
                     if post is not None and (i in sampled or beta > 0):
@@ -161,7 +161,7 @@ def _scheduled(
     number: int,
     H: int,
     p: float,
-    seen: tuple[Seen, ...],
+    seen: tuple[SpreadEstimate, ...],
 ) -> float:
     """What beta, K or H is in round t, the server round of this number."""
     server, T = experiment.server, experiment.rounds
@@ -196,7 +196,7 @@ def _seen(
     sampled: list[int],
     awake: list[bool],
     since: int,
-) -> list[Seen]:
+) -> list[SpreadEstimate]:
     """What the sampled models tell of all, by sums over pairs of them; none where they tell
     nothing."""
     server, island = experiment.server, world.fleet.component_of.tolist()
@@ -236,4 +236,4 @@ def _seen(
         inter = (n - 1) * spread - intra
     found = (spread, intra / n, max(0.0, inter / n), bias)
     counts = tuple(len(members[c]) for c in there)
-    return [Seen(tuple(sizes[c] for c in there), counts, *found, since, by_island)]
+    return [SpreadEstimate(tuple(sizes[c] for c in there), counts, *found, since, by_island)]

@@ -259,7 +259,7 @@ def reference_method(world: World, experiment: Experiment) -> Iterator[Tensor]:
         if meets:
             away = torch.stack([(x_i - devices.last).double().norm() for x_i in devices.x])
             S, weights = participants(world, experiment, t, number, server.sampled, away.numpy())
-            to_all = experiment.fleet.reach_asleep
+            to_all = experiment.availability.reach_asleep
             devices.reached = [i for i in range(world.n) if awake[i] or to_all]
             if S:
                 devices.meet(S, weights, eta, walked)

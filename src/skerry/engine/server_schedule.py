@@ -14,7 +14,7 @@ from torch import Tensor
 
 from skerry.config import schedules
 from skerry.config.experiment import Experiment, Server
-from skerry.config.schedules import Position, Seen
+from skerry.config.schedules import SchedulePosition, SpreadEstimate
 from skerry.engine.estimates import seen
 from skerry.engine.world import World
 
@@ -42,7 +42,7 @@ class Log:
     """Rounds that were done when the last one was over."""
     number: int
     period: int
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[SpreadEstimate, ...] = ()
 
     def row(self) -> list[float]:
         facts = [self.due, self.last, self.number, self.period, len(self.seen)]
@@ -63,7 +63,8 @@ class Course:
 
     def __init__(self, world: World, experiment: Experiment):
         self._world, self._experiment, self._server = world, experiment, experiment.server
-        self.adapts = self._server.is_there and schedules.adapts(self._server, *schedules.RANGES)
+        server = self._server
+        self.adapts = server.is_there and schedules.is_adaptive(server, *schedules.RANGES)
         self._awake = world.awake(experiment)
 
     @property
@@ -86,7 +87,7 @@ class Course:
             return Turn(server.at(t, rounds), bisect_left(planned, t)) if t in planned else None
         if t != log.due:
             return None
-        return Turn(schedules.standing(server, self._position(t, log)), log.number)
+        return Turn(schedules.server_at(server, self._position(t, log)), log.number)
 
     def after(self, t: int, log: Log, X_kd: Tensor | None, sampled_k: Tensor | None) -> Log:
         """What is remembered when round t, a server round, is over. The models are those of the
@@ -111,9 +112,9 @@ class Course:
         period = schedules.next_period(self._server, self._position(t, now))
         return replace(now, due=t + period, number=log.number + 1, period=period)
 
-    def _position(self, t: int, log: Log) -> Position:
-        rate = self._mixing_rate if schedules.adapts(self._server, "beta") else 0.0
-        return Position(t, self._world.rounds, log.number, log.period, rate, log.seen)
+    def _position(self, t: int, log: Log) -> SchedulePosition:
+        rate = self._mixing_rate if schedules.is_adaptive(self._server, "beta") else 0.0
+        return SchedulePosition(t, self._world.rounds, log.number, log.period, rate, log.seen)
 
     @cached_property
     def _mixing_rate(self) -> float:
@@ -122,16 +123,16 @@ class Course:
         return float(1 - (1 - p) ** self._experiment.network.gossip_steps)
 
 
-def _numbers(one: Seen) -> list[float]:
+def _numbers(one: SpreadEstimate) -> list[float]:
     sizes, counts, *rest = astuple(one)
     return [float(len(sizes)), *map(float, [*sizes, *counts, *rest])]
 
 
-def _read(row: list[float]) -> tuple[Seen, list[float]]:
+def _read(row: list[float]) -> tuple[SpreadEstimate, list[float]]:
     islands = int(row[0])
     sizes, counts = row[1 : 1 + islands], row[1 + islands : 1 + 2 * islands]
     spread, intra, inter, bias, since, by_island = row[1 + 2 * islands : 7 + 2 * islands]
-    found = Seen(
+    found = SpreadEstimate(
         tuple(map(int, sizes)),
         tuple(map(int, counts)),
         spread,

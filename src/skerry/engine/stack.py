@@ -27,7 +27,7 @@ from skerry.errors import SkerryError
 from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method
 from skerry.plugins import registry
-from skerry.plugins.options import CONTEXT, asks_context
+from skerry.plugins.options import CONTEXT, takes_context
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
@@ -231,7 +231,7 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
 def company(experiment: Experiment) -> tuple[str, str]:
     """Lanes with the same network, sleep and method mix together, unless the server says when;
     with the same server too, they meet it together."""
-    network, fleet, training = experiment.network, experiment.fleet, experiment.training
+    network, fleet, training = experiment.network, experiment.availability, experiment.training
     server = experiment.server.model_dump_json(exclude={"name"})
     mixing = (
         network.model_dump_json(),
@@ -248,7 +248,8 @@ def company(experiment: Experiment) -> tuple[str, str]:
 def _own_course(experiment: Experiment) -> object:
     """Lanes whose server goes by the models meet it each by itself."""
     server = experiment.server
-    return object() if server.is_there and schedules.adapts(server, *schedules.RANGES) else None
+    adapts = server.is_there and schedules.is_adaptive(server, *schedules.RANGES)
+    return object() if adapts else None
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
@@ -296,7 +297,8 @@ def data_scale(world: World) -> Tensor:
 def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
     optimizer = registry.resolve(OPTIMIZER, server.optimizer)
-    asking = [kind for kind in (PRIMITIVE, OPTIMIZER) if asks_context(kind, server.functions[kind])]
+    kinds = (PRIMITIVE, OPTIMIZER)
+    asking = [kind for kind in kinds if takes_context(kind, server.functions[kind])]
     return ServerGroup(
         lanes,
         server,
@@ -328,7 +330,7 @@ def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.fl
 def _trains_alike(experiment: Experiment) -> Hashable:
     """A schedule that is told where a run stands knows the server rounds, too."""
     training = experiment.training
-    asks = asks_context("schedule", training.schedule)
+    asks = takes_context("schedule", training.schedule)
     return (training, experiment.server) if asks else training
 
 
@@ -342,7 +344,7 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     training = experiment.training
     schedule = registry.resolve("schedule", training.schedule)
     options = training.options_for("schedule")
-    asks = asks_context("schedule", training.schedule)
+    asks = takes_context("schedule", training.schedule)
     met = experiment.server.known_rounds(world.rounds) if asks else ()
 
     def factor(t: int) -> float:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment, Network
-from skerry.config.fields import Fleet as FleetSection
+from skerry.config.fields import Availability
 from skerry.data.dataset import Split
 from skerry.data.partition import Partition
 from skerry.data.shares import Ints
@@ -79,8 +79,8 @@ class World:
     fingerprints: dict[str, str] = field(default_factory=dict)
     party: Party = field(default_factory=Party)
     """Who holds the devices; of the training samples, those of our devices are here."""
-    _awake: dict[FleetSection, Awake] = field(default_factory=dict)
-    _fleets: dict[tuple[Network, FleetSection], Fleet] = field(default_factory=dict)
+    _awake: dict[Availability, Awake] = field(default_factory=dict)
+    _fleets: dict[tuple[Network, Availability], Fleet] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -151,11 +151,11 @@ class World:
         network, awake = experiment.network, self.awake(experiment)
         if network == self.fleet.network and awake is None:
             return self.fleet
-        if (network, experiment.fleet) not in self._fleets:
+        if (network, experiment.availability) not in self._fleets:
             fleet = build_fleet(network, self.seed, self.materials.graph, self.fleet.labels)
             fleet = fleet.sleeping(awake) if awake is not None else fleet
-            self._fleets[network, experiment.fleet] = fleet
-        fleet = self._fleets[network, experiment.fleet]
+            self._fleets[network, experiment.availability] = fleet
+        fleet = self._fleets[network, experiment.availability]
         if fleet.sizes != self.sizes:
             raise SkerryError(
                 f"lanes of one stack must have the same components (got sizes {fleet.sizes} "
@@ -165,7 +165,7 @@ class World:
 
     def awake(self, experiment: Experiment) -> Awake | None:
         """Who is awake in a lane; None if everybody always is."""
-        fleet = experiment.fleet
+        fleet = experiment.availability
         if fleet not in self._awake:
             self._awake[fleet] = Awake(fleet, self.seed, self.fleet.component_of, self.fleet.labels)
         return None if self._awake[fleet].always else self._awake[fleet]

@@ -121,11 +121,11 @@ def _exchange(experiment: Experiment, weights: str) -> Exchange | None:
 
 
 def _all_are_awake(experiment: Experiment) -> bool:
-    return experiment.fleet.awake == 1 and experiment.fleet.on is None
+    return experiment.availability.awake == 1 and experiment.availability.on is None
 
 
 def _K_changes(experiment: Experiment) -> bool:
-    return schedules.moves(experiment.server, "sampled")
+    return schedules.has_schedule(experiment.server, "sampled")
 
 
 def _by_island(experiment: Experiment, intra: float, inter: float) -> Shares:

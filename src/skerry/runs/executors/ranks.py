@@ -175,7 +175,7 @@ def _why_not(experiment: Experiment) -> str | None:
         return f"training.sampling = '{sampling}' draws for all devices"
     if not server.is_there:
         return None
-    if schedules.adapts(server, *schedules.RANGES):
+    if schedules.is_adaptive(server, *schedules.RANGES):
         return "a schedule that goes by the models needs those of all sampled devices"
     if ":" in server.primitive:
         return f"server.primitive = '{server.primitive}' may look at the models of all devices"

@@ -163,10 +163,10 @@ def _own_samples(
     seed, rounds = study.grid.seeds[0], set(_shown_rounds(study))
     for group in study.grid.groups:
         one = study.experiment(group).model_copy(update={"seed": seed})
-        plain = one.server.selection == "uniform" and one.fleet == type(one.fleet)()
-        plain = plain and not schedules.moves(one.server, "sampled")
+        plain = one.server.selection == "uniform" and one.availability == type(one.availability)()
+        plain = plain and not schedules.has_schedule(one.server, "sampled")
         fleet = fleets[group.cell]
-        key = repr((one.server.model_copy(update=ANY), one.fleet, one.network))
+        key = repr((one.server.model_copy(update=ANY), one.availability, one.network))
         if plain or fleet is None:
             places[key] = -1
         elif key not in places:
