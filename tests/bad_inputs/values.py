@@ -61,7 +61,7 @@ ROWS = [
     toml(
         "more components than devices",
         "[network]\ncomponents = 1_000_000_000_000",
-        "network.components must be at most network.devices (got 1000000000000 components "
+        "network.components must be at most network.devices (got 1000000000000 islands "
         "for 100 devices).",
     ),
     toml(

@@ -101,7 +101,7 @@ def test_a_method_that_breaks_its_contract_is_told_before_the_work(small, name, 
 
 def test_the_section_is_read_like_others():
     assert MethodChoice(name="fedprox", mu=0.5).options_for("method") == {"mu": 0.5}
-    assert "method" not in six().deciding()
+    assert six().deciding()["method"] == {"name": "sgd"}
     assert six("method.mu=0.5").key() == six().key()
     assert six("method.name=fedprox").world_key() == six().world_key()
 

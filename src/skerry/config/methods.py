@@ -130,16 +130,11 @@ def _nobody_asleep(parts: Parts) -> Iterator[Fault]:
 
 def _asleep_reached(parts: Parts) -> Iterator[Fault]:
     if parts.availability.sleeps and not parts.availability.reach_asleep:
+        fields = ("awake", "on", "off", "reach_asleep")
         yield (
-            (
-                "availability.awake",
-                "availability.on",
-                "availability.off",
-                "availability.reach_asleep",
-                "method.name",
-            ),
-            f"method '{parts.method.name}' needs availability.reach_asleep = true where "
-            "devices sleep: all start from the model delivered last. Set availability.reach_asleep=true.",
+            (*(f"availability.{field}" for field in fields), "method.name"),
+            f"method '{parts.method.name}' needs availability.reach_asleep = true where devices "
+            "sleep: all start from the model delivered last. Set availability.reach_asleep=true.",
         )
 
 

@@ -24,10 +24,10 @@ from skerry.engine.minibatch_draws import Dice
 from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Exchange
 from skerry.engine.ranks.group import Party, Rank
-from skerry.engine.warnings import tell_of_scaled_tokens
 from skerry.errors import SkerryError, argument, unknown
 from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner, places
+from skerry.models.module_checks import warn_of_scaled_tokens
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graph_files import read_graphs
 from skerry.network.sequence import GraphSequence
@@ -267,7 +267,7 @@ def build_world(
     )
     learner = build_learner(experiment.model, problem, materials.model)
     learner.to(device, dtype)
-    tell_of_scaled_tokens(experiment, dataset, has_own_model=materials.model is not None)
+    warn_of_scaled_tokens(experiment, dataset, has_own_model=materials.model is not None)
     fingerprints = material_fingerprints(experiment, materials, fleet, dataset, learner)
     party = Party() if exchange is None else Rank(exchange, fleet.sizes)
     here = partition.of_devices(party.devices) if isinstance(party, Rank) else None
