@@ -28,7 +28,7 @@ from skerry.config.presets import with_preset
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack, method_of
 from skerry.engine.world import build_world
-from skerry.methods.method import companions_of
+from skerry.methods.method import count_companions
 from skerry.records.store import versions
 
 METHODS = ("s2s", "carry", "gradient_tracking", "sd_gt", "mtgc", "scaffold", "fedvarp", "fedprox")
@@ -69,7 +69,7 @@ def measured(name: str, asked: argparse.Namespace) -> dict[str, Any]:
             last = now
     X = asked.devices * asked.lanes * world.learner.d * 4
     return {
-        "arrays": 1 + (companions_of(method) if method else 0),
+        "arrays": 1 + (count_companions(method) if method else 0),
         "seconds": seconds[WARM_UP:],
         "memory_in_X": round((_peak(asked.device) - before) / X, 3),
     }

@@ -9,8 +9,8 @@ class wrong_start(Method):  # noqa: N801
         return {"z": X_nld[:, :, :1]}
 
 
-class wrong_meet(Method):  # noqa: N801
-    def meet(self, lanes, server):
+class wrong_aggregate(Method):  # noqa: N801
+    def aggregate(self, lanes, server):
         return 3
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from command_line import skerry
-from skerry.config.methods import METHODS
+from skerry.methods.carry import Carry
 from skerry.report.page.build import write_report
 
 SMALL = (
@@ -49,7 +49,7 @@ def test_methods_are_considered_and_the_command_brings_them_along(tmp_path) -> N
     assert skerry("report", tmp_path, "--out", page).code == 0
     text = page.read_text(encoding="utf-8")
     assert "Methods and other systems" in text
-    assert METHODS["carry"].keeps in text
+    assert Carry.keeps in text
 
 
 def test_json_alone_on_stdout(tmp_path) -> None:

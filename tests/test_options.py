@@ -165,11 +165,11 @@ def test_a_function_may_take_a_field_by_its_name(settings, kind, value):
 
 
 def test_the_reference_engine_tells_options_too():
-    from skerry.engine.reference import reference
+    from oracle import trajectory
     from skerry.engine.world import build_world
 
     run = small(*own("schedule"))
-    list(reference(build_world(run), run))
+    list(trajectory(build_world(run), run))
     assert dict(TOLD) == {"schedule": 0.5}
 
 

@@ -9,7 +9,7 @@ import skerry
 from skerry.analysis.grid import Grid
 from skerry.analysis.recorded import Recorded
 from skerry.config.experiment import Experiment
-from skerry.config.presets import PRESETS, told_by_name, with_preset
+from skerry.config.presets import PRESETS, fields_of_preset, with_preset
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
@@ -64,7 +64,7 @@ def test_a_preset_is_what_it_is_whatever_it_is_set_on(islands, name):
         "server.name=ours",
     )
     there = with_preset(odd, name)
-    assert told_by_name(there) == set(PRESETS[name].settings(odd))
+    assert fields_of_preset(there) == set(PRESETS[name].settings(odd))
     assert with_preset(there, name) == there
 
 
@@ -75,7 +75,7 @@ def test_every_preset_is_an_experiment_to_read(name):
     settings = PRESETS[name].settings(experiment)
     written = {path for path in settings if _is_written(experiment, path)}
     assert experiment.server.name == name
-    assert told_by_name(experiment) == written == set(settings)
+    assert fields_of_preset(experiment) == written == set(settings)
 
 
 def _is_written(experiment, path):

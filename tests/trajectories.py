@@ -3,7 +3,7 @@
 from functools import cache
 from unittest.mock import patch
 
-from skerry.engine.reference import reference
+from oracle import trajectory
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.network.fleet import Fleet
@@ -15,6 +15,6 @@ def assert_same_trajectories(world, experiments, tolerance):
     # A round's W is the same for all lanes of a fleet: the loop asks for it once, not in each lane.
     with patch.object(Fleet, "matrix", cache(Fleet.matrix)):
         for lane, experiment in enumerate(stack.experiments):
-            for t, X in enumerate(reference(world, experiment)):
+            for t, X in enumerate(trajectory(world, experiment)):
                 apart = (fast[t + 1][:, lane] - X).abs().max()
                 assert apart <= tolerance * X.abs().max(), (experiment.server, t, apart)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import skerry
-from skerry.engine.reference import reference
+from oracle import trajectory
 from skerry.engine.world import build_world
 from skerry.methods.method import Method
 from skerry.plugins.context import Context
@@ -121,5 +121,5 @@ def test_a_schedule_that_asks_equals_the_loop(small):
         for period in (2, 3)
     ]
     assert_same_trajectories(build_world(lanes[0], dtype=torch.float64), lanes, 1e-12)
-    first, second = (list(reference(build_world(one), one))[-1] for one in lanes)
+    first, second = (list(trajectory(build_world(one), one))[-1] for one in lanes)
     assert not torch.equal(first, second)

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import skerry
+from oracle import trajectory
 from recorded_runs import PlugPulledError, assert_same, record
 from six_quadratics import A, B, six, six_world
-from skerry.engine.reference import reference
 from skerry.engine.world import build_world
 from skerry.errors import SkerryError
 from trajectories import assert_same_trajectories
@@ -45,7 +45,7 @@ def test_the_loop_is_torchs_own_optimizer(small):
         world = build_world(one, dtype=torch.float64)
         x = world.initial().clone().requires_grad_()
         optimizer = make(x)
-        for t, X_nd in enumerate(reference(world, one)):
+        for t, X_nd in enumerate(trajectory(world, one)):
             rows, noise = world.batch_indices(t, 0)[0], world.noise_keys(t, 0)[0]
             optimizer.zero_grad()
             world.learner.loss(x, world.x_train[rows], world.y_train[rows], noise).backward()
@@ -115,5 +115,5 @@ def test_the_worked_numbers_of_heavy_ball():
     a, b = torch.tensor(A), torch.tensor(B)
     first = 0.1 * a * b
     second = first - 0.1 * (-0.5 * a * b + a * (first - b))
-    found = [X[:, 0] for X in reference(six_world(experiment), experiment)]
+    found = [X[:, 0] for X in trajectory(six_world(experiment), experiment)]
     assert torch.allclose(torch.stack(found).float(), torch.stack([first, second]), atol=1e-6)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skerry
+from oracle import trajectory
 from six_quadratics import BEST, six, six_world
-from skerry.engine.reference import reference
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.state import keep_lanes
@@ -90,7 +90,7 @@ def trajectories():
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_worked_trajectory(trajectories, name):
     experiment = worked(name)
-    loop = torch.stack(list(reference(six_world(experiment), experiment)))[:, :, 0].numpy()
+    loop = torch.stack(list(trajectory(six_world(experiment), experiment)))[:, :, 0].numpy()
     if name in WHOLE:
         expected = np.array(WHOLE[name].split(), float).reshape(5, 6)
         found = trajectories[name], loop

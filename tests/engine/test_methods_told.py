@@ -7,17 +7,17 @@ import pytest
 import skerry
 from six_quadratics import six, six_world
 from skerry.config.experiment import MethodChoice
-from skerry.config.methods import METHODS
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack, method_of
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
-from skerry.methods.method import companions_of
+from skerry.methods.method import count_companions
 from skerry.plugins import registry
 from skerry.runs.memory import footprint
 from skerry.runs.variants import expand
 
+METHODS = {name: registry.resolve("method", name) for name in registry.METHODS}
 ROOT = Path(__file__).parents[2]
 NO_LINKS = ("network.gossip_steps=0", "server.primitive=s2a")
 KEPT = {
@@ -34,7 +34,11 @@ KEPT = {
 
 
 def test_every_method_has_a_row():
-    assert METHODS.keys() == registry.METHODS.keys() == KEPT.keys()
+    assert METHODS.keys() == KEPT.keys()
+    for name, method in METHODS.items():
+        assert method.name == name
+        assert method.__module__ == f"skerry.methods.{'method' if name == 'sgd' else name}"
+        assert method.rule and method.keeps and method.sends and method.exact, name  # noqa: PT018
     assert [name for name, row in METHODS.items() if row.is_experimental] == ["carry"]
 
 
@@ -69,7 +73,7 @@ def test_what_is_kept_is_as_large_as_was_planned(small):
         assert all(a.shape[-1] == world.learner.d for a in arrays)
         method = method_of(lane)
         assert method is not None
-        assert companions_of(method) == KEPT[lane.method.name]
+        assert count_companions(method) == KEPT[lane.method.name]
 
 
 # Methods of a user's own
@@ -87,7 +91,7 @@ def test_a_users_own_method_runs_beside_others_and_is_told_its_options(small):
     ("name", "told"),
     [
         ("wrong_start", "start must give a dict of tensors"),
-        ("wrong_meet", "meet must give a Traffic"),
+        ("wrong_aggregate", "aggregate must give a Traffic"),
         ("raises", "failed (ValueError: boom)"),
         ("no_method", "must be a class that inherits from skerry.methods.method.Method"),
     ],

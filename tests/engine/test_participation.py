@@ -15,7 +15,6 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.participation.selection import Context, place_islands
 from skerry.engine.primitives import deliver
-from skerry.engine.reference import reference
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
@@ -468,11 +467,6 @@ def test_a_wrong_rule_is_told(small, rule, message):
     sampler = Sampler(build_world(base), base)
     with pytest.raises(SkerryError, match=message):
         list(map(sampler.sample, range(10)))
-
-
-def test_reference_is_apart():
-    """It shares draws with the fast engine, and none of the arithmetic."""
-    assert "lerp" not in (reference.__code__.co_names)
 
 
 def test_who_took_part_is_measured(small):

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fleet_data
+from oracle import trajectory
 from skerry.config.experiment import Experiment
 from skerry.data.by_device.from_devices import from_devices
 from skerry.engine.ranks.assignment import SLACK, Shares
 from skerry.engine.ranks.group import Rank
-from skerry.engine.reference import reference
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
@@ -98,7 +98,7 @@ def test_reference_equals_stack_equals_ranks(small, settings):
             for key in one:
                 assert one[key] == pytest.approx(other[key], rel=1e-8, abs=1e-12, nan_ok=True)
     for lane in (0, 4):
-        expected = list(reference(world, stack.experiments[lane]))
+        expected = list(trajectory(world, stack.experiments[lane]))
         assert torch.allclose(models[-1][:, lane], expected[-1], rtol=1e-12, atol=1e-12)
 
 

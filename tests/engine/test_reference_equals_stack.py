@@ -1,15 +1,20 @@
 """The fast engine computes what the paper's Algorithm 1, written line by line, computes."""
 
+import inspect
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
 
+import oracle
+from oracle import trajectory
 from skerry.config.experiment import Experiment, Model, Network, Server, Training
-from skerry.engine.reference import reference
+from skerry.engine.reference import Reference
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
+from skerry.errors import SkerryError
 from skerry.plugins import registry
 from trajectories import assert_same_trajectories
 
@@ -93,5 +98,35 @@ def test_chunks_of_devices_change_nothing(small, chunk):
     state = start(stack)
     state.chunk = chunk
     *_, last = simulate(stack, state)
-    *_, X = reference(stack.world, base)
+    *_, X = trajectory(stack.world, base)
     assert torch.allclose(last.state.X_nld[:, 0], X, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("server.primitive=good_plugins:half_a_blend", "server.primitive = s2s or s2a or blend"),
+        ("server.optimizer=fedavgm", "server.optimizer = fedavg"),
+        ("method.name=carry", "method.name = sgd"),
+        ("fleet.awake=0.5", "devices that never sleep"),
+    ],
+)
+def test_the_reference_refuses_what_algorithm_1_does_not_have(small, setting, told):
+    experiment = small(setting)
+    with pytest.raises(SkerryError, match=told):
+        Reference(build_world(experiment), experiment)
+
+
+def test_the_reference_can_be_read_in_one_sitting():
+    """It stays beside the paper's Algorithm 1: at most 120 lines."""
+    assert len(Path(inspect.getfile(Reference)).read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_the_reference_shares_no_arithmetic_with_the_fast_engine():
+    """Neither it nor the oracle imports a module that steps, mixes or delivers."""
+    files = [Path(inspect.getfile(Reference)), *Path(oracle.__file__).parent.glob("*.py")]
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        for module in ("round", "mixer", "primitives", "method_hooks", "compression", "methods"):
+            assert f"skerry.engine.{module} " not in text, file
+            assert "skerry.methods" not in text, file

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import skerry
+from oracle import trajectory
 from skerry.config.experiment import Experiment
-from skerry.engine.reference import reference
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
@@ -172,7 +172,7 @@ def test_the_papers_loop_comes_to_the_same_scores(settings):
     rows = [observer.see(moment) for moment in simulate(stack)][-1]
     judged_by = world.task.judged_by
     for lane, key in zip(stack.experiments, stack.keys, strict=True):
-        *_, X_nd = reference(world, lane)
+        *_, X_nd = trajectory(world, lane)
         mixed_nl = DeviceScores(world).score(X_nd.unsqueeze(1)).own_nl
         own_nl = one_by_one(world, X_nd.unsqueeze(1), mixed_nl)
         assert rows[key][f"own_{judged_by}"] == pytest.approx(float(own_nl.mean()), rel=1e-9)

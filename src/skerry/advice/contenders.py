@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from skerry.advice.question import PRIMITIVES, Question
 from skerry.config import labels, schedules
 from skerry.config.experiment import Experiment
-from skerry.config.methods import METHODS
 from skerry.config.presets import with_preset
 from skerry.errors import SkerryError
 from skerry.measure.ledger import BYTES_PER_PARAMETER
+from skerry.plugins import registry
 from skerry.theory.communication import Prices, server_round_cost, server_rounds
 
 if TYPE_CHECKING:
@@ -257,12 +257,12 @@ def _links(experiment: Experiment, fleet: "Fleet") -> float:
 def _sends(preset: str, experiment: Experiment, world: "World") -> Sends:
     server = experiment.server
     run = placed(experiment, preset, server.sampled, server.period, server.selection)
-    row, steps = METHODS[run.method.name], run.network.gossip_steps
+    row, steps = registry.resolve("method", run.method.name), run.network.gossip_steps
     links = _links(run, world.fleet_of(run)) if steps else 0.0
     return Sends(
         2 * row.travels * steps * links,
         row.up,
         row.down,
-        row.more_down,
+        row.down_to_sampled,
         run.server.offset == run.server.period - 1 != server.offset,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from skerry.config import labels, schedules
 from skerry.config.experiment import Experiment, Section
-from skerry.config.presets import told_by_name
+from skerry.config.presets import fields_of_preset
 from skerry.errors import SkerryError, argument, unknown
 from skerry.records.store import Run
 
@@ -52,7 +52,7 @@ def told_by_label(experiment: Experiment) -> set[str]:
     that differ in them stand in one cell, beside each other."""
     server = experiment.server
     if server.name:
-        return told_by_name(experiment)
+        return fields_of_preset(experiment)
     if server.dial is not None:
         return {"server.beta"}
     if server.primitive != labels.BLEND:

@@ -14,7 +14,7 @@ from skerry.analysis.statistics import estimate
 from skerry.config import labels, schedules
 from skerry.config.experiment import Experiment
 from skerry.config.measures import headline, traits
-from skerry.config.presets import told_by_name
+from skerry.config.presets import fields_of_preset
 from skerry.errors import SkerryError, unknown
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
@@ -285,7 +285,7 @@ class _Study:
         for section, value in plain.deciding().items():
             fields = value if isinstance(value, dict) else {"": value}
             table |= {f"{section}.{name}".rstrip("."): json.dumps(v) for name, v in fields.items()}
-        return cls(table, told_by_name(run.experiment), [])
+        return cls(table, fields_of_preset(run.experiment), [])
 
     @property
     def text(self) -> str:

@@ -1,21 +1,24 @@
-"""What each method is, in words, and what it asks of an experiment: one table, a row for each.
+"""Rules that a method may demand of an experiment, and the faults of one that breaks them.
 
-The arithmetic is in `engine/methods/`. A method that is not defined for an experiment (several
-local steps, sleep, unsampled islands) says so in a line, before anything runs.
+Each method lists its rules in its own file (`skerry/methods/`). A fault is told in one line before
+anything runs.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from skerry.config import labels, schedules
 from skerry.config.fields import Availability, MethodChoice, Network, Server, Training
 from skerry.config.section import Fault
 from skerry.config.toml import toml_value
+from skerry.plugins import registry
+
+ANY_COMPRESSION = ("any",)
+"""The `link_compressions` of a method whose laws hold with every compression."""
 
 
 class Parts(Protocol):
-    """Of an experiment, what methods look at."""
+    """The sections of an experiment that rules read."""
 
     @property
     def network(self) -> Network: ...
@@ -29,38 +32,12 @@ class Parts(Protocol):
     def method(self) -> MethodChoice: ...
 
 
-COMMON = "as it is commonly described; not held against the paper or its code"
-ABSTRACT = "read in the paper's abstract; the rest as it is commonly described"
-CODE = "read in the authors' code, "
-OTHERS = "read in code of others, "
-Need = Callable[[Parts], Iterable[Fault]]
+Rule = Callable[[Parts], Iterable[Fault]]
+"""A rule of a method: it yields the faults of an experiment that breaks it."""
 
 
-@dataclass(frozen=True)
-class Row:
-    rule: str
-    keeps: str
-    sends: str
-    """Vectors per round over links, and per server round up and down; E links, K sampled of n."""
-    exact: str
-    """Where it ends with full gradients and a constant stepsize."""
-    source: str
-    known: str = COMMON
-    """How well: where the rule was read."""
-    needs: tuple[Need, ...] = ()
-    is_experimental: bool = False
-    up: int = 1
-    """Vectors that a sampled device sends in a server round."""
-    down: int = 1
-    """Vectors that each device receives whom the primitive reaches."""
-    more_down: int = 0
-    """And those that each sampled device receives beside them."""
-    travels: int = 1
-    """Vectors that go each way over every link in a mixing."""
-
-
-def _set_to(path: str, *values: Any, why: str = "") -> Need:
-    """A field must have one of these values."""
+def must_be(path: str, *values: Any, why: str = "") -> Rule:
+    """The rule that a field, `section.name`, has one of these values."""
     section, _, field = path.partition(".")
 
     def faults(parts: Parts) -> Iterator[Fault]:
@@ -77,7 +54,8 @@ def _set_to(path: str, *values: Any, why: str = "") -> Need:
     return faults
 
 
-def _everybody(parts: Parts) -> Iterator[Fault]:
+def samples_everybody(parts: Parts) -> Iterator[Fault]:
+    """All devices are at the server."""
     if parts.server.sampled != parts.network.devices:
         yield (
             ("server.sampled", "network.devices", "method.name"),
@@ -87,7 +65,8 @@ def _everybody(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def _every_island(parts: Parts) -> Iterator[Fault]:
+def samples_every_island(parts: Parts) -> Iterator[Fault]:
+    """Every island is at the server."""
     server = parts.server
     own = ":" in server.selection  # a user's own rule may do it
     if server.selection != "one_each" and not own and server.sampled != parts.network.devices:
@@ -98,7 +77,8 @@ def _every_island(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def _after_a_whole_period(parts: Parts) -> Iterator[Fault]:
+def starts_after_a_period(parts: Parts) -> Iterator[Fault]:
+    """The first server round ends a whole period."""
     if parts.server.offset != parts.server.period - 1:
         yield (
             ("server.offset", "server.period", "method.name"),
@@ -107,7 +87,9 @@ def _after_a_whole_period(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def _not_selected_by(*names: str) -> Need:
+def not_selected_by(*names: str) -> Rule:
+    """The rule that devices are not sampled by these selections."""
+
     def faults(parts: Parts) -> Iterator[Fault]:
         if parts.server.selection in names:
             yield (
@@ -119,7 +101,8 @@ def _not_selected_by(*names: str) -> Need:
     return faults
 
 
-def _nobody_asleep(parts: Parts) -> Iterator[Fault]:
+def nobody_sleeps(parts: Parts) -> Iterator[Fault]:
+    """No device ever sleeps."""
     if parts.availability.sleeps:
         yield (
             ("availability.awake", "availability.on", "availability.off", "method.name"),
@@ -128,7 +111,8 @@ def _nobody_asleep(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def _asleep_reached(parts: Parts) -> Iterator[Fault]:
+def reaches_sleepers(parts: Parts) -> Iterator[Fault]:
+    """The server reaches devices that sleep."""
     if parts.availability.sleeps and not parts.availability.reach_asleep:
         fields = ("awake", "on", "off", "reach_asleep")
         yield (
@@ -138,173 +122,59 @@ def _asleep_reached(parts: Parts) -> Iterator[Fault]:
         )
 
 
-PLAIN_STEPS = _set_to("training.optimizer", "sgd", why="it says itself how devices step")
-NO_DECAY = _set_to("training.weight_decay", 0.0, why="it says itself how devices step")
-ADAPTS_FIRST = _set_to("training.order", "adapt_then_mix")
-COUNT_ALIKE = _set_to("training.weights", "equal")
-ONE_STEP = _set_to(
+ADAPTS_FIRST = must_be("training.order", "adapt_then_mix")
+COUNT_ALIKE = must_be("training.weights", "equal")
+PLAIN_STEPS = must_be("training.optimizer", "sgd", why="it says itself how devices step")
+NO_DECAY = must_be("training.weight_decay", 0.0, why="it says itself how devices step")
+ALL_METHODS = (ADAPTS_FIRST, COUNT_ALIKE, PLAIN_STEPS, NO_DECAY)
+"""Rules of every method but plain SGD."""
+
+ONE_STEP = must_be(
     "training.local_steps", 1, why="its rule is written for one gradient between two mixings"
 )
-AVERAGES = _set_to("server.optimizer", "fedavg", why="it needs the average itself")
-NO_LINKS = _set_to("network.gossip_steps", 0, why="its devices know the server alone")
-TO_ALL = _set_to("server.primitive", "s2a")
-FIXED_PERIOD = _set_to("server.period_schedule", "constant")
-ON_ISLANDS = (
-    _set_to("network.topology", "complete", why="an island averages completely"),
-    _set_to("network.mixing", "metropolis"),
-    _set_to("network.gossip_steps", 1),
-    _set_to("network.link_failure", 0.0),
+AVERAGES = must_be("server.optimizer", "fedavg", why="it needs the average itself")
+FIXED_PERIOD = must_be("server.period_schedule", "constant")
+COMPLETE_ISLANDS = (
+    must_be("network.topology", "complete", why="an island averages completely"),
+    must_be("network.mixing", "metropolis"),
+    must_be("network.gossip_steps", 1),
+    must_be("network.link_failure", 0.0),
 )
-FROM_THE_SERVER = (NO_LINKS, TO_ALL, AVERAGES)
-
-METHODS = {
-    "sgd": Row(
-        "X <- X - eta G(X), then mixing, then the server: Algorithm 1.",
-        "nothing",
-        "2E over links; K up; K (S2S) or n (S2A, blend) down",
-        "no: data that differ leave an error that stays",
-        "",
-    ),
-    "gradient_tracking": Row(
-        "Y <- Y + G - G_before; X <- W (X - eta Y); Y <- W Y. The server meets X by the "
-        "experiment's primitive, and Y by S2S.",
-        "Y and the last gradient: 2 arrays",
-        "4E over links; 2K up; 2K (X by S2S) or n + K (X by S2A) down",
-        "yes, for every sample",
-        "Di Lorenzo and Scutari, 2016; the same flow is a baseline in the code of SD-GT's authors",
-        COMMON,
-        (
-            ONE_STEP,
-            AVERAGES,
-            _set_to("server.primitive", "s2s", "s2a", "blend", "none"),
-        ),
-        up=2,
-        more_down=1,
-        travels=2,
-    ),
-    "sd_gt": Row(
-        "X <- W (X - eta (G + Y + Z)); Z gathers (W (G + Z) - (G + Z)) / H. At the server, Y of a "
-        "sampled device becomes how much more its island moved than all, per step.",
-        "Y, Z, the next Z, G + Z and the models of the last server round: 5 arrays; a server model",
-        "4E over links; K up; 2K down",
-        "yes, if every island is sampled",
-        "Chen et al., INFOCOM; here islands count by their size, there alike",
-        f"{CODE}EvanChen022kan/SD-GT-INFOCOM",
-        (
-            ONE_STEP,
-            AVERAGES,
-            _set_to("server.primitive", "s2s"),
-            _every_island,
-            _after_a_whole_period,
-            FIXED_PERIOD,
-            _nobody_asleep,
-        ),
-        down=2,
-        travels=2,
-    ),
-    "mtgc": Row(
-        "X <- X - eta (G + Y + Z); Z gathers what the island's average takes from a device, per "
-        "step, and starts anew at every server round; Y what the average of all takes.",
-        "Y and Z: 2 arrays",
-        "2E over links (n up and n down with an edge server); n up; n down",
-        "yes",
-        "Fang et al., MTGC",
-        f"{CODE}wenzhifang/MTGC",
-        (
-            *ON_ISLANDS,
-            AVERAGES,
-            _set_to("server.primitive", "s2a", "s2s"),
-            _everybody,
-            _after_a_whole_period,
-            FIXED_PERIOD,
-            _nobody_asleep,
-        ),
-    ),
-    "scaffold": Row(
-        "X <- X - eta (G - c_i + c). At the server c_i of a sampled device becomes its mean "
-        "gradient since the model delivered last (option II), c the mean of all c_i.",
-        "c_i: 1 array; c and the model delivered last at the server",
-        "0 over links; 2K up; 2n down",
-        "yes, for every sample",
-        "Karimireddy et al., ICML 2020",
-        f"{OTHERS}SD-GT's; the rest as it is commonly described",
-        (
-            *FROM_THE_SERVER,
-            _not_selected_by("importance", "bernoulli"),  # nobody may come: steps are not counted
-            FIXED_PERIOD,
-            _nobody_asleep,
-        ),
-        up=2,
-        down=2,
-    ),
-    "fedvarp": Row(
-        "x <- x - mean over the sampled of (D_i - g_i) - mean of all g; then g_i <- D_i, how far a "
-        "sampled device went.",
-        "a table of what every device sent last, at the server: 1 array",
-        "0 over links; K up; n down",
-        "no: it ends where FedAvg with everybody ends; sampling adds no error, local steps do",
-        "Jhunjhunwala et al., UAI 2022",
-        "read in code of others",
-        (*FROM_THE_SERVER, _not_selected_by("importance"), _asleep_reached),
-    ),
-    "mifa": Row(
-        "g_i <- D_i for the sampled; x <- x - mean of all g.",
-        "a table of what every device sent last, at the server: 1 array",
-        "0 over links; K up; n down",
-        "no: as fedvarp",
-        "Gu et al., NeurIPS 2021; theirs first waits until everybody came once",
-        f"{CODE}hmgxr128/MIFA_code",
-        (*FROM_THE_SERVER, _not_selected_by("importance"), _asleep_reached),
-    ),
-    "fedprox": Row(
-        "X <- X - eta (G + mu (X - the model that the device received last)).",
-        "that model: 1 array",
-        "as without it",
-        "no: devices stay closer together, and move more slowly",
-        "Li et al., MLSys 2020",
-        f"{OTHERS}MTGC's",
-    ),
-    "carry": Row(
-        "X <- X - eta (G + Z); Z gathers what mixing and the server (S2S) take from a model, per "
-        "step.",
-        "Z: 1 array",
-        "2E over links; K up; K down: as S2S",
-        "yes, for every sample, on all problems tried; there is no proof",
-        "Skerry; experimental. W should have no negative eigenvalue: network.mixing = lazy",
-        "it is ours, with no proof",
-        (AVERAGES, _set_to("server.primitive", "s2s", "none", why="S2A would move the average")),
-        is_experimental=True,
-    ),
-}
+SERVER_ONLY = (
+    must_be("network.gossip_steps", 0, why="its devices know the server alone"),
+    must_be("server.primitive", "s2a"),
+    AVERAGES,
+)
+"""Rules of methods without links, whose server reaches all devices."""
 
 
-ON_COMPRESSED_LINKS = ("sgd", "fedprox", "gradient_tracking")
-"""Methods whose mixing keeps its laws where links carry compressed differences."""
-WITH_COMPRESSED_SERVER = ("sgd", "fedprox")
+def faults(parts: Parts) -> Iterator[Fault]:
+    """The rules that an experiment breaks: of its compression, then of its method."""
+    yield from _compression_faults(parts)
+    if parts.method.is_plain:
+        return
+    rules = _built_in(parts.method.name, "rules") or ()
+    for rule in (*ALL_METHODS, *rules):
+        yield from rule(parts)
 
 
-def compression_faults(parts: Parts) -> Iterator[Fault]:
-    """What of an experiment compression is not defined for."""
+def _built_in(name: str, attribute: str) -> Any:
+    """An attribute of a built-in method's class; None for a user's own method."""
+    is_builtin = registry.is_builtin("method", name)
+    return getattr(registry.resolve("method", name), attribute) if is_builtin else None
+
+
+def _compression_faults(parts: Parts) -> Iterator[Fault]:
     network, server, name = parts.network, parts.server, parts.method.name
-    # Under carry what sparse messages leave out comes back into the gradient, again and again.
-    rounded = name == "carry" and network.compression == "int8"
-    for section, compresses, defined in (
-        (
-            "network",
-            network.compresses and network.gossip_steps and not rounded,
-            ON_COMPRESSED_LINKS,
-        ),
-        ("server", server.compresses and server.is_there, WITH_COMPRESSED_SERVER),
-    ):
-        if compresses and name not in defined:
-            fix = ", or take int8" if (section, name) == ("network", "carry") else ""
-            yield (
-                (f"{section}.compression", "method.name"),
-                f"{section}.compression is not defined for method '{name}': its rule needs models "
-                f"as they are. Leave {section}.compression out{fix}, or set method.name to one of "
-                f"{', '.join(defined)}.",
-            )
-    if not (server.compresses and server.is_there):
+    compresses_server = server.compresses and server.is_there
+    if network.compresses and network.gossip_steps:
+        allowed = _built_in(name, "link_compressions") or ()
+        if allowed != ANY_COMPRESSION and network.compression not in allowed:
+            fix = f", or take {' or '.join(allowed)}" if allowed else ""
+            yield _undefined("network", name, fix)
+    if compresses_server and not _built_in(name, "compresses_server"):
+        yield _undefined("server", name)
+    if not compresses_server:
         return
     if server.primitive not in labels.ON_THE_DIAL:
         yield (
@@ -321,11 +191,13 @@ def compression_faults(parts: Parts) -> Iterator[Fault]:
         )
 
 
-def faults(parts: Parts) -> Iterator[Fault]:
-    """What of an experiment its method is not defined for."""
-    yield from compression_faults(parts)
-    if parts.method.is_plain:
-        return
-    row = METHODS.get(parts.method.name)
-    for need in (ADAPTS_FIRST, COUNT_ALIKE, PLAIN_STEPS, NO_DECAY, *(row.needs if row else ())):
-        yield from need(parts)
+def _undefined(section: str, method: str, fix: str = "") -> Fault:
+    attribute = "link_compressions" if section == "network" else "compresses_server"
+    allowed = (ANY_COMPRESSION, True)
+    names = [name for name in registry.METHODS if _built_in(name, attribute) in allowed]
+    return (
+        (f"{section}.compression", "method.name"),
+        f"{section}.compression is not defined for method '{method}': its rule needs models as "
+        f"they are. Leave {section}.compression out{fix}, or set method.name to one of "
+        f"{', '.join(names)}.",
+    )

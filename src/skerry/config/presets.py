@@ -1,35 +1,47 @@
-"""Systems of others that are a choice of our fields: one table, a row for each.
+"""Presets: published systems as settings of an experiment, compared by name beside S2S and S2A.
 
-A preset sets the fields that make the system what it is, and leaves the rest (data, model,
-stepsize, islands, period) to the experiment, so that it stands beside S2S and S2A on the same
-minibatches. Each row says where the rule comes from, how well it is known, and what is different
-here.
+A preset sets the fields that define the system and leaves the others (data, model, stepsize,
+islands, period) to the experiment, so that all systems are compared on the same minibatches. The
+presets of a method are declared in the file of the method (`skerry/methods/`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from skerry.config.experiment import Experiment
-from skerry.config.methods import ABSTRACT, CODE, COMMON, METHODS
 from skerry.config.toml import toml_value
 from skerry.errors import SkerryError
-from skerry.plugins.registry import is_given
+from skerry.plugins import registry
 
 Settings = Mapping[str, Any]
-"""`section.field` and its value."""
+"""Values by `section.field`."""
+SettingsFunction = Callable[[Experiment], Settings]
+"""The fields that a preset sets in an experiment."""
+
+COMMON = "as it is commonly described; not held against the paper or its code"
+ABSTRACT = "read in the paper's abstract; the rest as it is commonly described"
+CODE = "read in the authors' code, "
+OTHERS = "read in code of others, "
 
 
 @dataclass(frozen=True)
 class Preset:
+    """A published system: its rule, its source, and the fields that it sets."""
+
     name: str
     rule: str
     source: str
     known: str
-    """How well, and from where."""
+    """How the rule was checked against its source."""
     differs: str
-    """What is different here; empty if nothing is."""
-    settings: Callable[[Experiment], Settings]
+    """What differs from the source; empty if nothing does."""
+    settings: SettingsFunction
+    keeps: str = ""
+    """The arrays that its method keeps, in words; empty without a method."""
+    sends: str = ""
+    """The vectors that its method sends, in words; empty without a method."""
 
 
 NO_LINKS: Settings = {
@@ -52,8 +64,8 @@ def _everybody(experiment: Experiment) -> Settings:
     return {**PLAIN, **_sampling(experiment.network.devices)}
 
 
-def _gossip(experiment: Experiment) -> Settings:
-    """Links are used, as often as the experiment says."""
+def gossip_settings(experiment: Experiment) -> Settings:
+    """Devices mix over links, as often as the experiment says, but at least once."""
     return {
         "network.gossip_steps": max(1, experiment.network.gossip_steps),
         "network.mix_with_server": True,
@@ -61,8 +73,8 @@ def _gossip(experiment: Experiment) -> Settings:
     }
 
 
-def _method(name: str, primitive: str) -> Settings:
-    """What makes a method, beside its links and whom its server meets."""
+def method_settings(name: str, primitive: str) -> Settings:
+    """A method and the primitive of its server, with plain averages."""
     return {
         "method.name": name,
         "training.weights": "equal",
@@ -71,14 +83,16 @@ def _method(name: str, primitive: str) -> Settings:
     }
 
 
-def _after_whole_periods(experiment: Experiment) -> Settings:
+def whole_period_settings(experiment: Experiment) -> Settings:
+    """Every server round ends a whole period."""
     return {
         "server.period_schedule": "constant",
         "server.offset": experiment.server.period - 1,
     }
 
 
-def _of_every_island(experiment: Experiment) -> Settings:
+def every_island_settings(experiment: Experiment) -> Settings:
+    """As many devices are sampled from every island."""
     islands = len(experiment.network.sizes)
     return {
         **_sampling(max(1, experiment.server.sampled // islands) * islands),
@@ -100,7 +114,7 @@ def _local_sgd(experiment: Experiment) -> Settings:
 
 
 def _dsgd(experiment: Experiment) -> Settings:
-    return {**_gossip(experiment), "server.primitive": "none"}
+    return {**gossip_settings(experiment), "server.primitive": "none"}
 
 
 def _d_psgd(experiment: Experiment) -> Settings:
@@ -109,7 +123,7 @@ def _d_psgd(experiment: Experiment) -> Settings:
 
 def _gossip_pga(experiment: Experiment) -> Settings:
     return {
-        **_gossip(experiment),
+        **gossip_settings(experiment),
         **_everybody(experiment),
         "server.primitive": "s2a",
         "server.optimizer": "fedavg",
@@ -117,9 +131,10 @@ def _gossip_pga(experiment: Experiment) -> Settings:
     }
 
 
-def _hier_favg(experiment: Experiment) -> Settings:
+def hier_favg_settings(experiment: Experiment) -> Settings:
+    """Islands average completely in every round, and all devices meet at the server."""
     network = experiment.network
-    if is_given("topology", network.topology) or network.takes_from_file("components"):
+    if registry.is_given("topology", network.topology) or network.takes_from_file("components"):
         raise SkerryError(
             "preset 'hier_favg' needs complete islands, but the links are given by a graph. Leave "
             "it out, or name a topology."
@@ -138,7 +153,7 @@ def _hier_favg(experiment: Experiment) -> Settings:
 
 def _one_each(experiment: Experiment, sampled: int) -> Settings:
     return {
-        **_gossip(experiment),
+        **gossip_settings(experiment),
         **_sampling(sampled),
         "server.primitive": "s2a",
         "server.selection": "one_each",
@@ -157,55 +172,20 @@ def _tt_hf(experiment: Experiment) -> Settings:
 
 
 def _hl_sgd(experiment: Experiment) -> Settings:
-    return {**_one_each(experiment, 1), **_of_every_island(experiment)}
+    return {**_one_each(experiment, 1), **every_island_settings(experiment)}
 
 
-def _tracking(primitive: str) -> Callable[[Experiment], Settings]:
-    return lambda experiment: {
-        **_gossip(experiment),
-        **_method("gradient_tracking", primitive),
-        "method.tracker": "s2s",
-    }
-
-
-def _carry(experiment: Experiment) -> Settings:
-    return {**_gossip(experiment), **_method("carry", "s2s"), "network.mixing": "lazy"}
-
-
-def _sd_gt(experiment: Experiment) -> Settings:
-    return {
-        **_gossip(experiment),
-        **_method("sd_gt", "s2s"),
-        **_of_every_island(experiment),
-        **_after_whole_periods(experiment),
-    }
-
-
-def _mtgc(experiment: Experiment) -> Settings:
-    return {
-        **_hier_favg(experiment),
-        **_method("mtgc", "s2a"),
-        **_after_whole_periods(experiment),
-    }
-
-
-def _from_the_server(name: str) -> Callable[[Experiment], Settings]:
+def server_only_settings(name: str) -> SettingsFunction:
+    """A method without links, whose server reaches all devices."""
     return lambda experiment: {
         **NO_LINKS,
         **PLAIN,
-        **_method(name, "s2a"),
+        **method_settings(name, "s2a"),
         "server.period_schedule": "constant",
     }
 
 
-def _with_method(
-    name: str, differs: str, settings: Callable[[Experiment], Settings], method: str = ""
-) -> Preset:
-    row = METHODS[method or name]
-    return Preset(name, row.rule, row.source, row.known, differs, settings)
-
-
-PRESETS = {
+SYSTEMS = {
     row.name: row
     for row in (
         Preset(
@@ -266,7 +246,7 @@ PRESETS = {
             f"{CODE}LuminLiu/HierFL",
             "Devices count alike and all take part; the authors sample by data. Messages to an "
             "edge server are counted as links.",
-            _hier_favg,
+            hier_favg_settings,
         ),
         Preset(
             "tt_hf",
@@ -296,33 +276,38 @@ PRESETS = {
             "aggregates, and what that costs, is not simulated.",
             _fedavg,
         ),
-        _with_method("gradient_tracking", "X goes by S2A, Y by S2S.", _tracking("s2a")),
-        _with_method(
-            "gradient_tracking_s2s", "X and Y go by S2S.", _tracking("s2s"), "gradient_tracking"
-        ),
-        _with_method(
-            "sd_gt", "K is rounded down to a multiple of the islands; as many of each come.", _sd_gt
-        ),
-        _with_method("mtgc", "Messages to an edge server are counted as links.", _mtgc),
-        _with_method(
-            "scaffold",
-            "All devices work between two server rounds, also those that are not sampled next.",
-            _from_the_server("scaffold"),
-        ),
-        _with_method("fedvarp", "As scaffold.", _from_the_server("fedvarp")),
-        _with_method(
-            "mifa",
-            "It does not wait until everybody came once. Else as scaffold.",
-            _from_the_server("mifa"),
-        ),
-        _with_method("fedprox", "", _from_the_server("fedprox")),
-        _with_method("carry", "Links are weighted by (I + W) / 2.", _carry),
     )
 }
 
 
+class _Presets(Mapping[str, Preset]):
+    """All presets by name: the systems above, then those of methods, found when first used."""
+
+    @cached_property
+    def _found(self) -> dict[str, Preset]:
+        found = dict(SYSTEMS)
+        for method in registry.METHODS:
+            of = registry.resolve("method", method)
+            for name, settings, differs in of.presets:
+                about = (of.rule, of.citation, of.checked, differs)
+                found[name] = Preset(name, *about, settings, of.keeps, of.sends)
+        return found
+
+    def __getitem__(self, name: str) -> Preset:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+PRESETS: Mapping[str, Preset] = _Presets()
+
+
 def with_preset(experiment: Experiment, name: str) -> Experiment:
-    """The experiment as this system would run it, under its name."""
+    """The experiment with the settings of a preset, labelled with its name."""
     settings = {
         "method.name": "sgd",  # unless the preset is another
         **PRESETS[name].settings(experiment),
@@ -331,9 +316,8 @@ def with_preset(experiment: Experiment, name: str) -> Experiment:
     return experiment.with_settings(*(f"{path}={toml_value(v)}" for path, v in settings.items()))
 
 
-def told_by_name(experiment: Experiment) -> set[str]:
-    """The fields that the name of a preset tells: those that it sets, where they are as it sets
-    them."""
+def fields_of_preset(experiment: Experiment) -> set[str]:
+    """The fields whose values follow from the name of the experiment's preset."""
     preset = PRESETS.get(experiment.server.name)
     if preset is None:
         return set()

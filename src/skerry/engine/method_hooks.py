@@ -13,7 +13,7 @@ from skerry.engine.participation.sampler import Sample
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels import fused
-from skerry.methods.method import Lanes, Method, Mixing, ServerRound, Traffic
+from skerry.methods.method import Aggregation, Lanes, Method, Mixing, Traffic
 
 CPU_PIECE = 2**22
 """Bytes of X that a method mixes at once on a CPU: its temporaries stay in the cache."""
@@ -161,7 +161,7 @@ def meet_lanes(
         into_nld.index_add_(0, sampled_k, taken_kld.sub_(A_nld[alike]).mul_(scale_l1))
         return reached
 
-    server = ServerRound(
+    server = Aggregation(
         sampled_k,
         weights_k,
         stack.world.island_n,
@@ -171,7 +171,7 @@ def meet_lanes(
         receivers(group, sample, len(state.X_nld)),
         everybody(group, sample, len(state.X_nld)),
     )
-    return group.method.meet(lanes_of(stack, state, stack.etas_tl[state.t], lanes), server)
+    return group.method.aggregate(lanes_of(stack, state, stack.etas_tl[state.t], lanes), server)
 
 
 def receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:

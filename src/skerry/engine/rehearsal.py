@@ -21,7 +21,7 @@ from skerry.engine.server_schedule import Turn
 from skerry.engine.stack import ServerGroup, build_stack, schedule_of
 from skerry.engine.world import World
 from skerry.errors import SkerryError, warn_once
-from skerry.methods.method import Lanes, Method, ServerRound, Traffic
+from skerry.methods.method import Aggregation, Lanes, Method, Traffic
 from skerry.plugins import registry
 
 
@@ -78,7 +78,7 @@ def _try_method(method: Method, experiment: Experiment, world: World) -> None:
     eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
     lanes = Lanes(0, X_nld, own, eta_l1, 1, experiment.server.period, world.context(0))
     sampled_k = torch.arange(sampled, device=X_nld.device)
-    server = ServerRound(
+    server = Aggregation(
         sampled_k,
         X_nld.new_full((sampled,), 1 / sampled),
         torch.zeros(devices, dtype=torch.int64, device=X_nld.device),
@@ -91,10 +91,10 @@ def _try_method(method: Method, experiment: Experiment, world: World) -> None:
     with registry.users_own("method", name):
         method.after_step(lanes, method.before_step(lanes))
         method.mix(lanes, _Unmixed())
-        sent: Any = method.meet(lanes, server)
+        sent: Any = method.aggregate(lanes, server)
     if not isinstance(sent, Traffic):
         raise SkerryError(
-            f"method '{name}': meet must give a Traffic, the vectors sent up and down (got "
+            f"method '{name}': aggregate must give a Traffic, the vectors sent up and down (got "
             f"{_describe(sent)})."
         )
 

@@ -1,40 +1,48 @@
-"""What a method may do beside plain SGD: arrays that it keeps, and a say in every step of a round.
+"""The protocol of a method: arrays that it keeps beside X, and hooks in every step of a round.
 
-A method keeps named arrays beside X: **companions** `[n, l, d]`, a row for each device, or what the
-server remembers, `[l, d]`. The engine holds them, checkpoints them, and hands out views of some
-lanes at a time: a hook changes them in place, and a temporary the size of X is a small one. Lanes
-never see each other, so nothing depends on how many come at once.
+A method keeps **companions** `[n, l, d]`, with a row for each device, and arrays of the server,
+`[l, d]`. The engine holds and checkpoints them and passes views of some lanes at a time. A hook
+changes the views in place. Lanes never see each other, so a result does not depend on how many
+lanes a hook receives at once.
+
+A built-in method is one file of this package with one class whose `name` is the name of the file.
+The modules import torch inside functions, so that experiments are checked without loading it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from skerry.plugins.context import Context
+from skerry.config.methods import ANY_COMPRESSION
 
-Arrays = dict[str, Tensor]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from skerry.config.methods import Rule
+    from skerry.config.presets import SettingsFunction
+    from skerry.plugins.context import Context
+
+Arrays = dict[str, "Tensor"]
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """Some lanes of a stack; in a local step, of some of the devices. All tensors are views."""
+    """Some lanes of a stack, for the devices at hand. All tensors are views."""
 
     t: int
     """The round."""
     X_nld: Tensor
     own: Arrays
-    """What the method keeps: all of `start`, by name."""
+    """The arrays that the method keeps, by the names that `start` gave them."""
     eta_l1: Tensor
     """The stepsize of each lane, as a column."""
     local_steps: int
     period: int
     """H, the rounds between two server rounds."""
-    context: Context = field(default_factory=partial(Context, seed=0))
-    """Where the run stands."""
+    context: Context
 
 
 class Mixing(Protocol):
@@ -44,32 +52,32 @@ class Mixing(Protocol):
         """Mix an array in place."""
 
     def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
-        """Mix it; what that takes from each row, times its lane's scale, is added to another."""
+        """Mix A in place, and add (A before - A after) times the scale of its lane to `into`."""
 
 
 @dataclass(frozen=True)
-class ServerRound:
-    """One server round, as a method sees it."""
+class Aggregation:
+    """A server round, as a method sees it: the sampled devices and ways to deliver arrays."""
 
     sampled_k: Tensor
     weights_k: Tensor
-    """How the sampled count in what S2A delivers; they sum to 1."""
+    """The weights of the sampled devices in what S2A delivers; they sum to 1."""
     islands_n: Tensor
     """The island of every device."""
-    walked_l1: Tensor
+    eta_sum_l1: Tensor
     """The stepsizes of all local steps since the last server round, summed, as a column."""
     deliver: Callable[[Tensor], int]
-    """The experiment's own primitive, in place; returns how many devices receive."""
+    """Apply the experiment's primitive to an array in place; returns how many devices receive."""
     collect: Callable[[Tensor, Tensor, Tensor], int]
-    """`(A_nld, into_nld, scale_l1)`: the same; what it takes from each of the sampled, times its
-    lane's scale, is added to its row of another array."""
+    """`(A_nld, into_nld, scale_l1)`: deliver A, and add (A before - A after) of the sampled rows,
+    times the scale of the lane, to those rows of `into`."""
     receivers: Tensor
-    """Who they are."""
+    """The devices that the primitive reaches."""
     everybody: Tensor
-    """Whom S2A would reach."""
+    """The devices that S2A would reach."""
 
     def share(self, A_nld: Tensor) -> None:
-        """S2S on any array: the sampled take their plain mean, so that the mean of all stays."""
+        """Apply S2S to any array: the sampled rows become their mean, and the mean of all stays."""
         A_nld[self.sampled_k] = A_nld[self.sampled_k].mean(dim=0)
 
 
@@ -82,44 +90,92 @@ class Traffic:
 
 
 class Method:
-    """Plain SGD. A method inherits from it and says what it does otherwise; its options are the
-    keyword-only parameters of its `__init__`."""
+    """The base class of methods: plain SGD.
 
-    travels = 1
+    A method overrides the hooks in which it differs. Its options are the keyword-only parameters of
+    its `__init__`.
+    """
+
+    name: ClassVar[str] = ""
+    """The name in an experiment, for built-in methods; it is also the name of the module."""
+    rule: ClassVar[str] = ""
+    """The update in one sentence."""
+    keeps: ClassVar[str] = ""
+    """The arrays that it keeps, in words."""
+    sends: ClassVar[str] = ""
+    """Vectors per round over links, and per server round up and down; E links, K sampled of n."""
+    exact: ClassVar[str] = ""
+    """Whether it ends at the optimum with full gradients and a constant stepsize."""
+    citation: ClassVar[str] = ""
+    checked: ClassVar[str] = ""
+    """How the rule was checked against its source."""
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    """The rules that an experiment with this method must keep (`skerry.config.methods`)."""
+    presets: ClassVar[tuple[tuple[str, SettingsFunction, str], ...]] = ()
+    """For each preset its name, the fields that it sets, and what differs from the source."""
+    is_experimental: ClassVar[bool] = False
+    link_compressions: ClassVar[tuple[str, ...]] = ()
+    """The compressions of links under which its laws hold."""
+    compresses_server: ClassVar[bool] = False
+    """Whether its laws hold where messages to and from the server are compressed."""
+
+    travels: ClassVar[int] = 1
     """Arrays that go over every link in a mixing."""
-    asks_gradient = False
-    """Whether `after_step` is to find X - G, the step not scaled by eta."""
+    up: ClassVar[int] = 1
+    """Vectors that a sampled device sends in a server round."""
+    down: ClassVar[int] = 1
+    """Vectors that each device receives that the primitive reaches."""
+    down_to_sampled: ClassVar[int] = 0
+    """Vectors that each sampled device receives beside those."""
+    asks_gradient: ClassVar[bool] = False
+    """Whether the step before `after_step` is X - G, not scaled by eta."""
 
     def repeats(self, t: int) -> bool:
-        """Whether the steps and the mixing of round t are those of other rounds, whatever the round
-        and the values: a GPU records them once and replays them. Without a word, nothing is."""
+        """Whether the local steps and the mixing of round t launch the same work as other rounds,
+        so that a GPU may replay them from a CUDA graph. Default: not captured in a graph."""
         return False
 
     def start(self, X_nld: Tensor) -> Arrays:
-        """The arrays it keeps, for models that are all at the initial point."""
+        """The arrays that it keeps, for models that are all at the initial point."""
         return {}
 
     def before_step(self, lanes: Lanes) -> Tensor | None:
-        """Before a local step; what it returns, `after_step` is given."""
+        """Called before a local step. The returned tensor is passed to `after_step`."""
         return None
 
     def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
-        """After it: X is X - eta G now."""
+        """Called after a local step: X is X - eta G now."""
 
     def mix(self, lanes: Lanes, mix: Mixing) -> None:
-        """Mixing, after all local steps of a round: `mix` changes an array in place."""
+        """Mix the arrays that travel, after the local steps of a round."""
         mix(lanes.X_nld)
 
-    def meet(self, lanes: Lanes, server: ServerRound) -> Traffic:
-        """The server round."""
+    def aggregate(self, lanes: Lanes, server: Aggregation) -> Traffic:
+        """Deliver the aggregate of the sampled devices, in a server round."""
         return Traffic(len(server.sampled_k), server.deliver(lanes.X_nld))
 
 
-def companions_of(method: Method) -> int:
-    """How many arrays of the size of X it keeps."""
+class Sgd(Method):
+    """Plain SGD, the paper's Algorithm 1."""
+
+    name = "sgd"
+    rule = "X <- X - eta G(X), then mixing, then the server: Algorithm 1."
+    keeps = "nothing"
+    sends = "2E over links; K up; K (S2S) or n (S2A, blend) down"
+    exact = "no: data that differ leave an error that stays"
+    link_compressions = ANY_COMPRESSION
+    compresses_server = True
+
+
+def count_companions(method: Method) -> int:
+    """How many arrays of the size of X a method keeps."""
+    import torch
+
     return sum(array.ndim == 3 for array in method.start(torch.zeros(1, 1, 1)).values())
 
 
 def inverse(eta_l1: Tensor) -> Tensor:
-    """1 / eta; where a schedule has come to a stop nothing moves, and 0 takes its place."""
+    """1 / eta; 0 where a schedule has reached a stepsize of 0, because nothing moves there."""
+    import torch
+
     return torch.where(eta_l1 > 0, 1 / eta_l1, 0)

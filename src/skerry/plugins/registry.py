@@ -201,20 +201,7 @@ COMPRESSIONS = {
     "top_k": "skerry.engine.compression:TopK(compression_share)",
 }
 
-METHODS = _OnePerModule(
-    "skerry.methods",
-    {
-        "carry": "skerry.methods.corrections:Carry",
-        "fedprox": "skerry.methods.corrections:FedProx(mu)",
-        "fedvarp": "skerry.methods.tables:FedVarp",
-        "gradient_tracking": "skerry.methods.tracking:GradientTracking(tracker)",
-        "mifa": "skerry.methods.tables:Mifa",
-        "mtgc": "skerry.methods.corrections:Mtgc",
-        "scaffold": "skerry.methods.corrections:Scaffold",
-        "sd_gt": "skerry.methods.tracking:SdGt",
-        "sgd": "skerry.methods.method:Method",
-    },
-)
+METHODS = _OnePerModule("skerry.methods", {"sgd": "skerry.methods.method:Sgd"})
 
 SELECTIONS = {
     "bernoulli": "skerry.engine.participation.selection:bernoulli(sample_prob)",

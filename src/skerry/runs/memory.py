@@ -19,7 +19,7 @@ from skerry.errors import SkerryError, is_out_of_memory, out_of_memory
 from skerry.kernels.cuda_graph import WARM_UP
 from skerry.kernels.precision import arithmetic
 from skerry.measure.portions import bytes_of_a_score, memory, taken_by_a_score
-from skerry.methods.method import Method, companions_of
+from skerry.methods.method import Method, count_companions
 from skerry.models.learner import steps_on_chip
 from skerry.runs.holdings import holdings, on_device
 
@@ -131,7 +131,7 @@ class Footprint:
 
 def _companions(experiment: Experiment) -> int:
     method = method_of(experiment) or Method()
-    return companions_of(method) + copies_of(experiment, method.travels)
+    return count_companions(method) + copies_of(experiment, method.travels)
 
 
 def footprint(world: World) -> Footprint:

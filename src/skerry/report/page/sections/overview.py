@@ -5,7 +5,6 @@ import re
 from skerry.analysis.names import short_names, word
 from skerry.analysis.recorded import in_words
 from skerry.config.experiment import Experiment
-from skerry.config.methods import METHODS
 from skerry.config.presets import PRESETS
 from skerry.report.page.blocks import Block, Section, facts, note, table, text
 from skerry.report.page.sections.answer import start
@@ -86,11 +85,9 @@ def _told(study: Study) -> list[Block]:
 
 def _systems(presets: list[str]) -> Block:
     """What each does, and what methods keep and send."""
-    rows = []
-    for name in presets:
-        method = METHODS.get(name.removesuffix("_s2s"))
-        told = (method.keeps, method.sends) if method else ("", "")
-        rows.append((name, PRESETS[name].rule, *told))
+    rows = [
+        (name, PRESETS[name].rule, PRESETS[name].keeps, PRESETS[name].sends) for name in presets
+    ]
     return table("Methods and other systems", ("", "rule", "keeps", "sends"), rows, "llll")
 
 

@@ -1,7 +1,7 @@
-"""Compressed messages, device by device: the oracle for `engine/compressed.py`.
+"""Compressed messages, device by device, in numpy and double precision.
 
-Keys and the numbers that follow from them are shared with the fast engine, as batches are; the
-arithmetic is not. Everything is numpy in double precision.
+The random keys and the numbers drawn from them are shared with the fast engine; the arithmetic is
+not.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ Vector = NDArray[np.float64]
 
 
 def compressed(world: World, section: Network | Server, v: Vector, key: int) -> Vector:
-    """What arrives of a message."""
+    """The message v as it arrives."""
     real = np.flatnonzero(world.real_d.cpu().numpy())
     u = uniform(torch.tensor(key), len(v)).double().numpy()
     kept = max(1, round(section.compression_share * len(real)))
@@ -41,14 +41,13 @@ def compressed(world: World, section: Network | Server, v: Vector, key: int) -> 
                     arrives[block] = np.floor(v[block] / scale + u[block]) * scale
         case _:
             raise SkerryError(
-                "the paper's loop knows the built-in compressions alone (got "
-                f"'{section.compression}')."
+                f"the oracle implements the built-in compressions (got '{section.compression}')."
             )
     return arrives
 
 
 class CompressedGossip:
-    """What neighbours know of each other, for every array that goes over links."""
+    """The public copies that neighbours hold of each other, for every array that travels."""
 
     def __init__(self, world: World, experiment: Experiment, starts: list[Tensor]):
         self.world, self.network = world, experiment.network
@@ -60,7 +59,7 @@ class CompressedGossip:
         self.gamma = gamma
 
     def mixed(self, a: list[Tensor], W: Tensor, t: int, step: int, number: int = 0) -> list[Tensor]:
-        """One mixing of all devices' rows."""
+        """The rows of an array after one gossip step."""
         known, n = self.public[number], self.world.n
         x = [_vector(a_i) for a_i in a]
         keys = self.world.compression_keys("links", t, step, number).tolist()
@@ -76,8 +75,8 @@ class CompressedGossip:
         return [torch.from_numpy(x_i).to(a[0]) for x_i in after]
 
 
-class CompressedPost:
-    """What the server and each device know of what they sent each other."""
+class CompressedServer:
+    """The memory that the server and the devices share about the messages between them."""
 
     def __init__(self, world: World, experiment: Experiment):
         self.world, self.server, n = world, experiment.server, world.n
@@ -88,7 +87,7 @@ class CompressedPost:
         self.left: dict[int, Vector] = {}
 
     def up(self, x: list[Tensor], sampled: list[int], t: int) -> dict[int, Tensor]:
-        """What the server takes the sampled devices' models for."""
+        """The sampled models as the server receives them."""
         keys, received = self.world.compression_keys("up", t).tolist(), {}
         for i in sampled:
             whole = _vector(x[i]) - self.heard[i] + self.unsent[i]
@@ -101,7 +100,7 @@ class CompressedPost:
         return received
 
     def down(self, x_i: Tensor, i: int, y: Tensor, beta: float, is_sampled: bool, t: int) -> Tensor:
-        """The model of device i after the server sent it y."""
+        """The model of device i after the server has sent it y."""
         key = self.world.compression_keys("down", t).tolist()[0]
         received = _vector(y)
         if self.server.compressed != "up":

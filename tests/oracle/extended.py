@@ -1,0 +1,221 @@
+"""Algorithm 1 with the extensions of the fast engine, except methods that keep arrays.
+
+These are sleep, weights, optimizers, schedules of beta, K and H, and compressed messages.
+
+Methods that keep more than a model are in `oracle/methods.py`.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from oracle.compression import CompressedGossip, CompressedServer
+from oracle.schedules import estimates, scheduled
+from skerry.config import schedules
+from skerry.engine.participation.sampler import Sampler
+from skerry.engine.reference import Reference, weighted_sum
+from skerry.engine.server_schedule import Turn
+
+
+class ExtendedReference(Reference):
+    """Any experiment with the built-in primitives and plain SGD or fedprox."""
+
+    supported: ClassVar = {
+        "server.primitive": ("s2s", "s2a", "blend", "none"),
+        "method.name": ("sgd", "fedprox"),
+    }
+    supports_sleep = True
+
+    def __init__(self, world, experiment):
+        super().__init__(world, experiment)
+        training, server = experiment.training, experiment.server
+        x0 = self.x[0]
+        self.zero = torch.zeros_like(x0)
+        self.island = world.fleet.component_of.tolist()
+        self.sleep, self.awake = world.awake(experiment), [True] * self.n
+        sizes = world.partition.sizes.tolist()
+        by_data = training.weights == "data"
+        self.scale = [self.n * m / sum(sizes) if by_data else 1.0 for m in sizes]
+        self.last = x0.clone()  # the model that the server delivered last
+        self.received = list(self.x)  # by each device last, for fedprox
+        self.local_memory = [{"m": self.zero, "v": self.zero} for _ in self.x]
+        self.server_memory = {"y": x0, "before": x0, "m": self.zero, "v": self.zero}
+        starts = [x0, self.zero]  # of X, and of an array that travels beside it
+        compresses = experiment.network.compresses
+        self.gossip = CompressedGossip(world, experiment, starts) if compresses else None
+        self.messages = CompressedServer(world, experiment) if server.compresses else None
+        self.number, self.next_server, self.last_round = 0, server.offset, -1
+        self.H = server.period
+        self.estimates = []
+        self.adapts = schedules.is_adaptive(server, "beta", "sampled", "period")
+        p = 0.0
+        if schedules.is_adaptive(server, "beta"):
+            p = self.fleet.mixing_parameters().minimum
+        self.p = 1 - (1 - p) ** experiment.network.gossip_steps
+        self.eta_sum = 0.0  # the stepsizes of all local steps since the last server round
+
+    # Local steps
+
+    def local_steps(self, t):
+        self.awake = [True] * self.n if self.sleep is None else self.sleep(t).tolist()
+        self.before_steps = list(self.x)
+        super().local_steps(t)
+        self.eta_sum += self.experiment.training.local_steps * self.eta(t)
+
+    def direction(self, i, g, steps_done):
+        if not self.awake[i]:
+            return self.zero
+        return self.method_direction(i, g, steps_done)
+
+    def method_direction(self, i, g, steps_done):
+        """The vector that device i steps along while it is awake."""
+        training, method = self.experiment.training, self.experiment.method
+        g = self.scale[i] * g + training.weight_decay * self.x[i]
+        direction = _local_optimizer(training, self.local_memory[i], g, steps_done + 1)
+        if method.name == "fedprox":
+            direction = direction + method.mu * (self.x[i] - self.received[i])
+        return direction
+
+    # Mixing
+
+    def mix(self, t):
+        if self.experiment.training.order == "adapt_then_mix":
+            self.mix_arrays(t)
+            return
+        steps = [x_i - before for x_i, before in zip(self.x, self.before_steps, strict=True)]
+        self.x = self.before_steps
+        self.mix_arrays(t)
+        self.x = [x_i + step for x_i, step in zip(self.x, steps, strict=True)]
+
+    def mix_arrays(self, t):
+        """Mix every array that travels: X."""
+        self.x = self.mixed(self.x, t)
+
+    def mixed(self, a, t, number=0):
+        """The rows of an array after all gossip steps of a round; `number` counts the arrays."""
+        network = self.experiment.network
+        W = torch.from_numpy(self.fleet.matrix(t).toarray()).to(self.zero)
+        mixes = network.mix_with_server or not self.is_server_round(t)
+        for step in range(network.gossip_steps if mixes else 0):
+            if self.gossip is None:
+                a = [weighted_sum(W[:, i], a) for i in range(self.n)]
+            else:
+                a = self.gossip.mixed(a, W, t, step, number)
+        return a
+
+    # Server rounds
+
+    def is_server_round(self, t):
+        return self.experiment.server.primitive != "none" and t == self.next_server
+
+    def server_round(self, t):
+        server = self.experiment.server
+        known = server.adapt_over
+        state = (t, self.number, self.H, self.p)
+        beta = {"s2s": 0.0, "s2a": 1.0}.get(server.primitive)
+        if beta is None:
+            beta = scheduled(self.experiment, "beta", *state, tuple(self.estimates[-known:]))
+        K = round(scheduled(self.experiment, "sampled", *state, tuple(self.estimates[-known:])))
+        S, weights = self.sample(t, K)
+        if self.adapts and S:
+            since = t - self.last_round
+            self.estimates += estimates(self.world, self.experiment, self.x, S, self.awake, since)
+        H = scheduled(self.experiment, "period", *state, tuple(self.estimates[-known:]))
+        self.H, self.last_round, self.number = round(H), t, self.number + 1
+        self.next_server = t + self.H
+        if S:
+            self.aggregate(t, S, weights, beta)
+        self.eta_sum = 0.0
+
+    def sample(self, t, K):
+        """The sampled devices, and the weight of each in what S2A delivers. The fast engine's draws
+        are used, as its batches are; the weights are written out."""
+        distances = torch.stack([(x_i - self.last).double().norm() for x_i in self.x]).numpy()
+        turn = Turn(self.experiment.server.model_copy(update={"sampled": K}), self.number)
+        sample = Sampler(self.world, self.experiment).sample(t, distances, turn)
+        if sample is None:
+            return [], []
+        S = sample.devices_k.tolist()
+        if sample.weights_k is not None:
+            return S, sample.weights_k.tolist()
+        return S, [1 / len(S)] * len(S)
+
+    @property
+    def reached(self):
+        """The devices that S2A reaches."""
+        reaches_asleep = self.experiment.availability.reach_asleep
+        return [i for i in range(self.n) if self.awake[i] or reaches_asleep]
+
+    def aggregate(self, t, S, weights, beta):
+        """Average the sampled models and deliver them: S2S, S2A or blend."""
+        server = self.experiment.server
+        received = {i: self.x[i] for i in S}
+        if self.messages is not None:
+            received = self.messages.up(self.x, S, t)
+        plain = torch.stack([received[i] for i in S]).sum(dim=0) / len(S)
+        weights = [*weights, 1 - sum(weights)]  # what they lack to 1 is the weight of `last`
+        estimate = weighted_sum(
+            torch.tensor(weights, dtype=self.zero.dtype), [*received.values(), self.last]
+        )
+        if server.optimizer != "fedavg":
+            y = _server_optimizer(server, self.server_memory, plain if beta == 0 else estimate)
+            both = server.selection == "uniform" and server.weights == "equal"
+            plain = y if beta == 0 or both else plain
+            estimate = y
+        self.last = plain if beta == 0 else estimate
+        for i in self.reached:
+            after = (1 - beta) * (plain if i in S else self.x[i]) + beta * estimate
+            if self.messages is not None and (i in S or beta > 0):
+                sent = after if i in S else estimate
+                after = self.messages.down(self.x[i], i, sent, beta, i in S, t)
+            self.x[i] = after
+            if i in S or beta > 0:
+                self.received[i] = after
+
+    def mean(self, a, devices):
+        """The plain mean of some rows of an array."""
+        return torch.stack([a[i] for i in devices]).sum(dim=0) / len(devices)
+
+    def zeros(self):
+        """A new array with a row of zeros for each device."""
+        return [self.zero.clone() for _ in range(self.n)]
+
+
+def _local_optimizer(training, memory: dict[str, Tensor], g: Tensor, count: int) -> Tensor:
+    """The direction of a device's local step of this number, counted from 1."""
+    b1, b2 = training.momentum, training.second_momentum
+    match training.optimizer:
+        case "momentum":
+            memory["v"] = b1 * memory["v"] + g
+            return memory["v"]
+        case "adam":
+            memory["m"] = b1 * memory["m"] + (1 - b1) * g
+            memory["v"] = b2 * memory["v"] + (1 - b2) * g**2
+            m, v = memory["m"] / (1 - b1**count), memory["v"] / (1 - b2**count)
+            return m / (torch.sqrt(v) + training.smallest)
+    return g
+
+
+def _server_optimizer(server, memory: dict[str, Tensor], xhat: Tensor) -> Tensor:
+    """The model that the server delivers in the place of the average xhat."""
+    y, m, v = memory["y"], memory["m"], memory["v"]
+    step = 1.0 if server.learning_rate is None else server.learning_rate
+    match server.optimizer:
+        case "fedavgm":
+            v = server.momentum * v + (1 - server.dampening) * (y - xhat)
+            y = y - step * v
+        case "fedavgm_averages":
+            v = server.momentum * v + (xhat - memory["before"])
+            y = xhat + step * server.momentum * v
+        case "fedadam" | "fedyogi":
+            step = 0.1 if server.learning_rate is None else server.learning_rate
+            b1, b2, square = server.momentum, server.second_momentum, (xhat - y) ** 2
+            m = b1 * m + (1 - b1) * (xhat - y)
+            if server.optimizer == "fedadam":
+                v = b2 * v + (1 - b2) * square
+            else:
+                v = v - (1 - b2) * square * torch.sign(v - square)
+            y = y + step * m / (torch.sqrt(v) + server.smallest)
+    memory.update(y=y, m=m, v=v, before=xhat)
+    return y
