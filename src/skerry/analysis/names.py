@@ -60,7 +60,7 @@ def told_by_label(experiment: Experiment) -> set[str]:
     told = {"beta", "beta_schedule", "beta_end"}
     if ":" not in server.beta_schedule:
         standing = server.model_copy(update={"beta_schedule": schedules.CONSTANT})
-        told |= standing.idle_fields() - server.idle_fields()
+        told |= standing.unused_fields() - server.unused_fields()
     return {f"server.{field}" for field in told}
 
 

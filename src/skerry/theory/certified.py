@@ -234,7 +234,7 @@ def _sampling(parameters: Parameters) -> tuple[str, ...]:
 
 
 def _on_the_dial(primitive: str, beta: float) -> float:
+    labels.check_dial(primitive)
     place = labels.dial_position(primitive, beta)
-    if place is None:
-        labels.check_dial(primitive)
+    assert place is not None
     return place
