@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from skerry.config import labels, schedules
+from skerry.config import labels
 from skerry.config.presets import PRESETS
 from skerry.errors import SkerryError, argument, unknown
 from skerry.plugins import registry
@@ -98,7 +98,7 @@ class Question:
 
     def check_fits(self, server: "Server") -> None:
         """Raise SkerryError where the server's messages cannot be counted beforehand."""
-        moving = schedules.first_schedule(server, "sampled", "period")
+        moving = server.first_schedule("sampled", "period")
         if moving and self.chooses_server:
             raise SkerryError(
                 f"prices and budgets count the messages of a K and an H that stay (got {moving}). "
@@ -189,7 +189,7 @@ def remarks(question: Question, experiment: "Experiment", world: "World") -> Ite
         yield "there is one island: mixing alone would bring all devices together in time"
     if max(world.sizes) == 1 and world.n > 1:
         yield "no device has a neighbour: only the server brings them together"
-    if server.sampled == 1 and world.n > 1 and not schedules.has_schedule(server, "sampled"):
+    if server.sampled == 1 and world.n > 1 and not server.has_schedule("sampled"):
         yield "with K = 1, s2s changes nothing: the one sampled device averages with itself"
     if server.primitive not in (*PRIMITIVES, labels.NO_SERVER):
         yield f"'{server.primitive}' is a primitive of your own, which advice does not cover"

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError, ValidationInfo, model_validator
 
-from skerry.config import methods, schedules
+from skerry.config import methods
 from skerry.config.explain import any_inside, explain, faulty_paths, without_faulty
 from skerry.config.fields import (
     Availability,
@@ -100,7 +100,7 @@ class Experiment(Section):
         for _, section in self._sections():
             yield from section.faults()
         network, server = self.network, self.server
-        if not network.mix_with_server and schedules.is_adaptive(server, "period"):
+        if not network.mix_with_server and server.is_adaptive("period"):
             yield (
                 ("network.mix_with_server", "server.period_schedule"),
                 "network.mix_with_server = false needs server rounds that are known beforehand "

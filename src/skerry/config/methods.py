@@ -183,7 +183,7 @@ def _compression_faults(parts: Parts) -> Iterator[Fault]:
             f"{server.primitive!r}): both sides must know who received what. Leave "
             "server.compression out.",
         )
-    if schedules.is_adaptive(server, *schedules.RANGES):
+    if server.is_adaptive():
         yield (
             ("server.compression", *(f"server.{field}_schedule" for field in schedules.RANGES)),
             "server.compression needs schedules that do not go by the models (got an adaptive "

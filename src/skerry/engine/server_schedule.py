@@ -12,9 +12,8 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
-from skerry.config import schedules
 from skerry.config.experiment import Experiment, Server
-from skerry.config.schedules import SchedulePosition, SpreadEstimate
+from skerry.config.schedules import SpreadEstimate, When
 from skerry.engine.estimates import seen
 from skerry.engine.world import World
 
@@ -64,7 +63,7 @@ class Course:
     def __init__(self, world: World, experiment: Experiment):
         self._world, self._experiment, self._server = world, experiment, experiment.server
         server = self._server
-        self.adapts = server.is_there and schedules.is_adaptive(server, *schedules.RANGES)
+        self.adapts = server.is_there and server.is_adaptive()
         self._awake = world.awake(experiment)
 
     @property
@@ -87,7 +86,7 @@ class Course:
             return Turn(server.at(t, rounds), bisect_left(planned, t)) if t in planned else None
         if t != log.due:
             return None
-        return Turn(schedules.server_at(server, self._position(t, log)), log.number)
+        return Turn(server.at_position(self._position(t, log)), log.number)
 
     def after(self, t: int, log: Log, X_kd: Tensor | None, sampled_k: Tensor | None) -> Log:
         """What is remembered when round t, a server round, is over. The models are those of the
@@ -109,12 +108,19 @@ class Course:
             )
             found = (*found, *([one] if one else ()))[-self._server.adapt_over :]
         now = replace(log, last=t + 1, seen=found)
-        period = schedules.next_period(self._server, self._position(t, now))
+        period = self._server.next_period(self._position(t, now))
         return replace(now, due=t + period, number=log.number + 1, period=period)
 
-    def _position(self, t: int, log: Log) -> SchedulePosition:
-        rate = self._mixing_rate if schedules.is_adaptive(self._server, "beta") else 0.0
-        return SchedulePosition(t, self._world.rounds, log.number, log.period, rate, log.seen)
+    def _position(self, t: int, log: Log) -> When:
+        rate = self._mixing_rate if self._server.is_adaptive("beta") else 0.0
+        return When(
+            t,
+            self._world.rounds,
+            log.number,
+            period=log.period,
+            mixing_rate=rate,
+            seen=log.seen,
+        )
 
     @cached_property
     def _mixing_rate(self) -> float:

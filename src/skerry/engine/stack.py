@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry.config import schedules
 from skerry.config.experiment import Experiment, Server
 from skerry.engine.compressed import LinkRule, ServerRule, link_rule, server_rule
 from skerry.engine.local_optimizers import KIND as LOCAL
@@ -248,7 +247,7 @@ def company(experiment: Experiment) -> tuple[str, str]:
 def _own_course(experiment: Experiment) -> object:
     """Lanes whose server goes by the models meet it each by itself."""
     server = experiment.server
-    adapts = server.is_there and schedules.is_adaptive(server, *schedules.RANGES)
+    adapts = server.is_there and server.is_adaptive()
     return object() if adapts else None
 
 

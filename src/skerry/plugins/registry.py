@@ -10,9 +10,9 @@ beside their functions, in `skerry.engine.primitives`; every module of `skerry.m
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,59 +20,23 @@ from skerry.errors import SkerryError, did_you_mean, one_line, unknown
 from skerry.plugins import fingerprint
 
 
-class _DeclaredIn(Mapping[str, str]):
-    """Built-ins of a module that imports nothing heavy: its dict of names and functions."""
+class _Lazy(Mapping[str, str]):
+    """A table of built-ins whose names need no import, and whose references are found when read."""
 
-    def __init__(self, module: str, table: str):
-        self._module, self._table = module, table
-
-    @cached_property
-    def _references(self) -> dict[str, str]:
-        found = getattr(importlib.import_module(self._module), self._table)
-        return {name: _reference(self._module, function) for name, function in found.items()}
-
-    def __getitem__(self, name: str) -> str:
-        return self._references[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._references)
-
-    def __len__(self) -> int:
-        return len(self._references)
-
-
-class _OnePerModule(Mapping[str, str]):
-    """Built-ins of a package, one in each module: the class whose `name` is the module's name.
-
-    Modules are imported when their entry is read, not when names are listed. Modules whose names
-    begin with an underscore hold no built-in.
-    """
-
-    def __init__(self, package: str, others: Mapping[str, str]):
-        self._package, self._others, self._known = package, others, dict(others)
-        self._folder = Path(__file__).parent.parent.joinpath(*package.split(".")[1:])
+    def __init__(self, names: Callable[[], Iterable[str]], find: Callable[[str], str]):
+        self._list_names, self._find = names, cache(find)
 
     @cached_property
-    def _names(self) -> list[str]:
-        helpers = {reference.partition(":")[0] for reference in self._others.values()}
-        found = (file.stem for file in self._folder.glob("[!_]*.py"))
-        modules = {name for name in found if f"{self._package}.{name}" not in helpers}
-        return sorted(modules.union(self._others))
-
-    def __getitem__(self, name: str) -> str:
-        if name not in self._known and name in self._names:
-            self._known[name] = self._find(name)
-        return self._known[name]
-
-    def _find(self, name: str) -> str:
-        module = importlib.import_module(f"{self._package}.{name}")
-        classes = (value for value in vars(module).values() if isinstance(value, type))
-        return _reference(
-            module.__name__, next(c for c in classes if c.__dict__.get("name") == name)
-        )
+    def _names(self) -> tuple[str, ...]:
+        return tuple(self._list_names())
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._find(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -81,11 +45,28 @@ class _OnePerModule(Mapping[str, str]):
         return len(self._names)
 
 
-def _reference(module: str, function: Callable[..., Any]) -> str:
+def _primitives() -> dict[str, Callable[..., Any]]:
+    return dict(importlib.import_module("skerry.engine.primitives").PRIMITIVES)
+
+
+def _method_names() -> list[str]:
+    """`sgd`, which the protocol is, and the other modules of `skerry.methods`."""
+    modules = Path(__file__).parent.parent.joinpath("methods").glob("[!_]*.py")
+    return sorted("sgd" if file.stem == "method" else file.stem for file in modules)
+
+
+def _method(name: str) -> type:
+    """The class of a method: in the module of its name, the one with that `name`."""
+    module = importlib.import_module(f"skerry.methods.{'method' if name == 'sgd' else name}")
+    classes = (value for value in vars(module).values() if isinstance(value, type))
+    return next(one for one in classes if vars(one).get("name") == name)
+
+
+def _reference(function: Callable[..., Any]) -> str:
     """The line that would declare this function: `module:function(option, option)`."""
     parameters = inspect.signature(function).parameters.values()
-    options = (p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-    return f"{module}:{function.__qualname__}({', '.join(options)})"
+    options = ", ".join(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    return f"{function.__module__}:{function.__qualname__}({options})"
 
 
 TOPOLOGIES = {
@@ -178,7 +159,7 @@ SCHEDULES = {
     "step": "skerry.config.schedules:step_stepsize(decay_every, decay_factor)",
 }
 
-PRIMITIVES = _DeclaredIn("skerry.engine.primitives", "PRIMITIVES")
+PRIMITIVES = _Lazy(_primitives, lambda name: _reference(_primitives()[name]))
 
 LOCAL_OPTIMIZERS = {
     "adam": "skerry.engine.local_optimizers:adam(momentum, second_momentum, smallest)",
@@ -201,7 +182,7 @@ COMPRESSIONS = {
     "top_k": "skerry.engine.compression:TopK(compression_share)",
 }
 
-METHODS = _OnePerModule("skerry.methods", {"sgd": "skerry.methods.method:Sgd"})
+METHODS = _Lazy(_method_names, lambda name: _reference(_method(name)))
 
 SELECTIONS = {
     "bernoulli": "skerry.engine.participation.selection:bernoulli(sample_prob)",

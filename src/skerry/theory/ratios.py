@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skerry.config import schedules
 from skerry.config.experiment import Experiment
 from skerry.theory.counts import binomial
 from skerry.theory.operators import Array, delta, kappa
@@ -125,7 +124,7 @@ def _all_are_awake(experiment: Experiment) -> bool:
 
 
 def _K_changes(experiment: Experiment) -> bool:
-    return schedules.has_schedule(experiment.server, "sampled")
+    return experiment.server.has_schedule("sampled")
 
 
 def _by_island(experiment: Experiment, intra: float, inter: float) -> Shares:

@@ -1,10 +1,14 @@
 """The section [server]: what the server does, when, and with which devices."""
 
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from skerry.config import labels, schedules
+from skerry.config.schedules import ADAPTIVE, CONSTANT, RANGES, When
 from skerry.config.section import (
     BelowOne,
     Count,
@@ -20,6 +24,7 @@ from skerry.config.section import (
     default,
 )
 from skerry.plugins import registry
+from skerry.plugins.options import options_of
 
 _SCHEDULES = ("beta schedule", "sampled schedule", "period schedule")
 
@@ -99,7 +104,8 @@ class Server(Section, extra="allow"):
     """Adaptive schedules: the server rounds whose estimates are averaged."""
 
     def faults(self) -> Iterable[Fault]:
-        yield from schedules.schedule_faults(self)
+        for field in RANGES:
+            yield from self._schedule_faults(field)
         if labels.read_any_label(self.name)[0] in registry.PRIMITIVES:
             yield (
                 ("server.name",),
@@ -113,33 +119,88 @@ class Server(Section, extra="allow"):
                 f'"{self.weights}"). Leave server.weights out.',
             )
 
+    def _schedule_faults(self, name: str) -> Iterator[Fault]:
+        """Missing ends and targets, and selections that an adaptive schedule cannot use."""
+        schedule, field = self._schedule(name), f"server.{name}_schedule"
+        if schedule in schedules.NEED_END and getattr(self, f"{name}_end") is None:
+            yield (
+                (field, f"server.{name}_end"),
+                f'{field} = "{schedule}" goes from server.{name} to an end (got none). Set '
+                f"server.{name}_end.",
+            )
+        if schedule == "switch" and self.switch_round is None:
+            yield (
+                (field, f"server.{name}_end", "server.switch_round"),
+                f'{field} = "switch" changes in one round (got none). Set server.switch_round.',
+            )
+        if not self.is_adaptive(name):
+            return
+        target = f"{name}_target"
+        if schedule == ADAPTIVE and name != "beta" and getattr(self, target) is None:
+            yield (
+                (field, f"server.{target}"),
+                f'{field} = "adaptive" goes by a target (got none). Set server.{target}.',
+            )
+        if self.selection not in schedules.MEASURABLE or self.weights == "data":
+            yield (
+                (field, "server.selection", "server.weights"),
+                f'{field} = "{schedule}" goes by the spread of the sampled models, which is known '
+                f"for the selections {', '.join(schedules.MEASURABLE)}, and not for weights by "
+                f"data (got '{self.selection}' with weights '{self.weights}'). Change one of them.",
+            )
+        if name == "sampled" and self.selection == "one_each":
+            yield (
+                (field, "server.selection"),
+                f'{field} = "{schedule}" may give any number, but server.selection = "one_each" '
+                'needs a multiple of the islands. Use "per_component".',
+            )
+        if name == "sampled" and self.selection == "bernoulli":
+            yield (
+                (field, "server.selection"),
+                f'{field} = "{schedule}" sets how many are sampled, but server.selection = '
+                '"bernoulli" leaves that to chance. Use "uniform".',
+            )
+
     def unused_fields(self) -> frozenset[str]:
         """The name, the ends that no schedule uses, and the schedule of a beta that is not used.
         Without a server, all fields but the primitive."""
         if not self.is_there:
             return frozenset(name for name, _ in self if name != "primitive")
-        idle = super().unused_fields() | (
-            set() if self.compresses else {"compressed", "error_feedback"}
-        )
-        if "beta" in idle and schedules.has_schedule(self, "beta"):
-            idle = self.model_copy(update={"beta_schedule": schedules.CONSTANT}).unused_fields()
-        unused = {"name"} | ({"beta_schedule", "beta_end"} if "beta" in idle else set())
-        return idle.union(unused, schedules.unused_ends(self))
+        unused = super().unused_fields() | {"name"}
+        if not self.compresses:
+            unused |= {"compressed", "error_feedback"}
+        if "beta" in unused and self.has_schedule("beta"):
+            unused |= self.model_copy(update={"beta_schedule": CONSTANT}).unused_fields()
+        if "beta" in unused:
+            unused |= {"beta_schedule", "beta_end"}
+        return unused | self._unused_ends()
+
+    def _unused_ends(self) -> set[str]:
+        """The end fields that no schedule uses; a user's own schedule may use any."""
+        ends = {f"{field}_end": self._schedule(field) for field in RANGES}
+        takers = schedules.TAKE_END
+        unused = {end for end, name in ends.items() if ":" not in name and name not in takers}
+        return unused | ({"beta_end"} if self.beta_schedule == ADAPTIVE else set())
 
     @property
     def label(self) -> str:
         """The label of a run in tables: the name, or the primitive with its beta."""
         if self.name:
             return self.name
-        if self.primitive == labels.BLEND and schedules.has_schedule(self, "beta"):
-            return f"{labels.BLEND} {schedules.describe_beta(self)}"
-        return labels.write_label(self.primitive, self.beta)
+        if self.primitive != labels.BLEND or not self.has_schedule("beta"):
+            return labels.write_label(self.primitive, self.beta)
+        words = f"{self.beta:g}"
+        if self.beta_end is not None and "beta_end" not in self._unused_ends():
+            words += f"-{self.beta_end:g}"
+        options = self.options_for("beta schedule") if ":" not in self.beta_schedule else {}
+        values = [f"{option} {value:g}" for option, value in options.items() if value is not None]
+        return f"{labels.BLEND} {self.beta_schedule}({', '.join([words, *values])})"
 
     @property
     def dial(self) -> float | None:
         """The place of the primitive between S2S, at 0, and S2A, at 1; None for other primitives
         and for a beta with a schedule."""
-        changes = self.primitive == labels.BLEND and schedules.has_schedule(self, "beta")
+        changes = self.primitive == labels.BLEND and self.has_schedule("beta")
         return None if changes else labels.dial_position(self.primitive, self.beta)
 
     @property
@@ -153,19 +214,24 @@ class Server(Section, extra="allow"):
         return self.primitive != labels.NO_SERVER
 
     def most_sampled(self, devices: int) -> int:
-        """The largest number of sampled devices in a round. Under bernoulli sampling, which has no
-        limit, four standard deviations above the mean."""
-        if self.selection != "bernoulli":
-            return schedules.most_sampled(self, devices)
-        p = self.sample_prob
-        return min(devices, math.ceil(devices * p + 4 * math.sqrt(devices * p * (1 - p))))
+        """The largest number of sampled devices in a round; all devices where a schedule has no
+        bound. Bernoulli sampling has none either: four standard deviations above its mean."""
+        if self.selection == "bernoulli":
+            p = self.sample_prob
+            return min(devices, math.ceil(devices * p + 4 * math.sqrt(devices * p * (1 - p))))
+        if self.sampled_schedule in (CONSTANT, "inverse_sqrt"):  # K never grows
+            return self.sampled
+        if self.sampled_end is None or ":" in self.sampled_schedule:
+            return devices
+        return max(self.sampled, self.sampled_end)
 
     def server_rounds(self, rounds: int) -> Sequence[int]:
-        """The server rounds among the first `rounds`: offset, offset + H, ..."""
+        """The server rounds among the first `rounds`: offset, offset + H, ... With an adaptive H
+        only the first is known before the run."""
         if not self.is_there:
             return range(0)
-        if schedules.has_schedule(self, "period"):
-            return schedules.scheduled_rounds(self, rounds)
+        if self.has_schedule("period"):
+            return _scheduled_rounds(self, rounds)
         return range(self.offset, rounds, self.period)
 
     def known_rounds(self, rounds: int) -> Sequence[int]:
@@ -178,6 +244,61 @@ class Server(Section, extra="allow"):
         """Whether round t is a server round."""
         return t in self.server_rounds(rounds)
 
+    # Schedules of beta, sampled and period
+
+    def _schedule(self, field: str) -> str:
+        return str(getattr(self, f"{field}_schedule"))
+
+    def has_schedule(self, *fields: str) -> bool:
+        """Whether any of these fields, of beta, sampled and period, has a schedule."""
+        return any(self._schedule(field) != CONSTANT for field in fields)
+
+    def first_schedule(self, *fields: str) -> str:
+        """The first of these fields that has a schedule, as a setting; empty if none has."""
+        found = (field for field in fields if self.has_schedule(field))
+        return next((f"server.{field}_schedule = '{self._schedule(field)}'" for field in found), "")
+
+    def is_adaptive(self, *fields: str) -> bool:
+        """Whether any of these fields, by default all, has a schedule that depends on models."""
+        used = set(fields or RANGES)
+        if ":" not in self.primitive and not options_of("primitive", self.primitive).takes("beta"):
+            used.discard("beta")
+        return any(schedules.needs_spread(field, self._schedule(field)) for field in used)
+
     def at(self, t: int, rounds: int) -> "Server":
         """The section with the beta and K of round t as constants."""
-        return schedules.server_in_round(self, t, rounds)
+        return _server_in_round(self, t, rounds) if self.has_schedule("beta", "sampled") else self
+
+    def at_position(self, when: When) -> "Server":
+        """The section with the beta and K of a position in the run as constants."""
+        scheduled = [field for field in ("beta", "sampled") if self.has_schedule(field)]
+        constants = {f"{field}_schedule": CONSTANT for field in scheduled}
+        values = {field: self._value(field, when) for field in scheduled}
+        return self.model_copy(update={**constants, **values})
+
+    def next_period(self, when: When) -> int:
+        """H(t), the number of rounds from this server round to the next."""
+        return int(self._value("period", when))
+
+    def _value(self, field: str, when: When) -> float:
+        when = replace(when, start=getattr(self, field), end=getattr(self, f"{field}_end"))
+        options = self.options_for(f"{field} schedule")
+        return schedules.scheduled_value(field, self._schedule(field), when, options)
+
+
+@lru_cache(maxsize=4096)
+def _scheduled_rounds(server: Server, rounds: int) -> tuple[int, ...]:
+    """The server rounds where H has a schedule: the one after t is t + H(t)."""
+    found: list[int] = []
+    t = server.offset
+    while t < rounds:
+        found.append(t)
+        if server.is_adaptive("period"):
+            break
+        t += server.next_period(When(t, rounds, len(found) - 1))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _server_in_round(server: Server, t: int, rounds: int) -> Server:
+    return server.at_position(When(t, rounds, bisect_left(server.server_rounds(rounds), t)))

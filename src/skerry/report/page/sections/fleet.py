@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry.config import schedules
 from skerry.config.experiment import Experiment
 from skerry.errors import SkerryError
 from skerry.plugins import registry
@@ -164,7 +163,7 @@ def _own_samples(
     for group in study.grid.groups:
         one = study.experiment(group).model_copy(update={"seed": seed})
         plain = one.server.selection == "uniform" and one.availability == type(one.availability)()
-        plain = plain and not schedules.has_schedule(one.server, "sampled")
+        plain = plain and not one.server.has_schedule("sampled")
         fleet = fleets[group.cell]
         key = repr((one.server.model_copy(update=ANY), one.availability, one.network))
         if plain or fleet is None:
