@@ -34,7 +34,7 @@ ROWS = [
         "method that counts on steps of devices that sleep",
         "method.name=scaffold fleet.awake=0.5 network.gossip_steps=0 server.primitive=s2a",
         "method 'scaffold' is not defined for devices that sleep: it counts on their steps. Leave "
-        "[fleet] out, or take gradient_tracking, carry or fedprox.",
+        "[availability] out, or take gradient_tracking, carry or fedprox.",
     ),
     sets(
         "method that S2A would break",
