@@ -288,7 +288,7 @@ def test_the_average_is_kept(seed, name, share, awake, topology, failing, K, way
     stack = build_stack(world, [lane])
     before = None
     for moment in simulate(stack):
-        kept = moment.state.companions.copies(slice(0, 1))
+        kept = moment.state.companions.of_compression(slice(0, 1))
         total = moment.state.X_nld.clone()
         for array in ("unsent", "undelivered"):
             total += kept.get(array, 0)

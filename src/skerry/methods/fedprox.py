@@ -17,8 +17,8 @@ class FedProx(Method):
 
     name = "fedprox"
     rule = "X <- X - eta (G + mu (X - the model that the device received last))."
-    keeps = "that model: 1 array"
-    sends = "as without it"
+    keeps = "the model received last: 1 array"
+    sends = "as plain SGD"
     exact = "no: devices stay closer together, and move more slowly"
     citation = "Li et al., MLSys 2020"
     checked = f"{OTHERS}MTGC's"

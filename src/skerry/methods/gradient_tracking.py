@@ -35,8 +35,8 @@ class GradientTracking(Method):
 
     name = "gradient_tracking"
     rule = (
-        "Y <- Y + G - G_before; X <- W (X - eta Y); Y <- W Y. The server meets X by the "
-        "experiment's primitive, and Y by S2S."
+        "Y <- Y + G - G_before; X <- W (X - eta Y); Y <- W Y. The server applies the "
+        "experiment's primitive to X, and S2S to Y."
     )
     keeps = "Y and the last gradient: 2 arrays"
     sends = "4E over links; 2K up; 2K (X by S2S) or n + K (X by S2A) down"

@@ -165,7 +165,7 @@ class Sgd(Method):
     rule = "X <- X - eta G(X), then mixing, then the server: Algorithm 1."
     keeps = "nothing"
     sends = "2E over links; K up; K (S2S) or n (S2A, blend) down"
-    exact = "no: data that differ leave an error that stays"
+    exact = "no: data that differ between devices leave a permanent error"
     link_compressions = ANY_COMPRESSION
     compresses_server = True
 

@@ -29,7 +29,7 @@ class Scaffold(Method):
         (
             "scaffold",
             server_only_settings("scaffold"),
-            "All devices work between two server rounds, also those that are not sampled next.",
+            "All devices train between two server rounds, also those that are not sampled next.",
         ),
     )
     rules = (
