@@ -22,7 +22,7 @@ ROWS = [
     ),
     plugin(
         "network.topology=in_pieces",
-        "topology * must give a connected graph, because a component is connected by "
+        "topology * must give a connected graph, because an island is connected by "
         "definition (got several pieces).",
     ),
     plugin(

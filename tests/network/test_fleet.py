@@ -11,7 +11,8 @@ from scipy import sparse
 
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.network import Fleet, build_fleet, fingerprint, mixing
+from skerry.network import Fleet, build_fleet, graph_fingerprint, mixing
+from skerry.network.contraction import estimate_expected_p
 from skerry.network.links import Links
 from skerry.plugins import registry
 from skerry.seeds import stream
@@ -34,7 +35,7 @@ def test_components_lie_side_by_side() -> None:
     """Sizes, starts and components number the devices 0..n-1 in order."""
     islands = fleet(devices=9, components=(4, 1, 4))
     assert (islands.sizes, islands.devices, islands.starts) == ((4, 1, 4), 9, (0, 4, 5))
-    assert islands.component_of.tolist() == [0, 0, 0, 0, 1, 2, 2, 2, 2]
+    assert islands.island_of.tolist() == [0, 0, 0, 0, 1, 2, 2, 2, 2]
     assert islands.labels == tuple("012345678")
     assert islands.edges(0).tolist() == [
         [0, 1], [0, 3], [1, 2], [2, 3], [5, 6], [5, 8], [6, 7], [7, 8],
@@ -67,9 +68,9 @@ def test_every_round_is_doubly_stochastic(
         link_failure=failure,
     )
     W, graph = drawn.matrix(t), drawn.graph(t)
-    mixing.verify(W, graph)
+    mixing.check_mixing_matrix(W, graph)
     crossing = [
-        (i, j) for i, j in graph.edges if graph.nodes[i]["component"] != graph.nodes[j]["component"]
+        (i, j) for i, j in graph.edges if graph.nodes[i]["island"] != graph.nodes[j]["island"]
     ]
     assert crossing == []
     assert drawn.links(t) == len(drawn.edges(t)) == graph.number_of_edges()
@@ -166,7 +167,7 @@ def test_links_fail_independently_with_the_given_probability() -> None:
 def test_fixed_fleets_are_exact() -> None:
     """Different components have their own p; the minimum and the average follow."""
     found = fleet(graph=nx.disjoint_union(nx.path_graph(2), nx.path_graph(3))).mixing_parameters()
-    assert found.per_component == pytest.approx((1, 5 / 9))
+    assert found.per_island == pytest.approx((1, 5 / 9))
     assert found.minimum == pytest.approx(5 / 9)
     assert found.average == pytest.approx((1 + 2 * 5 / 9) / 3)
     assert found.frobenius >= found.average
@@ -236,7 +237,7 @@ def test_fresh_random_graphs_are_estimated() -> None:
     """For random graphs with places dealt anew, the scalar estimate agrees with the general one."""
     fresh = fleet(devices=12, components=1, topology="erdos_renyi", dynamic=True, edge_prob=0.4)
     found = fresh.mixing_parameters(draws=300)
-    p, error = mixing.estimate_expected_p(fresh.matrix, 600)
+    p, error = estimate_expected_p(fresh.matrix, 600)
     assert found.method == "estimated"
     assert found.minimum == pytest.approx(p, abs=4 * (error + found.standard_error))
     with pytest.raises(NetworkError, match="at least 4 draws"):
@@ -264,7 +265,7 @@ def test_components_of_a_graph_are_the_islands(size: int, chance: float, seed: i
     expected = [sorted(part, key=nodes.index) for part in nx.connected_components(graph)]
     found = [labels[s : s + m] for s, m in zip(islands.starts, islands.sizes, strict=True)]
     assert [list(part) for part in found] == expected
-    mixing.verify(islands.matrix(0), islands.graph(0))
+    mixing.check_mixing_matrix(islands.matrix(0), islands.graph(0))
 
 
 def test_circulant_graph() -> None:
@@ -309,7 +310,7 @@ def test_bad_graphs_are_refused(graph: object, message: str) -> None:
 def test_graphs_for_drawing_keep_labels() -> None:
     """The drawn graph carries component and original label."""
     drawn = fleet(graph=nx.Graph([("lighthouse", "harbour"), ("farm", "mill")])).graph(0)
-    assert drawn.nodes[2] == {"component": 1, "label": "farm"}
+    assert drawn.nodes[2] == {"island": 1, "label": "farm"}
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -319,17 +320,25 @@ def test_fingerprint_is_of_structure(seed: int) -> None:
     graph = nx.gnp_random_graph(10, 0.2, seed=seed)
     assume(graph.number_of_edges() > 0)
     named = nx.relabel_nodes(graph, {i: f"n{i}" for i in range(10)})
-    assert fingerprint(graph) == fingerprint(named) == fingerprint(fleet(graph=graph).graph(0))
+    assert (
+        graph_fingerprint(graph)
+        == graph_fingerprint(named)
+        == graph_fingerprint(fleet(graph=graph).graph(0))
+    )
     fewer = graph.copy()
     fewer.remove_edge(*next(iter(graph.edges)))
-    assert fingerprint(fewer) != fingerprint(graph)
+    assert graph_fingerprint(fewer) != graph_fingerprint(graph)
 
 
 def test_fingerprint_of_edges() -> None:
     """Edge arrays have fingerprints too, in any order; a further lone device changes a graph's."""
     edges = np.array([[0, 1], [1, 2]])
-    assert fingerprint(edges) == fingerprint(edges[::-1, ::-1]) == fingerprint(nx.path_graph(3))
+    assert (
+        graph_fingerprint(edges)
+        == graph_fingerprint(edges[::-1, ::-1])
+        == graph_fingerprint(nx.path_graph(3))
+    )
     lonely = nx.path_graph(3)
     lonely.add_node(3)
-    assert fingerprint(lonely) != fingerprint(edges)
-    assert len(fingerprint(edges)) == 64
+    assert graph_fingerprint(lonely) != graph_fingerprint(edges)
+    assert len(graph_fingerprint(edges)) == 64

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
 from skerry.network import topologies
-from skerry.network.components import draw_component
+from skerry.network.islands import draw_island
 from skerry.network.topologies import most_square
 from skerry.plugins import registry
 
@@ -111,7 +111,7 @@ def test_dynamic_graphs_need_not_be_connected() -> None:
 def test_impossible_graphs(name: str, size: int, fields: dict[str, float], message: str) -> None:
     """A graph that cannot be drawn is refused in one line that says how to mend it."""
     with pytest.raises(NetworkError, match=message) as caught:
-        draw_component(size, Network(topology=name, **fields), np.random.default_rng(0))
+        draw_island(size, Network(topology=name, **fields), np.random.default_rng(0))
     assert "\n" not in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from skerry.engine.ranks.cut_islands import CutIsland
 from skerry.engine.ranks.group import Party
 from skerry.kernels import fused
-from skerry.network.fleet import Block, Fleet
+from skerry.network.fleet import Fleet, MixingBlock
 
 SPARSE = 0.15  # on a CPU, a W with fewer entries than this is quicker as a sparse matrix
 TOGETHER = 2**28  # bytes of models that a GPU mixes by one product
@@ -142,7 +142,7 @@ class Mixer:
                 pieces.append(Piece(start, block.size, [W]))
         return pieces
 
-    def _tensor(self, block: Block) -> Tensor:
+    def _tensor(self, block: MixingBlock) -> Tensor:
         """W transposed, because devices are rows of X here and columns in the paper."""
         W = block.W.T
         if isinstance(W, np.ndarray):

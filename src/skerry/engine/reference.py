@@ -199,7 +199,7 @@ def _seen(
 ) -> list[Seen]:
     """What the sampled models tell of all, by sums over pairs of them; none where they tell
     nothing."""
-    server, island = experiment.server, world.fleet.component_of.tolist()
+    server, island = experiment.server, world.fleet.island_of.tolist()
     of = [i for i in range(world.n) if awake[i]]
     sizes = [sum(island[i] == c for i in of) for c in range(len(world.sizes))]
     there = [c for c, size in enumerate(sizes) if size]

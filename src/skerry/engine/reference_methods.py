@@ -24,7 +24,7 @@ class _Devices(ABC):
     def __init__(self, world: World, experiment: Experiment):
         self.n, self.zero = world.n, torch.zeros_like(world.initial())
         self.x = [world.initial().clone() for _ in range(self.n)]
-        self.island = world.fleet.component_of.tolist()
+        self.island = world.fleet.island_of.tolist()
         self.tau, self.H = experiment.training.local_steps, experiment.server.period
         self.beta = {"s2s": 0.0, "s2a": 1.0}.get(
             experiment.server.primitive, experiment.server.beta

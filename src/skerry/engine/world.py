@@ -29,8 +29,7 @@ from skerry.errors import SkerryError, argument, unknown
 from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner, places
 from skerry.network.fleet import Fleet, build_fleet
-from skerry.network.graph_files import read_graphs
-from skerry.network.sequence import GraphSequence
+from skerry.network.graphs import GraphSequence, read_graphs
 from skerry.plugins.context import Context
 from skerry.tasks.choice import choose, outputs_of
 from skerry.tasks.task import Task
@@ -100,7 +99,7 @@ class World:
         """The name of every device's island: as the data call it, else its number."""
         holdings = self.dataset.holdings if self.experiment.data.split == "given" else None
         if holdings is None or holdings.islands is None:
-            return tuple(map(str, self.fleet.component_of))
+            return tuple(map(str, self.fleet.island_of))
         island_of = dict(zip(holdings.devices, holdings.islands, strict=True))
         return tuple(island_of[name] for name in self.fleet.labels)
 
@@ -108,7 +107,7 @@ class World:
     def island_n(self) -> Tensor:
         """The number of every device's island, on the compute device: sending it anew would make a
         GPU wait."""
-        return torch.from_numpy(self.fleet.component_of).to(self.device)
+        return torch.from_numpy(self.fleet.island_of).to(self.device)
 
     @property
     def seed(self) -> int:
@@ -153,7 +152,7 @@ class World:
             return self.fleet
         if (network, experiment.fleet) not in self._fleets:
             fleet = build_fleet(network, self.seed, self.materials.graph, self.fleet.labels)
-            fleet = fleet.sleeping(awake) if awake is not None else fleet
+            fleet = fleet.with_availability(awake) if awake is not None else fleet
             self._fleets[network, experiment.fleet] = fleet
         fleet = self._fleets[network, experiment.fleet]
         if fleet.sizes != self.sizes:
@@ -167,7 +166,7 @@ class World:
         """Who is awake in a lane; None if everybody always is."""
         fleet = experiment.fleet
         if fleet not in self._awake:
-            self._awake[fleet] = Awake(fleet, self.seed, self.fleet.component_of, self.fleet.labels)
+            self._awake[fleet] = Awake(fleet, self.seed, self.fleet.island_of, self.fleet.labels)
         return None if self._awake[fleet].always else self._awake[fleet]
 
     @cached_property

@@ -173,7 +173,7 @@ def _of_each_island(stack: Stack, meeting: Meeting) -> NDArray[np.int64]:
     """How many devices were sampled of each island."""
     world = stack.world
     assert meeting.devices_k is not None
-    islands_k = world.fleet.component_of[meeting.devices_k.cpu().numpy()]
+    islands_k = world.fleet.island_of[meeting.devices_k.cpu().numpy()]
     return np.bincount(islands_k, minlength=len(world.sizes))
 
 

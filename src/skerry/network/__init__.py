@@ -1,19 +1,18 @@
-"""Who talks to whom: graphs, mixing matrices, and the fleet that yields W(t) round by round."""
+"""Networks: graphs, mixing matrices, and the fleet that gives W(t) round by round."""
 
-from skerry.network.contraction import MixingParameters
-from skerry.network.fleet import Block, Fleet, build_fleet, fingerprint
-from skerry.network.graph_files import read_graph
-from skerry.network.mixing import mixing_parameter, verify
-from skerry.network.sequence import GraphSequence
+from skerry.network.contraction import MixingParameters, mixing_parameter
+from skerry.network.fleet import Fleet, MixingBlock, build_fleet, graph_fingerprint
+from skerry.network.graphs import GraphSequence, read_graph
+from skerry.network.mixing import check_mixing_matrix
 
 __all__ = [
-    "Block",
     "Fleet",
     "GraphSequence",
+    "MixingBlock",
     "MixingParameters",
     "build_fleet",
-    "fingerprint",
+    "check_mixing_matrix",
+    "graph_fingerprint",
     "mixing_parameter",
     "read_graph",
-    "verify",
 ]

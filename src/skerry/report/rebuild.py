@@ -69,13 +69,13 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
         return []
     if server.selection not in BY_SEED_ALONE:
         return None
-    awake = Awake(experiment.fleet, experiment.seed, fleet.component_of, fleet.labels)
+    awake = Awake(experiment.fleet, experiment.seed, fleet.island_of, fleet.labels)
     who = Context(
         seed=experiment.seed,
         round=t,
         number=bisect_left(planned, t),
         sampled=server.at(t, rounds).sampled,
-        islands_n=fleet.component_of,
+        islands_n=fleet.island_of,
         samples_n=np.ones(fleet.devices, dtype=np.int64),  # these rules do not look at data
         names=fleet.labels,
         awake_n=awake(t),

@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor
 
 from skerry.engine.ranks.assignment import Part, Shares
-from skerry.network.fleet import Block
+from skerry.network.fleet import MixingBlock
 
 Places = NDArray[np.integer]
 
@@ -33,7 +33,7 @@ class CutIsland:
     """By rank, how many models come from it, in order of rank."""
 
 
-def cut_island(shares: Shares, rank: int, part: Part, block: Block) -> CutIsland:
+def cut_island(shares: Shares, rank: int, part: Part, block: MixingBlock) -> CutIsland:
     """What a rank needs of others, and they of it, to mix its part of an island by this block."""
     W = sparse.csr_array(block.W.T)
     ours = _inside(shares.devices(rank), block)
@@ -58,7 +58,7 @@ def cut_island(shares: Shares, rank: int, part: Part, block: Block) -> CutIsland
     return CutIsland(part.rows, weights, sends, receives)
 
 
-def _inside(devices: slice, block: Block) -> slice:
+def _inside(devices: slice, block: MixingBlock) -> slice:
     """The devices of a rank as places on an island."""
     start, stop = devices.start - block.start, devices.stop - block.start
     return slice(max(0, start), min(block.size, stop))

@@ -18,7 +18,7 @@ from skerry.engine.ranks.assignment import Shares
 from skerry.engine.ranks.cut_islands import CutIsland, cut_island
 from skerry.engine.ranks.exact_sum import exact_sum
 from skerry.engine.ranks.exchange import Exchange
-from skerry.network.fleet import Block
+from skerry.network.fleet import MixingBlock
 
 if TYPE_CHECKING:
     from skerry.engine.participation.sampler import Sample
@@ -35,11 +35,11 @@ class Party:
     cuts = False
     """Whether other ranks hold devices of the same islands."""
 
-    def whole(self, blocks: Sequence[Block]) -> list[tuple[int, Block]]:
+    def whole(self, blocks: Sequence[MixingBlock]) -> list[tuple[int, MixingBlock]]:
         """Of our islands' blocks of W those of whole ones, and in which row of X each begins."""
         return [(block.start, block) for block in blocks]
 
-    def cut(self, blocks: Sequence[Block]) -> list[CutIsland]:
+    def cut(self, blocks: Sequence[MixingBlock]) -> list[CutIsland]:
         """The others."""
         return []
 
@@ -89,11 +89,11 @@ class Rank(Party):
         self.parts = self.shares.parts(self.rank)
         self.cuts = not all(part.is_whole for part in self.parts)
 
-    def whole(self, blocks: Sequence[Block]) -> list[tuple[int, Block]]:
+    def whole(self, blocks: Sequence[MixingBlock]) -> list[tuple[int, MixingBlock]]:
         pairs = zip(self.parts, blocks, strict=True)
         return [(part.rows.start, block) for part, block in pairs if part.is_whole]
 
-    def cut(self, blocks: Sequence[Block]) -> list[CutIsland]:
+    def cut(self, blocks: Sequence[MixingBlock]) -> list[CutIsland]:
         pairs = zip(self.parts, blocks, strict=True)
         return [cut_island(self.shares, self.rank, *pair) for pair in pairs if not pair[0].is_whole]
 
