@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fleet_data
 from skerry.config.experiment import Experiment
-from skerry.data.by_device.from_devices import from_devices
+from skerry.data.by_device.from_python import from_devices
 from skerry.engine.ranks.assignment import SLACK, Shares
 from skerry.engine.ranks.group import Rank
 from skerry.engine.reference import reference

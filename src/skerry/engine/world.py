@@ -13,13 +13,12 @@ from torch import Tensor
 
 from skerry.config.experiment import Experiment, Network
 from skerry.config.fields import Fleet as FleetSection
-from skerry.data.dataset import Split
+from skerry.data.dataset import Array, Split
+from skerry.data.holdings import Ints
 from skerry.data.partition import Partition
-from skerry.data.shares import Ints
 from skerry.data.sources.catalog import Dataset, load_dataset
-from skerry.data.sources.formats import Array
 from skerry.data.sources.published import PUBLISHED
-from skerry.data.split import layout_of, partition_of
+from skerry.data.split import build_partition, layout_of
 from skerry.engine.minibatch_draws import Dice
 from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Exchange
@@ -256,7 +255,7 @@ def build_world(
         experiment = experiment.model_copy(update={"network": network})
     fleet = build_fleet(network, experiment.seed, graph, names)
     task = choose(experiment.task, dataset)
-    partition = partition_of(dataset, fleet.sizes, fleet.labels, data, experiment.seed)
+    partition = build_partition(dataset, fleet.sizes, fleet.labels, data, experiment.seed)
     problem = Problem(
         dataset.input_shape,
         outputs_of(task, dataset),

@@ -37,16 +37,16 @@ MIXING = {
 DATASETS = {
     "cifar10": "skerry.data.sources.catalog:cifar10",
     "cifar100": "skerry.data.sources.catalog:cifar100",
-    "devices": "skerry.data.sources.catalog:devices",
+    "devices": "skerry.data.sources.catalog:device_files",
     "digits": "skerry.data.sources.catalog:digits",
     "fashion_mnist": "skerry.data.sources.catalog:fashion_mnist",
     "mnist": "skerry.data.sources.catalog:mnist",
     "npz": "skerry.data.sources.catalog:npz",
-    "speeches": "skerry.data.sources.natural:speeches",
+    "speeches": "skerry.data.sources.catalog:speeches",
     "synthetic": "skerry.data.sources.synthetic:classes",
     "synthetic_regression": "skerry.data.sources.synthetic:regression",
     "synthetic_tokens": "skerry.data.sources.synthetic:tokens",
-    "vowels": "skerry.data.sources.natural:vowels",
+    "vowels": "skerry.data.sources.catalog:vowels",
 }
 
 INTER_PARTITIONS = {

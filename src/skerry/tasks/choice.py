@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from skerry.config.fields import Task as Section
-from skerry.data.dataset import Dataset
-from skerry.data.targets import Kind, is_whole
+from skerry.data.dataset import Dataset, TargetKind
 from skerry.errors import DataError, ModelError, one_line
 from skerry.plugins import registry
 from skerry.tasks.classification import Classification
@@ -23,8 +22,12 @@ TASKS: dict[str, type[Task]] = {
     "regression": Regression,
     "tokens": Tokens,
 }
-MEANT: dict[Kind, str] = {"labels": "classification", "numbers": "regression", "tokens": "tokens"}
-NEEDS: dict[str, tuple[tuple[Kind, ...], str]] = {
+MEANT: dict[TargetKind, str] = {
+    "labels": "classification",
+    "numbers": "regression",
+    "tokens": "tokens",
+}
+NEEDS: dict[str, tuple[tuple[TargetKind, ...], str]] = {
     "classification": (("labels",), "whole labels, one for each sample"),
     "regression": (("numbers", "labels"), "numbers, one or one row for each sample"),
     "tokens": (("tokens",), "whole numbers of the same shape as the inputs"),
@@ -42,7 +45,7 @@ def choose(section: Section, dataset: Dataset) -> Task:
     name: str = section.name
     if name == "auto":
         name = MEANT[dataset.targets]
-        if dataset.targets == "numbers" and is_whole(dataset.y_train):
+        if dataset.targets == "numbers" and (dataset.y_train == dataset.y_train.round()).all():
             raise DataError(
                 f"y_train of {dataset.name} holds whole numbers as {dataset.y_train.dtype}, which "
                 "may be labels or amounts. If they are amounts, set task.name = "
