@@ -57,9 +57,9 @@ def data_trace(
     devices: Annotated[int | None, typer.Option(help="Take the first of so many only.")] = None,
 ) -> None:
     """Make a trace of who is awake from a public one."""
-    from skerry.data.sources.availability import convert
+    from skerry.data.sources.availability import convert_trace
 
-    made = convert(file, out, round_seconds, devices)
+    made = convert_trace(file, out, round_seconds, devices)
     typer.echo(
         f"Wrote {out}: {made.devices:,} devices, {made.rounds:,} rounds of {round_seconds:g} s, "
         f"awake {made.awake_share:.0%} of the time."
