@@ -30,8 +30,8 @@ from skerry.models.learner import Learner, Problem, build_learner, places
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graphs import GraphSequence, read_graphs
 from skerry.plugins.context import Context
-from skerry.tasks.choice import choose, outputs_of
-from skerry.tasks.task import Task
+from skerry.tasks.choice import choose_task, outputs_of
+from skerry.tasks.task import LearningTask
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -65,7 +65,7 @@ class World:
     fleet: Fleet
     dataset: Dataset
     partition: Partition
-    task: Task
+    task: LearningTask
     learner: Learner
     x_train: Tensor
     y_train: Tensor
@@ -254,7 +254,7 @@ def build_world(
         network, names = layout_of(dataset, network, data)
         experiment = experiment.model_copy(update={"network": network})
     fleet = build_fleet(network, experiment.seed, graph, names)
-    task = choose(experiment.task, dataset)
+    task = choose_task(experiment.task, dataset)
     partition = build_partition(dataset, fleet.sizes, fleet.labels, data, experiment.seed)
     problem = Problem(
         dataset.input_shape,

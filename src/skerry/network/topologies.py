@@ -22,19 +22,23 @@ DETERMINISTIC = frozenset({"complete", "grid", "path", "ring", "star", "torus"})
 
 def ring(size: int, network: Network, rng: np.random.Generator) -> Graph:
     # networkx closes a cycle of one with a self-loop.
-    return nx.cycle_graph(size) if size > 1 else nx.empty_graph(size)
+    graph: Graph = nx.cycle_graph(size) if size > 1 else nx.empty_graph(size)
+    return graph
 
 
 def path(size: int, network: Network, rng: np.random.Generator) -> Graph:
-    return nx.path_graph(size)
+    graph: Graph = nx.path_graph(size)
+    return graph
 
 
 def star(size: int, network: Network, rng: np.random.Generator) -> Graph:
-    return nx.star_graph(size - 1)
+    graph: Graph = nx.star_graph(size - 1)
+    return graph
 
 
 def complete(size: int, network: Network, rng: np.random.Generator) -> Graph:
-    return nx.complete_graph(size)
+    graph: Graph = nx.complete_graph(size)
+    return graph
 
 
 def grid(size: int, network: Network, rng: np.random.Generator) -> Graph:

@@ -82,8 +82,8 @@ def _folder_rows(folder: Path) -> Iterator[DeviceRows]:
                 yield DeviceRows(rows.x, rows.y, None, str(file), is_test=True)
                 continue
             _check_device(file, device, rows.device)
-            named = [] if rows.island is None else np.unique(rows.island)
-            islands = [*([island] if island else []), *named]
+            islands = [] if rows.island is None else np.unique(rows.island).tolist()
+            islands += [island] if island else []
             yield replace(rows, device=device, names=None, island=islands or None)
     if not file_of:
         raise DataError(

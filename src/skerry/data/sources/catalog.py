@@ -139,21 +139,21 @@ def npz(data: Data, seed: int, *, path: str) -> Dataset:
     arrays = load_npz(file, _HOW_TO_WRITE)
     parts = ("x_train", "y_train", "x_test", "y_test")
     if arrays.keys() >= set(parts):
-        chosen = tuple(arrays[part] for part in parts)
+        x_train, y_train, x_test, y_test = (arrays[part] for part in parts)
     elif arrays.keys() >= {"x", "y"}:
         x, y = arrays["x"], arrays["y"]
         if 0 in (x.ndim, y.ndim) or len(x) != len(y):
             raise DataError(
                 f"x and y in {path} must have the same length (got shapes {x.shape} and {y.shape})."
             )
-        chosen = _hold_out_fifth(x, y)
+        x_train, y_train, x_test, y_test = _hold_out_fifth(x, y)
     else:
         raise DataError(
             f"{path} must hold x_train, y_train, x_test, y_test, or x and y "
             f"(got {', '.join(sorted(arrays)) or 'nothing'})."
         )
     with errors_about(path):
-        return from_arrays(*chosen, name=Path(path).stem)
+        return from_arrays(x_train, y_train, x_test, y_test, name=Path(path).stem)
 
 
 def _embedded(name: str) -> Path:
@@ -211,7 +211,10 @@ def speeches(data: Data, seed: int, *, path: str) -> Dataset:
     arrays = {name: array.astype(np.int64) for name, array in fetched.items()}
     return Dataset(
         "speeches",
-        *(arrays[part] for part in ("x_train", "y_train", "x_test", "y_test")),
+        arrays["x_train"],
+        arrays["y_train"],
+        arrays["x_test"],
+        arrays["y_test"],
         classes=SPEECH_CHARACTERS,
         whole=True,
         holdings=DeviceHoldings(
