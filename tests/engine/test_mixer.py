@@ -8,8 +8,7 @@ import torch
 
 from skerry.config.experiment import Network
 from skerry.engine.mixer import Mixer, Piece
-from skerry.network import build_fleet
-from skerry.network.fleet import MixingBlock
+from skerry.network.fleet import MixingBlock, build_fleet
 
 CPU = torch.device("cpu")
 

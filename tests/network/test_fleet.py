@@ -11,8 +11,9 @@ from scipy import sparse
 
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.network import Fleet, build_fleet, graph_fingerprint, mixing
+from skerry.network import mixing
 from skerry.network.contraction import estimate_expected_p
+from skerry.network.fleet import Fleet, build_fleet, graph_fingerprint
 from skerry.network.links import Links
 from skerry.plugins import registry
 from skerry.seeds import stream

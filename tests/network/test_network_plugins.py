@@ -9,7 +9,7 @@ import pytest
 
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.network import build_fleet
+from skerry.network.fleet import build_fleet
 
 PLUGINS = """
 import networkx as nx

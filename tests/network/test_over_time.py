@@ -10,8 +10,8 @@ from recorded_runs import PlugPulledError, assert_same, record
 from skerry.config.experiment import Network
 from skerry.engine.world import Materials, build_world
 from skerry.errors import NetworkError, SkerryError
-from skerry.network import build_fleet
 from skerry.network.contraction import mixing_parameter
+from skerry.network.fleet import build_fleet
 from skerry.network.graphs import GraphSequence, as_graph, read_graph, read_graphs
 from trajectories import assert_same_trajectories
 

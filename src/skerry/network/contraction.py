@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -11,9 +10,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.network.islands import draw_island, surviving, weigh
+from skerry.network.islands import surviving, weigh
 from skerry.network.links import Links
-from skerry.network.mixing import Matrix, as_csr, smallest_eigenpair
+from skerry.network.mixing import as_csr, smallest_eigenpair
 from skerry.network.topologies import DETERMINISTIC
 from skerry.plugins import registry
 from skerry.seeds import stream
@@ -49,78 +48,55 @@ class Contraction:
     standard_error: float = 0.0
 
 
-def fixed_contraction(W: Matrix) -> Contraction:
-    """p of an island whose W is the same in every round."""
-    return Contraction(mixing_parameter(W), p_frobenius(W))
-
-
 def sequence_contraction(
     graphs: Sequence[Links], network: Network, seed: int, draws: int
 ) -> Contraction:
     """p of an island with a given sequence of graphs, each of which counts alike."""
     size = graphs[0].size
+    if network.link_failure:
+        return random_contraction(
+            size, lambda k, rng: graphs[k % len(graphs)], network, seed, draws
+        )
     if size == 1:
         return Contraction(1.0, 1.0)
-    if network.link_failure:
-        draw = partial(_draw_weights, lambda k, rng: graphs[k % len(graphs)], size, network, seed)
-        return _estimate(draw, draws)
     matrices = [weigh(links, network) for links in graphs]
     frobenius = [p_frobenius(W) for W in matrices]
     return Contraction(expected_p(matrices), float(np.mean(frobenius)))
 
 
 def random_contraction(
-    size: int, links: Links | None, network: Network, seed: int, draws: int
-) -> Contraction:
-    """p of an island whose `links` fail at random or, if None, are drawn anew every round."""
-    if size == 1:
-        return Contraction(1.0, 1.0)
-
-    def links_of(k: int, rng: np.random.Generator) -> Links:
-        return links or draw_island(size, network, rng, k)
-
-    draw = partial(_draw_weights, links_of, size, network, seed)
-    if links or not network.dynamic or network.mixing not in registry.MIXING:
-        return _estimate(draw, draws)
-    # A dynamic network permutes the devices at random, so E[W W^T] = a I + b 11^T: every direction
-    # shrinks alike, and p is the mean of p_frobenius.
-    if _has_constant_norm(network):
-        p = p_frobenius(draw(0))
-        return Contraction(p, p, "closed form")
-    check_draws(draws)
-    found = [p_frobenius(draw(k)) for k in range(draws)]
-    p = float(np.mean(found))
-    return Contraction(p, p, "estimated", float(np.std(found, ddof=1) / np.sqrt(draws)))
-
-
-def _draw_weights(
-    links_of: Callable[[int, np.random.Generator], Links],
     size: int,
+    links_of: Callable[[int, np.random.Generator], Links],
     network: Network,
     seed: int,
-    k: int,
-) -> sparse.csr_array:
-    """W of draw k; `links_of(k, rng)` gives its links before any of them fails."""
-    rng = stream(seed, "mixing", size, k)
-    return weigh(surviving(links_of(k, rng), network.link_failure, rng), network)
-
-
-def _estimate(draw: Callable[[int], sparse.csr_array], draws: int) -> Contraction:
+    draws: int,
+) -> Contraction:
+    """p of an island whose links fail at random or are drawn anew every round; `links_of(k, rng)`
+    gives the links of draw k before any of them fails."""
+    if size == 1:
+        return Contraction(1.0, 1.0)
     frobenius: list[float] = []
 
-    def draw_and_record(k: int) -> sparse.csr_array:
-        W = draw(k)
+    def draw(k: int) -> sparse.csr_array:
+        rng = stream(seed, "mixing", size, k)
+        W = weigh(surviving(links_of(k, rng), network.link_failure, rng), network)
         frobenius.append(p_frobenius(W))
         return W
 
-    p, error = estimate_expected_p(draw_and_record, draws)
-    return Contraction(p, float(np.mean(frobenius)), "estimated", error)
-
-
-def _has_constant_norm(network: Network) -> bool:
-    """Whether every draw of the island's graph has a W with the same Frobenius norm."""
+    if not network.dynamic or network.mixing not in registry.MIXING:
+        p, error = estimate_expected_p(draw, draws)
+        return Contraction(p, float(np.mean(frobenius)), "estimated", error)
+    # A dynamic network permutes the devices at random, so E[W W^T] = a I + b 11^T: every direction
+    # shrinks alike, and p is the mean of p_frobenius.
     by_degree = network.topology == "regular" and network.mixing in WEIGHTS_BY_DEGREE
-    return not network.link_failure and (network.topology in DETERMINISTIC or by_degree)
+    if not network.link_failure and (network.topology in DETERMINISTIC or by_degree):
+        draw(0)  # all draws have the same norm
+        return Contraction(frobenius[0], frobenius[0], "closed form")
+    check_draws(draws)
+    for k in range(draws):
+        draw(k)
+    p = float(np.mean(frobenius))
+    return Contraction(p, p, "estimated", float(np.std(frobenius, ddof=1) / np.sqrt(draws)))
 
 
 def fleet_parameters(islands: list[Contraction], sizes: tuple[int, ...]) -> MixingParameters:

@@ -14,8 +14,9 @@ from skerry.errors import NetworkError
 from skerry.network.contraction import (
     Contraction,
     MixingParameters,
-    fixed_contraction,
     fleet_parameters,
+    mixing_parameter,
+    p_frobenius,
     random_contraction,
     sequence_contraction,
 )
@@ -154,24 +155,33 @@ class Fleet:
     def mixing_parameters(self, draws: int = 400) -> MixingParameters:
         """p of the islands and of the fleet; where no formula holds, it is estimated from `draws`
         rounds that are drawn independently of the run."""
-        network, seed = self.network, self.seed
         if self._sequence is not None:
             over_time = zip(*self._sequence.links, strict=True)
-            found = [sequence_contraction(graphs, network, seed, draws) for graphs in over_time]
+            found = [
+                sequence_contraction(graphs, self.network, self.seed, draws) for graphs in over_time
+            ]
             return fleet_parameters(found, self.sizes)
         known: dict[object, Contraction] = {}
-        found = []
-        for c, size in enumerate(self.sizes):
-            links = self._islands[c] if self._islands else None
-            key = (size, links.edges.tobytes() if links else None)
+        keys = [
+            (size, self._islands[c].edges.tobytes() if self._islands else None)
+            for c, size in enumerate(self.sizes)
+        ]
+        for c, key in enumerate(keys):
             if key not in known:
-                known[key] = (
-                    fixed_contraction(self.blocks(0)[c].W)
-                    if self.fixed
-                    else random_contraction(size, links, network, seed, draws)
-                )
-            found.append(known[key])
-        return fleet_parameters(found, self.sizes)
+                known[key] = self._contraction(c, draws)
+        return fleet_parameters([known[key] for key in keys], self.sizes)
+
+    def _contraction(self, c: int, draws: int) -> Contraction:
+        """p of island c."""
+        if self.fixed:
+            W = self.blocks(0)[c].W
+            return Contraction(mixing_parameter(W), p_frobenius(W))
+        size, links = self.sizes[c], self._islands[c] if self._islands else None
+
+        def links_of(k: int, rng: np.random.Generator) -> Links:
+            return links or draw_island(size, self.network, rng, k)
+
+        return random_contraction(size, links_of, self.network, self.seed, draws)
 
     def fingerprint(self) -> str:
         """SHA-256 of the graph, or of the sequence of graphs; labels play no part."""
