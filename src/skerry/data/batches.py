@@ -33,6 +33,7 @@ class WithReplacement:
         self._batch, self._seed = batch, seed
 
     def indices(self, t: int, step: int, steps: int, devices: slice = slice(None)) -> Ints:
+        """Training indices [n, batch] of local step `step` of `steps` in round t."""
         start, stop, _ = devices.indices(len(self._first))
         indices = np.repeat(self._order[self._first[start:stop]], self._batch, axis=1)
         for some, numbers in self._below.draw(
@@ -55,6 +56,7 @@ class ShuffledEpochs:
         self._current: dict[int, tuple[int, Ints]] = {}
 
     def indices(self, t: int, step: int, steps: int, devices: slice = slice(None)) -> Ints:
+        """Training indices [n, batch] of local step `step` of `steps` in round t."""
         start = (t * steps + step) * self._batch
         positions = np.arange(start, start + self._batch)
         numbers = range(len(self._partition.sizes))[devices]

@@ -82,6 +82,7 @@ class Links:
 
     @property
     def degrees(self) -> npt.NDArray[np.int64]:
+        """The number of links of each device."""
         return np.bincount(self.edges.ravel(), minlength=self.size)
 
     @property
@@ -94,6 +95,7 @@ class Links:
 
     @cached_property
     def connected(self) -> bool:
+        """Whether the links join all devices."""
         return not self.pieces.any()
 
     def only(self, up: npt.NDArray[np.bool_]) -> "Links":
@@ -105,6 +107,7 @@ class Links:
         return Links.between(self.size, rng.permutation(self.size)[self.edges])
 
     def to_graph(self) -> Graph:
+        """The same as a networkx graph."""
         graph: Graph = nx.empty_graph(self.size)
         graph.add_edges_from(self.edges.tolist())
         return graph

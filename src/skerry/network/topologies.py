@@ -21,22 +21,26 @@ DETERMINISTIC = frozenset({"complete", "grid", "path", "ring", "star", "torus"})
 
 
 def ring(size: int, network: Network, rng: np.random.Generator) -> Graph:
+    """A ring; two devices share one link."""
     # networkx closes a cycle of one with a self-loop.
     graph: Graph = nx.cycle_graph(size) if size > 1 else nx.empty_graph(size)
     return graph
 
 
 def path(size: int, network: Network, rng: np.random.Generator) -> Graph:
+    """A path from the first device to the last."""
     graph: Graph = nx.path_graph(size)
     return graph
 
 
 def star(size: int, network: Network, rng: np.random.Generator) -> Graph:
+    """The first device linked to all others."""
     graph: Graph = nx.star_graph(size - 1)
     return graph
 
 
 def complete(size: int, network: Network, rng: np.random.Generator) -> Graph:
+    """Every pair of devices linked."""
     graph: Graph = nx.complete_graph(size)
     return graph
 

@@ -20,7 +20,7 @@ from skerry.data.holdings import (
     number_names,
     quote_names,
 )
-from skerry.data.sources.arrays import errors_about, from_arrays
+from skerry.data.sources.arrays import as_array, errors_about, from_arrays
 from skerry.errors import DataError
 
 NO_DEVICE = -1
@@ -46,7 +46,8 @@ class DeviceRows:
     names: Array | None = None
     is_test: bool | NDArray[np.bool_] = False
     island: Any = None
-    """The island of the device, or of every sample's device, if the data name it."""
+    """The island of the device (a name, or a list of equal names), or an array with the island of
+    every sample's device; None if the data name no islands."""
 
 
 def dataset_from_rows(blocks: Iterable[DeviceRows], name: str, where: str = "") -> Dataset:
@@ -151,16 +152,19 @@ class _Gathered:
         return self.number_of.setdefault(name, len(self.number_of))
 
     def _set_islands(self, names: tuple[str, ...], index: Ints, rows: DeviceRows) -> None:
-        islands, island_index = number_names(rows.island)
-        pairs = np.stack(np.broadcast_arrays(index, island_index))
-        for device, island in np.unique(pairs, axis=1).T.tolist():
-            if not (name := names[device]):
-                continue
-            before = self._island_of.setdefault(name, islands[island])
-            if before != islands[island]:
+        if isinstance(rows.device, np.ndarray):
+            islands, island_index = number_names(rows.island)
+            pairs = np.unique(np.stack([index, island_index]), axis=1).T.tolist()
+            named = [(names[device], islands[island]) for device, island in pairs]
+        else:
+            listed = rows.island if isinstance(rows.island, list) else [rows.island]
+            named = [(names[0], str(island)) for island in listed]
+        for device, island in named:
+            before = self._island_of.setdefault(device, island) if device else island
+            if before != island:
                 raise DataError(
-                    f"{rows.where}: device '{name}' is on two islands, '{before}' and "
-                    f"'{islands[island]}'. A device is on one."
+                    f"{rows.where}: device '{device}' is on two islands, '{before}' and "
+                    f"'{island}'. A device is on one."
                 )
 
     def _check_alike(self, x: Array, y: Array, source: str) -> None:
@@ -309,7 +313,7 @@ def _check_finite(
 
 
 def _check_x(values: ArrayLike, source: str) -> Array:
-    x = _array(values, source, "samples")
+    x = as_array(f"the samples of {source}", values)
     if x.dtype.kind not in "uif":
         raise DataError(f"{source} must have samples that are numbers (got {_describe(x)}).")
     if x.ndim < 2:
@@ -321,21 +325,12 @@ def _check_x(values: ArrayLike, source: str) -> Array:
 
 
 def _check_y(values: ArrayLike, source: str) -> Array:
-    y = _array(values, source, "labels")
+    y = as_array(f"the labels of {source}", values)
     if y.dtype.kind == "O" and all(isinstance(label, str) for label in y.flat):
         y = y.astype(str)
     if y.dtype.kind not in "uifU" or not y.ndim:
         raise DataError(f"{source} must have labels that are numbers or text (got {_describe(y)}).")
     return y
-
-
-def _array(values: ArrayLike, source: str, what: str) -> Array:
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise DataError(
-            f"{source} must have {what} in an array: its rows differ in length."
-        ) from None
 
 
 def _kind(values: NDArray[Any]) -> str:

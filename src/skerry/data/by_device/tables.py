@@ -165,17 +165,28 @@ def _npz_blocks(
     for start in range(0, len(x), rows) or (0,):
         some = slice(start, start + rows)
         block = {name: np.asarray(column[some]) for name, column in columns.items()}
-        yield DeviceRows(
-            np.asarray(x[some]),
-            np.asarray(y[some]),
-            _device_names(file, block["device"], names) if "device" in block else None,
-            str(file),
-            names,
-            _is_test(file, block["split"]) if "split" in block else bool(test),
-            block.get("island"),
-        )
+        yield _rows(file, np.asarray(x[some]), np.asarray(y[some]), block, bool(test), names)
         for column in (x, y, *columns.values()):
             release_pages(column)
+
+
+def _rows(
+    file: Path,
+    x: Array,
+    y: Array,
+    columns: dict[str, Array],
+    is_test: bool | NDArray[np.bool_] = False,
+    names: Array | None = None,
+) -> DeviceRows:
+    """A block of samples with its columns device, split and island, as far as there are any."""
+    device = _device_names(file, columns["device"], names) if "device" in columns else None
+    if "split" in columns:
+        split = columns["split"].astype(str)
+        wrong = split[~np.isin(split, ("train", "test"))]
+        if wrong.size:
+            raise DataError(f"{file}: split must be train or test (got '{wrong[0]:.40}').")
+        is_test = np.asarray(split == "test")
+    return DeviceRows(x, y, device, str(file), names, is_test, columns.get("island"))
 
 
 def _device_names(file: Path, device: Array, names: Array | None) -> Array:
@@ -195,14 +206,6 @@ def _device_names(file: Path, device: Array, names: Array | None) -> Array:
             f"{device.min()} to {device.max()})."
         )
     return device
-
-
-def _is_test(file: Path, column: Any) -> NDArray[np.bool_]:
-    split = np.asarray(column).astype(str)
-    wrong = split[~np.isin(split, ("train", "test"))]
-    if wrong.size:
-        raise DataError(f"{file}: split must be train or test (got '{wrong[0]:.40}').")
-    return np.asarray(split == "test")
 
 
 # .parquet and .csv
@@ -268,15 +271,12 @@ def _frame_rows(file: Path, frame: "pd.DataFrame", features: list[str]) -> Devic
     if y.isna().any():
         row = int(np.flatnonzero(y.isna())[0])
         raise DataError(f"{file}: {_row(frame, row)} has no label.")
-    columns = {name: frame[name].fillna("").astype(str) for name in NOT_FEATURES if name in frame}
-    return DeviceRows(
-        _feature_matrix(file, frame, features),
-        y.to_numpy(),
-        columns["device"].to_numpy(str) if "device" in columns else None,
-        str(file),
-        is_test=_is_test(file, columns["split"]) if "split" in columns else False,
-        island=columns["island"].to_numpy(str) if "island" in columns else None,
-    )
+    columns = {
+        name: frame[name].fillna("").astype(str).to_numpy(str)
+        for name in NOT_FEATURES
+        if name in frame
+    }
+    return _rows(file, _feature_matrix(file, frame, features), y.to_numpy(), columns)
 
 
 def _feature_matrix(file: Path, frame: "pd.DataFrame", features: list[str]) -> Array:

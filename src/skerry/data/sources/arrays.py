@@ -36,10 +36,10 @@ def from_arrays(
     if target_kind(y) == "labels" and y.ndim == 1 and y.size:
         _check_every_label(y)
     tokens = target_kind(y) == "tokens" and all(
-        np.issubdtype(_as_array("x_train", x).dtype, np.integer) for x in (x_train, x_test)
+        np.issubdtype(as_array("x_train", x).dtype, np.integer) for x in (x_train, x_test)
     )
     x, x_later = (
-        _as_array(part, values).astype(np.int64) if tokens else _as_inputs(part, values)
+        as_array(part, values).astype(np.int64) if tokens else _as_inputs(part, values)
         for part, values in (("x_train", x_train), ("x_test", x_test))
     )
     if tokens and min(part.min(initial=0) for part in (x, x_later)) < 0:
@@ -114,7 +114,8 @@ def errors_about(source: str) -> Iterator[None]:
         raise DataError(*(f"{source}: {fault}" for fault in error.faults)) from None
 
 
-def _as_array(name: str, values: ArrayLike) -> Array:
+def as_array(name: str, values: ArrayLike) -> Array:
+    """Convert values to an array; raise DataError with `name` if their rows differ in length."""
     try:
         return np.asarray(values)
     except ValueError:
@@ -123,7 +124,7 @@ def _as_array(name: str, values: ArrayLike) -> Array:
 
 def _as_inputs(name: str, values: ArrayLike) -> Array:
     """Inputs as they are stored: uint8 or float32."""
-    x = _as_array(name, values)
+    x = as_array(name, values)
     if x.dtype in (np.uint8, np.float32):
         return x
     if not (np.issubdtype(x.dtype, np.integer) or np.issubdtype(x.dtype, np.floating)):
@@ -137,7 +138,7 @@ def _as_inputs(name: str, values: ArrayLike) -> Array:
 
 def _as_targets(name: str, values: ArrayLike) -> Array:
     """Targets as they are stored: whole numbers as int64, all others as float32."""
-    y = _as_array(name, values)
+    y = as_array(name, values)
     if np.issubdtype(y.dtype, np.integer):
         return y.astype(np.int64)
     if np.issubdtype(y.dtype, np.floating):
