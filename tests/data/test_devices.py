@@ -151,7 +151,7 @@ def test_islands_come_from_the_data():
     assert lane.experiment.data.split == "given"
 
 
-def test_without_islands_components_say_it():
+def test_without_islands_the_network_says_how_many():
     data, dataset = Data(split="given"), skerry.from_devices(fleet_data.devices())
     network, names = layout_of(dataset, Network(components=3), data)
     assert network.sizes == (2, 2, 2)

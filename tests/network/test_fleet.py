@@ -1,4 +1,4 @@
-"""The fleet: components side by side, W(t) from (seed, t) alone, islands from any graph."""
+"""The fleet: islands side by side, W(t) from (seed, t) alone, islands from any graph."""
 
 from itertools import permutations, product
 
@@ -32,8 +32,8 @@ def expected_p(Ws: list[np.ndarray], chances: np.ndarray) -> float:
 # Structure
 
 
-def test_components_lie_side_by_side() -> None:
-    """Sizes, starts and components number the devices 0..n-1 in order."""
+def test_islands_lie_side_by_side() -> None:
+    """Sizes, starts and islands number the devices 0..n-1 in order."""
     islands = fleet(devices=9, components=(4, 1, 4))
     assert (islands.sizes, islands.devices, islands.starts) == ((4, 1, 4), 9, (0, 4, 5))
     assert islands.island_of.tolist() == [0, 0, 0, 0, 1, 2, 2, 2, 2]
@@ -91,13 +91,13 @@ def test_blocks_are_the_matrix() -> None:
 
 
 def test_dense_large_blocks_stay_dense() -> None:
-    """A large component with most links present is stored dense."""
+    """A large island with most links present is stored dense."""
     (block,) = fleet(devices=300, components=1, topology="complete").blocks(0)
     np.testing.assert_allclose(block.W, 1 / 300)
 
 
 def test_fixed_blocks_are_kept_and_shared() -> None:
-    """A fixed fleet computes W once, and components with the same links share it."""
+    """A fixed fleet computes W once, and islands with the same links share it."""
     rings = fleet(devices=10_000, components=100)
     assert rings.blocks(0) is rings.blocks(57)
     assert len({id(block.W) for block in rings.blocks(0)}) == 1
@@ -136,8 +136,8 @@ def test_rounds_and_seeds_differ(fields: dict[str, object]) -> None:
     assert not np.array_equal(one.edges(0), other.edges(0))
 
 
-def test_components_have_their_own_graphs() -> None:
-    """Two random components of the same size are drawn apart."""
+def test_islands_have_their_own_graphs() -> None:
+    """Two random islands of the same size are drawn apart."""
     for dynamic in (False, True):
         first, second = fleet(devices=40, topology="regular", dynamic=dynamic).blocks(0)
         assert not np.array_equal(first.W, second.W)
@@ -166,7 +166,7 @@ def test_links_fail_independently_with_the_given_probability() -> None:
 
 
 def test_fixed_fleets_are_exact() -> None:
-    """Different components have their own p; the minimum and the average follow."""
+    """Different islands have their own p; the minimum and the average follow."""
     found = fleet(graph=nx.disjoint_union(nx.path_graph(2), nx.path_graph(3))).mixing_parameters()
     assert found.per_island == pytest.approx((1, 5 / 9))
     assert found.minimum == pytest.approx(5 / 9)
@@ -250,7 +250,9 @@ def test_fresh_random_graphs_are_estimated() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(size=st.integers(1, 15), chance=st.floats(0, 0.5), seed=st.integers(0, 2**32 - 1))
-def test_components_of_a_graph_are_the_islands(size: int, chance: float, seed: int) -> None:
+def test_connected_components_of_a_graph_are_the_islands(
+    size: int, chance: float, seed: int
+) -> None:
     """Devices are renumbered so that islands are contiguous; labels lead back to the graph."""
     original = nx.gnp_random_graph(size, chance, seed=seed)
     order = np.random.default_rng(seed).permutation(size).tolist()
@@ -309,7 +311,7 @@ def test_bad_graphs_are_refused(graph: object, message: str) -> None:
 
 
 def test_graphs_for_drawing_keep_labels() -> None:
-    """The drawn graph carries component and original label."""
+    """The drawn graph carries island and original label."""
     drawn = fleet(graph=nx.Graph([("lighthouse", "harbour"), ("farm", "mill")])).graph(0)
     assert drawn.nodes[2] == {"island": 1, "label": "farm"}
 

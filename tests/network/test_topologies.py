@@ -26,7 +26,7 @@ def draw(name: str, size: int, seed: int = 0, **fields: object) -> nx.Graph:
 @pytest.mark.parametrize("name", registry.TOPOLOGIES)
 @settings(deadline=None, max_examples=25)
 @given(size=st.integers(1, 40), seed=st.integers(0, 2**32))
-def test_component_contract(name: str, size: int, seed: int) -> None:
+def test_island_contract(name: str, size: int, seed: int) -> None:
     """Every topology gives one connected simple graph on exactly the nodes 0..size-1."""
     size = max(size, SMALLEST.get(name, 1))
     graph = draw(name, size, seed, edge_prob=0.5)
