@@ -37,7 +37,8 @@ ROWS = [
     ),
     plugin(
         "network.mixing=weights_off_the_links",
-        "mixing *: W[0, 2] is 0.2, but the graph has no such link; weights are zero off the links.",
+        "mixing *: W[0, 2] is 0.2, but the graph has no such link; weights must be zero"
+        " between devices without a link.",
     ),
     plugin(
         "data.dataset=nothing",

@@ -144,7 +144,7 @@ def test_verify_names_what_is_wrong() -> None:
     cases: list[tuple[object, str]] = [
         (W[:5], r"^W must be square \(got 5 x 20\)\."),
         (changed(17, 17, -0.017), r"^row 17 of W sums to 0\.983, not 1\. Build W with skerry"),
-        (changed(3, 3, np.nan), r"^W\[3, 3\] is nan; weights are finite"),
+        (changed(3, 3, np.nan), r"^W\[3, 3\] is nan; weights must be finite"),
         (changed(3, 4, -1), r"^W\[3, 4\] is -0\.666.*nonnegative"),
         (swapped, r"^W\[2, 0\] is 0\.333.*the graph has no such link"),
         (metropolis(nx.cycle_graph(19)), r"a row for each of the 20 devices \(got 19\)"),

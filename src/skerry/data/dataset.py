@@ -285,7 +285,7 @@ def _check_same_targets(y_train: Array, y_test: Array) -> None:
         raise DataError(
             "y_train and y_test must both hold whole numbers, or both numbers of a regression "
             f"(got dtype {y_train.dtype} and {y_test.dtype}). Give labels as integers in both, or "
-            "amounts with a point in both."
+            "amounts as floating-point numbers in both."
         )
     if kinds[0] == "numbers" and y_train.shape[1:] != y_test.shape[1:]:
         raise DataError(

@@ -72,7 +72,7 @@ class DeviceHoldings:
         if len(set(self.devices)) < len(self.devices):
             twice = [d for i, d in enumerate(self.devices) if d in self.devices[:i]]
             raise DataError(
-                f"device {quote_names(twice)} is there twice. Give every device its own name."
+                f"device {quote_names(twice)} appears twice. Give every device its own name."
             )
         empty = [self.devices[i] for i in np.flatnonzero(self.train.sizes == 0)]
         if empty:

@@ -100,5 +100,5 @@ def _check_islands(holdings: DeviceHoldings, devices: Ints, sizes: Sequence[int]
         if number != c:
             raise DataError(
                 f"the data put devices '{neighbour}' and '{device}' on island '{island}', but the "
-                "graph has no way between them. Leave the islands out, or add a link."
+                "graph has no path between them. Leave the islands out, or add a link."
             )

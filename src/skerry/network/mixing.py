@@ -144,9 +144,9 @@ def _check_doubly_stochastic(W: sparse.csr_array) -> None:
     if rows != columns:
         raise NetworkError(f"W must be square (got {rows} x {columns}).{_FIX}")
     if not np.isfinite(W.data).all():
-        raise NetworkError(f"{_entry(W, ~np.isfinite(W.data))}; weights are finite.{_FIX}")
+        raise NetworkError(f"{_entry(W, ~np.isfinite(W.data))}; weights must be finite.{_FIX}")
     if (W.data < 0).any():
-        raise NetworkError(f"{_entry(W, W.data < 0)}; weights are nonnegative.{_FIX}")
+        raise NetworkError(f"{_entry(W, W.data < 0)}; weights must be nonnegative.{_FIX}")
     for line, axis in (("row", 1), ("column", 0)):
         sums = np.asarray(W.sum(axis=axis))
         wrong = np.flatnonzero(np.abs(sums - 1) > TOLERANCE)
@@ -166,8 +166,8 @@ def _check_support(W: sparse.csr_array, links: Links) -> None:
     outside = (i != j) & (entries.data != 0) & ~np.isin(i.astype(np.int64) * links.size + j, codes)
     if outside.any():
         raise NetworkError(
-            f"{_entry(W, outside)}, but the graph has no such link; weights are zero off the "
-            f"links.{_FIX}"
+            f"{_entry(W, outside)}, but the graph has no such link; weights must be zero "
+            f"between devices without a link.{_FIX}"
         )
 
 

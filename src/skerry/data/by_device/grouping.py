@@ -308,7 +308,7 @@ def _check_finite(
         if bad.size:
             raise DataError(
                 f"{_owner(device_of[start + bad[0, 0]], devices)} has a {part} that is not finite "
-                f"({block[tuple(bad[0])]} at place {bad[0, 1]}). Fill or drop it."
+                f"({block[tuple(bad[0])]} at position {bad[0, 1]}). Fill or drop it."
             )
 
 

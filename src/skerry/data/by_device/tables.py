@@ -63,8 +63,8 @@ def _table_rows(file: Path) -> Iterator[DeviceRows]:
     for rows in _file_rows(file, _HOW_TO_WRITE, []):
         if rows.device is None:
             raise DataError(
-                f"{file} must say whose each sample is. Add a column 'device', or give a folder "
-                "with a file per device."
+                f"{file} must name the device of every sample. Add a column 'device', or give a "
+                "folder with a file per device."
             )
         yield rows
 
@@ -76,7 +76,7 @@ def _folder_rows(folder: Path) -> Iterator[DeviceRows]:
     for file, island in _files(folder):
         device = file.stem
         if (other := file_of.setdefault(device, file)) != file:
-            raise DataError(f"device '{device}' is there twice: {other} and {file}. Keep one.")
+            raise DataError(f"device '{device}' appears twice: {other} and {file}. Keep one.")
         for rows in _file_rows(file, _HOW_TO_WRITE_ONE, features):
             if device == COMMON_TESTS and island is None:
                 yield DeviceRows(rows.x, rows.y, None, str(file), is_test=True)

@@ -63,7 +63,7 @@ def convert_trace(
         spans += [(device, first, end) for first, end in pairs if first < end]
     if not spans:
         raise DataError(
-            f"no device of {source} is there at the beginning of a round of {round_seconds:g} "
+            f"no device of {source} is active at the beginning of a round of {round_seconds:g} "
             f"seconds. Lower {argument('round_seconds')}, or take more devices."
         )
     text = io.StringIO()

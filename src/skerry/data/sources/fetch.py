@@ -99,7 +99,7 @@ def _check_archive(published: Published, archive: Path) -> None:
     if got not in expected:
         raise DataError(
             f"{archive} is not the published archive: its sha256 is {got}, not "
-            f"{', '.join(sorted(expected))}. Take it anew from {published.host}"
+            f"{', '.join(sorted(expected))}. Download it again from {published.host}"
         )
 
 
@@ -113,10 +113,12 @@ def _download(published: Published, progress: bool) -> Arrays:
             try:
                 return _read(published, download(Path(folder)))[0]
             except DataError as error:
-                failures.append(f"{origin}: {str(error).replace(folder, 'what came').rstrip('.')}")
+                failures.append(
+                    f"{origin}: {str(error).replace(folder, 'the download').rstrip('.')}"
+                )
     raise DataError(
-        f"{published.name} could not be fetched. Tried {'; '.join(failures)}. Bring its files from "
-        "another machine and say where they are: data.path = FOLDER_OR_ARCHIVE"
+        f"{published.name} could not be fetched. Tried {'; '.join(failures)}. Copy its files from "
+        "another machine and set data.path = FOLDER_OR_ARCHIVE"
     )
 
 
@@ -233,7 +235,7 @@ def _read_cache(published: Published) -> Arrays:
         path.unlink(missing_ok=True)
         raise DataError(
             f"the cached file {path} was damaged and has been removed. "
-            f"Fetch it anew: skerry data fetch {published.name}"
+            f"Fetch it again: skerry data fetch {published.name}"
         ) from None
     return arrays
 

@@ -225,7 +225,9 @@ def load_npz(path: Path, how_to_write: str, mapped: bool = False) -> Arrays:
     """The arrays of a .npz file by name; `how_to_write` ends error messages. `mapped` maps large
     arrays that are not compressed into memory instead of reading them."""
     if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
-        raise DataError(f"{path} cannot be read: it is no .npz file, or cut off. {how_to_write}")
+        raise DataError(
+            f"{path} cannot be read: it is not a .npz file, or it is truncated. {how_to_write}"
+        )
     try:
         return _map_npz(path) if mapped else _read_npz(path)
     except (MemoryError, DataError):

@@ -49,7 +49,7 @@ def _retrieve(host: str, name: str, sha256: str, folder: Path, progress: bool) -
                 host + name, f"sha256:{sha256}", fname=name, path=folder, downloader=downloader
             )
     except requests.HTTPError as error:
-        raise DataError(f"{name} is not there ({str(error).partition(' for url')[0]})") from None
+        raise DataError(f"{name} was not found ({str(error).partition(' for url')[0]})") from None
     except requests.exceptions.ChunkedEncodingError:
         raise DataError(f"{name} broke off and was removed") from None
     except requests.RequestException:
