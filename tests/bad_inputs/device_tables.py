@@ -52,8 +52,8 @@ ROWS = [
     fleet(
         "table without devices",
         ONE,
-        "f.npz must name the device of every sample. Add a column 'device', or give a folder with a "
-        "file per device.",
+        "f.npz must name the device of every sample. Add a column 'device', or give a folder "
+        "with a file per device.",
     ),
     fleet("table without labels", {"x": X, "device": WHO}, "f.npz has x, but no y."),
     fleet(

@@ -86,7 +86,7 @@ def judged_by_class(samples: Samples, world: World, X_md: Tensor) -> Tensor:
     right, or its losses."""
 
     def judged(X_md: Tensor, some: Samples) -> Tensor:
-        return world.task.judged(world.learner.scores(X_md, some.x), some.y) @ some.classes
+        return world.task.judge(world.learner.scores(X_md, some.x), some.y) @ some.classes
 
     return _summed_over(samples, world, X_md, judged)
 

@@ -32,7 +32,7 @@ class Classification(LearningTask):
             return _softmax_loss_and_gradient(Z_nlcb, y_nb, scale_l)
         return super().loss_and_gradient(Z_nlcb, y_nb, scale_l)
 
-    def judged(self, outputs_mn: Tensor, y_n: Tensor) -> Tensor:
+    def judge(self, outputs_mn: Tensor, y_n: Tensor) -> Tensor:
         return (predict_classes(outputs_mn) == y_n).to(outputs_mn.dtype)
 
     def sums(self, outputs_mn: Tensor, y_n: Tensor) -> dict[str, Tensor]:
@@ -40,7 +40,7 @@ class Classification(LearningTask):
         if self.loss_name == "cross_entropy":
             loss = _mean_cross_entropy(outputs_mn, y_n) * len(y_n)
         else:
-            loss = super().judged(outputs_mn, y_n).sum(dim=1)
+            loss = super().judge(outputs_mn, y_n).sum(dim=1)
         return {"loss": loss, "right": right} | self._score_sums(outputs_mn, y_n)
 
     def measures(self, sums: dict[str, Tensor], y_n: Tensor) -> dict[str, Tensor]:
@@ -114,9 +114,9 @@ class Regression(LearningTask):
         scale = (scale_l / Z_nlcb.shape[2]).view(1, -1, 1, 1)
         return losses.mean(dim=(2, 3)), slopes * scale
 
-    def judged(self, outputs_mn: Tensor, y_n: Tensor) -> Tensor:
+    def judge(self, outputs_mn: Tensor, y_n: Tensor) -> Tensor:
         if self.loss_name not in CLOSED_FORM:
-            return super().judged(outputs_mn, y_n)
+            return super().judge(outputs_mn, y_n)
         return self._loss_and_slope(outputs_mn - y_n)[0].mean(dim=2)
 
     def sums(self, outputs_mn: Tensor, y_n: Tensor) -> dict[str, Tensor]:
@@ -149,9 +149,9 @@ class Tokens(LearningTask):
     def output_shape(self, input_shape: tuple[int, ...], outputs: int) -> tuple[int, ...]:
         return (*input_shape, outputs)
 
-    def judged(self, outputs_mn: Tensor, y_n: Tensor) -> Tensor:
+    def judge(self, outputs_mn: Tensor, y_n: Tensor) -> Tensor:
         if self.loss_name != "cross_entropy":
-            return super().judged(outputs_mn, y_n)
+            return super().judge(outputs_mn, y_n)
         return _token_cross_entropy(outputs_mn, y_n)
 
     def sums(self, outputs_mn: Tensor, y_n: Tensor) -> dict[str, Tensor]:

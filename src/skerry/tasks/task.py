@@ -35,7 +35,7 @@ class LearningTask:
     in_percent: ClassVar[bool] = False
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """The task and its loss, such as `regression (mse)`."""
         return f"{self.name} ({self.loss_name})"
 
@@ -63,13 +63,13 @@ class LearningTask:
         gradients, losses = vmap(vmap(grad_and_value(of_one)))(Z_nlcb, over_lanes(y_nb, Z_nlcb))
         return losses, gradients * (Z_nlcb.shape[-1] * scale_l).view(1, -1, 1, 1)
 
-    def judged(self, outputs_mn: Tensor, y_n: Tensor) -> Tensor:
+    def judge(self, outputs_mn: Tensor, y_n: Tensor) -> Tensor:
         """The quantity `judged_by` of every model and sample, [m, N]; 1 for a correct class."""
         return _of_samples(self.loss, outputs_mn, y_n)
 
     def sums(self, outputs_mn: Tensor, y_n: Tensor) -> dict[str, Tensor]:
         """Sums over the samples for every model, [m] each, from which `measures` are computed."""
-        found = {"loss": self.judged(outputs_mn, y_n).sum(dim=1)}
+        found = {"loss": self.judge(outputs_mn, y_n).sum(dim=1)}
         return found | self._score_sums(outputs_mn, y_n)
 
     def measures(self, sums: dict[str, Tensor], y_n: Tensor) -> dict[str, Tensor]:
