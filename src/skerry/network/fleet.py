@@ -216,13 +216,10 @@ class Fleet:
         for start, links in zip(self.starts[some], self.islands(t)[some], strict=True):
             key = links.size, links.edges.tobytes()
             if key not in shared:
-                shared[key] = _compact(weigh(links, self.network, t, self.context))
+                W = weigh(links, self.network, t, self.context)
+                shared[key] = W if is_sparse(links.size, W.nnz) else W.toarray()
             blocks.append(MixingBlock(start, links.size, shared[key]))
         return tuple(blocks)
-
-
-def _compact(W: sparse.csr_array) -> Matrix:
-    return W if is_sparse(W.shape[0], W.nnz) else W.toarray()
 
 
 def is_sparse(size: int, entries: int) -> bool:

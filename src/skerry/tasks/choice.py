@@ -59,8 +59,8 @@ def choose_task(section: Task, dataset: Dataset) -> LearningTask:
     loss = section.loss or LOSSES[name][0]
     if registry.is_builtin("loss", loss) and loss not in LOSSES[name]:
         raise ModelError(
-            f'task.loss = "{loss}" is not a loss of a {name} task. Choose {_one_of(LOSSES[name])}, or '
-            'your own "package.module:function".'
+            f'task.loss = "{loss}" is not a loss of a {name} task. Choose {_one_of(LOSSES[name])}, '
+            'or your own "package.module:function".'
         )
     if section.score == "top5" and name == "regression":
         raise ModelError('task.score = "top5" needs classes or tokens (got a regression task).')
