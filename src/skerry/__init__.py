@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         Task,
         Training,
     )
+    from skerry.data.by_device.from_python import from_flower, from_huggingface
     from skerry.data.sources.catalog import from_arrays, from_devices, from_torch
-    from skerry.data.sources.huggingface import from_flower, from_huggingface
     from skerry.errors import SkerryError
     from skerry.report.page.build import write_report
     from skerry.runs.progress import Watcher
@@ -54,8 +54,8 @@ _HOME = {
     "finals": "skerry.analysis.recorded",
     "from_arrays": "skerry.data.sources.catalog",
     "from_devices": "skerry.data.sources.catalog",
-    "from_flower": "skerry.data.sources.huggingface",
-    "from_huggingface": "skerry.data.sources.huggingface",
+    "from_flower": "skerry.data.by_device.from_python",
+    "from_huggingface": "skerry.data.by_device.from_python",
     "from_torch": "skerry.data.sources.catalog",
     "load": "skerry.analysis.recorded",
     "run": "skerry.runs.run",

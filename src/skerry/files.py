@@ -1,8 +1,9 @@
-"""Files that are there as a whole or not at all.
+"""Paths that users type, and files that are written atomically.
 
-What is written goes beside its place first, under a name that ends in `.partial`, and then into its
-place at once. A process that is killed in between leaves the partial file; the next one that writes
-there removes it. A lock tells what is left from what is being written: it ends with its process.
+A file is first written next to its final place, under a name that ends in `.partial`, and then
+renamed. A process that is killed in between leaves the partial file behind; the next process that
+writes there removes it. A lock, which ends with its process, marks partial files that are still
+being written.
 """
 
 import errno
@@ -17,13 +18,14 @@ from pathlib import Path
 
 PARTIAL = ".partial"
 GRACE_SECONDS = 60.0
-"""A younger partial file may be about to be locked, or to be put in its place."""
+"""A younger partial file may be about to be locked or renamed, so it is left alone."""
 WITHOUT_LOCKS_SECONDS = 86_400.0
-"""On a system whose locks cannot be asked, what is younger may be somebody's."""
+"""Without locks, a younger partial file may still be in use, so it is left alone."""
 
 
 def user_path(path: str | Path) -> Path:
-    """A path as a user types it; `~` is home. The home of nobody stays as it is: not there."""
+    """A path as a user types it, with `~` expanded; `~nobody` stays as it is if there is no such
+    user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -31,8 +33,7 @@ def user_path(path: str | Path) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; one that no system could have, such as one with a name of a
-    thousand letters, is not there."""
+    """Whether the path is a file; False for names that no file can have, such as too long ones."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -40,15 +41,24 @@ def is_file(path: Path) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """The same for a file or a folder."""
+    """Whether the path is a file or folder; False for names that no file can have."""
     try:
         return path.exists()
     except (OSError, ValueError):
         return False
 
 
+def cache_folder() -> Path:
+    """The folder for caches: $SKERRY_CACHE, or that of the platform."""
+    if folder := os.environ.get("SKERRY_CACHE"):
+        return user_path(folder)
+    import pooch  # type: ignore[import-untyped]
+
+    return Path(pooch.os_cache("skerry"))
+
+
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file in one piece: a reader, or a crash, finds the old one or the new one."""
+    """Write a file atomically: readers find the old content or the new one, also after a crash."""
     with replacing(path) as partial, partial.open("wb") as file:
         file.write(content)
         file.flush()
@@ -57,7 +67,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """An empty file beside another one, whose place it takes when it has been written."""
+    """Yield an empty partial file to write; it replaces `path` at the end of the `with` block."""
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     remove_leftovers(path.parent, path.name)
@@ -72,7 +82,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file, if it is there, and what attempts to write it have left that were killed."""
+    """Remove a file, if it exists, and its partial files."""
     path.unlink(missing_ok=True)
     for partial in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
         partial.unlink(missing_ok=True)
@@ -80,7 +90,7 @@ def remove_file(path: Path) -> None:
 
 @contextmanager
 def being_written(partial: Path) -> Iterator[None]:
-    """Keep others from removing a partial file, or a folder of them, as left behind."""
+    """Lock a partial file or folder, so that no other process removes it as left over."""
     try:
         descriptor = os.open(partial, os.O_RDONLY)
     except OSError:  # Windows opens no folders
@@ -94,16 +104,16 @@ def being_written(partial: Path) -> Iterator[None]:
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes have left of files that they wrote in a folder, or of the one
-    of a name. Nobody's work fails because this cannot be done."""
+    """Remove partial files that killed processes left in a folder, of all files or of one `name`.
+    Errors are ignored."""
     pattern = f".{glob.escape(name)}.*{PARTIAL}" if name is not None else f"*{PARTIAL}"
     with suppress(OSError):
         for partial in folder.glob(pattern):
-            if _is_left(partial):
+            if _is_left_over(partial):
                 _remove(partial)
 
 
-def _is_left(partial: Path) -> bool:
+def _is_left_over(partial: Path) -> bool:
     try:
         age = time.time() - partial.stat().st_mtime
         if age < GRACE_SECONDS:
@@ -127,7 +137,7 @@ def _remove(partial: Path) -> None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Whether this process has the lock now; None where there are no locks to be had."""
+    """Whether this process now holds the lock; None if the system has no locks."""
     try:
         import fcntl
     except ImportError:

@@ -1,7 +1,7 @@
-"""Named random streams: every draw is a function of (seed, name, numbers), of nothing else.
+"""Named random streams: every draw is a function of (seed, name, numbers) and of nothing else.
 
-There is no random state to carry along: round 57 draws the same batches whether it is reached
-from the start, from a checkpoint, on a CPU or on a GPU, alone or beside a thousand other lanes.
+There is no random state: round 57 draws the same batches from the start or from a checkpoint, on a
+CPU or on a GPU, alone or beside a thousand other lanes.
 """
 
 import hashlib
@@ -20,6 +20,6 @@ def torch_seed(seed: int, name: str, *numbers: int) -> int:
 
 
 def key_of(seed: int, name: str, *numbers: int) -> int:
-    """The 128 bits that a stream follows from, for code that draws the same by itself."""
+    """The 128-bit key of a stream, for code that draws the same numbers without numpy."""
     text = "/".join([str(int(seed)), name, *(str(int(number)) for number in numbers)])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "little")

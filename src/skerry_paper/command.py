@@ -118,14 +118,14 @@ def _within_reach(targets: Sequence["Target"], device: str) -> Sequence[str]:
 
     if all(len(target.datasets) < 2 for target in targets):
         return DATASETS
-    from skerry.data.sources.fetch import cached
+    from skerry.data.sources.fetch import is_cached
     from skerry.engine.world import pick_device
 
     gpu = pick_device(device).type == "cuda"
     reasons = {
         "mnist": "",
         "cifar10": "" if gpu else "no GPU here",
-        "cifar100": "" if gpu and cached("cifar100") else "needs a GPU and its archive",
+        "cifar100": "" if gpu and is_cached("cifar100") else "needs a GPU and its archive",
     }
     about = dict.fromkeys(name for target in targets for name in target.datasets)
     if left := [f"{name} ({reasons[name]})" for name in about if reasons[name]]:

@@ -24,18 +24,18 @@ ROWS = [
     npz(
         "text",
         "hello",
-        "d.npz cannot be read: it is no .npz file, or cut off. Write it with "
+        "d.npz cannot be read: it is not a .npz file, or it is truncated. Write it with "
         "np.savez(path, x_train=..., y_train=..., x_test=..., y_test=...), without objects.",
     ),
     npz(
         "npy",
         lambda path: np.save(path.open("wb"), X),
-        "d.npz cannot be read: it is no .npz file, or cut off.",
+        "d.npz cannot be read: it is not a .npz file, or it is truncated.",
     ),
     npz(
         "cut off",
         lambda path: cut(path, GOOD),
-        "d.npz cannot be read: it is no .npz file, or cut off.",
+        "d.npz cannot be read: it is not a .npz file, or it is truncated.",
     ),
     npz(
         "objects",

@@ -14,7 +14,7 @@ ROWS = [
     folder(
         "a device twice",
         {"east/attic.npz": ONE, "west/attic.npz": ONE},
-        "device 'attic' is there twice: homes/east/attic.npz and homes/west/attic.npz. Keep one.",
+        "device 'attic' appears twice: homes/east/attic.npz and homes/west/attic.npz. Keep one.",
     ),
     folder(
         "samples of another shape",
@@ -73,7 +73,7 @@ ROWS = [
     folder(
         "an island without a way",
         {"east/attic.npz": ONE, "east/barn.npz": ONE, "../g.edgelist": "attic attic\nbarn barn"},
-        "the data put devices 'attic' and 'barn' on island 'east', but the graph has no way "
+        "the data put devices 'attic' and 'barn' on island 'east', but the graph has no path "
         "between them. Leave the islands out, or add a link.",
         also="network.topology=g.edgelist",
     ),

@@ -46,14 +46,14 @@ ROWS = [
     fleet(
         "table cut off",
         lambda path: cut(path, TABLE),
-        "f.npz cannot be read: it is no .npz file, or cut off. Write it with np.savez(path, x=..., "
-        "y=..., device=...), without objects.",
+        "f.npz cannot be read: it is not a .npz file, or it is truncated. Write it with "
+        "np.savez(path, x=..., y=..., device=...), without objects.",
     ),
     fleet(
         "table without devices",
         ONE,
-        "f.npz must say whose each sample is. Add a column 'device', or give a folder with a file "
-        "per device.",
+        "f.npz must name the device of every sample. Add a column 'device', or give a folder "
+        "with a file per device.",
     ),
     fleet("table without labels", {"x": X, "device": WHO}, "f.npz has x, but no y."),
     fleet(
@@ -110,13 +110,13 @@ ROWS = [
     fleet(
         "a feature that is not finite",
         TABLE | {"x": NOT_FINITE},
-        "f.npz: device 'den' has a training sample that is not finite (nan at place 2). Fill or "
+        "f.npz: device 'den' has a training sample that is not finite (nan at position 2). Fill or "
         "drop it.",
     ),
     fleet(
         "a target that is not finite",
         TABLE | {"y": np.where(np.arange(60) == 24, -np.inf, np.arange(60.0))},
-        "f.npz: device 'barn' has a training target that is not finite (-inf at place 0).",
+        "f.npz: device 'barn' has a training target that is not finite (-inf at position 0).",
     ),
     fleet(
         "a test label nobody has",

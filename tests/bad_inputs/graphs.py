@@ -97,7 +97,7 @@ ROWS = [
     graph(
         "more components than classes in the file",
         "\n".join(f"{i} {i}" for i in range(11)),
-        '(got 11 components for 10 classes). Use data.inter = "dirichlet" or fewer components.',
+        '(got 11 islands for 10 classes). Use data.inter = "dirichlet" or fewer islands.',
     ),
     graph(
         "links without a round",

@@ -18,7 +18,7 @@ ROWS = [
         "network.devices=100_000 network.topology=complete network.components=1 "
         "data.dataset=synthetic data.samples=100_000 data.features=2",
         "network.topology = 'complete' must have at most 10,000,000 links (got about "
-        "4,999,950,000). Lower network.devices, have more components, or take a topology with",
+        "4,999,950,000). Lower network.devices, use more islands, or take a topology with",
     ),
     sets("too many rounds", f"rounds={10**12}", "rounds must be at most 1,000,000,000 (got 10000"),
     sets(

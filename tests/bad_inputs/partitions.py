@@ -6,7 +6,7 @@ ROWS = [
     sets(
         "more components than classes",
         "network.components=11 network.devices=11",
-        'data.inter = "non_iid" gives every component classes of its own (got 11 components '
+        'data.inter = "non_iid" gives every island classes of its own (got 11 islands '
         "for 10 classes).",
     ),
     sets(
@@ -18,7 +18,7 @@ ROWS = [
     sets(
         "too many shards",
         "data.intra=shards data.shards=10_000_000",
-        "data.shards times the devices of a component must be at most 10,000,000 (got 10000000 x "
+        "data.shards times the devices of an island must be at most 10,000,000 (got 10000000 x "
         "5). Lower data.shards.",
     ),
     sets(
@@ -30,7 +30,7 @@ ROWS = [
     sets(
         "too many samples in one component",
         "data.min_samples=140 network.components=[8,2]",
-        "component 0 has 1002 training samples for 8 devices with at least 140 each. Lower "
+        "island 0 has 1002 training samples for 8 devices with at least 140 each. Lower "
         "data.min_samples, or use another data.inter.",
     ),
 ]

@@ -22,7 +22,7 @@ ROWS = [
     ),
     plugin(
         "network.topology=in_pieces",
-        "topology * must give a connected graph, because a component is connected by "
+        "topology * must give a connected graph, because an island is connected by "
         "definition (got several pieces).",
     ),
     plugin(
@@ -37,7 +37,8 @@ ROWS = [
     ),
     plugin(
         "network.mixing=weights_off_the_links",
-        "mixing *: W[0, 2] is 0.2, but the graph has no such link; weights are zero off the links.",
+        "mixing *: W[0, 2] is 0.2, but the graph has no such link; weights must be zero"
+        " between devices without a link.",
     ),
     plugin(
         "data.dataset=nothing",

@@ -69,7 +69,8 @@ ROWS = [
     sets(
         "loss of another task",
         "task.loss=mse",
-        'task.loss = "mse" is no loss of a classification task. Choose cross_entropy, or your own',
+        'task.loss = "mse" is not a loss of a classification task. Choose cross_entropy, or your '
+        "own",
     ),
     sets("no delta", "task.loss=huber task.delta=0", "task.delta must be above 0 (got 0)."),
     sets(

@@ -77,7 +77,7 @@ ROWS = [
     toml(
         "never connected",
         '[network]\ntopology = "erdos_renyi"\nedge_prob = 0.001',
-        "a component must be connected, but 200 draws of erdos_renyi with network.edge_prob "
+        "an island must be connected, but 200 draws of erdos_renyi with network.edge_prob "
         "= 0.001 on 50 devices were not.",
     ),
     toml(

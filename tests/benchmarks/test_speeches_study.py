@@ -32,7 +32,7 @@ def eight_parties(data, seed, *, path):
 
 def test_each_model_goes_beside_the_other(tmp_path, monkeypatch, capsys):
     """Into one file, and from there into the page."""
-    monkeypatch.setattr("skerry.data.sources.natural.speeches", eight_parties)
+    monkeypatch.setattr("skerry.data.sources.catalog.speeches", eight_parties)
     study, render, file = script("speeches_study"), script("render"), tmp_path / "speeches.json"
     for model in ("transformer", "gru", "gru"):
         asked = ["--model", model, "--rounds", "2", "--seeds", "2", "--stepsizes", "0.1", "1"]

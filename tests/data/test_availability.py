@@ -7,7 +7,7 @@ import pytest
 
 from command_line import skerry
 from skerry.config.fields import Availability
-from skerry.data.sources.availability import convert
+from skerry.data.sources.availability import convert_trace
 from skerry.engine.participation.awake import Awake
 from skerry.errors import DataError
 
@@ -30,7 +30,7 @@ def source(tmp_path):
 
 def test_who_was_there_when_a_round_began_is_awake(source, tmp_path):
     target = tmp_path / "trace.csv"
-    made = convert(source(TRACE), target, 100, None)
+    made = convert_trace(source(TRACE), target, 100, None)
     assert (
         target.read_text() == "device,from,to\n0,0,2\n0,3,4\n1,1,3\n"
     )  # 420 to 500: round 5 is out
@@ -46,7 +46,7 @@ def test_who_was_there_when_a_round_began_is_awake(source, tmp_path):
 
 
 def test_a_record_may_end_while_a_device_is_there(source, tmp_path):
-    made = convert(
+    made = convert_trace(
         source({"a": {"active": [0], "inactive": [], "finish_time": 300}}),
         tmp_path / "t.csv",
         100,
@@ -73,7 +73,7 @@ def test_a_record_may_end_while_a_device_is_there(source, tmp_path):
 )
 def test_what_is_no_trace_is_told(source, tmp_path, content, message):
     with pytest.raises(DataError, match=message):
-        convert(source(content), tmp_path / "trace.csv", 100, None)
+        convert_trace(source(content), tmp_path / "trace.csv", 100, None)
     assert not (tmp_path / "trace.csv").exists()
 
 

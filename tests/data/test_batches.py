@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.data import quick_draws
+from skerry.data import batches
 from skerry.data.batches import ShuffledEpochs, WithReplacement
 from skerry.data.partition import Partition
 from skerry.plugins.registry import SAMPLINGS, resolve
@@ -127,12 +127,12 @@ def test_some_neighbours_draw_what_they_draw_among_all(name, sizes, batch, ends)
     )
 
 
-MANY = quick_draws.LARGEST
+MANY = batches.LARGEST_QUICK
 REJECTING = MANY // 2 + 1
 """About 2^32 mod so many in 2^32 draws are rejected: one in 2,000."""
 
 
-@pytest.mark.parametrize("at_once", [1, 7, 500, quick_draws.AT_ONCE])
+@pytest.mark.parametrize("at_once", [1, 7, 500, batches.DRAWS_AT_ONCE])
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -148,10 +148,10 @@ REJECTING = MANY // 2 + 1
 @pytest.mark.parametrize("batch", [1, 33])
 def test_quick_draws_are_numpys(monkeypatch, at_once, sizes, batch):
     """To the bit, from any device on, whether or not a draw was rejected before."""
-    monkeypatch.setattr(quick_draws, "AT_ONCE", at_once)
+    monkeypatch.setattr(batches, "DRAWS_AT_ONCE", at_once)
     sizes = np.array(sizes)
     n = len(sizes)
-    below = quick_draws.Below(sizes, batch)
+    below = batches.BoundedDraws(sizes, batch)
     for t in range(20):
         numpys = stream(0, "batches", t).integers(0, sizes[:, None], (n, batch))
         for start, stop in ((0, n), (n // 2, n), (n // 3, n // 2), (n - 1, n)):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from skerry.config.experiment import Data
-from skerry.data.dataset import Dataset, moments
+from skerry.data.dataset import Dataset, channel_moments
 from skerry.data.sources.catalog import (
     DIGITS_MEAN,
     DIGITS_STD,
@@ -118,7 +118,7 @@ def test_a_feature_that_never_varies_becomes_zero():
 @given(arrays(np.float64, (7, 3), elements=st.floats(-1e3, 1e3)))
 def test_moments_agree_with_numpy(x):
     """The blockwise moments are the mean and the standard deviation."""
-    mean, std = moments(x)
+    mean, std = channel_moments(x)
     np.testing.assert_allclose(mean, x.mean(axis=0))
     varies = np.ptp(x, axis=0) > 0
     np.testing.assert_allclose(std, np.where(varies, x.std(axis=0), 1), rtol=1e-7, atol=1e-9)
@@ -127,7 +127,7 @@ def test_moments_agree_with_numpy(x):
 def test_moments_of_many_pixels_agree_with_numpy():
     """More pixels than one block holds make no difference."""
     x = np.random.default_rng(0).integers(0, 256, (300, 32, 32, 2), dtype=np.uint8)
-    mean, std = moments(x)
+    mean, std = channel_moments(x)
     np.testing.assert_allclose(mean, x.mean(axis=(0, 1, 2)))
     np.testing.assert_allclose(std, x.std(axis=(0, 1, 2)))
 

@@ -12,7 +12,7 @@ import fleet_data
 import skerry
 from skerry.config.experiment import Data, Experiment, Network
 from skerry.data.sources.catalog import load_dataset
-from skerry.data.split import layout_of, partition_of
+from skerry.data.split import build_partition, layout_of
 from skerry.engine.world import build_world
 from skerry.errors import DataError, ExperimentError
 from skerry.records.store import Store
@@ -85,12 +85,12 @@ def test_numbers_may_stand_for_names(tmp_path):
 
 def test_a_large_table_stays_on_disk(tmp_path):
     """What is not compressed is mapped, and compressed tables are read all the same."""
-    from skerry.data.sources.npz import npz_arrays
+    from skerry.data.sources.formats import load_npz
 
     x = np.arange(300_000, dtype=np.float32).reshape(-1, 5)
     for save in (np.savez, np.savez_compressed):
         save(tmp_path / "a.npz", x=x, y=x[:, 0].T)
-        found = npz_arrays(tmp_path / "a.npz", "", mapped=True)["x"]
+        found = load_npz(tmp_path / "a.npz", "", mapped=True)["x"]
         assert np.array_equal(found, x)
         assert isinstance(found, np.memmap) == (save is np.savez)
 
@@ -151,7 +151,7 @@ def test_islands_come_from_the_data():
     assert lane.experiment.data.split == "given"
 
 
-def test_without_islands_components_say_it():
+def test_without_islands_the_network_says_how_many():
     data, dataset = Data(split="given"), skerry.from_devices(fleet_data.devices())
     network, names = layout_of(dataset, Network(components=3), data)
     assert network.sizes == (2, 2, 2)
@@ -167,7 +167,7 @@ def test_devices_find_their_data_by_name():
     """Whatever the order of the graph's nodes."""
     dataset = from_python()
     names = ("loft", "shed", "barn", "cellar", "attic", "porch")
-    found = partition_of(dataset, (3, 3), names, Data(split="given"), 0)
+    found = build_partition(dataset, (3, 3), names, Data(split="given"), 0)
     assert found.sizes.tolist() == [fleet_data.SIZES[name] for name in names]
     for i, name in enumerate(names):
         rows = found.indices(i)

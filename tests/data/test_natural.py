@@ -7,9 +7,14 @@ import pytest
 
 import skerry
 from skerry.config.experiment import Data, Experiment
-from skerry.data.sources.catalog import load_dataset
-from skerry.data.sources.fetch import catalog
-from skerry.data.sources.speeches import CHARACTERS, JSON_FILES, LENGTH, decode, presidents
+from skerry.data.sources.catalog import list_datasets, load_dataset
+from skerry.data.sources.formats import (
+    SPEECH_CHARACTERS,
+    SPEECH_JSON,
+    SPEECH_LENGTH,
+    decode_speeches,
+    unpack_presidents,
+)
 from skerry.errors import DataError
 
 
@@ -44,25 +49,25 @@ def address(year, name, party, text):
 def test_speeches_are_stretches_with_their_next_characters():
     text = "The state of the union is strong — “and so on”. " * 40
     files = dict([address(1900, "Later", "b", text), address(1800, "Early", "a", text * 2)])
-    arrays = decode(files)
-    assert presidents(arrays["presidents"]) == (("Early", "Later"), ("a", "b"))
+    arrays = decode_speeches(files)
+    assert unpack_presidents(arrays["presidents"]) == (("Early", "Later"), ("a", "b"))
     first = arrays["x_train"][0]
     assert (
         "".join(chr(32 + c) for c in first)
-        == text.replace("—", "-").replace("“", '"').replace("”", '"')[:LENGTH]
+        == text.replace("—", "-").replace("“", '"').replace("”", '"')[:SPEECH_LENGTH]
     )
     assert np.array_equal(arrays["y_train"][0][:-1], first[1:])
-    assert max(part.max() for part in (arrays["x_train"], arrays["y_test"])) < CHARACTERS
+    assert max(part.max() for part in (arrays["x_train"], arrays["y_test"])) < SPEECH_CHARACTERS
     assert len(arrays["x_test"]) == len(arrays["whose_test"]) > 0
 
 
 def test_damaged_speeches_are_told():
     with pytest.raises(DataError, match=r"1900_a_x.json is damaged: it must hold year, name"):
-        decode({"1900_a_x.json": b'{"year": 1900}'})
-    assert JSON_FILES.found({"package.json": b""}) is None
+        decode_speeches({"1900_a_x.json": b'{"year": 1900}'})
+    assert SPEECH_JSON.select({"package.json": b""}) is None
 
 
 def test_both_are_listed():
-    rows = {row.name: row for row in catalog()}
+    rows = {row.name: row for row in list_datasets()}
     assert (rows["vowels"].train, rows["vowels"].test) == (660, 330)
     assert rows["speeches"].train + rows["speeches"].test == 167_997

@@ -9,8 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skerry.config.experiment import Data
-from skerry.data.partition import split
-from skerry.data.shares import apportion, dirichlet, level
+from skerry.data.partition import apportion, dirichlet_weights, level_shares, split
 from skerry.errors import DataError
 from skerry.plugins.registry import INTER_PARTITIONS, INTRA_PARTITIONS
 from skerry.seeds import stream
@@ -85,20 +84,20 @@ def test_the_intra_scheme_does_not_touch_the_inter_split(intra):
     assert len(held) == 1
 
 
-# Across components
+# Across islands
 
 
-def component_counts(partition, sizes):
+def island_counts(partition, sizes):
     ends = np.cumsum(sizes)[:-1]
     return np.stack([part.sum(axis=0) for part in np.split(partition.label_counts, ends)])
 
 
 def test_non_iid_halves_ten_classes_as_in_the_paper():
-    """Two equal components hold five classes each, whole; which ones, the seed decides."""
+    """Two equal islands hold five classes each, whole; which ones, the seed decides."""
     labels = balanced(1000)
     held = set()
     for seed in range(5):
-        counts = component_counts(split(labels, 10, (5, 5), Data(inter="non_iid"), seed), (5, 5))
+        counts = island_counts(split(labels, 10, (5, 5), Data(inter="non_iid"), seed), (5, 5))
         assert sorted(counts[0]) == sorted(counts[1]) == [0] * 5 + [100] * 5
         assert (counts.sum(axis=0) == 100).all()
         held.add(tuple(counts[0]))
@@ -107,43 +106,43 @@ def test_non_iid_halves_ten_classes_as_in_the_paper():
 
 @given(st.integers(2, 12), st.lists(st.integers(1, 9), min_size=1, max_size=6))
 def test_non_iid_sets_of_classes_are_disjoint(classes, sizes):
-    """Every class lies in one component, every component has a class, larger ones not fewer."""
+    """Every class lies in one island, every island has a class, larger ones not fewer."""
     assume(len(sizes) <= classes)
     partition = split(balanced(60 * classes, classes), classes, tuple(sizes), Data(), 0)
-    present = component_counts(partition, sizes) > 0
+    present = island_counts(partition, sizes) > 0
     assert (present.sum(axis=0) == 1).all()
     assert (present.sum(axis=1) >= 1).all()
     if len(set(sizes)) == 1:
         assert np.ptp(present.sum(axis=1)) <= 1
 
 
-def test_non_iid_needs_a_class_for_each_component():
-    """More components than classes cannot be disjoint."""
-    with pytest.raises(DataError, match="5 components for 3 classes"):
+def test_non_iid_needs_a_class_for_each_island():
+    """More islands than classes cannot be disjoint."""
+    with pytest.raises(DataError, match="5 islands for 3 classes"):
         split(balanced(90, 3), 3, (1,) * 5, Data(inter="non_iid"), 0)
 
 
 def test_non_iid_with_too_rare_classes_is_refused():
-    """A component whose classes have too few samples is named rather than given foreign ones."""
+    """An island whose classes have too few samples is named rather than given foreign ones."""
     labels = np.array([0] * 50 + [1])
-    with pytest.raises(DataError, match="component 1 has 1 training samples for 2 devices"):
+    with pytest.raises(DataError, match="island 1 has 1 training samples for 2 devices"):
         split(labels, 2, (2, 2), Data(inter="non_iid"), 0)
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=5))
-def test_iid_components_hold_data_in_proportion_to_their_size(sizes):
-    """The iid split gives each component its share, to within one sample."""
+def test_iid_islands_hold_data_in_proportion_to_their_size(sizes):
+    """The iid split gives each island its share, to within one sample."""
     partition = split(balanced(1000), 10, tuple(sizes), Data(inter="iid"), 0)
-    held = component_counts(partition, sizes).sum(axis=1)
+    held = island_counts(partition, sizes).sum(axis=1)
     assert np.abs(held - 1000 * np.array(sizes) / sum(sizes)).max() < 1
 
 
-def test_dirichlet_components_hold_data_in_proportion_on_average():
+def test_dirichlet_islands_hold_data_in_proportion_on_average():
     """The inter Dirichlet split is uneven once, fair on average."""
     data = Data(inter="dirichlet", alpha=1.0)
     sizes = (3, 1)
     held = [
-        component_counts(split(balanced(400), 10, sizes, data, seed), sizes).sum(axis=1)[0]
+        island_counts(split(balanced(400), 10, sizes, data, seed), sizes).sum(axis=1)[0]
         for seed in range(60)
     ]
     assert np.std(held) > 10
@@ -151,19 +150,19 @@ def test_dirichlet_components_hold_data_in_proportion_on_average():
 
 
 def test_inter_alpha_is_for_the_inter_split_alone():
-    """inter_alpha takes the place of alpha across components, and only there."""
+    """inter_alpha takes the place of alpha across islands, and only there."""
     labels, sizes = balanced(1000), (5, 5)
     data = Data(inter="dirichlet", intra="dirichlet", alpha=0.05, inter_alpha=1e6)
     counts = split(labels, 10, sizes, data, 0).label_counts
-    assert component_counts(split(labels, 10, sizes, data, 0), sizes).min() >= 49
+    assert island_counts(split(labels, 10, sizes, data, 0), sizes).min() >= 49
     assert (counts == 0).mean() > 0.5
 
 
-# Inside a component
+# Inside an island
 
 
 def test_iid_devices_hold_equally_much():
-    """Shares inside a component differ by at most one sample."""
+    """Shares inside an island differ by at most one sample."""
     partition = split(balanced(103), 10, (7,), Data(inter="iid", intra="iid"), 0)
     assert np.ptp(partition.sizes) <= 1
 
@@ -188,7 +187,9 @@ def test_dirichlet_extremes():
 def test_dirichlet_weights_are_weights_at_any_concentration(alpha):
     """Finite, not negative, and of sum one."""
     for draw in range(20):
-        weights = dirichlet(np.geomspace(alpha, min(1e308, 50 * alpha)), stream(draw, "test"))
+        weights = dirichlet_weights(
+            np.geomspace(alpha, min(1e308, 50 * alpha)), stream(draw, "test")
+        )
         assert np.isfinite(weights).all()
         assert weights.min() >= 0
         assert weights.sum() == pytest.approx(1)
@@ -234,7 +235,7 @@ def test_level_meets_every_floor_and_takes_only_from_the_rich(pairs):
     held, floors = zip(*pairs, strict=True)
     assume(sum(held) >= sum(floors))
     shares = np.split(np.arange(sum(held)), np.cumsum(held)[:-1])
-    levelled = level(shares, floors)
+    levelled = level_shares(shares, floors)
     assert sorted(np.concatenate(levelled)) == list(range(sum(held)))
     for before, after, floor in zip(shares, levelled, floors, strict=True):
         assert len(after) >= floor

@@ -8,8 +8,7 @@ import torch
 
 from skerry.config.experiment import Network
 from skerry.engine.mixer import Mixer, Piece
-from skerry.network import build_fleet
-from skerry.network.fleet import Block
+from skerry.network.fleet import MixingBlock, build_fleet
 
 CPU = torch.device("cpu")
 
@@ -53,8 +52,8 @@ def test_islands_are_set_up_in_time_that_grows_with_their_number():
         fixed = True
         W = np.full((2, 2), 0.5)
 
-        def blocks(self, t: int, some: slice) -> list[Block]:
-            return [Block(2 * number, 2, self.W) for number in range(100_000)]
+        def blocks(self, t: int, some: slice) -> list[MixingBlock]:
+            return [MixingBlock(2 * number, 2, self.W) for number in range(100_000)]
 
     before = time.perf_counter()
     (piece,) = Mixer(Islands(), CPU, torch.float32)._pieces_of_round(0)

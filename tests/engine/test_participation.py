@@ -499,7 +499,7 @@ def test_counts_of_islands_are_measured(small):
         met = ~np.isnan(lane.history["sampled_fewest"])
         assert (np.flatnonzero(met) - 1).tolist() == [0, 2, 4, 6]
         for t in (0, 2, 4, 6):
-            islands = world.fleet.component_of[sampler.sample(t).devices_k.numpy()]
+            islands = world.fleet.island_of[sampler.sample(t).devices_k.numpy()]
             counts = np.bincount(islands, minlength=2)
             assert lane.history["sampled_fewest"][t + 1] == counts.min()
             assert lane.history["sampled_most"][t + 1] == counts.max()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import fleet_data
 from oracle import trajectory
 from skerry.config.experiment import Experiment
-from skerry.data.by_device.from_devices import from_devices
+from skerry.data.by_device.from_python import from_devices
 from skerry.engine.ranks.assignment import SLACK, DeviceAssignment
 from skerry.engine.ranks.group import Rank
 from skerry.engine.simulate import simulate

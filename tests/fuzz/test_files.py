@@ -21,7 +21,7 @@ from fuzz.strategies import damaged
 from skerry.config.experiment import Data, Experiment
 from skerry.data.sources.catalog import load_dataset
 from skerry.data.sources.formats import CIFAR10_PNG, IDX
-from skerry.network import read_graph
+from skerry.network.graphs import read_graph
 from skerry.records.store import FILE
 from skerry.runs.run import run
 

@@ -19,7 +19,7 @@ from kernel_laws import (
 )
 from skerry.engine.mixer import Mixer
 from skerry.kernels.precision import arithmetic
-from skerry.network.fleet import Block, build_fleet
+from skerry.network.fleet import MixingBlock, build_fleet
 
 pytestmark = needs_triton
 
@@ -138,7 +138,9 @@ def test_weights_that_are_not_symmetric_mix_as_they_are():
     W = np.array([[0.5, 0.5, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5], [0.5, 0, 0, 0.5]])
     X = numbers(8, 2, 40)
     exact = torch.from_numpy(W.T.copy()).to(DEVICE) @ X.double().view(2, 4, 80)
-    fleet = SimpleNamespace(fixed=True, blocks=lambda *_: [Block(0, 4, W), Block(4, 4, W)])
+    fleet = SimpleNamespace(
+        fixed=True, blocks=lambda *_: [MixingBlock(0, 4, W), MixingBlock(4, 4, W)]
+    )
     Mixer(fleet, torch.device(DEVICE), torch.float32).mix(X, 0)
     assert distance(X.view(2, 4, 80), exact) < 1e-6
 

@@ -8,7 +8,7 @@ from kernel_laws import DEVICE, TOLERANCE, distance, needs_triton, numbers, runs
 from skerry.kernels.precision import arithmetic
 from skerry.models.learner import Batch, Drawn
 from skerry.models.linear import LinearLearner
-from skerry.tasks.classification import USUAL as CLASSIFICATION
+from skerry.tasks.built_in import CLASSIFICATION
 
 pytestmark = needs_triton
 

@@ -115,7 +115,7 @@ def test_accuracies_by_hand(small):
         device.append(right.mean())
         by_class = [right[y == c].mean() for c in range(world.dataset.classes)]
         own.append(np.average(by_class, weights=labels[i]))
-        mates = world.fleet.component_of == world.fleet.component_of[i]
+        mates = world.fleet.island_of == world.fleet.island_of[i]
         held = np.flatnonzero(labels[mates].sum(axis=0))
         component.append(right[np.isin(y, held)].mean())
     last = rows["s2s"][-1]

@@ -57,7 +57,7 @@ def one_by_one(world, X_nld, otherwise_nl):
     for device in own.sizes.nonzero()[0].tolist():
         rows = torch.from_numpy(own.indices(device))
         outputs = world.learner.scores(X_nld[device], world.x_own[rows])
-        judged = world.task.judged(outputs, world.y_own[rows])
+        judged = world.task.judge(outputs, world.y_own[rows])
         found_nl[device] = (100 if world.task.in_percent else 1) * judged.mean(dim=1)
     return found_nl
 

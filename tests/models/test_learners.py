@@ -9,8 +9,8 @@ from skerry.errors import ModelError
 from skerry.models.learner import Batch, Learner, Problem, build_learner
 from skerry.models.noise import KeyedDropout, uniform
 from skerry.plugins import registry
+from skerry.tasks.built_in import Tokens
 from skerry.tasks.losses import cross_entropy
-from skerry.tasks.tokens import Tokens
 
 SHAPES = {
     "cnn_cifar10": (3, 16, 16),

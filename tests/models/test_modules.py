@@ -18,8 +18,8 @@ from skerry.engine.world import Materials, build_world
 from skerry.errors import ModelError, SkerryWarning
 from skerry.models.learner import Batch, Problem, build_learner
 from skerry.models.pace import remark
+from skerry.tasks.built_in import Tokens
 from skerry.tasks.losses import cross_entropy
-from skerry.tasks.tokens import Tokens
 
 SMALL = ["rounds=2", "network.devices=4", "server.sampled=2", "training.batch=4"]
 DIGITS = Problem((1, 8, 8), 10, seed=0)

@@ -1,4 +1,4 @@
-"""The fleet: components side by side, W(t) from (seed, t) alone, islands from any graph."""
+"""The fleet: islands side by side, W(t) from (seed, t) alone, islands from any graph."""
 
 from itertools import permutations, product
 
@@ -11,7 +11,9 @@ from scipy import sparse
 
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.network import Fleet, build_fleet, fingerprint, mixing
+from skerry.network import mixing
+from skerry.network.contraction import estimate_expected_p
+from skerry.network.fleet import Fleet, build_fleet, graph_fingerprint
 from skerry.network.links import Links
 from skerry.plugins import registry
 from skerry.seeds import stream
@@ -30,11 +32,11 @@ def expected_p(Ws: list[np.ndarray], chances: np.ndarray) -> float:
 # Structure
 
 
-def test_components_lie_side_by_side() -> None:
-    """Sizes, starts and components number the devices 0..n-1 in order."""
+def test_islands_lie_side_by_side() -> None:
+    """Sizes, starts and islands number the devices 0..n-1 in order."""
     islands = fleet(devices=9, components=(4, 1, 4))
     assert (islands.sizes, islands.devices, islands.starts) == ((4, 1, 4), 9, (0, 4, 5))
-    assert islands.component_of.tolist() == [0, 0, 0, 0, 1, 2, 2, 2, 2]
+    assert islands.island_of.tolist() == [0, 0, 0, 0, 1, 2, 2, 2, 2]
     assert islands.labels == tuple("012345678")
     assert islands.edges(0).tolist() == [
         [0, 1], [0, 3], [1, 2], [2, 3], [5, 6], [5, 8], [6, 7], [7, 8],
@@ -67,9 +69,9 @@ def test_every_round_is_doubly_stochastic(
         link_failure=failure,
     )
     W, graph = drawn.matrix(t), drawn.graph(t)
-    mixing.verify(W, graph)
+    mixing.check_mixing_matrix(W, graph)
     crossing = [
-        (i, j) for i, j in graph.edges if graph.nodes[i]["component"] != graph.nodes[j]["component"]
+        (i, j) for i, j in graph.edges if graph.nodes[i]["island"] != graph.nodes[j]["island"]
     ]
     assert crossing == []
     assert drawn.links(t) == len(drawn.edges(t)) == graph.number_of_edges()
@@ -89,13 +91,13 @@ def test_blocks_are_the_matrix() -> None:
 
 
 def test_dense_large_blocks_stay_dense() -> None:
-    """A large component with most links present is stored dense."""
+    """A large island with most links present is stored dense."""
     (block,) = fleet(devices=300, components=1, topology="complete").blocks(0)
     np.testing.assert_allclose(block.W, 1 / 300)
 
 
 def test_fixed_blocks_are_kept_and_shared() -> None:
-    """A fixed fleet computes W once, and components with the same links share it."""
+    """A fixed fleet computes W once, and islands with the same links share it."""
     rings = fleet(devices=10_000, components=100)
     assert rings.blocks(0) is rings.blocks(57)
     assert len({id(block.W) for block in rings.blocks(0)}) == 1
@@ -134,8 +136,8 @@ def test_rounds_and_seeds_differ(fields: dict[str, object]) -> None:
     assert not np.array_equal(one.edges(0), other.edges(0))
 
 
-def test_components_have_their_own_graphs() -> None:
-    """Two random components of the same size are drawn apart."""
+def test_islands_have_their_own_graphs() -> None:
+    """Two random islands of the same size are drawn apart."""
     for dynamic in (False, True):
         first, second = fleet(devices=40, topology="regular", dynamic=dynamic).blocks(0)
         assert not np.array_equal(first.W, second.W)
@@ -164,9 +166,9 @@ def test_links_fail_independently_with_the_given_probability() -> None:
 
 
 def test_fixed_fleets_are_exact() -> None:
-    """Different components have their own p; the minimum and the average follow."""
+    """Different islands have their own p; the minimum and the average follow."""
     found = fleet(graph=nx.disjoint_union(nx.path_graph(2), nx.path_graph(3))).mixing_parameters()
-    assert found.per_component == pytest.approx((1, 5 / 9))
+    assert found.per_island == pytest.approx((1, 5 / 9))
     assert found.minimum == pytest.approx(5 / 9)
     assert found.average == pytest.approx((1 + 2 * 5 / 9) / 3)
     assert found.frobenius >= found.average
@@ -236,7 +238,7 @@ def test_fresh_random_graphs_are_estimated() -> None:
     """For random graphs with places dealt anew, the scalar estimate agrees with the general one."""
     fresh = fleet(devices=12, components=1, topology="erdos_renyi", dynamic=True, edge_prob=0.4)
     found = fresh.mixing_parameters(draws=300)
-    p, error = mixing.estimate_expected_p(fresh.matrix, 600)
+    p, error = estimate_expected_p(fresh.matrix, 600)
     assert found.method == "estimated"
     assert found.minimum == pytest.approx(p, abs=4 * (error + found.standard_error))
     with pytest.raises(NetworkError, match="at least 4 draws"):
@@ -248,7 +250,9 @@ def test_fresh_random_graphs_are_estimated() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(size=st.integers(1, 15), chance=st.floats(0, 0.5), seed=st.integers(0, 2**32 - 1))
-def test_components_of_a_graph_are_the_islands(size: int, chance: float, seed: int) -> None:
+def test_connected_components_of_a_graph_are_the_islands(
+    size: int, chance: float, seed: int
+) -> None:
     """Devices are renumbered so that islands are contiguous; labels lead back to the graph."""
     original = nx.gnp_random_graph(size, chance, seed=seed)
     order = np.random.default_rng(seed).permutation(size).tolist()
@@ -264,7 +268,7 @@ def test_components_of_a_graph_are_the_islands(size: int, chance: float, seed: i
     expected = [sorted(part, key=nodes.index) for part in nx.connected_components(graph)]
     found = [labels[s : s + m] for s, m in zip(islands.starts, islands.sizes, strict=True)]
     assert [list(part) for part in found] == expected
-    mixing.verify(islands.matrix(0), islands.graph(0))
+    mixing.check_mixing_matrix(islands.matrix(0), islands.graph(0))
 
 
 def test_circulant_graph() -> None:
@@ -307,9 +311,9 @@ def test_bad_graphs_are_refused(graph: object, message: str) -> None:
 
 
 def test_graphs_for_drawing_keep_labels() -> None:
-    """The drawn graph carries component and original label."""
+    """The drawn graph carries island and original label."""
     drawn = fleet(graph=nx.Graph([("lighthouse", "harbour"), ("farm", "mill")])).graph(0)
-    assert drawn.nodes[2] == {"component": 1, "label": "farm"}
+    assert drawn.nodes[2] == {"island": 1, "label": "farm"}
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -319,17 +323,25 @@ def test_fingerprint_is_of_structure(seed: int) -> None:
     graph = nx.gnp_random_graph(10, 0.2, seed=seed)
     assume(graph.number_of_edges() > 0)
     named = nx.relabel_nodes(graph, {i: f"n{i}" for i in range(10)})
-    assert fingerprint(graph) == fingerprint(named) == fingerprint(fleet(graph=graph).graph(0))
+    assert (
+        graph_fingerprint(graph)
+        == graph_fingerprint(named)
+        == graph_fingerprint(fleet(graph=graph).graph(0))
+    )
     fewer = graph.copy()
     fewer.remove_edge(*next(iter(graph.edges)))
-    assert fingerprint(fewer) != fingerprint(graph)
+    assert graph_fingerprint(fewer) != graph_fingerprint(graph)
 
 
 def test_fingerprint_of_edges() -> None:
     """Edge arrays have fingerprints too, in any order; a further lone device changes a graph's."""
     edges = np.array([[0, 1], [1, 2]])
-    assert fingerprint(edges) == fingerprint(edges[::-1, ::-1]) == fingerprint(nx.path_graph(3))
+    assert (
+        graph_fingerprint(edges)
+        == graph_fingerprint(edges[::-1, ::-1])
+        == graph_fingerprint(nx.path_graph(3))
+    )
     lonely = nx.path_graph(3)
     lonely.add_node(3)
-    assert fingerprint(lonely) != fingerprint(edges)
-    assert len(fingerprint(edges)) == 64
+    assert graph_fingerprint(lonely) != graph_fingerprint(edges)
+    assert len(graph_fingerprint(edges)) == 64

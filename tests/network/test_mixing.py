@@ -11,19 +11,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from skerry.errors import NetworkError
-from skerry.network.links import Links
-from skerry.network.mixing import (
+from skerry.network.contraction import (
     estimate_expected_p,
-    laplacian,
-    lazy,
-    max_degree,
-    metropolis,
     mixing_parameter,
     p_average,
     p_frobenius,
     p_min,
-    verify,
 )
+from skerry.network.links import Links
+from skerry.network.mixing import check_mixing_matrix, laplacian, lazy, max_degree, metropolis
 from skerry.plugins import registry
 
 WEIGHTS = [metropolis, max_degree, laplacian, lazy]
@@ -58,7 +54,7 @@ def test_weights_are_doubly_stochastic(
 ) -> None:
     """Every W is symmetric, nonnegative, doubly stochastic and zero off the links."""
     W = weights(graph)
-    verify(W, graph)
+    check_mixing_matrix(W, graph)
     assert W.dtype == np.float64
     assert np.array_equal(W.toarray(), W.toarray().T)
 
@@ -148,22 +144,22 @@ def test_verify_names_what_is_wrong() -> None:
     cases: list[tuple[object, str]] = [
         (W[:5], r"^W must be square \(got 5 x 20\)\."),
         (changed(17, 17, -0.017), r"^row 17 of W sums to 0\.983, not 1\. Build W with skerry"),
-        (changed(3, 3, np.nan), r"^W\[3, 3\] is nan; weights are finite"),
+        (changed(3, 3, np.nan), r"^W\[3, 3\] is nan; weights must be finite"),
         (changed(3, 4, -1), r"^W\[3, 4\] is -0\.666.*nonnegative"),
         (swapped, r"^W\[2, 0\] is 0\.333.*the graph has no such link"),
         (metropolis(nx.cycle_graph(19)), r"a row for each of the 20 devices \(got 19\)"),
         ([["a"]], r"^W must be a matrix of numbers"),
     ]
-    verify(W, nx.cycle_graph(20))
+    check_mixing_matrix(W, nx.cycle_graph(20))
     for bad, message in cases:
         with pytest.raises(NetworkError, match=message):
-            verify(bad, nx.cycle_graph(20))
+            check_mixing_matrix(bad, nx.cycle_graph(20))
 
 
 def test_verify_checks_columns() -> None:
     """A row-stochastic matrix is not enough: columns must sum to one too."""
     with pytest.raises(NetworkError, match=r"^column 0 of W sums to 1\.5, not 1"):
-        verify([[1.0, 0.0], [0.5, 0.5]])
+        check_mixing_matrix([[1.0, 0.0], [0.5, 0.5]])
 
 
 # Speed of mixing
@@ -265,7 +261,7 @@ def test_large_laplacian_weights() -> None:
     assert laplacian(nx.cycle_graph(m))[0, 1] == pytest.approx(2 / (4 + lambda_2), rel=1e-9)
 
 
-# Several components
+# Several islands
 
 
 @st.composite
@@ -295,7 +291,7 @@ def test_the_three_parameters_are_ordered(blocks: list[np.ndarray]) -> None:
     """p_min <= p_average <= p_frobenius."""
     sizes = [len(W) for W in blocks]
     ps = [mixing_parameter(W) for W in blocks]
-    frobenius = p_frobenius(sparse.block_diag(blocks), components=len(blocks))
+    frobenius = p_frobenius(sparse.block_diag(blocks), islands=len(blocks))
     assert p_min(ps, sizes) <= p_average(ps, sizes) + 1e-12 <= frobenius + 2e-12
 
 
@@ -304,7 +300,7 @@ def test_lone_devices_are_left_out() -> None:
     assert p_min([0.3, 0.0], [5, 1]) == 0.3
     assert p_average([0.3, 0.0], [5, 1]) == 0.3
     assert p_min([1.0, 1.0], [1, 1]) == p_average([1.0, 1.0], [1, 1]) == 1.0
-    assert p_frobenius(np.eye(2), components=2) == 1.0
+    assert p_frobenius(np.eye(2), islands=2) == 1.0
 
 
 def test_p_average_does_not_hold_for_every_model() -> None:

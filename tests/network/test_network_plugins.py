@@ -9,7 +9,7 @@ import pytest
 
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.network import build_fleet
+from skerry.network.fleet import build_fleet
 
 PLUGINS = """
 import networkx as nx
@@ -80,7 +80,7 @@ def network(topology: str = "ring", mixing: str = "metropolis", **fields: object
 
 
 def test_own_topology() -> None:
-    """A user's topology is drawn for every component."""
+    """A user's topology is drawn for every island."""
     fleet = build_fleet(network("harbour_plugins:wheel"), seed=0)
     assert fleet.sizes == (6, 6)
     first = fleet.graph(0).subgraph(range(6))

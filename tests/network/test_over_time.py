@@ -10,10 +10,9 @@ from recorded_runs import PlugPulledError, assert_same, record
 from skerry.config.experiment import Network
 from skerry.engine.world import Materials, build_world
 from skerry.errors import NetworkError, SkerryError
-from skerry.network import build_fleet
-from skerry.network.graph_files import read_graph, read_graphs
-from skerry.network.mixing import mixing_parameter
-from skerry.network.sequence import GraphSequence, as_graph
+from skerry.network.contraction import mixing_parameter
+from skerry.network.fleet import build_fleet
+from skerry.network.graphs import GraphSequence, as_graph, read_graph, read_graphs
 from trajectories import assert_same_trajectories
 
 EVEN = nx.Graph([("a", "b"), ("c", "d"), ("x", "y")])
@@ -153,8 +152,8 @@ def test_a_third_column_without_a_header_is_ignored_as_ever(tmp_path):
     ("given", "message"),
     [
         ([], "at least one"),
-        ([nx.path_graph(3), "ring"], "got a str at place 1"),
-        ([nx.DiGraph([(0, 1)])], "got a DiGraph at place 0"),
+        ([nx.path_graph(3), "ring"], "got a str at index 1"),
+        ([nx.DiGraph([(0, 1)])], "got a DiGraph at index 0"),
         ({-1: nx.path_graph(3)}, "at least 0 .got -1"),
         ({"start": nx.path_graph(3)}, "at least 0 .got 'start'"),
         ("ring", "a networkx.Graph, a list of them"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
 from skerry.network import topologies
-from skerry.network.components import draw_component
+from skerry.network.islands import draw_island
 from skerry.network.topologies import most_square
 from skerry.plugins import registry
 
@@ -26,7 +26,7 @@ def draw(name: str, size: int, seed: int = 0, **fields: object) -> nx.Graph:
 @pytest.mark.parametrize("name", registry.TOPOLOGIES)
 @settings(deadline=None, max_examples=25)
 @given(size=st.integers(1, 40), seed=st.integers(0, 2**32))
-def test_component_contract(name: str, size: int, seed: int) -> None:
+def test_island_contract(name: str, size: int, seed: int) -> None:
     """Every topology gives one connected simple graph on exactly the nodes 0..size-1."""
     size = max(size, SMALLEST.get(name, 1))
     graph = draw(name, size, seed, edge_prob=0.5)
@@ -111,7 +111,7 @@ def test_dynamic_graphs_need_not_be_connected() -> None:
 def test_impossible_graphs(name: str, size: int, fields: dict[str, float], message: str) -> None:
     """A graph that cannot be drawn is refused in one line that says how to mend it."""
     with pytest.raises(NetworkError, match=message) as caught:
-        draw_component(size, Network(topology=name, **fields), np.random.default_rng(0))
+        draw_island(size, Network(topology=name, **fields), np.random.default_rng(0))
     assert "\n" not in str(caught.value)
 
 

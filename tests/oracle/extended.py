@@ -31,7 +31,7 @@ class ExtendedReference(Reference):
         training, server = experiment.training, experiment.server
         x0 = self.x[0]
         self.zero = torch.zeros_like(x0)
-        self.island = world.fleet.component_of.tolist()
+        self.island = world.fleet.island_of.tolist()
         self.sleep, self.awake = world.awake(experiment), [True] * self.n
         sizes = world.partition.sizes.tolist()
         by_data = training.weights == "data"

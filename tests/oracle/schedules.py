@@ -58,7 +58,7 @@ def estimates(
 
     The list is empty where too few devices were sampled for an estimate.
     """
-    server, island = experiment.server, world.fleet.component_of.tolist()
+    server, island = experiment.server, world.fleet.island_of.tolist()
     of = [i for i in range(world.n) if awake[i]]
     sizes = [sum(island[i] == c for i in of) for c in range(len(world.sizes))]
     there = [c for c, size in enumerate(sizes) if size]

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from skerry import run
-from skerry.data.sources.fetch import cached
+from skerry.data.sources.fetch import is_cached
 from skerry_paper.plan import BOTH, SPLITS
 from skerry_paper.plans import PLANS
 from skerry_paper.study import Study, factors_of, final
@@ -24,7 +24,7 @@ LEVEL = 0.999
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not cached("mnist"), reason="skerry data fetch mnist"),
+    pytest.mark.skipif(not is_cached("mnist"), reason="skerry data fetch mnist"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 

@@ -198,7 +198,7 @@ def remarks(question: Question, experiment: "Experiment", world: "World") -> Ite
     if not world.learner.classifies:
         yield "the model has no accuracies: contenders are compared by the average model's loss"
     elif world.task.judged_by == "loss":
-        yield f"the task is {world.task.in_words}: contenders are compared by their losses"
+        yield f"the task is {world.task.description}: contenders are compared by their losses"
     if experiment.network.compresses or server.compresses:
         yield "messages are compressed here; prices and budgets count each as a whole model"
     if question.priced and not question.has_budget:

@@ -1,45 +1,50 @@
-"""Who holds which training samples: first across components (inter), then inside each (intra).
+"""Rules that deal training samples to devices: first across islands (inter), then inside (intra).
 
 Every sample goes to exactly one device. A partition depends on the seed, the labels and the
 settings alone.
 
-An inter function is `(labels, classes, sizes, data, rng, *, options)`, with `sizes` the devices of
-each component; it gives the sample indices of each component. An intra function is
-`(labels, indices, size, data, rng, *, options)`; it gives the share of each device of a component.
+An inter function is `(labels, classes, sizes, data, rng, *, options)`, with `sizes` the number of
+devices of each island; it gives the sample indices of each island. An intra function is
+`(labels, indices, size, data, rng, *, options)`; it gives the share of each device of an island.
 A user's own functions have the same signatures, and their results pass the same checks.
 """
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skerry.config.experiment import Data
-from skerry.data.by_device.holdings import Grouped
-from skerry.data.shares import Ints, Shares, apportion, cut, deal_by_class, level
+from skerry.data.holdings import Ints, SamplesByDevice
 from skerry.errors import DataError
 from skerry.plugins import registry
 from skerry.seeds import stream
 
+Floats = NDArray[np.float64]
+Shares = list[Ints]
+"""Sample indices of each island or device."""
+
 MOST_SHARDS = 10**7
-"""Of a component; there is no data set with so many samples."""
+"""Most shards of an island; no data set has so many samples."""
 
 
 @dataclass(frozen=True, eq=False)
-class Partition(Grouped):
-    """The training indices of every device, devices in order of component."""
+class Partition(SamplesByDevice):
+    """The training indices of every device, devices in order of island."""
 
     label_counts: Ints
     """Samples by device and class."""
-    own_tests: Grouped | None = None
-    """Test indices that are a device's own, where there are any."""
+    own_tests: SamplesByDevice | None = None
+    """Test indices that are a device's own, if there are any."""
 
 
 def split(
     labels: NDArray[np.integer], classes: int, sizes: tuple[int, ...], data: Data, seed: int
 ) -> Partition:
-    """Deal the training samples to components of the given sizes, and on to their devices."""
+    """Deal the training samples to islands with `sizes` devices, and on to their devices."""
     check_supply(len(labels), sum(sizes), data)
     if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
         raise DataError(
@@ -48,32 +53,32 @@ def split(
     inter = registry.resolve("inter partition", data.inter)
     intra = registry.resolve("intra partition", data.intra)
     with registry.users_own("inter partition", data.inter, DataError):
-        told = data.options_for("inter partition")
-        dealt = inter(labels, classes, sizes, data, stream(seed, "inter"), **told)
+        options = data.options_for("inter partition")
+        dealt = inter(labels, classes, sizes, data, stream(seed, "inter"), **options)
     everything = np.arange(len(labels))
-    components = _checked(f"inter partition '{data.inter}'", dealt, len(sizes), everything)
+    islands = _check_shares(f"inter partition '{data.inter}'", dealt, len(sizes), everything)
     shares: Shares = []
-    for c, (indices, size) in enumerate(zip(components, sizes, strict=True)):
+    for c, (indices, size) in enumerate(zip(islands, sizes, strict=True)):
         if len(indices) < size * data.min_samples:
             raise DataError(
-                f"component {c} has {len(indices)} training samples for {size} devices with at "
+                f"island {c} has {len(indices)} training samples for {size} devices with at "
                 f"least {data.min_samples} each. Lower data.min_samples, or use another data.inter."
             )
         with registry.users_own("intra partition", data.intra, DataError):
-            told = data.options_for("intra partition")
-            dealt = intra(labels, indices, size, data, stream(seed, "intra", c), **told)
-        dealt = _checked(f"intra partition '{data.intra}'", dealt, size, indices)
-        shares += level(dealt, [data.min_samples] * size)
-    dealt_out = Grouped(np.concatenate(shares), np.cumsum([0, *map(len, shares)]))
-    return Partition(dealt_out.order, dealt_out.offsets, count_labels(labels, classes, dealt_out))
+            options = data.options_for("intra partition")
+            dealt = intra(labels, indices, size, data, stream(seed, "intra", c), **options)
+        dealt = _check_shares(f"intra partition '{data.intra}'", dealt, size, indices)
+        shares += level_shares(dealt, [data.min_samples] * size)
+    samples = SamplesByDevice.from_shares(shares)
+    return Partition(samples.order, samples.offsets, count_labels(labels, classes, samples))
 
 
-def count_labels(labels: NDArray[np.integer], classes: int, held: Grouped) -> Ints:
-    """Samples by device and class."""
-    devices = len(held.sizes)
-    device_of = np.repeat(np.arange(devices), held.sizes)
-    places = device_of * classes + labels[held.order]
-    return np.bincount(places, minlength=devices * classes).reshape(devices, classes)
+def count_labels(labels: NDArray[np.integer], classes: int, samples: SamplesByDevice) -> Ints:
+    """The number of samples by device and class."""
+    devices = len(samples.sizes)
+    device_of = np.repeat(np.arange(devices), samples.sizes)
+    cells = device_of * classes + labels[samples.order]
+    return np.bincount(cells, minlength=devices * classes).reshape(devices, classes)
 
 
 def check_supply(samples: int, devices: int, data: Data) -> None:
@@ -85,35 +90,34 @@ def check_supply(samples: int, devices: int, data: Data) -> None:
         )
 
 
-# Across components
+# Across islands
 
 
 def inter_iid(
     labels: Ints, classes: int, sizes: tuple[int, ...], data: Data, rng: np.random.Generator
 ) -> Shares:
-    """A random share of the data for each component, in proportion to its size."""
-    return cut(rng.permutation(len(labels)), apportion(len(labels), sizes))
+    """A random share of the data for each island, in proportion to its size."""
+    return cut_shares(rng.permutation(len(labels)), apportion(len(labels), sizes))
 
 
 def inter_non_iid(
     labels: Ints, classes: int, sizes: tuple[int, ...], data: Data, rng: np.random.Generator
 ) -> Shares:
-    """Disjoint sets of classes, drawn by the seed: with ten classes and two equal components, each
-    has five. Seeds differ in who holds what, so that intervals over seeds include that choice.
+    """Disjoint sets of classes, drawn by the seed: with ten classes and two equal islands, each has
+    five. Seeds differ in who holds what, so that intervals over seeds include that choice.
 
-    A component gets one class and its share, by size, of the rest: as even as can be when the
-    components are equal.
+    An island gets one class and its share, by size, of the rest, as evenly as possible.
     """
-    components = len(sizes)
-    if components > classes:
+    islands = len(sizes)
+    if islands > classes:
         raise DataError(
-            f'data.inter = "non_iid" gives every component classes of its own (got {components} '
-            f'components for {classes} classes). Use data.inter = "dirichlet" or fewer components.'
+            f'data.inter = "non_iid" gives every island classes of its own (got {islands} islands '
+            f'for {classes} classes). Use data.inter = "dirichlet" or fewer islands.'
         )
-    counts = 1 + apportion(classes - components, sizes)
-    holder_of = np.empty(classes, dtype=np.int64)
-    holder_of[rng.permutation(classes)] = np.repeat(np.arange(components), counts)
-    return [np.flatnonzero(holder_of[labels] == c) for c in range(components)]
+    counts = 1 + apportion(classes - islands, sizes)
+    island_of = np.empty(classes, dtype=np.int64)
+    island_of[rng.permutation(classes)] = np.repeat(np.arange(islands), counts)
+    return [np.flatnonzero(island_of[labels] == c) for c in range(islands)]
 
 
 def inter_dirichlet(
@@ -126,22 +130,22 @@ def inter_dirichlet(
     alpha: float,
     inter_alpha: float | None,
 ) -> Shares:
-    """Each class is spread by Dirichlet weights that average to the components' sizes; with equal
-    components they are Dirichlet(inter_alpha, or alpha where that is not given)."""
+    """Each class is spread by Dirichlet weights that average to the islands' sizes; on equal
+    islands they are Dirichlet(inter_alpha), or Dirichlet(alpha) if that is not given."""
     alpha = alpha if inter_alpha is None else inter_alpha
     concentration = alpha * np.array(sizes) * len(sizes) / sum(sizes)
     shares = deal_by_class(labels, np.arange(len(labels)), concentration, rng)
-    return level(shares, [size * data.min_samples for size in sizes])
+    return level_shares(shares, [size * data.min_samples for size in sizes])
 
 
-# Inside a component
+# Inside an island
 
 
 def intra_iid(
     labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator
 ) -> Shares:
     """Random shares of equal size."""
-    return cut(rng.permutation(indices), apportion(len(indices), [1] * size))
+    return cut_shares(rng.permutation(indices), apportion(len(indices), [1] * size))
 
 
 def intra_dirichlet(
@@ -154,11 +158,11 @@ def intra_dirichlet(
 def intra_shards(
     labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator, *, shards: int
 ) -> Shares:
-    """The samples sorted by label are cut into equal shards; each device gets so many of them at
+    """The samples, sorted by label, are cut into equal shards; each device gets `shards` of them at
     random (McMahan et al., 2017)."""
     if size * shards > MOST_SHARDS:
         raise DataError(
-            f"data.shards times the devices of a component must be at most {MOST_SHARDS:,} (got "
+            f"data.shards times the devices of an island must be at most {MOST_SHARDS:,} (got "
             f"{shards} x {size}). Lower data.shards."
         )
     shuffled = rng.permutation(indices)
@@ -167,7 +171,7 @@ def intra_shards(
     ends = np.cumsum(counts)
     hands = rng.permutation(len(counts)).reshape(size, shards)
     return [
-        # Where there are more shards than samples, most are empty: those need no piece each.
+        # With more shards than samples, most are empty and are left out.
         np.concatenate([by_label[ends[s] - counts[s] : ends[s]] for s in hand[counts[hand] > 0]])
         if counts[hand].any()
         else by_label[:0]
@@ -175,8 +179,75 @@ def intra_shards(
     ]
 
 
-def _checked(who: str, dealt: Sequence[ArrayLike], parts: int, indices: Ints) -> Shares:
-    """Every index exactly once, in the right number of shares."""
+# Shares
+
+
+def apportion(total: int, weights: ArrayLike) -> Ints:
+    """Divide `total` into whole parts in proportion to weights, by largest remainders."""
+    exact: Floats = total * np.asarray(weights, dtype=np.float64) / np.sum(weights)
+    parts = np.floor(exact).astype(np.int64)
+    by_remainder = np.argsort(parts - exact, kind="stable")
+    parts[by_remainder[: total - parts.sum()]] += 1
+    return parts
+
+
+def cut_shares(indices: Ints, counts: Ints) -> Shares:
+    """Cut indices into consecutive pieces of the given lengths."""
+    ends = np.cumsum(counts).tolist()
+    return [indices[start:end] for start, end in pairwise([0, *ends])]
+
+
+def level_shares(shares: Shares, floors: Sequence[int]) -> Shares:
+    """Move samples, one by one, from the share furthest above its floor to those below theirs, so
+    that share i has at least floors[i] samples."""
+    kept = [len(share) for share in shares]
+    missing = [floor - size for floor, size in zip(floors, kept, strict=True)]
+    if max(missing, default=0) <= 0:
+        return shares
+    received: list[list[int]] = [[] for _ in shares]
+    richest = [(lack, i) for i, lack in enumerate(missing)]
+    heapq.heapify(richest)
+    for i, lack in enumerate(missing):
+        for _ in range(lack):
+            rank, donor = richest[0]
+            heapq.heapreplace(richest, (rank + 1, donor))
+            kept[donor] -= 1
+            received[i].append(int(shares[donor][kept[donor]]))
+    return [
+        np.concatenate([share[:size], np.array(more, dtype=np.int64)])
+        for share, size, more in zip(shares, kept, received, strict=True)
+    ]
+
+
+def deal_by_class(
+    labels: Ints, indices: Ints, concentration: Floats, rng: np.random.Generator
+) -> Shares:
+    """Spread each class by its own Dirichlet weights, rounded by systematic sampling: a share is
+    its exact size rounded up or down, unbiased, and no sample is lost."""
+    receivers: list[Shares] = [[] for _ in concentration]
+    own = labels[indices]
+    for label in np.unique(own):
+        members = rng.permutation(indices[own == label])
+        ends = np.floor(
+            np.cumsum(dirichlet_weights(concentration, rng)) * len(members) + rng.random()
+        )
+        ends[-1] = len(members)
+        for receiver, share in zip(
+            receivers, np.split(members, ends[:-1].astype(np.int64)), strict=True
+        ):
+            receiver.append(share)
+    # Shuffled, so that levelling does not take the last class first.
+    return [rng.permutation(np.concatenate(receiver)) for receiver in receivers]
+
+
+def dirichlet_weights(concentration: Floats, rng: np.random.Generator) -> Floats:
+    """Dirichlet weights; concentrations are clipped where numpy would overflow or underflow, and
+    where the limits (all weight on one receiver, or equal weights) are reached already."""
+    return rng.dirichlet(np.clip(concentration, 1e-100, 1e100))
+
+
+def _check_shares(who: str, dealt: Sequence[ArrayLike], parts: int, indices: Ints) -> Shares:
+    """The shares as arrays; raise DataError unless they hold every index exactly once."""
     try:
         shares = [np.asarray(share, dtype=np.int64) for share in dealt]
         flat = np.concatenate([np.empty(0, np.int64), *shares])

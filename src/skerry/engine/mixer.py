@@ -12,7 +12,7 @@ from torch import Tensor
 from skerry.engine.ranks.assignment import CutIsland
 from skerry.engine.ranks.group import RankGroup
 from skerry.kernels import fused
-from skerry.network.fleet import Block, Fleet
+from skerry.network.fleet import Fleet, MixingBlock
 
 SPARSE = 0.15  # on a CPU, a W with fewer entries than this is quicker as a sparse matrix
 PRODUCT_BYTES = 2**28  # bytes of models that a GPU mixes by one product
@@ -141,7 +141,7 @@ class Mixer:
                 pieces.append(Piece(start, block.size, [W]))
         return pieces
 
-    def _tensor(self, block: Block) -> Tensor:
+    def _tensor(self, block: MixingBlock) -> Tensor:
         """W transposed, because devices are rows of X here and columns in the paper."""
         W = block.W.T
         if isinstance(W, np.ndarray):

@@ -106,7 +106,7 @@ class ServerSchedule:
         """
         found = memory.seen
         if X_kd is not None and sampled_k is not None:
-            islands_n, awake = self._world.fleet.component_of, self._awake
+            islands_n, awake = self._world.fleet.island_of, self._awake
             sizes = np.bincount(
                 islands_n if awake is None else islands_n[awake(t)],
                 minlength=len(self._world.sizes),

@@ -13,13 +13,12 @@ from torch import Tensor
 
 from skerry.config.experiment import Experiment, Network
 from skerry.config.fields import Availability
-from skerry.data.dataset import Split
+from skerry.data.dataset import Array, Split
+from skerry.data.holdings import Ints
 from skerry.data.partition import Partition
-from skerry.data.shares import Ints
 from skerry.data.sources.catalog import Dataset, load_dataset
-from skerry.data.sources.formats import Array
 from skerry.data.sources.published import PUBLISHED
-from skerry.data.split import layout_of, partition_of
+from skerry.data.split import build_partition, layout_of
 from skerry.engine.minibatch_draws import MinibatchDraws
 from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Communicator
@@ -29,11 +28,10 @@ from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner, places
 from skerry.models.module_checks import warn_of_scaled_tokens
 from skerry.network.fleet import Fleet, build_fleet
-from skerry.network.graph_files import read_graphs
-from skerry.network.sequence import GraphSequence
+from skerry.network.graphs import GraphSequence, read_graphs
 from skerry.plugins.context import Context
-from skerry.tasks.choice import choose, outputs_of
-from skerry.tasks.task import Task
+from skerry.tasks.choice import choose_task, outputs_of
+from skerry.tasks.task import LearningTask
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -69,7 +67,7 @@ class World:
     fleet: Fleet
     dataset: Dataset
     partition: Partition
-    task: Task
+    task: LearningTask
     learner: Learner
     x_train: Tensor
     y_train: Tensor
@@ -102,7 +100,7 @@ class World:
         """The name of every device's island: from the data, else its number."""
         holdings = self.dataset.holdings if self.experiment.data.split == "given" else None
         if holdings is None or holdings.islands is None:
-            return tuple(map(str, self.fleet.component_of))
+            return tuple(map(str, self.fleet.island_of))
         island_of = dict(zip(holdings.devices, holdings.islands, strict=True))
         return tuple(island_of[name] for name in self.fleet.labels)
 
@@ -112,7 +110,7 @@ class World:
 
         It is cached because sending it again would make a GPU wait.
         """
-        return torch.from_numpy(self.fleet.component_of).to(self.device)
+        return torch.from_numpy(self.fleet.island_of).to(self.device)
 
     @property
     def seed(self) -> int:
@@ -160,7 +158,7 @@ class World:
             return self.fleet
         if (network, experiment.availability) not in self._fleets:
             fleet = build_fleet(network, self.seed, self.materials.graph, self.fleet.labels)
-            fleet = fleet.sleeping(awake) if awake is not None else fleet
+            fleet = fleet.with_availability(awake) if awake is not None else fleet
             self._fleets[network, experiment.availability] = fleet
         fleet = self._fleets[network, experiment.availability]
         if fleet.sizes != self.sizes:
@@ -174,7 +172,7 @@ class World:
         """The awake devices of a lane; None if no device ever sleeps."""
         fleet = experiment.availability
         if fleet not in self._awake:
-            self._awake[fleet] = Awake(fleet, self.seed, self.fleet.component_of, self.fleet.labels)
+            self._awake[fleet] = Awake(fleet, self.seed, self.fleet.island_of, self.fleet.labels)
         return None if self._awake[fleet].always else self._awake[fleet]
 
     @cached_property
@@ -266,8 +264,8 @@ def build_world(
         network, names = layout_of(dataset, network, data)
         experiment = experiment.model_copy(update={"network": network})
     fleet = build_fleet(network, experiment.seed, graph, names)
-    task = choose(experiment.task, dataset)
-    partition = partition_of(dataset, fleet.sizes, fleet.labels, data, experiment.seed)
+    task = choose_task(experiment.task, dataset)
+    partition = build_partition(dataset, fleet.sizes, fleet.labels, data, experiment.seed)
     problem = Problem(
         dataset.input_shape,
         outputs_of(task, dataset),

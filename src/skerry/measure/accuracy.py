@@ -108,7 +108,7 @@ def judge_by_class(samples: Samples, world: World, X_md: Tensor) -> Tensor:
     """Right predictions or losses of each model, summed over the samples of each class, [m, C]."""
 
     def judge(X_md: Tensor, some: Samples) -> Tensor:
-        return world.task.judged(world.learner.scores(X_md, some.x), some.y) @ some.classes
+        return world.task.judge(world.learner.scores(X_md, some.x), some.y) @ some.classes
 
     return _sum_over(samples, world, X_md, judge)
 

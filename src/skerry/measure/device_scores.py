@@ -208,7 +208,7 @@ class OwnTests:
         g, lanes, size = outputs_gln.shape[:3]
         # To a task, the samples of all these devices are one row.
         outputs_lm = outputs_gln.transpose(0, 1).reshape(lanes, g * size, *outputs_gln.shape[3:])
-        judged_lm = world.task.judged(outputs_lm, world.y_own[batch.rows].flatten(0, 1))
+        judged_lm = world.task.judge(outputs_lm, world.y_own[batch.rows].flatten(0, 1))
         judged_lgn = judged_lm.view(lanes, g, size)
         return judged_lgn.where(batch.is_own, judged_lgn.new_zeros(())).sum(dim=2).T
 

@@ -207,7 +207,7 @@ def _sampled_per_island(stack: Stack, server_round: ServerRound) -> NDArray[np.i
     """How many devices were sampled of each island."""
     world = stack.world
     assert server_round.devices_k is not None
-    islands_k = world.fleet.component_of[server_round.devices_k.cpu().numpy()]
+    islands_k = world.fleet.island_of[server_round.devices_k.cpu().numpy()]
     return np.bincount(islands_k, minlength=len(world.sizes))
 
 

@@ -10,7 +10,7 @@ from skerry.kernels import fused
 from skerry.models.blocks import Activation, Block, Convolution, Dense, Dropout, Flatten, Slot
 from skerry.models.learner import Batch
 from skerry.models.noise import KeyedDropout
-from skerry.tasks.task import Task
+from skerry.tasks.task import LearningTask
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Chain:
     blocks: tuple[Block, ...]
     images: bool
     """Whether the inputs are images for a convolution, which lie channels last."""
-    task: Task
+    task: LearningTask
 
     def runs_on(self, X: Tensor) -> bool:
         """A GPU without the fused kernels is better served by vmap's grouped convolutions."""
@@ -72,7 +72,7 @@ class Chain:
 
 
 def chain_of(
-    module: nn.Module, slots: Mapping[str, Slot], input_shape: tuple[int, ...], task: Task
+    module: nn.Module, slots: Mapping[str, Slot], input_shape: tuple[int, ...], task: LearningTask
 ) -> Chain | None:
     """The module as a chain, if all its layers are known here; else None."""
     reader = _Reader(slots, input_shape)

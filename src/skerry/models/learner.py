@@ -20,8 +20,8 @@ from skerry.errors import ModelError, one_line
 from skerry.models.gather import gather
 from skerry.plugins import registry
 from skerry.seeds import torch_seed
-from skerry.tasks.classification import USUAL as CLASSIFICATION
-from skerry.tasks.task import Task
+from skerry.tasks.built_in import CLASSIFICATION
+from skerry.tasks.task import LearningTask
 
 ALIGNMENT = 8  # numbers: memory and matrix units want places at a multiple of 16 or 32 bytes
 
@@ -144,7 +144,7 @@ class Problem:
     classes: int
     """Scores or numbers that a model gives: classes, tokens, or the numbers of a target."""
     seed: int
-    task: Task = CLASSIFICATION
+    task: LearningTask = CLASSIFICATION
     tokens: int | None = None
     """How many different whole numbers inputs hold; None: inputs are real numbers."""
 

@@ -10,7 +10,7 @@ from skerry.kernels import fused, precision
 from skerry.models.learner import ALIGNMENT, Batch, Drawn, Problem
 from skerry.models.update import subtract_product
 from skerry.models.weights import check_names, check_shape
-from skerry.tasks.task import Task
+from skerry.tasks.task import LearningTask
 
 
 def linear(problem: Problem) -> "LinearLearner | nn.Module":
@@ -35,7 +35,7 @@ class LinearLearner:
     def score_bytes(self) -> int:
         return 4 * self.outputs
 
-    def __init__(self, features: int, outputs: int, task: Task):
+    def __init__(self, features: int, outputs: int, task: LearningTask):
         self.features, self.outputs, self.task = features, outputs, task
         self.p = -(-(features + 1) // ALIGNMENT) * ALIGNMENT
         self.d = outputs * self.p

@@ -1,36 +1,37 @@
-"""How fast a fleet mixes inside its components: exactly, by formula, or by drawing rounds."""
+"""The mixing parameter p of islands and of a fleet: exact, by formula, or estimated from draws."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
 
 from skerry.config.experiment import Network
-from skerry.network import mixing
-from skerry.network.components import draw_component, surviving, weigh
+from skerry.errors import NetworkError
+from skerry.network.islands import surviving, weigh
 from skerry.network.links import Links
+from skerry.network.mixing import as_csr, smallest_eigenpair
+from skerry.network.topologies import DETERMINISTIC
 from skerry.plugins import registry
 from skerry.seeds import stream
 
 Method = Literal["exact", "closed form", "estimated"]
 
-# Fresh graphs of these have the same ||W||_F whatever is drawn; of `regular` too, where the
-# weights depend on degrees alone.
-SHAPES = frozenset({"complete", "grid", "path", "ring", "star", "torus"})
 WEIGHTS_BY_DEGREE = frozenset({"lazy", "max_degree", "metropolis"})
+"""Weights that depend on degrees alone."""
 
 
 @dataclass(frozen=True)
 class MixingParameters:
-    """p of every component and of the whole fleet."""
+    """The mixing parameter p of every island and of the whole fleet."""
 
-    per_component: tuple[float, ...]
+    per_island: tuple[float, ...]
     minimum: float
     """p_min, which bounds use: it holds for every X."""
     average: float
-    """The paper's weighted average; equal to the minimum where all components are alike."""
+    """The paper's weighted average; equal to the minimum where all islands are alike."""
     frobenius: float
     method: Method
     standard_error: float
@@ -39,7 +40,7 @@ class MixingParameters:
 
 @dataclass(frozen=True)
 class Contraction:
-    """p of one component."""
+    """The mixing parameter p of one island."""
 
     p: float
     frobenius: float
@@ -47,76 +48,141 @@ class Contraction:
     standard_error: float = 0.0
 
 
-def of_fixed(W: mixing.Matrix) -> Contraction:
-    return Contraction(mixing.mixing_parameter(W), mixing.p_frobenius(W))
-
-
-def of_sequence(sequence: Sequence[Links], network: Network, seed: int, draws: int) -> Contraction:
-    """p of a component whose links change as given, each of its graphs counted alike."""
-    size = sequence[0].size
+def sequence_contraction(
+    graphs: Sequence[Links], network: Network, seed: int, draws: int
+) -> Contraction:
+    """p of an island with a given sequence of graphs, each of which counts alike."""
+    size = graphs[0].size
+    if network.link_failure:
+        return random_contraction(
+            size, lambda k, rng: graphs[k % len(graphs)], network, seed, draws
+        )
     if size == 1:
         return Contraction(1.0, 1.0)
-    if network.link_failure:
-        frobenius: list[float] = []
-
-        def draw(k: int) -> sparse.csr_array:
-            rng = stream(seed, "mixing", size, k)
-            W = weigh(surviving(sequence[k % len(sequence)], network.link_failure, rng), network)
-            frobenius.append(mixing.p_frobenius(W))
-            return W
-
-        p, error = mixing.estimate_expected_p(draw, draws)
-        return Contraction(p, float(np.mean(frobenius)), "estimated", error)
-    weighed = [weigh(links, network) for links in sequence]
-    frobenius = [mixing.p_frobenius(W) for W in weighed]
-    return Contraction(mixing.expected_p(weighed), float(np.mean(frobenius)))
+    matrices = [weigh(links, network) for links in graphs]
+    frobenius = [p_frobenius(W) for W in matrices]
+    return Contraction(expected_p(matrices), float(np.mean(frobenius)))
 
 
-def of_random(
-    size: int, links: Links | None, network: Network, seed: int, draws: int
+def random_contraction(
+    size: int,
+    links_of: Callable[[int, np.random.Generator], Links],
+    network: Network,
+    seed: int,
+    draws: int,
 ) -> Contraction:
-    """p of a component whose `links` fail at random or, where None, are drawn every round."""
+    """p of an island whose links fail at random or are drawn anew every round; `links_of(k, rng)`
+    gives the links of draw k before any of them fails."""
     if size == 1:
         return Contraction(1.0, 1.0)
     frobenius: list[float] = []
 
     def draw(k: int) -> sparse.csr_array:
         rng = stream(seed, "mixing", size, k)
-        drawn = links or draw_component(size, network, rng, k)
-        W = weigh(surviving(drawn, network.link_failure, rng), network)
-        frobenius.append(mixing.p_frobenius(W))
+        W = weigh(surviving(links_of(k, rng), network.link_failure, rng), network)
+        frobenius.append(p_frobenius(W))
         return W
 
-    dealt = network.dynamic  # places at random
-    if links or not dealt or network.mixing not in registry.MIXING:
-        p, error = mixing.estimate_expected_p(draw, draws)
+    if not network.dynamic or network.mixing not in registry.MIXING:
+        p, error = estimate_expected_p(draw, draws)
         return Contraction(p, float(np.mean(frobenius)), "estimated", error)
-    # Places are dealt at random, so E[W W^T] = a I + b 11^T: every direction shrinks alike, and
-    # p is the mean of p_frobenius.
-    if _same_norm_always(network):
-        draw(0)
+    # A dynamic network permutes the devices at random, so E[W W^T] = a I + b 11^T: every direction
+    # shrinks alike, and p is the mean of p_frobenius.
+    by_degree = network.topology == "regular" and network.mixing in WEIGHTS_BY_DEGREE
+    if not network.link_failure and (network.topology in DETERMINISTIC or by_degree):
+        draw(0)  # all draws have the same norm
         return Contraction(frobenius[0], frobenius[0], "closed form")
-    mixing.check_draws(draws)
+    check_draws(draws)
     for k in range(draws):
         draw(k)
     p = float(np.mean(frobenius))
     return Contraction(p, p, "estimated", float(np.std(frobenius, ddof=1) / np.sqrt(draws)))
 
 
-def _same_norm_always(network: Network) -> bool:
-    by_degree = network.topology == "regular" and network.mixing in WEIGHTS_BY_DEGREE
-    return not network.link_failure and (network.topology in SHAPES or by_degree)
-
-
-def of_fleet(components: list[Contraction], sizes: tuple[int, ...]) -> MixingParameters:
-    ps = tuple(one.p for one in components)
-    minimum = mixing.p_min(ps, sizes)
-    slowest = next(one for one in components if one.p == minimum)
+def fleet_parameters(islands: list[Contraction], sizes: tuple[int, ...]) -> MixingParameters:
+    """The mixing parameters of a fleet from those of its islands."""
+    ps = tuple(island.p for island in islands)
+    minimum = p_min(ps, sizes)
+    slowest = next(island for island in islands if island.p == minimum)
     return MixingParameters(
-        per_component=ps,
+        per_island=ps,
         minimum=minimum,
-        average=mixing.p_average(ps, sizes),
-        frobenius=mixing.p_average([one.frobenius for one in components], sizes),
+        average=p_average(ps, sizes),
+        frobenius=p_average([island.frobenius for island in islands], sizes),
         method=slowest.method,
         standard_error=slowest.standard_error,
     )
+
+
+def mixing_parameter(W: Any) -> float:
+    """p = 1 - ||W - Pi||_2^2 of one island: a round of mixing keeps at most 1 - p of the squared
+    disagreement. A single device has no disagreement, so its p is 1."""
+    size = W.shape[0]
+    if size == 1:
+        return 1.0
+    # Assembled only where it must be: W^T W of a star is dense.
+    loss = LinearOperator(
+        (size, size),
+        matvec=lambda v: v - W.T @ (W @ v),
+        matmat=lambda V: V - W.T @ (W @ V),
+        dtype=np.dtype(np.float64),
+    )
+    p, _ = smallest_eigenpair(loss, lambda: sparse.eye_array(size) - as_csr(W.T @ W))
+    return min(max(p, 0.0), 1.0)
+
+
+def p_min(ps: Sequence[float], sizes: Sequence[int]) -> float:
+    """The p that holds for every X: the smallest over the islands of two or more devices."""
+    return min((p for p, m in zip(ps, sizes, strict=True) if m >= 2), default=1.0)
+
+
+def p_average(ps: Sequence[float], sizes: Sequence[int]) -> float:
+    """The paper's average of p over islands, weighted by n_c - 1. It holds for X = I only: where
+    islands differ, use `p_min` in bounds."""
+    directions = [m - 1 for m in sizes]
+    if not any(directions):
+        return 1.0
+    return float(np.average(ps, weights=directions))
+
+
+def p_frobenius(W: Any, islands: int = 1) -> float:
+    """1 - (||W||_F^2 - C) / (n - C): the mean loss over all directions. It is never below
+    `p_average` and holds for X = I only."""
+    size = W.shape[0]
+    if size == islands:
+        return 1.0
+    norm_squared = float(np.square(as_csr(W).data).sum())
+    return 1 - (norm_squared - islands) / (int(size) - islands)
+
+
+def expected_p(equally_likely: Sequence[Any]) -> float:
+    """p = 1 - lambda_max(E[W W^T] - Pi) of a random W that is one of these matrices."""
+    moment: Any = sum(as_csr(W) @ as_csr(W).T for W in equally_likely) / len(equally_likely)
+    loss = sparse.csr_array(sparse.eye_array(moment.shape[0]) - moment)
+    return max(0.0, smallest_eigenpair(loss, lambda: loss)[0])
+
+
+def estimate_expected_p(draw: Callable[[int], Any], draws: int = 400) -> tuple[float, float]:
+    """p = 1 - lambda_max(E[W W^T] - Pi) of a random W, and its standard error.
+
+    The top eigenvalue of an average exceeds that of the expectation, because its direction fits
+    the noise. So the direction v comes from the first half of the draws, and the mean of
+    ||W^T v||^2 from the second.
+    """
+    check_draws(draws)
+    half = draws // 2
+    first_half = (as_csr(draw(k)) for k in range(half))
+    moment: Any = sum(W @ W.T for W in first_half) / half
+    size = moment.shape[0]
+    if size == 1:
+        return 1.0, 0.0
+    loss = sparse.csr_array(sparse.eye_array(size) - moment)
+    _, v = smallest_eigenpair(loss, lambda: loss)
+    losses = [1 - float(np.sum((draw(k).T @ v) ** 2)) for k in range(half, draws)]
+    return float(np.mean(losses)), float(np.std(losses, ddof=1) / np.sqrt(len(losses)))
+
+
+def check_draws(draws: int) -> None:
+    """Raise NetworkError if `draws` are too few for an estimate of p."""
+    if draws < 4:
+        raise NetworkError(f"an estimate of p needs at least 4 draws (got {draws}). Raise draws.")

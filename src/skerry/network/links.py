@@ -1,4 +1,4 @@
-"""A graph as an array of links: what a round draws, what fails, and what W is computed from."""
+"""A graph as an array of links, from which W is computed."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Links:
 
     @classmethod
     def between(cls, size: int, edges: npt.ArrayLike) -> "Links":
-        """Links from pairs in any order."""
+        """Links from pairs of devices in any order, possibly repeated."""
         pairs = np.sort(np.asarray(edges, dtype=np.int64).reshape(-1, 2), axis=1)
         codes = np.unique(pairs[:, 0] * size + pairs[:, 1])
         return cls(size, np.stack(np.divmod(codes, size), axis=1))
@@ -82,11 +82,12 @@ class Links:
 
     @property
     def degrees(self) -> npt.NDArray[np.int64]:
+        """The number of links of each device."""
         return np.bincount(self.edges.ravel(), minlength=self.size)
 
     @property
     def pieces(self) -> npt.NDArray[np.int32]:
-        """For every device, the number of the connected piece it is in."""
+        """For every device, the number of its connected component."""
         up = np.ones(len(self.edges), dtype=bool)
         adjacency = sparse.coo_array((up, tuple(self.edges.T)), shape=(self.size, self.size))
         labels: npt.NDArray[np.int32] = connected_components(adjacency, directed=False)[1]
@@ -94,6 +95,7 @@ class Links:
 
     @cached_property
     def connected(self) -> bool:
+        """Whether the links join all devices."""
         return not self.pieces.any()
 
     def only(self, up: npt.NDArray[np.bool_]) -> "Links":
@@ -101,10 +103,11 @@ class Links:
         return Links(self.size, self.edges[up])
 
     def shuffled(self, rng: np.random.Generator) -> "Links":
-        """The same shape with its places dealt to the devices at random."""
+        """The same graph with its devices permuted at random."""
         return Links.between(self.size, rng.permutation(self.size)[self.edges])
 
     def to_graph(self) -> Graph:
+        """The same as a networkx graph."""
         graph: Graph = nx.empty_graph(self.size)
         graph.add_edges_from(self.edges.tolist())
         return graph
@@ -114,7 +117,7 @@ GraphLike: TypeAlias = Graph | Links | sparse.sparray | sparse.spmatrix
 
 
 def numbering(graph: Graph) -> dict[Hashable, int]:
-    """A number for every node: its own where the nodes are 0..m-1, else its place in the order."""
+    """A number for every node: the node itself if the nodes are 0..m-1, else its position."""
     m = len(graph)
     if all(isinstance(node, int | np.integer) and 0 <= node < m for node in graph):
         return {node: int(node) for node in graph}

@@ -1,31 +1,35 @@
-"""Mixing matrices W: their weights, their rules, and how fast they mix (the parameter p).
+"""Mixing matrices W: the built-in weights, the rules every W must obey, and spectral gaps.
 
 X holds a model per column and mixing is X W, so new x_i = sum_j W[j, i] x_j. W is doubly
-stochastic, nonnegative, and zero where two devices share no link. The weights here are symmetric.
+stochastic, nonnegative, and zero where two devices share no link. The built-in W are symmetric.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 
 from skerry.errors import NetworkError
 from skerry.network.links import GraphLike, Links
-from skerry.network.spectrum import extremes, smallest_beside_constants
 
 Matrix = npt.NDArray[np.float64] | sparse.csr_array
+Vector = npt.NDArray[np.float64]
 
 TOLERANCE = 1e-8
+"""Largest error of a row or column sum of W."""
+DENSE = 512
+"""Up to this size LAPACK is faster than Lanczos, and it always converges."""
+LANCZOS: dict[str, Any] = {"k": 1, "tol": 1e-9, "ncv": 40, "maxiter": 20}
 
 
 # Weights
 
 
 def metropolis(graph: GraphLike) -> sparse.csr_array:
-    """Metropolis-Hastings: w_ij = 1 / (1 + max(deg_i, deg_j)); local knowledge is enough."""
+    """Metropolis-Hastings weights 1 / (1 + max(deg_i, deg_j)), which need local knowledge only."""
     links = Links.of(graph)
     return _symmetric(links, 1 / (1 + _larger_degrees(links)))
 
@@ -40,7 +44,7 @@ def laplacian(graph: GraphLike) -> sparse.csr_array:
     """I - epsilon L with the best constant epsilon = 2 / (lambda_max(L) + lambda_2(L)), lowered
     to 1 / (largest degree) where W would have a negative entry.
 
-    Every connected piece (a graph with links down may have several) has its own epsilon.
+    A graph with links down may have several connected pieces; each has its own epsilon.
     """
     links = Links.of(graph)
     weights = np.empty(len(links.edges))
@@ -56,6 +60,7 @@ def laplacian(graph: GraphLike) -> sparse.csr_array:
 
 
 def _edges_by_piece(links: Links) -> list[npt.NDArray[np.intp]]:
+    """The indices of the edges of each connected piece that has edges."""
     piece_of_edge = links.pieces[links.edges[:, 0]]
     order = np.argsort(piece_of_edge, kind="stable")
     ends = np.flatnonzero(np.diff(piece_of_edge[order])) + 1
@@ -74,13 +79,13 @@ def _larger_degrees(links: Links) -> npt.NDArray[np.int64]:
 
 
 def _symmetric(links: Links, weights: npt.NDArray[np.float64]) -> sparse.csr_array:
-    """W with these weights on the links; the diagonal takes what is left of each row."""
+    """W with these weights on the links; the diagonal completes each row to 1."""
     i, j = links.edges.T
-    given = np.bincount(i, weights, links.size) + np.bincount(j, weights, links.size)
+    off_diagonal = np.bincount(i, weights, links.size) + np.bincount(j, weights, links.size)
     device = np.arange(links.size)
     return sparse.csr_array(
         (
-            np.concatenate([weights, weights, np.maximum(1 - given, 0)]),
+            np.concatenate([weights, weights, np.maximum(1 - off_diagonal, 0)]),
             (np.concatenate([i, j, device]), np.concatenate([j, i, device])),
         ),
         shape=(links.size, links.size),
@@ -88,6 +93,7 @@ def _symmetric(links: Links, weights: npt.NDArray[np.float64]) -> sparse.csr_arr
 
 
 def _best_constant(links: Links) -> float:
+    """epsilon of `laplacian` for a connected graph."""
     i, j = links.edges.T
     degrees = links.degrees
     device = np.arange(links.size)
@@ -98,32 +104,29 @@ def _best_constant(links: Links) -> float:
         )
     )
     # lambda_max <= max(deg_i + deg_j) (Anderson and Morley 1985), with equality where Lanczos is
-    # slowest to settle: even rings and tori.
-    lambda_2, lambda_max = extremes(L, bound=float((degrees[i] + degrees[j]).max()))
+    # slowest to converge: even rings and tori.
+    lambda_2, lambda_max = laplacian_extremes(L, bound=float((degrees[i] + degrees[j]).max()))
     return float(min(2 / (lambda_max + lambda_2), 1 / degrees.max()))
 
 
 # Rules
 
 
-def verify(W: Any, graph: GraphLike | None = None) -> None:
-    """Raise NetworkError unless W is doubly stochastic, nonnegative and inside the graph."""
-    verified(W, graph)
-
-
-def verified(W: Any, graph: GraphLike | None = None) -> sparse.csr_array:
-    """W as a sparse float64 matrix, once it has passed every rule."""
-    matrix = _as_csr(W)
-    _verify_doubly_stochastic(matrix)
+def check_mixing_matrix(W: Any, graph: GraphLike | None = None) -> sparse.csr_array:
+    """Return W as a sparse float64 matrix; raise NetworkError unless it is doubly stochastic,
+    nonnegative and zero between devices that `graph` does not link."""
+    matrix = as_csr(W)
+    _check_doubly_stochastic(matrix)
     if graph is not None:
-        _verify_support(matrix, Links.of(graph))
+        _check_support(matrix, Links.of(graph))
     return matrix
 
 
 _FIX = " Build W with skerry.network.mixing.metropolis(graph)."
 
 
-def _as_csr(W: Any) -> sparse.csr_array:
+def as_csr(W: Any) -> sparse.csr_array:
+    """Convert a dense or sparse W to a sparse float64 matrix."""
     try:
         return sparse.csr_array(W, dtype=np.float64)
     except (TypeError, ValueError):
@@ -136,14 +139,14 @@ def _entry(W: sparse.csr_array, where: npt.NDArray[np.bool_]) -> str:
     return f"W[{entries.row[k]}, {entries.col[k]}] is {W.data[k]:.12g}"
 
 
-def _verify_doubly_stochastic(W: sparse.csr_array) -> None:
+def _check_doubly_stochastic(W: sparse.csr_array) -> None:
     rows, columns = W.shape
     if rows != columns:
         raise NetworkError(f"W must be square (got {rows} x {columns}).{_FIX}")
     if not np.isfinite(W.data).all():
-        raise NetworkError(f"{_entry(W, ~np.isfinite(W.data))}; weights are finite.{_FIX}")
+        raise NetworkError(f"{_entry(W, ~np.isfinite(W.data))}; weights must be finite.{_FIX}")
     if (W.data < 0).any():
-        raise NetworkError(f"{_entry(W, W.data < 0)}; weights are nonnegative.{_FIX}")
+        raise NetworkError(f"{_entry(W, W.data < 0)}; weights must be nonnegative.{_FIX}")
     for line, axis in (("row", 1), ("column", 0)):
         sums = np.asarray(W.sum(axis=axis))
         wrong = np.flatnonzero(np.abs(sums - 1) > TOLERANCE)
@@ -152,7 +155,7 @@ def _verify_doubly_stochastic(W: sparse.csr_array) -> None:
             raise NetworkError(f"{line} {k} of W sums to {sums[k]:.12g}, not 1.{_FIX}")
 
 
-def _verify_support(W: sparse.csr_array, links: Links) -> None:
+def _check_support(W: sparse.csr_array, links: Links) -> None:
     if W.shape[0] != links.size:
         raise NetworkError(
             f"W must have a row for each of the {links.size} devices (got {W.shape[0]}).{_FIX}"
@@ -163,82 +166,82 @@ def _verify_support(W: sparse.csr_array, links: Links) -> None:
     outside = (i != j) & (entries.data != 0) & ~np.isin(i.astype(np.int64) * links.size + j, codes)
     if outside.any():
         raise NetworkError(
-            f"{_entry(W, outside)}, but the graph has no such link; weights are zero off the "
-            f"links.{_FIX}"
+            f"{_entry(W, outside)}, but the graph has no such link; weights must be zero "
+            f"between devices without a link.{_FIX}"
         )
 
 
-# Speed of mixing
+# Spectral gaps
 
 
-def mixing_parameter(W: Any) -> float:
-    """p = 1 - ||W - Pi||_2^2 of one component: a round of mixing keeps at most 1 - p of the
-    squared disagreement. A lone device has no disagreement: 1."""
-    size = W.shape[0]
-    if size == 1:
-        return 1.0
-    # Assembled only where it must be: W^T W of a star is dense.
-    loss = LinearOperator(
-        (size, size),
-        matvec=lambda v: v - W.T @ (W @ v),
-        matmat=lambda V: V - W.T @ (W @ V),
+def smallest_eigenpair(A: Any, assemble: Callable[[], Any]) -> tuple[float, Vector]:
+    """The smallest eigenvalue of A on the vectors that sum to zero, and its unit eigenvector.
+
+    A is symmetric with eigenvalues in [0, 1] and A 1 = 0, such as I - W^T W. It may be a linear
+    operator; `assemble` returns it as a sparse matrix, for the case that Lanczos does not converge.
+    """
+    size = A.shape[0]
+    if size <= DENSE:
+        # Constant vectors get an eigenvalue above all others, so that they are not the smallest.
+        _, vectors = np.linalg.eigh(A @ np.eye(size) + 2 / size)
+        v = vectors[:, 0]
+    else:
+        try:
+            v = _lanczos(A)
+        except ArpackNoConvergence:
+            # A tiny gap means a small cut (Cheeger); such graphs factorise with little fill-in.
+            v = _shift_invert(sparse.csc_array(assemble()))
+    v = _center(v)
+    v /= np.linalg.norm(v)
+    return float(v @ (A @ v)), v
+
+
+def _lanczos(A: Any) -> Vector:
+    raised = LinearOperator(
+        A.shape, matvec=lambda v: A @ v.ravel() + 2 * v.mean(), dtype=np.dtype(np.float64)
+    )
+    _, v = eigsh(raised, which="SA", v0=_start_vector(A.shape[0]), **LANCZOS)
+    return np.asarray(v[:, 0])
+
+
+def _shift_invert(A: sparse.csc_array) -> Vector:
+    size = A.shape[0]
+    shift = 1.0 / size**2  # A itself is singular
+    factors = splu(
+        sparse.csc_array(A + shift * sparse.eye_array(size)),
+        permc_spec="MMD_AT_PLUS_A",
+        options={"SymmetricMode": True},
+    )
+    inverse = LinearOperator(
+        A.shape,
+        matvec=lambda v: _center(factors.solve(_center(v.ravel()))),
         dtype=np.dtype(np.float64),
     )
-    p, _ = smallest_beside_constants(loss, lambda: sparse.eye_array(size) - _as_csr(W.T @ W))
-    return min(max(p, 0.0), 1.0)
+    _, v = eigsh(A, sigma=-shift, OPinv=inverse, v0=_start_vector(size), **LANCZOS)
+    return np.asarray(v[:, 0])
 
 
-def p_min(ps: Sequence[float], sizes: Sequence[int]) -> float:
-    """The p that holds for every X: the smallest over the components of two or more devices."""
-    return min((p for p, m in zip(ps, sizes, strict=True) if m >= 2), default=1.0)
+def laplacian_extremes(L: Any, bound: float) -> tuple[float, float]:
+    """lambda_2 and lambda_max of a connected graph's Laplacian L.
 
-
-def p_average(ps: Sequence[float], sizes: Sequence[int]) -> float:
-    """The paper's average, weighted by n_c - 1. It holds for X = I only: with different
-    components, use `p_min` in bounds."""
-    directions = [m - 1 for m in sizes]
-    if not any(directions):
-        return 1.0
-    return float(np.average(ps, weights=directions))
-
-
-def p_frobenius(W: Any, components: int = 1) -> float:
-    """1 - (||W||_F^2 - C) / (n - C): the mean loss over all directions. Never below `p_average`;
-    for X = I only."""
-    size = W.shape[0]
-    if size == components:
-        return 1.0
-    norm_squared = float(np.square(_as_csr(W).data).sum())
-    return 1 - (norm_squared - components) / (int(size) - components)
-
-
-def expected_p(equally_likely: Sequence[Any]) -> float:
-    """p = 1 - lambda_max(E[W W^T] - Pi) of a W that is one of these."""
-    moment: Any = sum(_as_csr(W) @ _as_csr(W).T for W in equally_likely) / len(equally_likely)
-    loss = sparse.csr_array(sparse.eye_array(moment.shape[0]) - moment)
-    return max(0.0, smallest_beside_constants(loss, lambda: loss)[0])
-
-
-def estimate_expected_p(draw: Callable[[int], Any], draws: int = 400) -> tuple[float, float]:
-    """p = 1 - lambda_max(E[W W^T] - Pi) of a random W, and its standard error.
-
-    The top eigenvalue of an average exceeds that of the expectation, because its direction fits
-    the noise. So the direction v comes from the first half of the draws, and the mean of
-    ||W^T v||^2 from the second.
+    `bound` is at least lambda_max, and replaces it where Lanczos does not converge.
     """
-    check_draws(draws)
-    half = draws // 2
-    first_half = (_as_csr(draw(k)) for k in range(half))
-    moment: Any = sum(W @ W.T for W in first_half) / half
-    size = moment.shape[0]
-    if size == 1:
-        return 1.0, 0.0
-    loss = sparse.csr_array(sparse.eye_array(size) - moment)
-    _, v = smallest_beside_constants(loss, lambda: loss)
-    losses = [1 - float(np.sum((draw(k).T @ v) ** 2)) for k in range(half, draws)]
-    return float(np.mean(losses)), float(np.std(losses, ddof=1) / np.sqrt(len(losses)))
+    size = L.shape[0]
+    if size <= DENSE:
+        values = np.linalg.eigvalsh(L.toarray())
+        return float(values[1]), float(values[-1])
+    gap, _ = smallest_eigenpair(L / bound, lambda: L / bound)
+    try:
+        top = eigsh(L, which="LA", v0=_start_vector(size), return_eigenvectors=False, **LANCZOS)[0]
+    except ArpackNoConvergence:
+        top = bound
+    return bound * gap, float(top)
 
 
-def check_draws(draws: int) -> None:
-    if draws < 4:
-        raise NetworkError(f"an estimate of p needs at least 4 draws (got {draws}). Raise draws.")
+def _center(v: Vector) -> Vector:
+    return np.asarray(v - v.mean())
+
+
+def _start_vector(size: int) -> Vector:
+    """A start vector without symmetry, the same in every run."""
+    return _center(np.cos(np.arange(1, size + 1, dtype=np.float64) ** 2))

@@ -1,8 +1,8 @@
-"""Graphs of one component: thin functions over networkx, all of them on the nodes 0..size-1.
+"""The built-in topologies: thin functions over networkx that give the graph of one island.
 
-A topology is `(size, network, rng, *, options) -> networkx.Graph`; its options are fields of the
-network. A component is connected by definition, so a fixed random graph is drawn again until it is;
-a fresh graph of one round need not be.
+A topology is `(size, network, rng, *, options) -> networkx.Graph` on the nodes 0..size-1; its
+options are fields of the network. An island is connected by definition, so a fixed random graph is
+drawn again until it is; a fresh graph of one round need not be connected.
 """
 
 from collections.abc import Callable
@@ -16,27 +16,31 @@ from skerry.errors import NetworkError
 from skerry.network.links import Graph
 
 REDRAWS = 200
-NEVER_DRAWN = frozenset({"complete", "grid", "path", "ring", "star", "torus"})
-"""Topologies that follow from the size alone."""
+DETERMINISTIC = frozenset({"complete", "grid", "path", "ring", "star", "torus"})
+"""Topologies whose graph depends on the size alone."""
 
 
 def ring(size: int, network: Network, rng: np.random.Generator) -> Graph:
+    """A ring; two devices share one link."""
     # networkx closes a cycle of one with a self-loop.
     graph: Graph = nx.cycle_graph(size) if size > 1 else nx.empty_graph(size)
     return graph
 
 
 def path(size: int, network: Network, rng: np.random.Generator) -> Graph:
+    """A path from the first device to the last."""
     graph: Graph = nx.path_graph(size)
     return graph
 
 
 def star(size: int, network: Network, rng: np.random.Generator) -> Graph:
+    """The first device linked to all others."""
     graph: Graph = nx.star_graph(size - 1)
     return graph
 
 
 def complete(size: int, network: Network, rng: np.random.Generator) -> Graph:
+    """Every pair of devices linked."""
     graph: Graph = nx.complete_graph(size)
     return graph
 
@@ -59,25 +63,25 @@ def most_square(size: int) -> tuple[int, int]:
 
 def regular(size: int, network: Network, rng: np.random.Generator, *, degree: int) -> Graph:
     """A random graph in which every device has `degree` links."""
-    return _drawn(network, "degree", lambda: _regular(degree, size, rng))
+    return _draw_connected(network, "degree", lambda: _regular(degree, size, rng))
 
 
 def _regular(degree: int, size: int, rng: np.random.Generator) -> Graph:
     if size > 30 and degree > 0.8 * size:
-        # networkx would try for minutes. What is missing to the complete graph is regular, too.
-        missing = nx.random_regular_graph(size - 1 - degree, size, seed=_seed(rng))
-        drawn = nx.complement(missing)
+        # networkx would try for minutes. The complement of a regular graph is regular, too.
+        complement = nx.random_regular_graph(size - 1 - degree, size, seed=_seed(rng))
+        graph = nx.complement(complement)
     else:
-        drawn = nx.random_regular_graph(degree, size, seed=_seed(rng))
+        graph = nx.random_regular_graph(degree, size, seed=_seed(rng))
     # Its nodes come in the order of the drawn edges.
-    return nx.convert_node_labels_to_integers(drawn, ordering="sorted")
+    return nx.convert_node_labels_to_integers(graph, ordering="sorted")
 
 
 def erdos_renyi(
     size: int, network: Network, rng: np.random.Generator, *, edge_prob: float
 ) -> Graph:
     """Each pair of devices is linked with probability `edge_prob`."""
-    return _drawn(
+    return _draw_connected(
         network, "edge_prob", lambda: nx.fast_gnp_random_graph(size, edge_prob, seed=_seed(rng))
     )
 
@@ -87,7 +91,7 @@ def watts_strogatz(
 ) -> Graph:
     """A small world: a ring with `degree` neighbours, each link moved with probability
     `rewire_prob`; an odd degree counts as the even one below."""
-    return _drawn(
+    return _draw_connected(
         network,
         "degree",
         lambda: nx.watts_strogatz_graph(size, degree, rewire_prob, seed=_seed(rng)),
@@ -104,8 +108,8 @@ def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**63))
 
 
-def _drawn(network: Network, field: str, draw: Callable[[], Graph]) -> Graph:
-    """One draw; for a fixed graph, the first that is connected."""
+def _draw_connected(network: Network, field: str, draw: Callable[[], Graph]) -> Graph:
+    """Draw a graph; unless the network is dynamic, draw until it is connected."""
     if network.dynamic:
         return draw()
     for _ in range(REDRAWS):
@@ -113,7 +117,7 @@ def _drawn(network: Network, field: str, draw: Callable[[], Graph]) -> Graph:
         if nx.is_connected(graph):
             return graph
     raise NetworkError(
-        f"a component must be connected, but {REDRAWS} draws of {network.topology} with "
+        f"an island must be connected, but {REDRAWS} draws of {network.topology} with "
         f"network.{field} = {getattr(network, field)} on {len(graph)} devices were not. "
         f"Raise network.{field}."
     )

@@ -92,19 +92,19 @@ MIXING = {
 DATASETS = {
     "cifar10": "skerry.data.sources.catalog:cifar10(path)",
     "cifar100": "skerry.data.sources.catalog:cifar100(path)",
-    "devices": "skerry.data.sources.catalog:devices(path)",
+    "devices": "skerry.data.sources.catalog:device_files(path)",
     "digits": "skerry.data.sources.catalog:digits",
     "fashion_mnist": "skerry.data.sources.catalog:fashion_mnist(path)",
     "mnist": "skerry.data.sources.catalog:mnist(path)",
     "npz": "skerry.data.sources.catalog:npz(path)",
-    "speeches": "skerry.data.sources.natural:speeches(path)",
+    "speeches": "skerry.data.sources.catalog:speeches(path)",
     "synthetic": "skerry.data.sources.synthetic:classes"
     "(samples, test_samples, features, classes, difficulty, data_seed)",
     "synthetic_regression": "skerry.data.sources.synthetic:regression"
     "(samples, test_samples, features, noise, curve, data_seed)",
     "synthetic_tokens": "skerry.data.sources.synthetic:tokens"
     "(samples, test_samples, length, vocabulary, dialects, data_seed)",
-    "vowels": "skerry.data.sources.natural:vowels",
+    "vowels": "skerry.data.sources.catalog:vowels",
 }
 DATASET_FILES = {
     "devices": "a table with a column device, or a folder with a file per device,",

@@ -69,13 +69,13 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
         return []
     if server.selection not in BY_SEED_ALONE:
         return None
-    awake = Awake(experiment.availability, experiment.seed, fleet.component_of, fleet.labels)
+    awake = Awake(experiment.availability, experiment.seed, fleet.island_of, fleet.labels)
     who = Who(
         seed=experiment.seed,
         round=t,
         number=bisect_left(planned, t),
         sampled=server.at(t, rounds).sampled,
-        islands_n=fleet.component_of,
+        islands_n=fleet.island_of,
         samples_n=np.ones(fleet.devices, dtype=np.int64),  # these rules do not look at data
         names=fleet.labels,
         awake_n=awake(t),
@@ -89,7 +89,7 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
 def dataset_of(run: "Run") -> "Dataset":
     """The data of a recorded run, if they are at hand and still the same."""
     from skerry.data.sources.catalog import load_dataset
-    from skerry.data.sources.fetch import cached
+    from skerry.data.sources.fetch import is_cached
     from skerry.data.sources.published import PUBLISHED
 
     data, recorded = run.experiment.data, run.materials.get("dataset")
@@ -99,7 +99,7 @@ def dataset_of(run: "Run") -> "Dataset":
             "the data of these runs were given from Python, so they are not in the store. Draw "
             "them there: skerry.report.figures.labels(partition, sizes, axis)"
         )
-    if data.dataset in PUBLISHED and not data.path and not cached(data.dataset):
+    if data.dataset in PUBLISHED and not data.path and not is_cached(data.dataset):
         raise DataError(
             f"{data.dataset} is not on this machine, and a figure fetches nothing. Fetch it first: "
             f"skerry data fetch {data.dataset}"
@@ -122,4 +122,4 @@ def partition_of(run: "Run", dataset: "Dataset") -> "Partition":
     if data.split == "given":
         is_file = network.is_file
         names = fleet_of(run).labels if is_file else split.layout_of(dataset, network, data)[1]
-    return split.partition_of(dataset, network.sizes, names or (), data, run.experiment.seed)
+    return split.build_partition(dataset, network.sizes, names or (), data, run.experiment.seed)

@@ -39,7 +39,7 @@ class Holdings:
 
 
 def holdings(world: World) -> Holdings:
-    links = list(world.fleet.components(0))
+    links = list(world.fleet.islands(0))
     largest = max(links, key=lambda one: len(one.edges))
     raw, building = _data(world.dataset)
     return Holdings(
@@ -56,7 +56,7 @@ def holdings(world: World) -> Holdings:
 def on_device(world: World) -> int:
     """What torch holds of a world, where the computing is done."""
     tensors = (world.x_train, world.y_train, world.x_own, world.y_own, world.test_classes)
-    W = _weights(list(world.fleet.components(0)), world.dtype.itemsize, TORCH_ENTRY)
+    W = _weights(list(world.fleet.islands(0)), world.dtype.itemsize, TORCH_ENTRY)
     return sum(tensor.nbytes for tensor in tensors) + W + _draws(world)
 
 

@@ -16,7 +16,7 @@ from skerry.data.split import layout_of
 from skerry.engine.world import Materials
 from skerry.errors import DataError, ExperimentError, NetworkError, SkerryError
 from skerry.network.fleet import build_fleet
-from skerry.network.sequence import as_graph
+from skerry.network.graphs import as_graph
 from skerry.plugins.registry import GIVEN
 from skerry.runs.sweep import Sweep
 

@@ -1,1 +1,1 @@
-"""What a fleet learns: classification, regression, the next token; or what a user's loss says."""
+"""Learning tasks: classification, regression, next tokens, with built-in or user-defined losses."""

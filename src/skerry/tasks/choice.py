@@ -1,4 +1,4 @@
-"""Which task an experiment has: as it says, or as the targets of its data say."""
+"""Choose the task of an experiment, from its section [task] and the targets of its data."""
 
 import math
 from functools import partial
@@ -8,23 +8,24 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from skerry.config.fields import Task as Section
-from skerry.data.dataset import Dataset
-from skerry.data.targets import Kind, is_whole
+from skerry.config.fields import Task
+from skerry.data.dataset import Dataset, TargetKind
 from skerry.errors import DataError, ModelError, one_line
 from skerry.plugins import registry
-from skerry.tasks.classification import Classification
-from skerry.tasks.regression import Regression
-from skerry.tasks.task import Function, Task
-from skerry.tasks.tokens import Tokens
+from skerry.tasks.built_in import Classification, Regression, Tokens
+from skerry.tasks.task import Function, LearningTask
 
-TASKS: dict[str, type[Task]] = {
+TASKS: dict[str, type[LearningTask]] = {
     "classification": Classification,
     "regression": Regression,
     "tokens": Tokens,
 }
-MEANT: dict[Kind, str] = {"labels": "classification", "numbers": "regression", "tokens": "tokens"}
-NEEDS: dict[str, tuple[tuple[Kind, ...], str]] = {
+DEFAULT_TASK: dict[TargetKind, str] = {
+    "labels": "classification",
+    "numbers": "regression",
+    "tokens": "tokens",
+}
+NEEDS: dict[str, tuple[tuple[TargetKind, ...], str]] = {
     "classification": (("labels",), "whole labels, one for each sample"),
     "regression": (("numbers", "labels"), "numbers, one or one row for each sample"),
     "tokens": (("tokens",), "whole numbers of the same shape as the inputs"),
@@ -34,15 +35,15 @@ LOSSES = {
     "regression": ("mse", "mae", "huber"),
     "tokens": ("cross_entropy",),
 }
-"""The built-in losses of each task, the usual one first."""
+"""The built-in losses of each task, the default one first."""
 
 
-def choose(section: Section, dataset: Dataset) -> Task:
-    """Raise SkerryError where data and task do not go together."""
+def choose_task(section: Task, dataset: Dataset) -> LearningTask:
+    """The task of a data set; raise SkerryError if the section does not fit the data."""
     name: str = section.name
     if name == "auto":
-        name = MEANT[dataset.targets]
-        if dataset.targets == "numbers" and is_whole(dataset.y_train):
+        name = DEFAULT_TASK[dataset.targets]
+        if dataset.targets == "numbers" and (dataset.y_train == dataset.y_train.round()).all():
             raise DataError(
                 f"y_train of {dataset.name} holds whole numbers as {dataset.y_train.dtype}, which "
                 "may be labels or amounts. If they are amounts, set task.name = "
@@ -53,35 +54,38 @@ def choose(section: Section, dataset: Dataset) -> Task:
         raise DataError(
             f'task.name = "{name}" needs targets that are {needed} (got {dataset.y_train.dtype} '
             f"of shape {dataset.y_train.shape}). Set task.name = "
-            f'"{MEANT[dataset.targets]}", or change the targets.'
+            f'"{DEFAULT_TASK[dataset.targets]}", or change the targets.'
         )
     loss = section.loss or LOSSES[name][0]
     if registry.is_builtin("loss", loss) and loss not in LOSSES[name]:
         raise ModelError(
-            f'task.loss = "{loss}" is no loss of a {name} task. Choose {_one_of(LOSSES[name])}, or '
-            'your own "package.module:function".'
+            f'task.loss = "{loss}" is not a loss of a {name} task. Choose {_one_of(LOSSES[name])}, '
+            'or your own "package.module:function".'
         )
     if section.score == "top5" and name == "regression":
         raise ModelError('task.score = "top5" needs classes or tokens (got a regression task).')
-    told = section.options_for("loss") if section.loss else {}
-    score = _named("score", section.score, section.options_for("score")) if section.score else None
-    task = TASKS[name](loss, _named("loss", loss, told), score, delta=section.delta)
+    options = section.options_for("loss") if section.loss else {}
+    score = (
+        _resolve("score", section.score, section.options_for("score")) if section.score else None
+    )
+    task = TASKS[name](loss, _resolve("loss", loss, options), score, delta=section.delta)
     _rehearse(task, section, dataset)
     return task
 
 
-def outputs_of(task: Task, dataset: Dataset) -> int:
-    """Classes, tokens, or the numbers of a target; labels may be taken for numbers."""
+def outputs_of(task: LearningTask, dataset: Dataset) -> int:
+    """The number of outputs of a model: classes, tokens, or numbers of a target. A regression may
+    take labels for numbers."""
     return 1 if task.name == "regression" and dataset.targets == "labels" else dataset.classes
 
 
-def _named(kind: str, name: str, told: dict[str, Any]) -> Function:
+def _resolve(kind: str, name: str, options: dict[str, Any]) -> Function:
     function = registry.resolve(kind, name)
-    return partial(function, **told) if told else function
+    return partial(function, **options) if options else function
 
 
-def _rehearse(task: Task, section: Section, dataset: Dataset) -> None:
-    """A user's own functions on two samples: a mistake is told before the work starts."""
+def _rehearse(task: LearningTask, section: Task, dataset: Dataset) -> None:
+    """Try a user's own functions on two samples, so that mistakes are found before training."""
     y = task.targets(torch.from_numpy(dataset.y_train[:2]), torch.float32)
     shape = task.output_shape(dataset.input_shape, outputs_of(task, dataset))
     for kind, name, function in (
@@ -98,23 +102,26 @@ def _rehearse(task: Task, section: Section, dataset: Dataset) -> None:
 
 
 def _try(kind: str, name: str, function: Function, outputs: Tensor, y: Tensor) -> None:
-    at = outputs.requires_grad_(kind == "loss")
+    inputs = outputs.requires_grad_(kind == "loss")
     with registry.users_own(kind, name, ModelError):
-        found: Any = function(at, y)
-    if not isinstance(found, Tensor) or found.shape != ():
-        got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+        value: Any = function(inputs, y)
+    if not isinstance(value, Tensor) or value.shape != ():
+        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise ModelError(
             f"{kind} '{name}' must give one number, the mean over the minibatch (got {got}). "
             "End it with .mean()."
         )
-    if kind == "loss" and not found.requires_grad:
+    if kind == "loss" and not value.requires_grad:
         raise ModelError(
             f"loss '{name}' must be differentiable: its value does not depend on the outputs in a "
             "way that torch can follow. Use torch operations, without .item() and .detach()."
         )
     try:
-        each = (outputs.detach().view(2, 1, 1, *outputs.shape[1:]), y.view(2, 1, 1, *y.shape[1:]))
-        vmap(vmap(grad(function) if kind == "loss" else function))(*each)
+        samples = (
+            outputs.detach().view(2, 1, 1, *outputs.shape[1:]),
+            y.view(2, 1, 1, *y.shape[1:]),
+        )
+        vmap(vmap(grad(function) if kind == "loss" else function))(*samples)
     except Exception as error:  # a user's function may fail in any way
         raise ModelError(
             f"{kind} '{name}' cannot be computed for all devices at once ({one_line(error)}). "

@@ -1,9 +1,8 @@
-"""Losses and scores that a task can have: functions `(outputs, targets, *, options)`.
+"""The built-in losses and scores: functions `(outputs, targets, *, options)` of a minibatch.
 
-`outputs` are what a model makes of a minibatch: class scores [B, classes], numbers [B, outputs], or
-token scores [B, length, vocabulary]; `targets` are labels [B], numbers [B, outputs] or tokens
-[B, length]. A loss or score is one number, the mean over the minibatch. A user's own functions have
-the same signature.
+`outputs` are class scores [B, classes], numbers [B, outputs] or token scores [B, length, tokens];
+`targets` are labels [B], numbers [B, outputs] or tokens [B, length]. The result is one number, the
+mean over the minibatch. A user's own functions have the same signature.
 """
 
 import torch
@@ -11,10 +10,10 @@ from torch import Tensor, nn
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Of class or token scores, every token counting alike."""
+    """Mean cross-entropy of class or token scores; every token counts alike."""
     if outputs.ndim == 2:
         return nn.functional.cross_entropy(outputs, targets)
-    log_P = torch.log_softmax(outputs, dim=-1)  # torch's own goes a long way round under vmap
+    log_P = torch.log_softmax(outputs, dim=-1)  # torch's own is slow under vmap
     return -log_P.gather(-1, targets.unsqueeze(-1)).mean()
 
 
@@ -29,10 +28,10 @@ def mae(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def huber(outputs: Tensor, targets: Tensor, *, delta: float) -> Tensor:
-    """Half the squared error up to `delta`, a line beyond it: outliers pull less."""
-    away = outputs - targets
-    inside = away.clamp(-delta, delta)
-    return (inside * (away - 0.5 * inside)).mean()
+    """Half the squared error up to `delta`, linear beyond it, so that outliers count less."""
+    error = outputs - targets
+    inside = error.clamp(-delta, delta)
+    return (inside * (error - 0.5 * inside)).mean()
 
 
 def top5(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -15,13 +15,13 @@ def data_list() -> None:
     """List the data sets, and whether each is here."""
     from rich.table import Table
 
-    from skerry.data.sources.fetch import catalog
+    from skerry.data.sources.catalog import list_datasets
     from skerry.report.text import console, size
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("name", "inputs", "train", "test", "classes", "state", "size"):
         table.add_column(title, justify="left" if title in ("name", "inputs", "state") else "right")
-    for row in catalog():
+    for row in list_datasets():
         inputs = " x ".join(map(str, row.shape))
         numbers = (f"{row.train:,}", f"{row.test:,}", str(row.classes or "numbers"))
         table.add_row(row.name, inputs, *numbers, row.state, size(row.size))
@@ -34,7 +34,8 @@ def data_fetch(
     path: Annotated[str, typer.Option(help="Where it lies, if you have it.")] = "",
 ) -> None:
     """Fetch a data set into the cache, checked."""
-    from skerry.data.sources.fetch import cache_folder, fetch
+    from skerry.data.sources.fetch import fetch
+    from skerry.files import cache_folder
 
     fetch(name, path)
     typer.echo(f"{name} is in {cache_folder()}.")
@@ -43,7 +44,7 @@ def data_fetch(
 @app.command("where")
 def data_where() -> None:
     """Print the folder where fetched data sets are kept."""
-    from skerry.data.sources.fetch import cache_folder
+    from skerry.files import cache_folder
 
     typer.echo(cache_folder())
 
@@ -56,9 +57,9 @@ def data_trace(
     devices: Annotated[int | None, typer.Option(help="Take the first of so many only.")] = None,
 ) -> None:
     """Make a trace of who is awake from a public one."""
-    from skerry.data.sources.availability import convert
+    from skerry.data.sources.availability import convert_trace
 
-    made = convert(file, out, round_seconds, devices)
+    made = convert_trace(file, out, round_seconds, devices)
     typer.echo(
         f"Wrote {out}: {made.devices:,} devices, {made.rounds:,} rounds of {round_seconds:g} s, "
         f"awake {made.awake_share:.0%} of the time."

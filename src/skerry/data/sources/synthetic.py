@@ -1,18 +1,18 @@
-"""Data drawn by a formula, for a first look at each task: what could be learnt is known."""
+"""Synthetic data sets, one for each task; the best possible score of each is known."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from skerry.config.experiment import Data
-from skerry.data.dataset import Dataset
-from skerry.data.sources.formats import Array
+from skerry.data.dataset import Array, Dataset
 from skerry.errors import DataError
 from skerry.seeds import stream
 
 MOST_NUMBERS = 10**9
-"""In the inputs of a synthetic data set; 4 GB, and several times as much while they are drawn."""
-MOST_DIFFICULT = 10**6
+"""Most numbers in the inputs: 4 GB, and several times as much while they are drawn."""
+LARGEST_NUMBER = 10**6
 MOST_TOKENS = 1000
 
 
@@ -33,15 +33,14 @@ def classes(
     Classes with orthogonal u are confused with probability Phi(-1 / difficulty): never at 0,
     2 % at 0.5, 16 % at 1. The data follow from `data_seed`, so all seeds of a study share them.
     """
-    _require_whole("classes", classes, 2)
-    _require_whole("features", features, 2)
+    _require_whole(2, classes=classes, features=features)
     _require_size(samples, test_samples, data_seed, features=features)
     if samples < classes:
         raise DataError(
             f"data.samples must be at least data.classes (got {samples} samples of {classes} "
             "classes). Raise data.samples."
         )
-    _require_number("difficulty", difficulty)
+    _require_numbers(difficulty=difficulty)
     rng = stream(data_seed, "synthetic")
     directions = rng.standard_normal((classes, features))
     centres = math.sqrt(2) * directions / np.linalg.norm(directions, axis=1, keepdims=True)
@@ -64,10 +63,9 @@ def regression(
     """y = u^T x + curve sin(2 v^T x) + noise e, with x ~ N(0, I), e ~ N(0, 1) and random unit
     vectors u and v: no model has a mean squared error below noise^2, and with curve = 0 a linear
     one can reach it. The data follow from `data_seed`."""
-    _require_whole("features", features, 2)
+    _require_whole(2, features=features)
     _require_size(samples, test_samples, data_seed, features=features)
-    _require_number("noise", noise)
-    _require_number("curve", curve)
+    _require_numbers(noise=noise, curve=curve)
     rng = stream(data_seed, "synthetic regression")
     u, v = (
         direction / np.linalg.norm(direction) for direction in rng.standard_normal((2, features))
@@ -89,12 +87,11 @@ def tokens(
     dialects: int = 2,
     data_seed: int = 0,
 ) -> Dataset:
-    """Texts of random Markov chains, one for each dialect: the first samples speak the first
-    dialect, the last ones the last, in the test set too. A model that sees one token of the past
-    can learn all there is of a dialect. The data follow from `data_seed`."""
-    _require_whole("length", length, 2)
-    _require_whole("vocabulary", vocabulary, 2)
-    _require_whole("dialects", dialects, 1)
+    """Texts of random Markov chains, one for each dialect: the first samples are of the first
+    dialect and the last ones of the last, in the test set too. A model that sees one token of the
+    past can learn all there is of a dialect. The data follow from `data_seed`."""
+    _require_whole(2, length=length, vocabulary=vocabulary)
+    _require_whole(1, dialects=dialects)
     _require_size(samples, test_samples, data_seed, length=length)
     if vocabulary > MOST_TOKENS or dialects > min(samples, test_samples, MOST_TOKENS):
         raise DataError(
@@ -121,13 +118,12 @@ def _texts(follows_dvv: Array, count: int, length: int, rng: np.random.Generator
     return text
 
 
-def _require_size(samples: object, test_samples: object, data_seed: object, **each: int) -> None:
-    _require_whole("samples", samples, 1)
-    _require_whole("test_samples", test_samples, 1)
-    _require_whole("data_seed", data_seed, 0)
-    assert isinstance(samples, int)
-    assert isinstance(test_samples, int)
-    ((option, size),) = each.items()
+def _require_size(samples: int, test_samples: int, data_seed: object, **width: int) -> None:
+    """Raise DataError unless the sizes are sound and the inputs fit into memory; `width` is the
+    option that says how many numbers a sample has."""
+    _require_whole(1, samples=samples, test_samples=test_samples)
+    _require_whole(0, data_seed=data_seed)
+    ((option, size),) = width.items()
     if (samples + test_samples) * size > MOST_NUMBERS:
         raise DataError(
             f"data.samples and data.test_samples times data.{option} must be at most "
@@ -135,16 +131,18 @@ def _require_size(samples: object, test_samples: object, data_seed: object, **ea
         )
 
 
-def _require_whole(option: str, value: object, least: int) -> None:
-    if type(value) is not int or value < least:
-        raise DataError(
-            f"data.{option} must be a whole number of at least {least} (got {value!r})."
-        )
+def _require_whole(least: int, **options: object) -> None:
+    for option, value in options.items():
+        if type(value) is not int or value < least:
+            raise DataError(
+                f"data.{option} must be a whole number of at least {least} (got {value!r})."
+            )
 
 
-def _require_number(option: str, value: object) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 <= value <= MOST_DIFFICULT:  # type: ignore[operator]
-        raise DataError(
-            f"data.{option} must be a number from 0 to {MOST_DIFFICULT:,} (got {value!r})."
-        )
+def _require_numbers(**options: Any) -> None:
+    for option, value in options.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= LARGEST_NUMBER:
+            raise DataError(
+                f"data.{option} must be a number from 0 to {LARGEST_NUMBER:,} (got {value!r})."
+            )

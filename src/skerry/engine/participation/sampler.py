@@ -92,7 +92,7 @@ class Sampler:
         if not self._counts_islands:
             return 0
         order = stream(self._world.seed, "sampled", t).permutation(self._world.n)
-        return len(np.unique(self._world.fleet.component_of[order[: scheduled.server.sampled]]))
+        return len(np.unique(self._world.fleet.island_of[order[: scheduled.server.sampled]]))
 
     def _planned(self, t: int) -> ScheduledRound:
         server, rounds = self._server, self._world.rounds
@@ -117,7 +117,7 @@ class Sampler:
             round=t,
             number=scheduled.number,
             sampled=scheduled.server.sampled,
-            islands_n=world.fleet.component_of,
+            islands_n=world.fleet.island_of,
             samples_n=world.partition.sizes,
             names=world.fleet.labels,
             awake_n=awake_n,

@@ -17,7 +17,7 @@ from scipy import sparse
 from torch import Tensor
 
 from skerry.errors import SkerryError, argument
-from skerry.network.fleet import Block
+from skerry.network.fleet import MixingBlock
 
 SLACK = 0.25
 """The part of an even share by which a border may move to the edge of an island."""
@@ -123,7 +123,7 @@ class CutIsland:
 
 
 def cut_island(
-    assignment: DeviceAssignment, rank: int, part: IslandPart, block: Block
+    assignment: DeviceAssignment, rank: int, part: IslandPart, block: MixingBlock
 ) -> CutIsland:
     """The mixing of a rank's part of an island whose weights are this block of W."""
     W = sparse.csr_array(block.W.T)
@@ -149,7 +149,7 @@ def cut_island(
     return CutIsland(part.rows, weights, sends, receives)
 
 
-def _inside(devices: slice, block: Block) -> slice:
+def _inside(devices: slice, block: MixingBlock) -> slice:
     """The devices of a rank as places on the island of a block."""
     start, stop = devices.start - block.start, devices.stop - block.start
     return slice(max(0, start), min(block.size, stop))

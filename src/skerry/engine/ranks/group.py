@@ -19,7 +19,7 @@ from torch import Tensor
 
 from skerry.engine.ranks.assignment import CutIsland, DeviceAssignment, cut_island
 from skerry.engine.ranks.exchange import Communicator
-from skerry.network.fleet import Block
+from skerry.network.fleet import MixingBlock
 
 if TYPE_CHECKING:
     from skerry.engine.participation.sampler import Sample
@@ -41,11 +41,11 @@ class RankGroup:
     cuts = False
     """Whether other ranks hold devices of the same islands."""
 
-    def whole_islands(self, blocks: Sequence[Block]) -> list[tuple[int, Block]]:
+    def whole_islands(self, blocks: Sequence[MixingBlock]) -> list[tuple[int, MixingBlock]]:
         """The blocks of W of islands that are whole here, each with its first row of X."""
         return [(block.start, block) for block in blocks]
 
-    def cut_islands(self, blocks: Sequence[Block]) -> list[CutIsland]:
+    def cut_islands(self, blocks: Sequence[MixingBlock]) -> list[CutIsland]:
         """The mixing of the islands that other ranks hold devices of."""
         return []
 
@@ -96,11 +96,11 @@ class Rank(RankGroup):
         self.parts = self.assignment.parts(self.rank)
         self.cuts = not all(part.is_whole for part in self.parts)
 
-    def whole_islands(self, blocks: Sequence[Block]) -> list[tuple[int, Block]]:
+    def whole_islands(self, blocks: Sequence[MixingBlock]) -> list[tuple[int, MixingBlock]]:
         pairs = zip(self.parts, blocks, strict=True)
         return [(part.rows.start, block) for part, block in pairs if part.is_whole]
 
-    def cut_islands(self, blocks: Sequence[Block]) -> list[CutIsland]:
+    def cut_islands(self, blocks: Sequence[MixingBlock]) -> list[CutIsland]:
         pairs = zip(self.parts, blocks, strict=True)
         return [
             cut_island(self.assignment, self.rank, *pair) for pair in pairs if not pair[0].is_whole

@@ -32,7 +32,7 @@ def network(fleet: "Fleet", axis: "Axes", t: int = 0, sampled: Any = ()) -> "Axe
 
         thin = max(0.08, min(0.6, 300 / len(edges)))  # a dense graph must not become a blot
         axis.add_collection(LineCollection(place[edges], colors="#999999", linewidths=thin))  # type: ignore[arg-type]
-    tint = [ISLANDS[c % len(ISLANDS)] for c in fleet.component_of]
+    tint = [ISLANDS[c % len(ISLANDS)] for c in fleet.island_of]
     chosen = np.isin(np.arange(fleet.devices), np.asarray(sampled))
     size = _dot_size(fleet, axis)
     axis.scatter(

@@ -48,7 +48,7 @@ def tell_mixing(experiment: "Experiment", mixing: "MixingParameters", sizes: Seq
 def mixing_table(mixing: "MixingParameters", sizes: Sequence[int]) -> "Table":
     """Components that are alike are in one row."""
     table = plain_table("components", "devices each", "p")
-    alike = Counter(zip(sizes, mixing.per_component, strict=True))
+    alike = Counter(zip(sizes, mixing.per_island, strict=True))
     for (size, p), count in alike.items():
         table.add_row(str(count), str(size), f"{p:.6f}")
     return table

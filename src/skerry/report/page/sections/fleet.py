@@ -130,7 +130,7 @@ def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
         "name": fleet_in_words(run.experiment, fleet.sizes),
         "devices": fleet.devices,
         "places": np.round(places_of(fleet), 3).tolist(),
-        "component": fleet.component_of.tolist(),
+        "component": fleet.island_of.tolist(),
         "labels": list(fleet.labels) if run.experiment.network.is_file else None,
         "links": shown.ravel().tolist(),
         "linksInAll": len(links),

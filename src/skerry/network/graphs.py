@@ -1,16 +1,19 @@
-"""Graphs from files: edge lists, as people and spreadsheets write them, and GraphML."""
+"""Graphs that a user gives: networkx graphs, sequences of them over rounds, and graph files."""
 
 import csv
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
+import numpy as np
 
 from skerry.errors import NetworkError, one_line
 from skerry.files import is_file, user_path
 from skerry.network.links import Graph
-from skerry.network.sequence import GraphSequence
 
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v")}
 _HOW_TO_WRITE = "Write one link per line: 'a b'; 'a a' is a device without links."
@@ -22,19 +25,84 @@ _DASH = re.compile("[-–—=~]+")
 _ATTRIBUTES = re.compile(r"\{.*\}$")
 
 
+@dataclass(frozen=True, eq=False)
+class GraphSequence:
+    """Graphs of the same devices over the rounds of a run.
+
+    Without `rounds` there is one graph per round, and the sequence repeats after its last. With
+    `rounds`, each graph holds from its round on, and before the first there are no links. A device
+    that a graph leaves out has no links in it.
+    """
+
+    graphs: tuple[Graph, ...]
+    rounds: tuple[int, ...] | None = None
+
+    def index(self, t: int) -> int:
+        """The index of the graph that holds in round t, or -1 before the first one."""
+        if self.rounds is None:
+            return t % len(self.graphs)
+        return bisect_right(self.rounds, t) - 1
+
+    @property
+    def union(self) -> Graph:
+        """All devices with all links that are ever up; its connected components are the islands."""
+        every: Graph = nx.Graph()
+        for graph in self.graphs:
+            every.add_nodes_from(graph)
+            every.add_edges_from(graph.edges())
+        return every
+
+
+def as_graph(value: Any) -> "Graph | GraphSequence | None":
+    """A user's `graph` argument as one graph or a sequence: a graph, a list with one graph per
+    round, or a dict of graphs by the round from which each holds."""
+    if value is None or isinstance(value, GraphSequence | nx.Graph):
+        return value
+    if isinstance(value, Mapping):
+        for t in value:
+            if isinstance(t, bool) or not isinstance(t, int | np.integer) or t < 0:
+                raise NetworkError(
+                    f"the keys of graphs by round must be whole numbers of at least 0 (got {t!r})."
+                )
+        rounds = sorted(value)
+        graphs = _check_graphs([value[t] for t in rounds])
+        return GraphSequence(graphs, tuple(int(t) for t in rounds))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return GraphSequence(_check_graphs(value))
+    raise NetworkError(
+        "graph takes a networkx.Graph, a list of them with one for each round, or a dict of them "
+        f"by the round from which each holds (got {type(value).__name__})."
+    )
+
+
+def _check_graphs(graphs: Sequence[Any]) -> tuple[Graph, ...]:
+    if not graphs:
+        raise NetworkError("a sequence of graphs must have at least one (got an empty one).")
+    for index, graph in enumerate(graphs):
+        if not isinstance(graph, nx.Graph) or graph.is_directed():
+            raise NetworkError(
+                "a sequence of graphs must hold undirected networkx graphs (got a "
+                f"{type(graph).__name__} at index {index})."
+            )
+    return tuple(graphs)
+
+
+# Graph files
+
+
 def read_graph(path: str | Path) -> Graph:
-    """As `read_graphs`; of several rounds, all links that are ever up."""
-    found = read_graphs(path)
-    return found.union if isinstance(found, GraphSequence) else found
+    """Read a graph file; of a file with rounds, the union of the graphs of all rounds."""
+    graph = read_graphs(path)
+    return graph.union if isinstance(graph, GraphSequence) else graph
 
 
 def read_graphs(path: str | Path) -> Graph | GraphSequence:
-    """The graph in an edge list (two columns, spaces or commas, # comments, further columns
-    ignored) or in a .graphml file, with its node labels as strings. An edge list with a header
-    that names a third column `round` holds a graph for each of its rounds.
+    """Read an edge list or a .graphml file, with node labels as strings.
 
-    Self-loops are dropped: `a a` is how an edge list names a device without links. A directed
-    graph is refused, because a link carries models both ways.
+    An edge list has two columns, separated by spaces or commas; # starts a comment, and further
+    columns are ignored. A header that names a third column `round` makes it a sequence with a graph
+    for each of its rounds. Self-loops are dropped: `a a` is how an edge list names a device without
+    links. A directed graph is refused, because a link carries models both ways.
     """
     path = user_path(path)
     if not is_file(path):
@@ -67,7 +135,7 @@ def _read_graphml(path: Path) -> Graph:
 
 
 def _read_edge_list(path: Path) -> dict[int | None, Graph]:
-    """The graph of every round; of None, where the file has no rounds."""
+    """The graphs of a file by round; the key is None where the file has no rounds."""
     by_round: dict[int | None, Graph] = {}
     try:
         for t, link in _edges(path):
@@ -80,6 +148,7 @@ def _read_edge_list(path: Path) -> dict[int | None, Graph]:
 
 
 def _edges(path: Path) -> Iterator[tuple[int | None, tuple[str, str]]]:
+    """The round and the two ends of every line of an edge list, without its header."""
     first, round_at = True, None
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         try:
@@ -114,10 +183,10 @@ def _round(columns: list[str], at: int) -> int:
 
 
 def _columns(line: str) -> list[str]:
-    """The cells of a line: between commas, where there are some outside of quotes, else between
+    """The cells of a line: separated by commas if there are any outside of quotes, else by
     spaces."""
-    found = _BEFORE_COMMENT.match(line)
-    text = found[0] if found else ""
+    before_comment = _BEFORE_COMMENT.match(line)
+    text = before_comment[0] if before_comment else ""
     if line[len(text) :].startswith('"'):
         raise ValueError("has a quote that does not end")
     text = _ATTRIBUTES.sub("", text.strip()) if '"' not in text else text.strip()

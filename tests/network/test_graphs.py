@@ -7,7 +7,8 @@ import pytest
 
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.network import build_fleet, read_graph
+from skerry.network.fleet import build_fleet
+from skerry.network.graphs import read_graph
 
 
 def as_edge_list(graph: nx.Graph, path: Path) -> None:
