@@ -16,7 +16,7 @@ from skerry.engine.round import start
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.kernels.cuda_graph import Repeated, is_recording, pays, record
+from skerry.kernels.cuda_graph import CapturedFunction, capture, capture_pays, is_capturing
 from skerry.measure.observer import Observer
 from skerry.measure.reading import columns_by_key
 from skerry.plugins import registry
@@ -60,7 +60,7 @@ def test_rounds_of_methods_follow_from_fixed_places(small, name, monkeypatch):
     monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
     monkeypatch.setattr(StandIn, "replays", 0)
     state = start(stack)
-    monkeypatch.setattr("skerry.engine.trainer.record", partial(StandIn, state))
+    monkeypatch.setattr("skerry.engine.trainer.capture", partial(StandIn, state))
     *_, moment = simulate(stack, state)
     assert StandIn.replays == base.rounds - 2 - (name == "carry")
     assert torch.equal(moment.state.X_nld, usual.state.X_nld)
@@ -77,7 +77,7 @@ def test_links_that_change_are_mixed_outside_of_the_recording(small, links, monk
     *_, usual = simulate(stack)
     monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
     state = start(stack)
-    monkeypatch.setattr("skerry.engine.trainer.record", partial(StandIn, state))
+    monkeypatch.setattr("skerry.engine.trainer.capture", partial(StandIn, state))
     *_, moment = simulate(stack, state)
     assert torch.equal(moment.state.X_nld, usual.state.X_nld)
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_recorded_is_done_the_ordinary_way(small, monkeypatch):
     *_, usual = simulate(stack)
     asked = []
     monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
-    monkeypatch.setattr("skerry.engine.trainer.record", asked.append)
+    monkeypatch.setattr("skerry.engine.trainer.capture", asked.append)
     *_, moment = simulate(stack)
     assert len(asked) == 1
     assert torch.equal(moment.state.X_nld, usual.state.X_nld)
@@ -98,7 +98,7 @@ def test_a_users_own_method_is_not_recorded_unless_it_says_so(small, monkeypatch
     base = small("method.name=good_plugins:HeavyBall")
     asked = []
     monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
-    monkeypatch.setattr("skerry.engine.trainer.record", asked.append)
+    monkeypatch.setattr("skerry.engine.trainer.capture", asked.append)
     for _ in simulate(build_stack(build_world(base), [base])):
         assert asked == []
 
@@ -126,8 +126,8 @@ def test_a_function_is_recorded_anew_for_an_array_in_another_place(monkeypatch):
         done.append(X.place)
         return X.place
 
-    monkeypatch.setattr("skerry.kernels.cuda_graph.record", stands_in)
-    repeated, one, other = Repeated(place), OnGpu(1), OnGpu(2)
+    monkeypatch.setattr("skerry.kernels.cuda_graph.capture", stands_in)
+    repeated, one, other = CapturedFunction(place), OnGpu(1), OnGpu(2)
     found = [repeated(X) for X in (one, one, one, one, other, other, other)]
     assert found == [1, 1, "again 1", "again 1", 2, 2, "again 2"]
     assert (done, recorded) == ([1, 1, 1, 2, 2, 2], [1, 2])
@@ -135,8 +135,8 @@ def test_a_function_is_recorded_anew_for_an_array_in_another_place(monkeypatch):
 
 def test_a_function_that_cannot_be_recorded_is_tried_once(monkeypatch):
     asked = []
-    monkeypatch.setattr("skerry.kernels.cuda_graph.record", asked.append)
-    repeated, array = Repeated(lambda X: X.place), OnGpu(7)
+    monkeypatch.setattr("skerry.kernels.cuda_graph.capture", asked.append)
+    repeated, array = CapturedFunction(lambda X: X.place), OnGpu(7)
     assert [repeated(array) for _ in range(5)] == [7] * 5
     assert len(asked) == 1
 
@@ -156,18 +156,18 @@ def test_work_can_ask_whether_it_is_being_recorded(monkeypatch):
     )
     monkeypatch.setattr("torch.cuda", stands_in)
     asked = []
-    assert record(lambda: asked.append(is_recording())) is not None
-    assert record(fails) is None
+    assert capture(lambda: asked.append(is_capturing())) is not None
+    assert capture(fails) is None
     assert asked == [True]
-    assert not is_recording()
+    assert not is_capturing()
 
 
 def test_a_larger_stack_is_recorded_where_it_needs_little_on_the_way():
     megabyte = 10**6
-    assert pays(268 * megabyte, 4000 * megabyte)
-    assert pays(304 * megabyte, 90 * megabyte)
-    assert not pays(304 * megabyte, 300 * megabyte)
-    assert not pays(600 * megabyte, 0)
+    assert capture_pays(268 * megabyte, 4000 * megabyte)
+    assert capture_pays(304 * megabyte, 90 * megabyte)
+    assert not capture_pays(304 * megabyte, 300 * megabyte)
+    assert not capture_pays(600 * megabyte, 0)
 
 
 # On a GPU
@@ -175,7 +175,11 @@ def test_a_larger_stack_is_recorded_where_it_needs_little_on_the_way():
 
 def launched(monkeypatch):
     """Nothing is small enough to be recorded."""
-    for limit in ("kernels.recorded.SMALL", "kernels.recorded.ROOM", "measure.observer.SMALL"):
+    for limit in (
+        "kernels.cuda_graph.MAX_MODEL_BYTES",
+        "kernels.cuda_graph.MAX_TOTAL_BYTES",
+        "measure.observer.MAX_MODEL_BYTES",
+    ):
         monkeypatch.setattr(f"skerry.{limit}", 0)
 
 
@@ -224,8 +228,8 @@ def test_work_that_waits_for_a_number_is_done_the_ordinary_way():
     def waits(x):
         return x * x.sum().item()
 
-    assert record(lambda: waits(x)) is None
-    repeated = Repeated(waits)
+    assert capture(lambda: waits(x)) is None
+    repeated = CapturedFunction(waits)
     for value in (1.0, 2.0, 3.0, 4.0):
         x.fill_(value)
         assert repeated(x).tolist() == [3 * value**2] * 3
@@ -234,7 +238,7 @@ def test_work_that_waits_for_a_number_is_done_the_ordinary_way():
 @needs_gpu
 def test_a_result_holds_until_it_is_asked_for_again():
     x = torch.zeros(3, device="cuda")
-    first, second = Repeated(torch.sum), Repeated(torch.sum)
+    first, second = CapturedFunction(torch.sum), CapturedFunction(torch.sum)
     for value in range(5):
         x.fill_(value)
         before = first(x)

@@ -34,9 +34,9 @@ def drawn_by_numpy(order, sizes, batch, key):
 
 
 def drawn(order, sizes, batch, key, devices=slice(None)):
-    from skerry.kernels.draws import Indices
+    from skerry.kernels.draws import IndexSampler
 
-    return Indices(order, offsets_of(sizes), batch, WHERE, devices)(key).cpu().numpy()
+    return IndexSampler(order, offsets_of(sizes), batch, WHERE, devices)(key).cpu().numpy()
 
 
 def some_sizes(choices, number, most=60):
@@ -106,11 +106,11 @@ def test_places_become_samples(sizes):
 @runs_kernels
 @pytest.mark.parametrize("count", [1, 3, 511, 512, 5000])
 def test_noise_keys_are_numpys(count):
-    from skerry.kernels.draws import keys
+    from skerry.kernels.draws import draw_keys
 
     for t in range(3):
         expected = stream(7, "noise", t, 0).integers(0, 2**62, count)
-        found = keys(key_of(7, "noise", t, 0), count, WHERE).cpu().numpy()
+        found = draw_keys(key_of(7, "noise", t, 0), count, WHERE).cpu().numpy()
         np.testing.assert_array_equal(found, expected)
 
 

@@ -68,7 +68,7 @@ def test_what_mixing_takes_is_collected(precision, count, shared, size):
 @pytest.mark.parametrize("count", [1, 7, 33])
 def test_what_sharing_takes_is_collected(count):
     """The sampled rows become their mean, others stay; Z gains what its row lost."""
-    from skerry.kernels.sharing import share_and_collect
+    from skerry.kernels.mixing import share_and_collect
 
     X, Z = 3 + numbers(40, 3, 300), numbers(40, 5, 300, seed=1)[:, 1:4]
     sampled = torch.arange(39, -1, -1, device=DEVICE)[:count]
@@ -86,7 +86,7 @@ def test_what_sharing_takes_is_collected(count):
 @runs_kernels
 def test_tracking_in_one_pass_on_either_side_of_a_step():
     """As the plain operations do it; a lane whose stepsize is 0 has no gradient."""
-    from skerry.kernels.tracking import arrive, set_out
+    from skerry.kernels.tracking import after_step, before_step
 
     start, G, Y, last = (numbers(3, 4, 1500, seed=seed) for seed in range(4))
     Y, last = (torch.cat([one, one], dim=1)[:, 2:6] for one in (Y, last))
@@ -94,10 +94,10 @@ def test_tracking_in_one_pass_on_either_side_of_a_step():
     stepped = start - eta * G
     gradient = torch.where(eta > 0, (start - stepped) / eta.clamp(min=1e-9), 0)
     y, X = Y - last + gradient, start.clone()
-    set_out(X, Y, last)
+    before_step(X, Y, last)
     assert torch.equal(X, start)
     X.copy_(stepped)
-    arrive(X, Y, last, eta)
+    after_step(X, Y, last, eta)
     for found, exact in ((last, gradient), (Y, y), (X, start - eta * y)):
         torch.testing.assert_close(found, exact)
 
@@ -122,10 +122,10 @@ def test_rounded_mixing_rounds_the_disagreement_and_not_the_models(precision):
 
 @runs_kernels
 def test_the_spread_around_a_mean_far_from_the_origin():
-    from skerry.kernels.spread import component_spread
+    from skerry.kernels.mixing import island_spread
 
     X = 100 + numbers(37, 3, 500)
-    mean, away = component_spread(X[:, 1:])
+    mean, away = island_spread(X[:, 1:])
     exact = X[:, 1:].double()
     around = exact - exact.mean(dim=0)
     assert distance(mean, exact.mean(dim=0)) < 1e-6

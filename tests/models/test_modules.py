@@ -17,7 +17,7 @@ from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
 from skerry.errors import ModelError, SkerryWarning
 from skerry.models.learner import Batch, Problem, build_learner
-from skerry.models.pace import remark
+from skerry.models.one_by_one import slowdown_remark
 from skerry.tasks.losses import cross_entropy
 from skerry.tasks.tokens import Tokens
 
@@ -45,7 +45,7 @@ def learner_of(name, problem=DIGITS, **options):
 def test_what_can_be_batched_is(name, problem, one_by_one):
     learner = learner_of(name, problem)
     assert learner.one_by_one == one_by_one
-    assert bool(remark(learner, batch=4)) == one_by_one
+    assert bool(slowdown_remark(learner, batch=4)) == one_by_one
 
 
 @pytest.mark.parametrize("name", ["lora", "frozen_backbone", "tanh_net"])
@@ -69,7 +69,7 @@ def test_one_after_the_other_is_the_same_as_all_at_once(name):
 
 
 def test_the_price_of_one_after_the_other_is_told():
-    told = remark(learner_of("branches"), batch=4)
+    told = slowdown_remark(learner_of("branches"), batch=4)
     assert "they look at values, with .item() or a branch" in told
     assert " times as long as one of batched dense layers" in told
 

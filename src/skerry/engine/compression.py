@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skerry.models.noise import uniform
+from skerry.models.noise import keyed_uniform
 
 NUMBER, SEED = 4, 8
 """Bytes of a number, and of the seed that two sides draw the same places from."""
@@ -40,7 +40,7 @@ class Draws:
 
     def numbers(self) -> Tensor:
         """In [0, 1), for every place of every row: [rows, d]."""
-        return torch.vmap(lambda key: uniform(key, len(self.real_d)))(self.keys_r)
+        return torch.vmap(lambda key: keyed_uniform(key, len(self.real_d)))(self.keys_r)
 
     def of(self, rows: slice) -> "Draws":
         return Draws(self.keys_r[rows], self.real_d, self.parameters)

@@ -23,7 +23,7 @@ from skerry.engine.server_schedule import Log, Turn
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
-from skerry.models.learner import Drawn
+from skerry.models.learner import LazyBatch
 
 REFERENCE = "reference"
 """The server's memory of what it delivered last, for rules that ask how far devices are from it."""
@@ -114,7 +114,7 @@ def local_steps(
             for first in range(0, world.held, state.chunk):
                 devices = slice(first, first + state.chunk)
                 rows = indices_nb[devices]
-                batch = Drawn(world.x_train, world.y_train, rows, noise_n[devices])
+                batch = LazyBatch(world.x_train, world.y_train, rows, noise_n[devices])
                 before = [state.X_nld[devices, group.lanes].clone() for group in scaled]
                 acts = stack.has_methods
                 methods = LocalStep(stack, state, draws.eta_l, devices, step) if acts else None

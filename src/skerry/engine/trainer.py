@@ -5,7 +5,7 @@ from torch import Tensor
 from skerry.engine.round import Draws, draw, local_steps, mix, train
 from skerry.engine.stack import Stack, step_bytes
 from skerry.engine.state import State
-from skerry.kernels.cuda_graph import WARM_UP, pays, record
+from skerry.kernels.cuda_graph import WARM_UP, capture, capture_pays
 from skerry.models.learner import goes_one_by_one
 
 
@@ -53,7 +53,7 @@ def can_be_recorded(stack: Stack, state: State) -> bool:
     X, world = state.X_nld, stack.world
     if not (X.is_cuda and stack.is_steady):
         return False
-    worth_it = pays(X.nbytes, state.chunk * step_bytes(world, len(stack)))
+    worth_it = capture_pays(X.nbytes, state.chunk * step_bytes(world, len(stack)))
     return worth_it and world.x_train.is_floating_point() and not goes_one_by_one(world.learner)
 
 
@@ -78,7 +78,7 @@ class RecordedRound:
                 mix(stack, state, self._draws.eta_l)
             return losses_l
 
-        self._recording = record(work)
+        self._recording = capture(work)
 
     def replay(self, state: State, draws: Draws) -> Tensor | None:
         """None where it could not be recorded."""

@@ -26,8 +26,8 @@ from skerry.engine.ranks.exchange import Exchange
 from skerry.engine.ranks.group import Party, Rank
 from skerry.engine.warnings import tell_of_scaled_tokens
 from skerry.errors import SkerryError, argument, unknown
-from skerry.models import weights
-from skerry.models.learner import Learner, Problem, build_learner, places
+from skerry.models.learner import Learner, Problem, build_learner, parameter_mask
+from skerry.models.weights import weights_fingerprint
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graph_files import read_graphs
 from skerry.network.sequence import GraphSequence
@@ -204,7 +204,7 @@ class World:
     @cached_property
     def real_d(self) -> Tensor:
         """Which places of a model hold parameters: the others are padding."""
-        return places(self.learner).to(self.device)
+        return parameter_mask(self.learner).to(self.device)
 
     def server_order(self, t: int) -> Tensor:
         """One permutation of the devices per round; the K sampled are its first K entries, so
@@ -349,7 +349,7 @@ def material_fingerprints(
         "devices": lambda: hashlib.sha256(repr(fleet.labels).encode()).hexdigest(),
         "dataset": dataset.fingerprint,
         "model": lambda: _model_fingerprint(learner, materials.model),
-        "weights": lambda: weights.fingerprint(experiment.model.weights),
+        "weights": lambda: weights_fingerprint(experiment.model.weights),
     }
     return {name: fingerprints[name]() for name in outside(experiment, materials)}
 

@@ -10,7 +10,7 @@ from skerry.engine.ranks.group import Rank
 from skerry.engine.round import Meeting, is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
-from skerry.kernels.cuda_graph import SMALL, Repeated
+from skerry.kernels.cuda_graph import MAX_MODEL_BYTES, CapturedFunction
 from skerry.measure.accuracy import DeviceScores, average_model
 from skerry.measure.by_device import DeviceTable
 from skerry.measure.disagreement import Spread, bias, spread, spread_over_ranks
@@ -41,9 +41,9 @@ class Observer:
         """The lanes as they were before the server acted, if it is about to."""
         # Three times the same, because a replay overwrites what it gave before.
         alone = not isinstance(stack.world.party, Rank)  # what others send cannot be recorded
-        self._spread_before = Repeated(self._spread, records=alone)
-        self._spread_after = Repeated(self._spread, records=alone)
-        self._spread_and_score = Repeated(self._with_average_model, records=alone)
+        self._spread_before = CapturedFunction(self._spread, enabled=alone)
+        self._spread_after = CapturedFunction(self._spread, enabled=alone)
+        self._spread_and_score = CapturedFunction(self._with_average_model, enabled=alone)
 
     def wants(self, group: str) -> bool:
         return not self.wanted.isdisjoint(GROUPS[group])
@@ -97,7 +97,7 @@ class Observer:
         if not scored:
             return self._spread_after(X_nld), {}
         pairs = X_nld.shape[1] * len(self.world.y_test)
-        if pairs * bytes_of_a_score(self.world) > SMALL:  # a recording holds on to its temporaries
+        if pairs * bytes_of_a_score(self.world) > MAX_MODEL_BYTES:  # a graph keeps its temporaries
             return self._with_average_model(X_nld)
         return self._spread_and_score(X_nld)
 

@@ -69,11 +69,11 @@ SAMPLINGS = {
 MODELS = {
     "cnn_cifar10": "skerry.models.networks:cnn_cifar10",
     "cnn_cifar100": "skerry.models.networks:cnn_cifar100",
-    "gru": "skerry.models.sequences:gru",
+    "gru": "skerry.models.networks:gru",
     "linear": "skerry.models.linear:linear",
     "mlp": "skerry.models.networks:mlp",
     "quadratic": "skerry.models.quadratic:quadratic",
-    "transformer": "skerry.models.sequences:transformer",
+    "transformer": "skerry.models.networks:transformer",
 }
 
 LOSSES = {

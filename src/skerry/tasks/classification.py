@@ -44,9 +44,9 @@ class Classification(Task):
 def guesses(scores_mnc: Tensor) -> Tensor:
     """The class with the highest score, [m, N]."""
     if fused.runs_on(scores_mnc):
-        from skerry.kernels.softmax import guesses
+        from skerry.kernels.activations import predicted_classes
 
-        return guesses(scores_mnc.mT)
+        return predicted_classes(scores_mnc.mT)
     # max(...).indices, because argmax over a strided dimension is ten times slower on a CPU.
     return scores_mnc.max(dim=2).indices
 

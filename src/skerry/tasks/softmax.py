@@ -13,7 +13,7 @@ def loss_and_gradient(Z_nlcb: Tensor, y_nb: Tensor, scale_l: Tensor) -> tuple[Te
     """
     n, lanes, _, size = Z_nlcb.shape
     if fused.runs_on(Z_nlcb):
-        from skerry.kernels.softmax import softmax_gradient
+        from skerry.kernels.activations import softmax_gradient
 
         return softmax_gradient(Z_nlcb.flatten(0, 1), y_nb, scale_l), Z_nlcb
     labels = y_nb.view(n, 1, 1, size).expand(n, lanes, 1, size)
@@ -27,7 +27,7 @@ def loss_and_gradient(Z_nlcb: Tensor, y_nb: Tensor, scale_l: Tensor) -> tuple[Te
 def cross_entropy(scores_mnc: Tensor, y: Tensor) -> Tensor:
     """Mean cross-entropy [m] of scores [m, N, classes] on labels [N]."""
     if fused.runs_on(scores_mnc):
-        from skerry.kernels.softmax import cross_entropies
+        from skerry.kernels.activations import cross_entropies
 
         return cross_entropies(scores_mnc.mT, y)
     labels = y.view(1, -1, 1).expand(len(scores_mnc), -1, 1)
