@@ -125,7 +125,7 @@ def setting_in_words(parameters: Parameters, varied: Sequence[str]) -> str:
 
 def verdicts(asked: BoundGrid) -> Iterator[str]:
     """Who needs the fewest rounds and messages, and where that changes."""
-    if len(asked.contenders) < 2:
+    if len(asked.candidates) < 2:
         return
     for measure in get_args(Measure):
         if not asked.varied:
