@@ -45,10 +45,7 @@ def cross_entropies(Z_mcb: Tensor, y_b: Tensor) -> Tensor:
 
 
 def _softmax(Z_mcb: Tensor, y: Tensor, models_per_row: int, scale: Tensor | None) -> Tensor:
-    """Mean losses [m]; with a scale, Z is replaced by the gradient.
-
-    `models_per_row` consecutive models share one row of labels.
-    """
+    """Mean losses [m]; with a scale, Z becomes the gradient. Models share rows of labels."""
     models, classes, size = Z_mcb.shape
     side, block = _tile(classes, size)
     pieces = triton.cdiv(size, block)
@@ -103,16 +100,9 @@ def predicted_classes(Z_mcb: Tensor) -> Tensor:
 
 @triton.jit
 def _argmax_kernel(
-    Z,
-    best_class,
-    size,
-    classes,
-    stride_m,
-    stride_c,
-    stride_b,
-    SIDE: tl.constexpr,
+    Z, best_class, size, classes, stride_m, stride_c, stride_b, SIDE: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     m = tl.program_id(0).to(tl.int64)
     b = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     c = tl.arange(0, SIDE)[:, None]

@@ -45,7 +45,7 @@ def _launch_options(q: Tensor, causal: bool) -> dict[str, Any]:
     return {
         "TOKENS": tokens, "WIDTH": width, "CAUSAL": causal, "BLOCK": block,
         "BLOCK_D": max(16, triton.next_power_of_2(width)),
-        "DOT": "ieee" if precision.current() == "float32" else "tf32",
+        "DOT": precision.dot_precision(),
         "num_warps": 8 if block > 64 else 4,
     }  # fmt: skip
 

@@ -50,26 +50,14 @@ def dtype_of_products() -> torch.dtype:
     return torch.bfloat16 if precision.current() == "bf16" else torch.float32
 
 
-def dot_precision() -> str:
-    """Triton's `input_precision` of a product at the current precision."""
-    return "ieee" if precision.current() == "float32" else "tf32"
-
-
 def convolve_and_pool(
-    x: Tensor,
-    w_mko: Tensor,
-    b_mo: Tensor | None,
-    side: int,
-    padding: int,
-    pool: int,
-    activation: str,
-    tile: Tile,
-    output: torch.dtype | None = None,
-) -> tuple[Tensor, Tensor]:
+    x: Tensor, w_mko: Tensor, b_mo: Tensor | None, side: int, padding: int, pool: int,
+    activation: str, tile: Tile, output: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """y = act(pool(conv(x, w) + b)) [models, B, H', W', O], and the positions of pooled maxima.
 
     Rows of w_mko [models, side * side * C, O] are in the order (r, s, c). If x has fewer images
-    than valid are models, consecutive models share the images of a device. `pool` is 1 or 2; the
+    than there are models, consecutive models share the images of a device. `pool` is 1 or 2; the
     positions (0 to 3, int8) are empty without pooling. `output` is the dtype of y.
     """
     devices, size, height, width, channels = x.shape
@@ -92,7 +80,7 @@ def convolve_and_pool(
         HEIGHT=height, WIDTH=width, CHANNELS=channels, ROWS=rows, COLUMNS=columns, DOWN=down,
         ACROSS=across, OUTPUTS=outputs, SIDE=side, PADDING=padding, SPAN=span, POOLS=pool > 1,
         MERGED=tile.merged, BIAS=b_mo is not None, ACTIVATION=ACTIVATIONS[activation], BLOCK=block,
-        BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=dot_precision(), num_warps=tile.warps,
+        BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=precision.dot_precision(), num_warps=tile.warps,
         num_stages=tile.stages,
     )  # fmt: skip
     return y, winner

@@ -12,7 +12,8 @@ import triton.language as tl
 from torch import Tensor
 
 from skerry.kernels.activations import ACTIVATIONS, activation_gradient
-from skerry.kernels.convolution import Tile, dot_precision, dtype_of_products
+from skerry.kernels.convolution import Tile, dtype_of_products
+from skerry.kernels.precision import dot_precision
 
 # Short lists, because compiling one tile takes a second. Chosen on an H200 (docs/speed.md).
 WEIGHT_TILES = (
@@ -93,10 +94,8 @@ def weight_sums(x: Tensor, G: Tensor, side: int, padding: int, tile: Tile) -> Te
 
 
 def _split_positions(positions: int, programs: int, tile: Tile) -> tuple[int, int]:
-    """Number of pieces that positions are split into, and the steps per piece.
-
-    There are enough programs to fill the chip, each with enough positions to pay for its launch.
-    """
+    """Pieces that positions are split into, and steps per piece: enough programs to fill the chip,
+    each with enough positions to pay for its launch."""
     pieces = max(1, min(positions // (16 * tile.rows), PROGRAMS // programs))
     return pieces, triton.cdiv(positions, pieces * tile.rows)
 

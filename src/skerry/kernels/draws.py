@@ -131,10 +131,8 @@ def _draw_blocks(
     block, shift, begin, draws, table, order, indices, key_low, key_high,
     BATCH: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
-    """Draw the numbers of some blocks after `shift` rejections, and write those from `begin` on.
-
-    Returns the number of the first rejected draw, or `draws`.
-    """
+    """Draw the numbers of some blocks after `shift` rejections, and write those from `begin` on;
+    return the number of the first rejected draw, or `draws`."""
     a, b, c, d = _philox_words(block + tl.arange(0, BLOCKS), key_low, key_high)
     half = tl.full([1], 0xFFFFFFFF, tl.uint64)
     low = tl.interleave(tl.interleave(a & half, c & half), tl.interleave(b & half, d & half))

@@ -43,11 +43,8 @@ def mixes(X: Tensor, size: int) -> bool:
 
 
 def steps_dense(X: Tensor, samples: int) -> bool:
-    """Whether dense layers on minibatches of `samples` use kernels.
-
-    Torch's products are as fast except in bf16: they need both factors in bf16, and weights are
-    float32.
-    """
+    """Whether dense layers on minibatches of `samples` use kernels: only in bf16, where torch's
+    products need both factors in bf16, and weights are float32."""
     return runs_on(X) and precision.current() == "bf16" and samples <= MAX_DENSE_SAMPLES
 
 

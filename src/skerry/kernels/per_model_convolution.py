@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from skerry.kernels import precision
+from skerry.kernels.precision import dot_precision
 
 POSITIONS = 128  # per tile
 WARPS = 4
@@ -65,17 +65,13 @@ def _run(
         share, size,
         CHANNELS=channels, HEIGHT=height, WIDTH=width, OUTPUTS=outputs, ROWS=rows, COLUMNS=columns,
         DOWN=down, ACROSS=across, STRIDE=stride, PADDING=padding, BACKWARD=BACKWARD, APART=apart,
-        BLOCK=POSITIONS, BLOCK_O=block_o, BLOCK_C=_channel_block(channels), DOT=_dot_precision(),
+        BLOCK=POSITIONS, BLOCK_O=block_o, BLOCK_C=_channel_block(channels), DOT=dot_precision(),
         num_warps=WARPS, num_stages=1,
     )  # fmt: skip
 
 
 def _channel_block(channels: int) -> int:
     return max(16, min(64, triton.next_power_of_2(channels)))
-
-
-def _dot_precision() -> str:
-    return "ieee" if precision.current() == "float32" else "tf32"
 
 
 @triton.jit
@@ -159,7 +155,7 @@ def weight_gradient(
         STEPS=triton.cdiv(positions, pieces * POSITIONS), CHANNELS=channels, HEIGHT=height,
         WIDTH=width, OUTPUTS=outputs, ROWS=rows, COLUMNS=columns, TAPS=taps, ACROSS=sides[1],
         STRIDE=stride, PADDING=padding, BLOCK=POSITIONS, BLOCK_O=block_o, BLOCK_C=block_c,
-        DOT=_dot_precision(), num_warps=1 if block_o * block_c <= 2048 else 2, num_stages=2,
+        DOT=dot_precision(), num_warps=1 if block_o * block_c <= 2048 else 2, num_stages=2,
     )  # fmt: skip
     summed = parts.sum(dim=0) if pieces > 1 else parts[0]
     return summed.permute(0, 3, 4, 1, 2)

@@ -37,3 +37,8 @@ def arithmetic(precision: Precision) -> Iterator[None]:
     finally:
         matmul.allow_tf32, cudnn.allow_tf32 = before
         _current.reset(token)
+
+
+def dot_precision() -> str:
+    """Triton's `input_precision` of a product at the current precision."""
+    return "ieee" if current() == "float32" else "tf32"

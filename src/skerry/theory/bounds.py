@@ -262,16 +262,12 @@ class _Symbols(NamedTuple):
                 "bounds: they follow the rule."
             )
         q = np.asarray(operators.q(x.devices, x.sampled) if primitive == "s2s" else 1.0)
+        numbers = (
+            x.devices, x.period, x.p, x.zeta_intra, x.zeta_inter, x.sigma2, x.smoothness,
+            x.initial_error, x.epsilon,
+        )  # fmt: skip
         return cls(
-            n=np.asarray(x.devices, float),
-            H=np.asarray(x.period, float),
-            p=np.asarray(x.p, float),
-            zi=np.asarray(x.zeta_intra, float),
-            ze=np.asarray(x.zeta_inter, float),
-            s2=np.asarray(x.sigma2, float),
-            L=np.asarray(x.smoothness, float),
-            start=np.asarray(x.initial_error, float),
-            eps=np.asarray(x.epsilon, float),
+            *(np.asarray(number, float) for number in numbers),
             kappa=np.asarray(operators.kappa(x.devices, x.sampled)),
             q=np.where(np.isinf(q), 1.0, q),
             one_sampled=np.isinf(q),

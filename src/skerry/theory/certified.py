@@ -182,10 +182,8 @@ def _average_at(recursion: FullRecursion, point: Point, rounds: int) -> float:
 def _minimise(
     objective: Callable[..., Array], centre: Point, widths: tuple[float, ...], cap: float = np.inf
 ) -> tuple[float, Point]:
-    """Minimum over successively finer log grids, each around the best point of the previous one.
-
-    The first coordinate is at most `cap`.
-    """
+    """Minimum, and where it is, over successively finer log grids around the best point so far;
+    the first coordinate is at most `cap`."""
     best = np.inf
     for width in widths:
         factors = 10 ** np.linspace(-width, width, GRID_POINTS)

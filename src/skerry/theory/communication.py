@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from skerry.errors import SkerryError, unknown
 from skerry.theory.operators import Numbers, check_sampled
+from skerry.theory.parameters import Parameters
 
 _DOWNLINKS = {
     "s2s": lambda n, K: K,
@@ -60,16 +61,10 @@ def server_rounds(T: npt.ArrayLike, H: npt.ArrayLike, *, smooth: bool = False) -
 
 
 def communication_cost(
-    primitive: str,
-    *,
-    rounds: npt.ArrayLike,
-    devices: npt.ArrayLike,
-    sampled: npt.ArrayLike,
-    period: npt.ArrayLike,
-    edges: npt.ArrayLike = 0,
-    prices: Prices = ONE_EACH,
+    primitive: str, *, rounds: npt.ArrayLike, devices: npt.ArrayLike, sampled: npt.ArrayLike,
+    period: npt.ArrayLike, edges: npt.ArrayLike = 0, prices: Prices = ONE_EACH,
     smooth: bool = False,
-) -> Numbers:
+) -> Numbers:  # fmt: skip
     """Gamma: the price of all messages of a run. D2D uses every edge both ways in every round."""
     each = server_round_cost(primitive, devices, sampled, prices)
     server = each * server_rounds(rounds, period, smooth=smooth)
@@ -77,3 +72,13 @@ def communication_cost(
         return server
     d2d: Numbers = (prices.d2d * 2 * np.asarray(edges, float) * np.asarray(rounds, float))[()]
     return server + d2d
+
+
+def setting_cost(
+    parameters: Parameters, primitive: str, rounds: npt.ArrayLike, prices: Prices, *, smooth: bool
+) -> Numbers:
+    """`communication_cost` of the server's messages, in the setting of a bound."""
+    n, K, H = parameters.devices, parameters.sampled, parameters.period
+    return communication_cost(
+        primitive, rounds=rounds, devices=n, sampled=K, period=H, prices=prices, smooth=smooth
+    )

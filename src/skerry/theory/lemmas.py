@@ -13,16 +13,9 @@ from skerry.errors import SkerryError
 
 
 def convex_descent(
-    distance: float,
-    gap: float,
-    disagreement: float,
-    bias: float,
-    *,
-    stepsize: float,
-    smoothness: float,
-    sigma2: float,
-    devices: int,
-) -> float:
+    distance: float, gap: float, disagreement: float, bias: float, *, stepsize: float,
+    smoothness: float, sigma2: float, devices: int,
+) -> float:  # fmt: skip
     """Lemma 3: bound on the distance of the average to the optimum after a round, if convex.
 
     `gap` is f(xbar) - f* before it. The stepsize must be at most 1/(4L).
@@ -38,16 +31,9 @@ def convex_descent(
 
 
 def nonconvex_descent(
-    value: float,
-    gradient2: float,
-    disagreement: float,
-    bias: float,
-    *,
-    stepsize: float,
-    smoothness: float,
-    sigma2: float,
-    devices: int,
-) -> float:
+    value: float, gradient2: float, disagreement: float, bias: float, *, stepsize: float,
+    smoothness: float, sigma2: float, devices: int,
+) -> float:  # fmt: skip
     """Lemma 4: bound on f at the average after a round, without convexity.
 
     `gradient2` is ||grad f(xbar)||^2 before it. The stepsize must be at most 1/(4L).
@@ -74,15 +60,9 @@ def intra_after_mixing(
 
 
 def inter_after_mixing(
-    inter: float,
-    *,
-    stepsize: float,
-    p: float,
-    zeta_inter: float,
-    devices: int,
-    smoothness: float,
+    inter: float, *, stepsize: float, p: float, zeta_inter: float, devices: int, smoothness: float,
     rho: float,
-) -> float:
+) -> float:  # fmt: skip
     """Lemma 5: bound on the disagreement between islands after a local step, for any rho > 0.
 
     Mixing does not reduce it. The stepsize must be at most p/(8L).
@@ -94,22 +74,9 @@ def inter_after_mixing(
 
 
 def convergence_bound(
-    r0: float,
-    intra: float,
-    inter: float,
-    *,
-    a: float,
-    b: float,
-    c: float,
-    d: float,
-    e: float,
-    stepsize: float,
-    sigma2: float,
-    devices: int,
-    H: int,
-    T: int,
-    printed: bool = True,
-) -> float:
+    r0: float, intra: float, inter: float, *, a: float, b: float, c: float, d: float, e: float,
+    stepsize: float, sigma2: float, devices: int, H: int, T: int, printed: bool = True,
+) -> float:  # fmt: skip
     """Lemma 7: bound on the mean of Delta^0..Delta^T, if in every round
     r <- r - eta Delta + eta^2 sigma2 / n + a Xi_intra + b Xi_inter + c + d  if t mod H = 0, else
     r <- r - eta Delta + eta^2 sigma2 / n + e (Xi_intra + Xi_inter).

@@ -140,7 +140,7 @@ def exchange_from_law(
 
     For unequal islands every entry is the largest over all models. `stratified`: S2A weighs islands
     by their size when every island is sampled. `symmetric`: islands have equal size and the rule
-    treats them symmetric, so that an outcome represents all of its permutations.
+    treats them alike, so that an outcome represents all of its permutations.
     """
     n_c = np.asarray(sizes, float)
     chance_m = np.array([probability for probability, _ in law])

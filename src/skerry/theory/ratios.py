@@ -1,6 +1,6 @@
 """Expected values of the two measured ratios: disagreement left by a server round, and bias."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from skerry.config import schedules
 from skerry.config.experiment import Experiment
 from skerry.theory import participation
 from skerry.theory.counts import binomial_probabilities
-from skerry.theory.operators import Array, delta, kappa
+from skerry.theory.operators import Array, Numbers, delta, kappa
 from skerry.theory.participation import WEIGHTS, ExchangeCoefficients
 
 
@@ -93,7 +93,7 @@ def _disagreement_ratio(experiment: Experiment) -> ExpectedRatio | None:
     if server.selection == "uniform":
         return _constant(delta(n, server.sampled))
     if server.selection == "bernoulli":
-        return _constant(_nonempty_probabilities(n, server.sample_prob) @ delta(n, _counts(n)))
+        return _bernoulli_mean(delta, n, server.sample_prob)
     found = _coefficients(experiment, "equal")
     return None if found is None else _by_kind(experiment, *found.M.sum(axis=0).tolist())
 
@@ -105,7 +105,7 @@ def _bias_ratio(experiment: Experiment) -> ExpectedRatio | None:
     if server.selection == "bernoulli":
         if server.weights != "equal":
             return None
-        return _constant(_nonempty_probabilities(n, server.sample_prob) @ kappa(n, _counts(n)))
+        return _bernoulli_mean(kappa, n, server.sample_prob)
     if samples_as_in_the_paper(experiment):
         return _constant(kappa(n, server.sampled))
     found = _coefficients(experiment, server.weights)
@@ -140,14 +140,11 @@ def _by_kind(experiment: Experiment, intra: float, inter: float) -> ExpectedRati
     return ExpectedRatio(intra, inter, exact=len(set(sizes)) == 1)
 
 
-def _nonempty_probabilities(n: int, q: float) -> Array:
-    """Probabilities of 1, ..., n sampled devices, given that there is at least one."""
+def _bernoulli_mean(share: Callable[..., Numbers], n: int, q: float) -> ExpectedRatio:
+    """Mean of delta or kappa under Bernoulli sampling, given that some device is sampled."""
     probabilities = binomial_probabilities(n, q)[1:]
-    return np.asarray(probabilities / probabilities.sum())
-
-
-def _counts(n: int) -> Array:
-    return np.arange(1, n + 1, dtype=float)
+    counts = np.arange(1, n + 1, dtype=float)
+    return _constant(probabilities / probabilities.sum() @ share(n, counts))
 
 
 def _constant(share: npt.ArrayLike) -> ExpectedRatio:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from skerry.theory.bounds import Primitive, bound
-from skerry.theory.communication import ONE_EACH, Prices, communication_cost
+from skerry.theory.communication import ONE_EACH, Prices, setting_cost
 from skerry.theory.crossings import Stretch, stretches
 from skerry.theory.operators import Array, Numbers
 from skerry.theory.parameters import Parameters
@@ -114,12 +114,4 @@ def figure_value(
     rounds = bound(parameters, primitive, "order", convex=False).rounds
     if measure == "rounds":
         return rounds
-    return communication_cost(
-        primitive,
-        rounds=rounds,
-        devices=parameters.devices,
-        sampled=parameters.sampled,
-        period=parameters.period,
-        prices=prices,
-        smooth=True,
-    )
+    return setting_cost(parameters, primitive, rounds, prices, smooth=True)

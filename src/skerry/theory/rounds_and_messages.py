@@ -14,7 +14,7 @@ from skerry.config import labels
 from skerry.errors import SkerryError, unknown
 from skerry.theory import bounds
 from skerry.theory.certified import best_blend, certified_rounds
-from skerry.theory.communication import ONE_EACH, Prices, communication_cost
+from skerry.theory.communication import ONE_EACH, Prices, setting_cost
 from skerry.theory.crossings import Stretch, cheapest, stretches
 from skerry.theory.operators import Array, Numbers
 from skerry.theory.parameters import WHOLE_NUMBERS, Parameters
@@ -111,7 +111,7 @@ def _from_theorem(
         mode=mode,
         convex=convex,
         rounds=float(found.rounds),
-        messages=_messages(parameters, primitive, float(rounds), prices, smooth),
+        messages=float(setting_cost(parameters, primitive, rounds, prices, smooth=smooth)),
         stepsize=_to_float(found.stepsize),
         terms={name: float(term) for name, term in found.terms.items()},
         assumptions=found.assumptions,
@@ -133,7 +133,8 @@ def _certified(
     else:
         number = 0.5 if beta == "best" else beta  # not used by s2s and s2a
         found = certified_rounds(parameters, primitive, beta=number, convex=convex)
-    # A blend with beta = 0 sent_as the messages of S2S.
+    last_round = found.rounds - 1
+    # A blend with beta = 0 sends the messages of S2S.
     sent_as = "s2s" if found.beta == 0 else primitive
     return Answer(
         parameters=parameters,
@@ -141,28 +142,12 @@ def _certified(
         mode="certified",
         convex=convex,
         rounds=found.rounds,
-        messages=_messages(parameters, sent_as, found.rounds - 1, prices, smooth=False),
+        messages=float(setting_cost(parameters, sent_as, last_round, prices, smooth=False)),
         stepsize=found.stepsize,
         terms=found.terms,
         assumptions=found.assumptions,
         reason=found.reason,
         beta=found.beta if primitive == labels.BLEND else None,
-    )
-
-
-def _messages(
-    parameters: Parameters, primitive: str, last_round: float, prices: Prices, smooth: bool
-) -> float:
-    return float(
-        communication_cost(
-            primitive,
-            rounds=last_round,
-            devices=parameters.devices,
-            sampled=parameters.sampled,
-            period=parameters.period,
-            prices=prices,
-            smooth=smooth,
-        )
     )
 
 
