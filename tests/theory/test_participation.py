@@ -7,7 +7,7 @@ import pytest
 
 from skerry.errors import SkerryError
 from skerry.theory import operators
-from skerry.theory.counts import Outcome, equal_islands_law, law_of_counts
+from skerry.theory.counts import CountOutcome, equal_islands_law, law_of_counts
 from skerry.theory.participation import exchange_from_law, exchange_under, expected_outcome
 
 X6 = np.array([1.0, 3, 0, 2, 5, 9])
@@ -187,7 +187,7 @@ def test_every_sample_counted():
     parts = np.split(X, [3])
     D_c = [((part - part.mean(axis=0)) ** 2).sum() for part in parts]
     found = expected_outcome(
-        sizes, [Outcome(1.0, counts)], D_c, [part.mean(axis=0) for part in parts]
+        sizes, [CountOutcome(1.0, counts)], D_c, [part.mean(axis=0) for part in parts]
     )
     whole, between, bias = [], [], []
     for first in combinations(range(3), 2):

@@ -1,7 +1,7 @@
 """Kernels over the device dimension of X: mixing, the S2S average, and the spread inside an island.
 
-Each reads X once. `mix_and_collect` and `share_and_collect` also add what they take from every
-model, times a scale per lane, to another array.
+`mix_and_collect` and `share_and_collect` also add what they take from every model, times a scale
+per lane, to another array.
 """
 
 import torch

@@ -14,7 +14,7 @@ from torch import Tensor
 LONGEST = 2**14
 """Largest row, in numbers, that fits on the chip."""
 TILE = 4096  # numbers of a tile, unless one row has more
-PROGRAMS = 16384  # most programs, unless valid are more groups
+PROGRAMS = 16384  # most programs, unless there are more groups
 
 
 def normalize(

@@ -46,7 +46,7 @@ class Layer(Protocol):
     """Forward and backward pass of one layer for many models."""
 
     def forward(self, X_md: Tensor, x: Tensor, noise: Tensor | None) -> tuple[Tensor, Saved]:
-        """Output, and what `backward` needs; `noise` has a key per device, or is None in tests."""
+        """Output, and what `backward` needs; `noise` has a key per device, or is None."""
 
     def backward(self, X_md: Tensor, saved: Saved, g: Tensor, input_grad: bool) -> Tensor | None:
         """Update X by the gradient g at the output; with `input_grad`, return that of the input."""

@@ -8,7 +8,7 @@ import math
 from functools import lru_cache
 
 from skerry.config.schedules import Seen, When
-from skerry.theory.counts import Outcome
+from skerry.theory.counts import CountOutcome
 from skerry.theory.operators import Array, exchange_matrix
 from skerry.theory.participation import exchange_from_law
 
@@ -50,7 +50,7 @@ def disagreement_after_s2s(seen: Seen) -> tuple[float, float]:
 def _exchange_matrix(sizes: tuple[int, ...], counts: tuple[int, ...], by_island: bool) -> Array:
     if not by_island:
         return exchange_matrix(sizes, sum(counts))
-    return exchange_from_law(sizes, [Outcome(1.0, counts)]).M
+    return exchange_from_law(sizes, [CountOutcome(1.0, counts)]).M
 
 
 def sampled(when: When, *, sampled_target: float, adapt_over: int) -> float:

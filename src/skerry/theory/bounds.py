@@ -238,6 +238,8 @@ def assumptions_of(
 class _Symbols(NamedTuple):
     """The parameters under the paper's symbols, as arrays; q = 1 for S2A and for S2S with K = 1."""
 
+    one_sampled: npt.NDArray[np.bool_]
+    """Where the primitive is S2S with K = 1 < n, which never converges."""
     n: Array
     H: Array
     p: Array
@@ -250,8 +252,6 @@ class _Symbols(NamedTuple):
     eps: Array
     kappa: Array
     q: Array
-    one_sampled: npt.NDArray[np.bool_]
-    """Where the primitive is S2S with K = 1 < n, which never converges."""
 
     @classmethod
     def of(cls, x: Parameters, primitive: Primitive) -> "_Symbols":
@@ -262,16 +262,12 @@ class _Symbols(NamedTuple):
                 "bounds: they follow the rule."
             )
         q = np.asarray(operators.q(x.devices, x.sampled) if primitive == "s2s" else 1.0)
-        numbers = (
+        kappa, one_sampled = operators.kappa(x.devices, x.sampled), np.isinf(q)
+        values = (
             x.devices, x.period, x.p, x.zeta_intra, x.zeta_inter, x.sigma2, x.smoothness,
-            x.initial_error, x.epsilon,
+            x.initial_error, x.epsilon, kappa, np.where(one_sampled, 1.0, q),
         )  # fmt: skip
-        return cls(
-            *(np.asarray(number, float) for number in numbers),
-            kappa=np.asarray(operators.kappa(x.devices, x.sampled)),
-            q=np.where(np.isinf(q), 1.0, q),
-            one_sampled=np.isinf(q),
-        )
+        return cls(one_sampled, *(np.asarray(value, float) for value in values))
 
     def unless_one_sampled(self, value: Numbers, otherwise: float = np.inf) -> Numbers:
         return np.where(self.one_sampled, otherwise, value)[()]

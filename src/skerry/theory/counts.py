@@ -20,19 +20,19 @@ MAX_OUTCOMES = 200_000
 """Largest number of outcomes for which a law is enumerated."""
 
 
-class Outcome(NamedTuple):
+class CountOutcome(NamedTuple):
     """Possible numbers of sampled devices per island, and their probability."""
 
     probability: float
     counts: tuple[int, ...]
 
 
-Law = Sequence[Outcome]
+Law = Sequence[CountOutcome]
 
 
 def law_of_counts(
     rule: str, sizes: Sequence[int], K: int, *, sample_prob: float | None = None
-) -> list[Outcome]:
+) -> list[CountOutcome]:
     """All outcomes of a built-in rule that samples K devices, on islands of these sizes."""
     check_rule(rule)
     check_sampled(sum(sizes), K)
@@ -41,7 +41,7 @@ def law_of_counts(
     if rule == "per_component":
         return _per_component(sizes, K)
     if rule == "one_each":
-        return [Outcome(1.0, _one_each(sizes, K))]
+        return [CountOutcome(1.0, _one_each(sizes, K))]
     return list(_bernoulli(sizes, K / sum(sizes) if sample_prob is None else sample_prob))
 
 
@@ -60,7 +60,7 @@ def equal_islands_law(C: int, K: int) -> Law:
     K mod C of the islands, drawn uniformly, have one sampled device more than the others.
     """
     each, rest = divmod(K, C)
-    return [Outcome(1.0, (each + 1,) * rest + (each,) * (C - rest))]
+    return [CountOutcome(1.0, (each + 1,) * rest + (each,) * (C - rest))]
 
 
 def binomial_probabilities(n: int, q: float) -> Array:
@@ -72,19 +72,19 @@ def binomial_probabilities(n: int, q: float) -> Array:
     return np.asarray(np.exp(ways + xlogy(k, q) + xlog1py(n - k, -q)))
 
 
-def _uniform(sizes: Sequence[int], K: int) -> Iterator[Outcome]:
+def _uniform(sizes: Sequence[int], K: int) -> Iterator[CountOutcome]:
     """Uniform sampling without replacement: multivariate hypergeometric."""
     ways = math.comb(sum(sizes), K)
     for counts in _vectors(sizes, K):
         favourable = math.prod(math.comb(n, k) for n, k in zip(sizes, counts, strict=True))
-        yield Outcome(favourable / ways, counts)
+        yield CountOutcome(favourable / ways, counts)
 
 
-def _bernoulli(sizes: Sequence[int], q: float) -> Iterator[Outcome]:
+def _bernoulli(sizes: Sequence[int], q: float) -> Iterator[CountOutcome]:
     """Uniform sampling of a binomial number of devices."""
     for K, total in enumerate(binomial_probabilities(sum(sizes), q).tolist()):
         for probability, counts in _uniform(sizes, K):
-            yield Outcome(total * probability, counts)
+            yield CountOutcome(total * probability, counts)
 
 
 def _one_each(sizes: Sequence[int], K: int) -> tuple[int, ...]:
@@ -97,24 +97,24 @@ def _one_each(sizes: Sequence[int], K: int) -> tuple[int, ...]:
     return tuple(min(each, size) for size in sizes)
 
 
-def _per_component(sizes: Sequence[int], K: int) -> list[Outcome]:
+def _per_component(sizes: Sequence[int], K: int) -> list[CountOutcome]:
     """Islands get their shares one after the other, the smallest first: of the k devices that are
     left to sample, island c gets k n_c / n_left, randomly rounded up or down."""
     order = sorted(range(len(sizes)), key=lambda c: (sizes[c], c))
-    outcomes: list[Outcome] = [Outcome(1.0, ())]
+    outcomes: list[CountOutcome] = [CountOutcome(1.0, ())]
     n_left = sum(sizes)
     for c in order:
         before, outcomes = outcomes, []
         for probability, counts in before:
             low, rest = divmod((K - sum(counts)) * sizes[c], n_left)
-            outcomes.append(Outcome(probability * (1 - rest / n_left), (*counts, low)))
+            outcomes.append(CountOutcome(probability * (1 - rest / n_left), (*counts, low)))
             if rest:
-                outcomes.append(Outcome(probability * (rest / n_left), (*counts, low + 1)))
+                outcomes.append(CountOutcome(probability * (rest / n_left), (*counts, low + 1)))
         if len(outcomes) > MAX_OUTCOMES:
             raise SkerryError(_too_many_message(len(sizes)))
         n_left -= sizes[c]
     inverse = np.argsort(order)
-    return [Outcome(chance, tuple(counts[i] for i in inverse)) for chance, counts in outcomes]
+    return [CountOutcome(chance, tuple(counts[i] for i in inverse)) for chance, counts in outcomes]
 
 
 def _vectors(sizes: Sequence[int], K: int) -> Iterator[tuple[int, ...]]:

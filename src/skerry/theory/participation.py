@@ -23,7 +23,7 @@ WEIGHTS = ("equal", "stratified")
 
 
 class ExpectedOutcome(NamedTuple):
-    """ExpectedOutcome disagreement after S2S, and expected bias of S2A, of one server round."""
+    """Expected disagreement after S2S, and expected bias of S2A, of one server round."""
 
     s2s_intra: float
     s2s_inter: float

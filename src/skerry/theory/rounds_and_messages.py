@@ -13,7 +13,7 @@ import numpy as np
 from skerry.config import labels
 from skerry.errors import SkerryError, unknown
 from skerry.theory import bounds
-from skerry.theory.certified import best_blend, certified_rounds
+from skerry.theory.certified import Certificate, best_blend, certified_rounds
 from skerry.theory.communication import ONE_EACH, Prices, setting_cost
 from skerry.theory.crossings import Stretch, cheapest, stretches
 from skerry.theory.operators import Array, Numbers
@@ -82,73 +82,48 @@ def ask(
         raise SkerryError(unknown("mode", mode, MODES))
     if primitive not in labels.ON_THE_DIAL:
         raise SkerryError(unknown("primitive", primitive, labels.ON_THE_DIAL))
+    found: bounds.Bound | Certificate
     if mode == "certified":
-        return _certified(parameters, primitive, convex, beta, prices)
-    if primitive == labels.BLEND:
+        found = _certificate(parameters, primitive, convex, beta)
+        last_round: Numbers = found.rounds - 1
+        # A blend with beta = 0 sends the messages of S2S.
+        sent_as, smooth = "s2s" if found.beta == 0 else primitive, False
+    elif primitive == labels.BLEND:
         raise SkerryError(
             f"blend has certified bounds only (got mode '{mode}'): the paper's proofs do not "
             "cover it. Use mode certified."
         )
-    return _from_theorem(
-        parameters, cast(bounds.Primitive, primitive), cast(bounds.Mode, mode), convex, prices
-    )
-
-
-def _from_theorem(
-    parameters: Parameters,
-    primitive: bounds.Primitive,
-    mode: bounds.Mode,
-    convex: bool,
-    prices: Prices,
-) -> Answer:
-    found = bounds.bound(parameters, primitive, mode, convex)
-    # Mode order has no last round, so that server rounds are T/H, as in Figure 6.
-    smooth = found.horizon is None
-    rounds = found.rounds if found.horizon is None else found.horizon
+    else:
+        found = bounds.bound(
+            parameters, cast(bounds.Primitive, primitive), cast(bounds.Mode, mode), convex
+        )
+        # Mode order has no last round, so that server rounds are T/H, as in Figure 6.
+        sent_as, smooth = primitive, found.horizon is None
+        last_round = found.rounds if found.horizon is None else found.horizon
     return Answer(
         parameters=parameters,
         primitive=primitive,
-        mode=mode,
+        mode=cast(Mode, mode),
         convex=convex,
         rounds=float(found.rounds),
-        messages=float(setting_cost(parameters, primitive, rounds, prices, smooth=smooth)),
+        messages=float(setting_cost(parameters, sent_as, last_round, prices, smooth=smooth)),
         stepsize=_to_float(found.stepsize),
         terms={name: float(term) for name, term in found.terms.items()},
         assumptions=found.assumptions,
         reason=found.reason,
-        N_b1=_to_float(found.N_b1),
-        N_b2=_to_float(found.N_b2),
+        beta=getattr(found, "beta", None) if primitive == labels.BLEND else None,
+        N_b1=_to_float(getattr(found, "N_b1", None)),
+        N_b2=_to_float(getattr(found, "N_b2", None)),
     )
 
 
-def _certified(
-    parameters: Parameters,
-    primitive: str,
-    convex: bool,
-    beta: float | Literal["best"],
-    prices: Prices,
-) -> Answer:
+def _certificate(
+    parameters: Parameters, primitive: str, convex: bool, beta: float | Literal["best"]
+) -> Certificate:
     if primitive == labels.BLEND and beta == "best":
-        found = best_blend(parameters, convex=convex)
-    else:
-        number = 0.5 if beta == "best" else beta  # not used by s2s and s2a
-        found = certified_rounds(parameters, primitive, beta=number, convex=convex)
-    last_round = found.rounds - 1
-    # A blend with beta = 0 sends the messages of S2S.
-    sent_as = "s2s" if found.beta == 0 else primitive
-    return Answer(
-        parameters=parameters,
-        primitive=primitive,
-        mode="certified",
-        convex=convex,
-        rounds=found.rounds,
-        messages=float(setting_cost(parameters, sent_as, last_round, prices, smooth=False)),
-        stepsize=found.stepsize,
-        terms=found.terms,
-        assumptions=found.assumptions,
-        reason=found.reason,
-        beta=found.beta if primitive == labels.BLEND else None,
-    )
+        return best_blend(parameters, convex=convex)
+    number = 0.5 if beta == "best" else beta  # not used by s2s and s2a
+    return certified_rounds(parameters, primitive, beta=number, convex=convex)
 
 
 def _to_float(value: Numbers | None) -> float | None:
