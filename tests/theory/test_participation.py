@@ -1,6 +1,7 @@
 """One server round under any rule of selection: the specification's numbers, and enumeration."""
 
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,9 +9,54 @@ import pytest
 from skerry.errors import SkerryError
 from skerry.theory import operators
 from skerry.theory.counts import CountOutcome, equal_islands_law, law_of_counts
-from skerry.theory.participation import exchange_from_law, exchange_under, expected_outcome
+from skerry.theory.participation import exchange_from_law, exchange_under
 
 X6 = np.array([1.0, 3, 0, 2, 5, 9])
+
+
+class ExpectedOutcome(NamedTuple):
+    """Expected disagreement after S2S, and expected bias of S2A, of one server round."""
+
+    s2s_intra: float
+    s2s_inter: float
+    s2a_bias: float
+
+
+def expected_outcome(sizes, law, D_c, means_cd, *, stratified=False):
+    """Expected outcome from the disagreement D_c [C] inside islands and their means [C, d].
+
+    `stratified`: S2A weighs islands by their size when every island is sampled.
+    """
+    n_c, D_c = np.asarray(sizes, float), np.asarray(D_c, float)
+    means = np.asarray(means_cd, float).reshape(len(n_c), -1)
+    mu = means - n_c @ means / n_c.sum()
+    total = np.zeros(3)
+    for probability, K_c in law:
+        outcome = outcome_given_counts(n_c, np.array(K_c, float), D_c, mu, stratified)
+        total += probability * np.array(outcome)
+    return ExpectedOutcome(*total.tolist())
+
+
+def outcome_given_counts(n_c, K_c, D_c, mu, stratified):
+    """Disagreement inside and between islands after S2S, and bias of S2A, given the counts K_c."""
+    n, K = n_c.sum(), K_c.sum()
+    inter = n_c @ (mu**2).sum(axis=1)
+    if K == 0:
+        return float(D_c.sum()), float(inter), 0.0
+    f = K_c / n_c
+    theta = K_c * (n_c - K_c) / (n_c * np.maximum(n_c - 1, 1))
+    mean_sampled = (K_c / K) @ mu
+    whole = (
+        D_c @ (1 - f + theta / K) + (n_c - K_c) @ (mu**2).sum(axis=1) + K * (mean_sampled**2).sum()
+    )
+    moved = (1 - f)[:, None] * mu + f[:, None] * mean_sampled
+    leak = theta * ((1 - 2 * K_c / K) / n_c + (K_c**2 / n_c).sum() / K**2)
+    left_inter = n_c @ (moved**2).sum(axis=1) + D_c @ leak
+    if stratified and K_c.all():
+        bias = (n_c**2 / K_c**2 / n) @ (theta * D_c)
+    else:
+        bias = n * (mean_sampled**2).sum() + n / K**2 * (theta @ D_c)
+    return float(whole - left_inter), float(left_inter), float(bias)
 
 
 def split(x, sizes):

@@ -1,9 +1,9 @@
 """The exact expected effect of one server round under a selection rule.
 
 There is a formula given the number of sampled devices per island, which is averaged over the law of
-counts of the rule. Symbols: islands of n_c devices with mean m_c, mu_c = m_c - xbar,
-D_c = sum ||x_i - m_c||^2, f_c = K_c/n_c, and theta_c = K_c (n_c - K_c) / (n_c (n_c - 1)).
-Disagreement and bias are sums over devices.
+counts of the rule. Symbols: islands of n_c devices with mean m_c, K_c of them sampled,
+f_c = K_c/n_c, and theta_c = K_c (n_c - K_c) / (n_c (n_c - 1)). Disagreement and bias are sums over
+devices.
 """
 
 from collections.abc import Sequence
@@ -20,64 +20,6 @@ from skerry.theory.operators import Array
 
 WEIGHTS = ("equal", "stratified")
 """Weights in the average that S2A delivers: of devices equally, or of islands by their size."""
-
-
-class ExpectedOutcome(NamedTuple):
-    """Expected disagreement after S2S, and expected bias of S2A, of one server round."""
-
-    s2s_intra: float
-    s2s_inter: float
-    s2a_bias: float
-
-    def blend(self, beta: float) -> "ExpectedOutcome":
-        """The same for blend(beta): (1 - beta)^2 of the disagreement, beta^2 of the bias."""
-        kept, turned = (1 - beta) ** 2, beta**2
-        return ExpectedOutcome(kept * self.s2s_intra, kept * self.s2s_inter, turned * self.s2a_bias)
-
-
-def expected_outcome(
-    sizes: Sequence[int],
-    law: Law,
-    D_c: npt.ArrayLike,
-    means_cd: npt.ArrayLike,
-    *,
-    stratified: bool = False,
-) -> ExpectedOutcome:
-    """Expected outcome from the disagreement D_c [C] inside islands and their means [C, d].
-
-    `stratified`: S2A weighs islands by their size when every island is sampled.
-    """
-    n_c, D_c = np.asarray(sizes, float), np.asarray(D_c, float)
-    means = np.asarray(means_cd, float).reshape(len(n_c), -1)
-    mu = means - n_c @ means / n_c.sum()
-    total = np.zeros(3)
-    for probability, K_c in law:
-        outcome = _outcome_given_counts(n_c, np.array(K_c, float), D_c, mu, stratified)
-        total += probability * np.array(outcome)
-    return ExpectedOutcome(*total.tolist())
-
-
-def _outcome_given_counts(
-    n_c: Array, K_c: Array, D_c: Array, mu: Array, stratified: bool
-) -> tuple[float, float, float]:
-    """Disagreement inside and between islands after S2S, and bias of S2A, given the counts K_c."""
-    n, K = n_c.sum(), K_c.sum()
-    inter = n_c @ (mu**2).sum(axis=1)
-    if K == 0:
-        return float(D_c.sum()), float(inter), 0.0
-    f, theta = K_c / n_c, _theta(n_c, K_c)
-    mean_sampled = (K_c / K) @ mu
-    whole = (
-        D_c @ (1 - f + theta / K) + (n_c - K_c) @ (mu**2).sum(axis=1) + K * (mean_sampled**2).sum()
-    )
-    moved = (1 - f)[:, None] * mu + f[:, None] * mean_sampled
-    leak = theta * ((1 - 2 * K_c / K) / n_c + (K_c**2 / n_c).sum() / K**2)
-    left_inter = n_c @ (moved**2).sum(axis=1) + D_c @ leak
-    if stratified and K_c.all():
-        bias = (n_c**2 / K_c**2 / n) @ (theta * D_c)
-    else:
-        bias = n * (mean_sampled**2).sum() + n / K**2 * (theta @ D_c)
-    return float(whole - left_inter), float(left_inter), float(bias)
 
 
 class ExchangeCoefficients(NamedTuple):
