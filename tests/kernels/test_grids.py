@@ -9,7 +9,7 @@ pytestmark = needs_triton
 
 
 @pytest.mark.parametrize("kernel", ["mixing._share", "mixing._spread", "tracking._before_step"])
-def test_grids_have_room_for_models_of_any_size(kernel, monkeypatch):
+def test_grids_stay_within_limits_for_models_of_any_size(kernel, monkeypatch):
     """Beyond the first axis a grid ends at 65,535; here a model has 80 million numbers."""
     from skerry.kernels import mixing, tracking
 
@@ -25,7 +25,7 @@ def test_grids_have_room_for_models_of_any_size(kernel, monkeypatch):
 
 
 @pytest.mark.parametrize("kernel", ["_convolve_and_pool", "_weight_sums", "_pooled_weight_sums"])
-def test_grids_of_convolutions_have_room_for_any_number_of_models(kernel, monkeypatch):
+def test_grids_of_convolutions_stay_within_limits_for_any_number_of_models(kernel, monkeypatch):
     from skerry.kernels import convolution, convolution_weights
 
     noted, models, tile = Noted(), 70_000, convolution.Tile(32, 32, 4, 2)
@@ -46,7 +46,7 @@ def test_grids_of_convolutions_have_room_for_any_number_of_models(kernel, monkey
     assert max(noted.grids[0][1:]) <= 65_535
 
 
-def test_places_in_a_very_large_batch_need_64_bits(monkeypatch):
+def test_offsets_into_a_very_large_batch_have_64_bits(monkeypatch):
     """Here a model's own gradients are more than 2^31 numbers, though its images are not."""
     import triton.language as tl
 
@@ -62,7 +62,7 @@ def test_places_in_a_very_large_batch_need_64_bits(monkeypatch):
 
 
 @pytest.mark.skipif(not CUDA, reason="needs CUDA")
-def test_more_devices_and_islands_than_a_grid_has_places():
+def test_more_devices_and_islands_than_an_axis_of_a_grid():
     """65,535 along all axes but the first."""
     from skerry.kernels.dense import _run_update
     from skerry.kernels.mixing import mix_in_place

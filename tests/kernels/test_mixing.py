@@ -46,7 +46,7 @@ def test_mixing_is_the_product_with_w(precision, count, shared, size):
 @runs_kernels
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(("count", "shared", "size"), [(1, True, 5), (3, False, 16), (2, True, 90)])
-def test_what_mixing_takes_is_collected(precision, count, shared, size):
+def test_mixing_collects_its_change(precision, count, shared, size):
     """X is mixed, and Z gains what X lost, times the scale of its lane. The two lie in arrays of
     different widths, as lanes and companions do."""
     from skerry.kernels.mixing import mix_and_collect
@@ -66,7 +66,7 @@ def test_what_mixing_takes_is_collected(precision, count, shared, size):
 
 @runs_kernels
 @pytest.mark.parametrize("count", [1, 7, 33])
-def test_what_sharing_takes_is_collected(count):
+def test_sharing_collects_its_change(count):
     """The sampled rows become their mean, others stay; Z gains what its row lost."""
     from skerry.kernels.mixing import share_and_collect
 
@@ -84,7 +84,7 @@ def test_what_sharing_takes_is_collected(count):
 
 
 @runs_kernels
-def test_tracking_in_one_pass_on_either_side_of_a_step():
+def test_gradient_tracking_before_and_after_a_step():
     """As the plain operations do it; a lane whose stepsize is 0 has no gradient."""
     from skerry.kernels.tracking import after_step, before_step
 
@@ -105,7 +105,7 @@ def test_tracking_in_one_pass_on_either_side_of_a_step():
 @runs_kernels
 @pytest.mark.skipif(not CUDA, reason="the interpreter knows no bfloat16")
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_rounded_mixing_rounds_the_disagreement_and_not_the_models(precision):
+def test_rounded_mixing_rounds_differences_between_models_only(precision):
     """Models that agree stay as they are, to the bit; those that nearly agree stay near."""
     from skerry.kernels.mixing import mix_in_place
 
@@ -133,7 +133,7 @@ def test_the_spread_around_a_mean_far_from_the_origin():
 
 
 @runs_kernels
-def test_weights_that_are_not_symmetric_mix_as_they_are():
+def test_weights_need_not_be_symmetric():
     """x_i <- sum_j W[j, i] x_j, where one W serves two islands."""
     W = np.array([[0.5, 0.5, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5], [0.5, 0, 0, 0.5]])
     X = numbers(8, 2, 40)

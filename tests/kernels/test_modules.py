@@ -22,7 +22,7 @@ pytestmark = needs_triton
         (2, 2, (3, 2, 8, 8), (2, 2), 3, 0),
     ],
 )
-def test_weights_of_each_model_on_images_with_channels_first(
+def test_per_model_convolutions_on_channels_first_images(
     precision, inputs, models, shape, sides, stride, padding
 ):
     """A convolution and both of its gradients. Models may share an input; images, channels and taps
@@ -108,7 +108,7 @@ class Mixed(nn.Module):
 
 @runs_kernels
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_vmap_batches_a_module_into_operations_of_many_models(monkeypatch):
+def test_vmap_batches_a_module_by_kernels(monkeypatch):
     """Over devices and lanes, of which the first layer's share their images; no operation is left
     to torch."""
     from skerry.models import batched
@@ -164,7 +164,7 @@ def odd_operations():
 
 
 @pytest.mark.parametrize("kind", odd_operations())
-def test_what_is_not_plain_stays_torchs(kind, monkeypatch):
+def test_unsupported_arguments_are_left_to_torch(kind, monkeypatch):
     from skerry.models import batched
 
     for name in ("convolve_models", "normalize_models", "attend_models"):
@@ -176,7 +176,7 @@ def test_what_is_not_plain_stays_torchs(kind, monkeypatch):
         assert torch.equal(operation(), exact)
 
 
-def test_a_wrong_shape_is_told_by_torch():
+def test_a_wrong_shape_raises_the_error_of_torch():
     from skerry.models.batched import KernelMode
 
     w = torch.zeros(4, 3, 3, 3, requires_grad=True)

@@ -25,7 +25,7 @@ pytestmark = needs_triton
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
-def test_a_forecast_has_room_for_what_a_first_convolution_holds(precision, monkeypatch):
+def test_the_memory_forecast_covers_a_first_convolution(precision, monkeypatch):
     """All that its kernels are given on the way back: images with a frame around them, too."""
     from skerry.kernels import convolution, convolution_weights
 
@@ -160,7 +160,7 @@ def test_dense_layers_on_views_with_gaps(precision, samples, tile):
 @runs_kernels
 @pytest.mark.parametrize("activation", ["relu", "elu"])
 @pytest.mark.parametrize("merged", [False, True])
-def test_a_model_that_diverged_shows_it(activation, merged):
+def test_nan_is_propagated_forward(activation, merged):
     """Pooling and activation must not hide a NaN."""
     from skerry.kernels import convolution as kernels
 
@@ -217,7 +217,7 @@ def test_a_convolution_of_images_that_are_a_view():
 
 @runs_kernels
 @pytest.mark.parametrize("activation", ["relu", "elu"])
-def test_a_nan_goes_the_way_back_too(activation):
+def test_nan_is_propagated_backward(activation):
     """As with torch: no activation stops it."""
     from skerry.kernels.convolution_weights import before_pool
 
@@ -249,7 +249,7 @@ def test_a_step_of_a_network_is_the_step_in_float64(precision, tolerance):
 
 @runs_kernels
 @pytest.mark.skipif(CUDA, reason="there, bf16 itself goes these ways, above")
-def test_the_ways_of_bf16_take_the_same_step(monkeypatch):
+def test_bf16_kernels_take_the_same_step(monkeypatch):
     """In the interpreter, where nothing is rounded: dense layers by kernels, and no gradient before
     the first pooling."""
     monkeypatch.setattr(fused, "steps_dense", lambda X, samples: fused.runs_on(X))

@@ -51,7 +51,7 @@ def test_the_softmax_gradient_is_autograds(classes):
 
 @runs_kernels
 @pytest.mark.parametrize("samples_last", [True, False])
-def test_guesses_and_losses_on_a_test_set(samples_last):
+def test_predictions_and_losses_on_a_test_set(samples_last):
     """In either layout of the scores."""
     from skerry.kernels.activations import cross_entropies, predicted_classes
 
@@ -94,7 +94,7 @@ def test_a_linear_step_on_chip_is_the_step_in_float64(features, lanes, programs,
 
 @runs_kernels
 @pytest.mark.parametrize("shape", [(1,), (72,), (3, 7), (1024,)])
-def test_gathered_samples_are_the_rows(shape):
+def test_gathered_samples_equal_indexing(shape):
     from skerry.kernels.draws import gather_rows
 
     table, rows = numbers(40, *shape), torch.arange(66, device=DEVICE).view(6, 11) * 13 % 40

@@ -87,7 +87,7 @@ def test_a_step_is_nearly_the_one_in_float32(device, rounding_anywhere):
     assert 1e-4 < distance(rounded, exact) < 3e-2
 
 
-def test_a_cpu_computes_in_full():
+def test_a_cpu_computes_in_float32():
     rounded, exact = (stepped(normed, how) for how in ("bf16", "float32"))
     assert torch.equal(rounded, exact)
 
@@ -100,7 +100,7 @@ def test_a_gpu_rounds_and_float32_stays_what_it_was():
     assert distance(exact.cpu(), on_cpu) < 1e-5
 
 
-def test_a_module_that_insists_on_float32_is_told_of_once(rounding_anywhere):
+def test_a_module_that_needs_float32_gives_one_warning(rounding_anywhere):
     with pytest.warns(SkerryWarning, match=r"does not run in bf16 .*no bfloat16, please") as told:
         rounded = stepped(Strict, "bf16", steps=2)
     assert len(told) == 1
@@ -124,7 +124,7 @@ def test_a_model_of_tokens_is_rounded_too(rounding_anywhere):
     assert 1e-4 < distance(rounded - start, exact - start) < 3e-2
 
 
-def test_an_error_in_a_recording_says_nothing_of_bf16(rounding_anywhere, monkeypatch):
+def test_an_error_during_a_capture_does_not_disable_bf16(rounding_anywhere, monkeypatch):
     """A module may do what cannot be recorded, as copying a number from the host: it is rounded as
     before, in rounds that are not."""
     learner = ModuleLearner(Strict(), PROBLEM)
@@ -137,7 +137,7 @@ def test_an_error_in_a_recording_says_nothing_of_bf16(rounding_anywhere, monkeyp
     assert not learner._fails_in_bf16
 
 
-def test_what_a_sample_leaves_behind_is_counted_once():
+def test_saved_tensors_are_counted_once():
     """Its 4 numbers, and the 8 that both the activation and the last layer keep. Rounded, weights
     are kept as well, but not for every sample."""
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -146,7 +146,7 @@ def test_what_a_sample_leaves_behind_is_counted_once():
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_memory_is_planned_by_what_is_kept_on_a_gpu_alone(device):
+def test_saved_tensors_decide_the_memory_plan_on_a_gpu_only(device):
     """On a CPU the plan decides how many devices step at once, and with it the last bits."""
     learner = ModuleLearner(Strict(), PROBLEM)
     learner.to(torch.device(device), torch.float32)
