@@ -7,7 +7,8 @@ from typing import Any
 
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.report.style import looks, paper
-from skerry.theory.participation import exchange, law
+from skerry.theory.counts import law_of_counts
+from skerry.theory.participation import exchange_from_law
 
 FOLDER = Path(__file__).parent / "selection"
 DATA = FOLDER / "data"
@@ -63,7 +64,7 @@ def theory() -> Iterator[str]:
         (20, "uniform"),
         (20, "per_component"),
     ):
-        found = exchange((50, 50), law(rule, (50, 50), K))
+        found = exchange_from_law((50, 50), law_of_counts(rule, (50, 50), K))
         yield f"| {K} | {rule} | {found.kappa_intra:.4f} | {found.kappa_inter:.4f} |"
 
 

@@ -180,7 +180,7 @@ def test_prices():
         ("bounds --period 1:2:0", "(got '1:2:0')"),
         ("bounds --period 1:1000000", "at most 10,000 numbers"),
         ("bounds --period 1:500 --sampled 1:90", "at most 10,000 settings (got 45,000)"),
-        ("bounds --components 3+4", "component sizes must add up to devices"),
+        ("bounds --components 3+4", "island sizes must add up to devices"),
         ("bounds --primitive blend", "blend has certified bounds only"),
         ("bounds --primitive s2x", "unknown primitive 's2x'"),
         ("bounds --mode exact", "unknown mode 'exact'"),

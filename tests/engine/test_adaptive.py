@@ -16,7 +16,7 @@ from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError
-from skerry.theory.adaptive import after_s2s, beta, period, sampled, staying
+from skerry.theory.adaptive import beta, disagreement_after_s2s, mean_intra_weight, period, sampled
 from skerry.theory.ratios import expected_ratios, samples_as_in_the_paper
 from trajectories import assert_same_trajectories
 
@@ -70,8 +70,8 @@ def test_the_oracle_of_a_uniform_sample():
 def test_the_best_beta_of_the_specification(x, measured, left, best):
     found = of(x, (3, 4), (0, 2, 3, 6), by_island=True)
     assert (found.intra, found.inter, found.bias) == pytest.approx(measured, abs=1e-6)
-    assert after_s2s(found) == pytest.approx(left, abs=1e-6)
-    assert staying(1.0, 2) == 0.5  # w: all is gone after the first of two rounds
+    assert disagreement_after_s2s(found) == pytest.approx(left, abs=1e-6)
+    assert mean_intra_weight(1.0, 2) == 0.5  # w: all is gone after the first of two rounds
     now = when(seen=(found,), mixing_rate=1.0, period=2)
     assert beta(now, bias_cost=2, adapt_over=5) == pytest.approx(best, abs=1e-6)
 

@@ -16,7 +16,7 @@ from skerry.engine.round import initial_state
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.kernels.cuda_graph import Repeated, is_recording, pays, record
+from skerry.kernels.cuda_graph import CapturedFunction, capture, capture_pays, is_capturing
 from skerry.measure.observer import Observer, columns_by_key
 from skerry.plugins import registry
 from skerry.runs.variants import expand
@@ -125,8 +125,8 @@ def test_a_function_is_recorded_anew_for_an_array_in_another_place(monkeypatch):
         done.append(X.place)
         return X.place
 
-    monkeypatch.setattr("skerry.kernels.cuda_graph.record", stands_in)
-    repeated, one, other = Repeated(place), OnGpu(1), OnGpu(2)
+    monkeypatch.setattr("skerry.kernels.cuda_graph.capture", stands_in)
+    repeated, one, other = CapturedFunction(place), OnGpu(1), OnGpu(2)
     found = [repeated(X) for X in (one, one, one, one, other, other, other)]
     assert found == [1, 1, "again 1", "again 1", 2, 2, "again 2"]
     assert (done, recorded) == ([1, 1, 1, 2, 2, 2], [1, 2])
@@ -134,8 +134,8 @@ def test_a_function_is_recorded_anew_for_an_array_in_another_place(monkeypatch):
 
 def test_a_function_that_cannot_be_recorded_is_tried_once(monkeypatch):
     asked = []
-    monkeypatch.setattr("skerry.kernels.cuda_graph.record", asked.append)
-    repeated, array = Repeated(lambda X: X.place), OnGpu(7)
+    monkeypatch.setattr("skerry.kernels.cuda_graph.capture", asked.append)
+    repeated, array = CapturedFunction(lambda X: X.place), OnGpu(7)
     assert [repeated(array) for _ in range(5)] == [7] * 5
     assert len(asked) == 1
 
@@ -155,18 +155,18 @@ def test_work_can_ask_whether_it_is_being_recorded(monkeypatch):
     )
     monkeypatch.setattr("torch.cuda", stands_in)
     asked = []
-    assert record(lambda: asked.append(is_recording())) is not None
-    assert record(fails) is None
+    assert capture(lambda: asked.append(is_capturing())) is not None
+    assert capture(fails) is None
     assert asked == [True]
-    assert not is_recording()
+    assert not is_capturing()
 
 
 def test_a_larger_stack_is_recorded_where_it_needs_little_on_the_way():
     megabyte = 10**6
-    assert pays(268 * megabyte, 4000 * megabyte)
-    assert pays(304 * megabyte, 90 * megabyte)
-    assert not pays(304 * megabyte, 300 * megabyte)
-    assert not pays(600 * megabyte, 0)
+    assert capture_pays(268 * megabyte, 4000 * megabyte)
+    assert capture_pays(304 * megabyte, 90 * megabyte)
+    assert not capture_pays(304 * megabyte, 300 * megabyte)
+    assert not capture_pays(600 * megabyte, 0)
 
 
 # On a GPU
@@ -174,7 +174,11 @@ def test_a_larger_stack_is_recorded_where_it_needs_little_on_the_way():
 
 def launched(monkeypatch):
     """Nothing is small enough to be recorded."""
-    for limit in ("kernels.recorded.SMALL", "kernels.recorded.ROOM", "measure.observer.SMALL"):
+    for limit in (
+        "kernels.cuda_graph.MAX_MODEL_BYTES",
+        "kernels.cuda_graph.MAX_TOTAL_BYTES",
+        "measure.observer.MAX_MODEL_BYTES",
+    ):
         monkeypatch.setattr(f"skerry.{limit}", 0)
 
 
@@ -223,8 +227,8 @@ def test_work_that_waits_for_a_number_is_done_the_ordinary_way():
     def waits(x):
         return x * x.sum().item()
 
-    assert record(lambda: waits(x)) is None
-    repeated = Repeated(waits)
+    assert capture(lambda: waits(x)) is None
+    repeated = CapturedFunction(waits)
     for value in (1.0, 2.0, 3.0, 4.0):
         x.fill_(value)
         assert repeated(x).tolist() == [3 * value**2] * 3
@@ -233,7 +237,7 @@ def test_work_that_waits_for_a_number_is_done_the_ordinary_way():
 @needs_gpu
 def test_a_result_holds_until_it_is_asked_for_again():
     x = torch.zeros(3, device="cuda")
-    first, second = Repeated(torch.sum), Repeated(torch.sum)
+    first, second = CapturedFunction(torch.sum), CapturedFunction(torch.sum)
     for value in range(5):
         x.fill_(value)
         before = first(x)

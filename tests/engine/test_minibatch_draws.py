@@ -6,7 +6,7 @@ import torch
 from conftest import small
 from skerry.engine.minibatch_draws import MinibatchDraws
 from skerry.engine.world import build_world
-from skerry.models.learner import Batch, Drawn
+from skerry.models.learner import Batch, LazyBatch
 from skerry.plugins.registry import SAMPLINGS
 
 CPU = torch.device("cpu")
@@ -29,7 +29,7 @@ def test_some_devices_see_what_they_see_among_all(sampling, devices):
 def test_a_drawn_batch_is_gathered_when_it_is_asked_for(small_world):
     world = small_world
     rows = world.batch_indices(0, 0)
-    batch = Drawn(world.x_train, world.y_train, rows, world.noise_keys(0, 0))
+    batch = LazyBatch(world.x_train, world.y_train, rows, world.noise_keys(0, 0))
     assert isinstance(batch, Batch)
     assert not {"x", "y"} & vars(batch).keys()
     assert torch.equal(batch.x, world.x_train[rows])

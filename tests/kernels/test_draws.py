@@ -34,9 +34,9 @@ def drawn_by_numpy(order, sizes, batch, key):
 
 
 def drawn(order, sizes, batch, key, devices=slice(None)):
-    from skerry.kernels.draws import Indices
+    from skerry.kernels.draws import IndexSampler
 
-    return Indices(order, offsets_of(sizes), batch, WHERE, devices)(key).cpu().numpy()
+    return IndexSampler(order, offsets_of(sizes), batch, WHERE, devices)(key).cpu().numpy()
 
 
 def some_sizes(choices, number, most=60):
@@ -58,7 +58,7 @@ def test_draws_are_numpys(number):
 @runs_kernels
 @pytest.mark.parametrize("passes", [1, 2, 4])
 @pytest.mark.parametrize("number", range(4))
-def test_rejected_draws_move_all_later_ones(number, passes, monkeypatch):
+def test_rejected_draws_shift_all_later_draws(number, passes, monkeypatch):
     """Many more than there are passes: the last program walks past all the others."""
     from skerry.kernels import draws
 
@@ -72,7 +72,7 @@ def test_rejected_draws_move_all_later_ones(number, passes, monkeypatch):
 
 @runs_kernels
 @pytest.mark.parametrize("large", [1, 3])
-def test_passes_meet_the_rejections_one_by_one(large):
+def test_each_pass_handles_one_rejection(large):
     """Few large ranges among small ones: about so many rejections, which passes mend."""
     sizes = [10] * 900
     for place in range(large):
@@ -85,7 +85,7 @@ def test_passes_meet_the_rejections_one_by_one(large):
 
 @runs_kernels
 @pytest.mark.parametrize("devices", [slice(0, 3), slice(3, 9), slice(8, 12), slice(12, None)])
-def test_some_devices_draw_what_they_draw_among_all(devices):
+def test_draws_of_some_devices_equal_those_among_all(devices):
     """Also behind others that reject, or that take no draw."""
     sizes = [5, 1, 2**31 + 1, 8, 1, 1, 40, 2**31 + 1, 9, 3, 1, 17, 6, 1]
     key = key_of(4, "batches", 2, 0)
@@ -95,7 +95,7 @@ def test_some_devices_draw_what_they_draw_among_all(devices):
 
 @runs_kernels
 @pytest.mark.parametrize("sizes", [[1, 1, 1], [1], [3], [600] * 40])
-def test_places_become_samples(sizes):
+def test_positions_are_mapped_to_samples(sizes):
     """The order says which sample lies where."""
     order = np.random.default_rng(1).permutation(sum(sizes))
     key = key_of(0, "batches", 0, 0)
@@ -106,16 +106,16 @@ def test_places_become_samples(sizes):
 @runs_kernels
 @pytest.mark.parametrize("count", [1, 3, 511, 512, 5000])
 def test_noise_keys_are_numpys(count):
-    from skerry.kernels.draws import keys
+    from skerry.kernels.draws import draw_keys
 
     for t in range(3):
         expected = stream(7, "noise", t, 0).integers(0, 2**62, count)
-        found = keys(key_of(7, "noise", t, 0), count, WHERE).cpu().numpy()
+        found = draw_keys(key_of(7, "noise", t, 0), count, WHERE).cpu().numpy()
         np.testing.assert_array_equal(found, expected)
 
 
 @runs_kernels
-def test_a_run_is_the_same_whoever_draws(monkeypatch):
+def test_a_run_is_the_same_with_draws_by_host_or_gpu(monkeypatch):
     """To the bit: indices, noise and with them the models after some rounds."""
     experiment = small("rounds=3", "training.local_steps=2")
 

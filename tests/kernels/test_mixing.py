@@ -46,7 +46,7 @@ def test_mixing_is_the_product_with_w(precision, count, shared, size):
 @runs_kernels
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(("count", "shared", "size"), [(1, True, 5), (3, False, 16), (2, True, 90)])
-def test_what_mixing_takes_is_collected(precision, count, shared, size):
+def test_mixing_collects_its_change(precision, count, shared, size):
     """X is mixed, and Z gains what X lost, times the scale of its lane. The two lie in arrays of
     different widths, as lanes and companions do."""
     from skerry.kernels.mixing import mix_and_collect
@@ -66,9 +66,9 @@ def test_what_mixing_takes_is_collected(precision, count, shared, size):
 
 @runs_kernels
 @pytest.mark.parametrize("count", [1, 7, 33])
-def test_what_sharing_takes_is_collected(count):
+def test_sharing_collects_its_change(count):
     """The sampled rows become their mean, others stay; Z gains what its row lost."""
-    from skerry.kernels.sharing import share_and_collect
+    from skerry.kernels.mixing import share_and_collect
 
     X, Z = 3 + numbers(40, 3, 300), numbers(40, 5, 300, seed=1)[:, 1:4]
     sampled = torch.arange(39, -1, -1, device=DEVICE)[:count]
@@ -84,9 +84,9 @@ def test_what_sharing_takes_is_collected(count):
 
 
 @runs_kernels
-def test_tracking_in_one_pass_on_either_side_of_a_step():
+def test_gradient_tracking_before_and_after_a_step():
     """As the plain operations do it; a lane whose stepsize is 0 has no gradient."""
-    from skerry.kernels.tracking import arrive, set_out
+    from skerry.kernels.tracking import after_step, before_step
 
     start, G, Y, last = (numbers(3, 4, 1500, seed=seed) for seed in range(4))
     Y, last = (torch.cat([one, one], dim=1)[:, 2:6] for one in (Y, last))
@@ -94,10 +94,10 @@ def test_tracking_in_one_pass_on_either_side_of_a_step():
     stepped = start - eta * G
     gradient = torch.where(eta > 0, (start - stepped) / eta.clamp(min=1e-9), 0)
     y, X = Y - last + gradient, start.clone()
-    set_out(X, Y, last)
+    before_step(X, Y, last)
     assert torch.equal(X, start)
     X.copy_(stepped)
-    arrive(X, Y, last, eta)
+    after_step(X, Y, last, eta)
     for found, exact in ((last, gradient), (Y, y), (X, start - eta * y)):
         torch.testing.assert_close(found, exact)
 
@@ -105,7 +105,7 @@ def test_tracking_in_one_pass_on_either_side_of_a_step():
 @runs_kernels
 @pytest.mark.skipif(not CUDA, reason="the interpreter knows no bfloat16")
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_rounded_mixing_rounds_the_disagreement_and_not_the_models(precision):
+def test_rounded_mixing_rounds_differences_between_models_only(precision):
     """Models that agree stay as they are, to the bit; those that nearly agree stay near."""
     from skerry.kernels.mixing import mix_in_place
 
@@ -122,10 +122,10 @@ def test_rounded_mixing_rounds_the_disagreement_and_not_the_models(precision):
 
 @runs_kernels
 def test_the_spread_around_a_mean_far_from_the_origin():
-    from skerry.kernels.spread import component_spread
+    from skerry.kernels.mixing import island_spread
 
     X = 100 + numbers(37, 3, 500)
-    mean, away = component_spread(X[:, 1:])
+    mean, away = island_spread(X[:, 1:])
     exact = X[:, 1:].double()
     around = exact - exact.mean(dim=0)
     assert distance(mean, exact.mean(dim=0)) < 1e-6
@@ -133,7 +133,7 @@ def test_the_spread_around_a_mean_far_from_the_origin():
 
 
 @runs_kernels
-def test_weights_that_are_not_symmetric_mix_as_they_are():
+def test_weights_need_not_be_symmetric():
     """x_i <- sum_j W[j, i] x_j, where one W serves two islands."""
     W = np.array([[0.5, 0.5, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5], [0.5, 0, 0, 0.5]])
     X = numbers(8, 2, 40)

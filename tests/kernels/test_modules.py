@@ -22,7 +22,7 @@ pytestmark = needs_triton
         (2, 2, (3, 2, 8, 8), (2, 2), 3, 0),
     ],
 )
-def test_weights_of_each_model_on_images_with_channels_first(
+def test_per_model_convolutions_on_channels_first_images(
     precision, inputs, models, shape, sides, stride, padding
 ):
     """A convolution and both of its gradients. Models may share an input; images, channels and taps
@@ -56,7 +56,7 @@ def test_weights_of_each_model_on_images_with_channels_first(
 def test_norms_of_many_models(precision, groups, wide, each):
     """Group norm with two channels a group, and layer norm, which has a weight for every number;
     forward and all gradients."""
-    from skerry.kernels.norms import gradients, normalize
+    from skerry.kernels.norms import norm_gradients, normalize
 
     models, samples = 2, 5
     x, g = (1 + numbers(models, samples, groups, wide, each, seed=seed) for seed in (0, 1))
@@ -70,7 +70,7 @@ def test_norms_of_many_models(precision, groups, wide, each):
     x, g, w, b = x.view(rows), g.view(rows).to(dtype), w.flatten(1), b.flatten(1)
     found = normalize(x, w, b, *told, dtype)
     assert distance(found, y.detach().view(rows)) < TOLERANCE[precision]
-    for ours, theirs in zip(gradients(g, x, w, *told), slopes, strict=True):
+    for ours, theirs in zip(norm_gradients(g, x, w, *told), slopes, strict=True):
         assert distance(ours, theirs.view(ours.shape)) < TOLERANCE[precision]
 
 
@@ -78,7 +78,7 @@ def test_norms_of_many_models(precision, groups, wide, each):
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(("tokens", "width", "causal"), [(16, 16, False), (21, 5, True)])
 def test_attention_over_short_sequences(precision, tokens, width, causal):
-    from skerry.kernels.attention import attend, gradients
+    from skerry.kernels.attention import attend, attention_gradients
 
     q, k, v, g = (numbers(3, tokens, width, seed=seed) for seed in range(4))
     exact = [one.double().requires_grad_() for one in (q, k, v)]
@@ -88,7 +88,7 @@ def test_attention_over_short_sequences(precision, tokens, width, causal):
         if precision == "bf16":
             q, k, v, g = (one.bfloat16() for one in (q, k, v, g))
         assert distance(attend(q, k, v, 0.4, causal), y.detach()) < TOLERANCE[precision]
-        for ours, theirs in zip(gradients(g, q, k, v, 0.4, causal), slopes, strict=True):
+        for ours, theirs in zip(attention_gradients(g, q, k, v, 0.4, causal), slopes, strict=True):
             assert distance(ours, theirs) < TOLERANCE[precision]
 
 
@@ -108,7 +108,7 @@ class Mixed(nn.Module):
 
 @runs_kernels
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_vmap_batches_a_module_into_operations_of_many_models(monkeypatch):
+def test_vmap_batches_a_module_by_kernels(monkeypatch):
     """Over devices and lanes, of which the first layer's share their images; no operation is left
     to torch."""
     from skerry.models import batched
@@ -116,7 +116,7 @@ def test_vmap_batches_a_module_into_operations_of_many_models(monkeypatch):
     torch.manual_seed(0)
     module = Mixed().to(DEVICE)
     taken = []
-    for name in ("convolved", "normalized", "attended"):
+    for name in ("convolve_models", "normalize_models", "attend_models"):
         real = getattr(batched, name)
         monkeypatch.setattr(
             batched, name, lambda *given, real=real, name=name: taken.append(name) or real(*given)
@@ -135,11 +135,11 @@ def test_vmap_batches_a_module_into_operations_of_many_models(monkeypatch):
     }
     x = numbers(2, 2, 2, 2, 4)
     exact = gradients({name: one.double() for name, one in given.items()}, x.double())
-    with batched.AllAtOnce():
+    with batched.KernelMode():
         found = gradients(given, x)
     for name, ours in found.items():
         assert distance(ours, exact[name]) < 1e-5, name
-    assert sorted(taken) == ["attended", *["convolved"] * 2, *["normalized"] * 3]
+    assert sorted(taken) == ["attend_models", *["convolve_models"] * 2, *["normalize_models"] * 3]
 
 
 def odd_operations():
@@ -164,23 +164,23 @@ def odd_operations():
 
 
 @pytest.mark.parametrize("kind", odd_operations())
-def test_what_is_not_plain_stays_torchs(kind, monkeypatch):
+def test_unsupported_arguments_are_left_to_torch(kind, monkeypatch):
     from skerry.models import batched
 
-    for name in ("convolved", "normalized", "attended"):
+    for name in ("convolve_models", "normalize_models", "attend_models"):
         monkeypatch.delattr(batched, name)
     torch.manual_seed(0)
     operation = odd_operations()[kind]
     exact = operation()
-    with batched.AllAtOnce():
+    with batched.KernelMode():
         assert torch.equal(operation(), exact)
 
 
-def test_a_wrong_shape_is_told_by_torch():
-    from skerry.models.batched import AllAtOnce
+def test_a_wrong_shape_raises_the_error_of_torch():
+    from skerry.models.batched import KernelMode
 
     w = torch.zeros(4, 3, 3, 3, requires_grad=True)
-    with AllAtOnce():
+    with KernelMode():
         with pytest.raises(RuntimeError, match="channels"):
             nn.functional.conv2d(torch.zeros(2, 2, 6, 6), w)
         with pytest.raises(RuntimeError, match="Kernel size"):

@@ -17,7 +17,7 @@ from kernel_laws import (
 )
 from skerry.kernels import fused
 from skerry.kernels.precision import arithmetic
-from skerry.models import blocks
+from skerry.models import layers
 from skerry.models.learner import Batch, Problem
 from skerry.models.module import ModuleLearner
 
@@ -25,23 +25,23 @@ pytestmark = needs_triton
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
-def test_a_forecast_has_room_for_what_a_first_convolution_holds(precision, monkeypatch):
+def test_the_memory_forecast_covers_a_first_convolution(precision, monkeypatch):
     """All that its kernels are given on the way back: images with a frame around them, too."""
     from skerry.kernels import convolution, convolution_weights
 
     noted, models, size = Noted(), 5000, 20
-    monkeypatch.setattr(convolution, "_forward", Noted())
+    monkeypatch.setattr(convolution, "_convolve_and_pool", Noted())
     for kernel in ("_before_pool", "_weight_sums", "_pooled_weight_sums"):
         monkeypatch.setattr(convolution_weights, kernel, noted)
     monkeypatch.setattr(fused, "runs_on", lambda X: True)
-    monkeypatch.setattr(blocks, "fastest", lambda question, ways, run: ways[0])
-    slot = blocks.Slot(0, (32, 3, 5, 5))
-    block = blocks.Convolution(slot, None, 2, 2, blocks.Activation("relu"), (8, 8))
+    monkeypatch.setattr(layers, "fastest", lambda name, variants, run: variants[0])
+    slot = layers.Slot(0, (32, 3, 5, 5))
+    layer = layers.Convolution(slot, None, 2, 2, layers.Activation("relu"), (8, 8))
     X = torch.empty(models, 2400, device="meta")
     with arithmetic(precision):
-        y, kept = block.forward(X, torch.empty(models, size, 8, 8, 3, device="meta"), None)
-        block.backward(X, kept, torch.empty_like(y), onward=False)
-        forecast = block.memory(size, True, y.itemsize, onward=False)
+        y, saved = layer.forward(X, torch.empty(models, size, 8, 8, 3, device="meta"), None)
+        layer.backward(X, saved, torch.empty_like(y), input_grad=False)
+        forecast = layer.memory(size, True, y.itemsize, input_grad=False)
     held = {id(array): array.nbytes for array in noted.given if isinstance(array, torch.Tensor)}
     assert sum(held.values()) <= models * sum(forecast)
 
@@ -80,11 +80,13 @@ def test_convolutions_for_many_models(precision, merged, side, padding, pool, in
     with arithmetic(precision):
         dtype = kernels.dtype_of_products()
         w_mko = W.permute(0, 3, 4, 2, 1).reshape(models, -1, outputs).to(dtype)
-        y, _ = kernels.forward(x.to(dtype), w_mko, b, side, padding, pool, "elu", tile)
+        y, _ = kernels.convolve_and_pool(x.to(dtype), w_mko, b, side, padding, pool, "elu", tile)
         G_last = G.movedim(2, -1).contiguous().to(dtype)
         sums = weight_sums(x.to(dtype), G_last, side, padding, tile)
         w_mkc = W.flip(3, 4).permute(0, 3, 4, 1, 2).reshape(models, -1, inputs).to(dtype)
-        back, _ = kernels.forward(G_last, w_mkc, None, side, side - 1 - padding, 1, "none", tile)
+        back, _ = kernels.convolve_and_pool(
+            G_last, w_mkc, None, side, side - 1 - padding, 1, "none", tile
+        )
     tolerance = TOLERANCE[precision]
     assert distance(y.movedim(-1, 2), y_exact.detach()) < tolerance
     assert distance(sums.permute(0, 4, 3, 1, 2), d_W) < tolerance
@@ -117,7 +119,7 @@ def test_the_weights_gradient_without_the_gradient_before_pooling(precision, act
     d_w, d_b = torch.autograd.grad(y, [factors, biases], g.double().movedim(-1, 2))
 
     with arithmetic(precision):
-        y, winner = kernels.forward(
+        y, winner = kernels.convolve_and_pool(
             x, w.flatten(1, 3), None, side, 0, 2, activation, kernels.Tile(128, 32, 4, 2)
         )
         sums, bias = pooled_weight_sums(x, g, y, winner, side, activation, tile)
@@ -132,7 +134,7 @@ def test_the_weights_gradient_without_the_gradient_before_pooling(precision, act
 @pytest.mark.parametrize(("samples", "tile"), [(21, (16, 32, 4, 2)), (128, (64, 64, 4, 3))])
 def test_dense_layers_on_views_with_gaps(precision, samples, tile):
     """Forward; then the step and the way back in one pass, with the weights before the step."""
-    from skerry.kernels.dense import _back_on, _forward_on
+    from skerry.kernels.dense import _run_backward, _run_forward
 
     n, rows, columns = 2, 70, 90
     flat = 0.1 * numbers(n, rows * columns + 8)
@@ -142,10 +144,10 @@ def test_dense_layers_on_views_with_gaps(precision, samples, tile):
     b = numbers(n, rows, seed=3)
     y_exact = nn.functional.elu(x.double() @ exact.mT + b.double().unsqueeze(1))
     with arithmetic(precision):
-        y = _forward_on(x, W, b, "elu", tile)
-        back = _back_on(W, g, x, True, tile)
+        y = _run_forward(x, W, b, "elu", tile)
+        back = _run_backward(W, g, x, True, tile)
         change = W.double() - exact
-        assert _back_on(W, g, x, False, tile) is None
+        assert _run_backward(W, g, x, False, tile) is None
     tolerance = TOLERANCE[precision]
     assert distance(y, y_exact) < tolerance
     assert distance(back, g.double() @ exact) < tolerance
@@ -158,13 +160,15 @@ def test_dense_layers_on_views_with_gaps(precision, samples, tile):
 @runs_kernels
 @pytest.mark.parametrize("activation", ["relu", "elu"])
 @pytest.mark.parametrize("merged", [False, True])
-def test_a_model_that_diverged_shows_it(activation, merged):
+def test_nan_is_propagated_forward(activation, merged):
     """Pooling and activation must not hide a NaN."""
     from skerry.kernels import convolution as kernels
 
     x, w = numbers(1, 2, 6, 6, 3), numbers(2, 27, 16)
     w[1] = torch.nan
-    y, _ = kernels.forward(x, w, None, 3, 0, 2, activation, kernels.Tile(16, 16, 4, 2, merged))
+    y, _ = kernels.convolve_and_pool(
+        x, w, None, 3, 0, 2, activation, kernels.Tile(16, 16, 4, 2, merged)
+    )
     assert y[0].isfinite().all()
     assert y[1].isnan().all()
 
@@ -192,12 +196,12 @@ def test_a_first_convolution_steps_with_few_outputs(outputs, monkeypatch):
     )
     if not CUDA:
         monkeypatch.setattr(fused, "sums_pooled", as_in_bf16(fused.sums_pooled))
-    weight = blocks.Slot(0, (outputs, 3, 3, 3))
-    block = blocks.Convolution(weight, None, 0, 2, blocks.Activation("relu"), (6, 6))
+    weight = layers.Slot(0, (outputs, 3, 3, 3))
+    layer = layers.Convolution(weight, None, 0, 2, layers.Activation("relu"), (6, 6))
     X = numbers(2, 27 * outputs)
     with arithmetic("bf16" if CUDA else "float32"):
-        y, kept = block.forward(X, numbers(1, 2, 6, 6, 3), None)
-        block.backward(X, kept, torch.ones_like(y), onward=False)
+        y, saved = layer.forward(X, numbers(1, 2, 6, 6, 3), None)
+        layer.backward(X, saved, torch.ones_like(y), input_grad=False)
     assert X.isfinite().all()
     assert len(taken) == (outputs > 1)
 
@@ -205,15 +209,15 @@ def test_a_first_convolution_steps_with_few_outputs(outputs, monkeypatch):
 @runs_kernels
 def test_a_convolution_of_images_that_are_a_view():
     """As when someone scores models on turned images."""
-    weight = blocks.Slot(0, (4, 3, 3, 3))
-    block = blocks.Convolution(weight, None, 0, 1, blocks.Activation(), (6, 6))
+    weight = layers.Slot(0, (4, 3, 3, 3))
+    layer = layers.Convolution(weight, None, 0, 1, layers.Activation(), (6, 6))
     X, turned = numbers(2, 108), numbers(1, 2, 6, 6, 3).transpose(2, 3)
-    assert torch.equal(*(block.forward(X, x, None)[0] for x in (turned, turned.contiguous())))
+    assert torch.equal(*(layer.forward(X, x, None)[0] for x in (turned, turned.contiguous())))
 
 
 @runs_kernels
 @pytest.mark.parametrize("activation", ["relu", "elu"])
-def test_a_nan_goes_the_way_back_too(activation):
+def test_nan_is_propagated_backward(activation):
     """As with torch: no activation stops it."""
     from skerry.kernels.convolution_weights import before_pool
 
@@ -245,7 +249,7 @@ def test_a_step_of_a_network_is_the_step_in_float64(precision, tolerance):
 
 @runs_kernels
 @pytest.mark.skipif(CUDA, reason="there, bf16 itself goes these ways, above")
-def test_the_ways_of_bf16_take_the_same_step(monkeypatch):
+def test_bf16_kernels_take_the_same_step(monkeypatch):
     """In the interpreter, where nothing is rounded: dense layers by kernels, and no gradient before
     the first pooling."""
     monkeypatch.setattr(fused, "steps_dense", lambda X, samples: fused.runs_on(X))

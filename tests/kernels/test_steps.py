@@ -6,7 +6,7 @@ from torch import nn
 
 from kernel_laws import DEVICE, TOLERANCE, distance, needs_triton, numbers, runs_kernels
 from skerry.kernels.precision import arithmetic
-from skerry.models.learner import Batch, Drawn
+from skerry.models.learner import Batch, LazyBatch
 from skerry.models.linear import LinearLearner
 from skerry.tasks.built_in import CLASSIFICATION
 
@@ -17,7 +17,7 @@ pytestmark = needs_triton
 @pytest.mark.parametrize("way", ["torch", "128 x 128", "64 x 128"])
 def test_the_update_inside_a_product(way):
     """In every way, on views that leave gaps; what lies in the gaps is not touched."""
-    from skerry.kernels.products import _subtract
+    from skerry.kernels.dense import _run_update
 
     flat = numbers(2, 150 * 90 + 8)
     W, P, x = flat[:, 4:-4].view(2, 150, 90), numbers(2, 50, 150).mT, numbers(2, 50, 90, seed=4)
@@ -26,7 +26,7 @@ def test_the_update_inside_a_product(way):
         flat[:, [0, 1, 2, 3, -4, -3, -2, -1]].clone(),
     )
     with arithmetic("tf32"):
-        _subtract(W, P, x, way)
+        _run_update(W, P, x, way)
     assert distance(W, exact) < TOLERANCE["tf32"]
     assert torch.equal(flat[:, [0, 1, 2, 3, -4, -3, -2, -1]], edges)
 
@@ -34,7 +34,7 @@ def test_the_update_inside_a_product(way):
 @runs_kernels
 @pytest.mark.parametrize("classes", [2, 10, 100])
 def test_the_softmax_gradient_is_autograds(classes):
-    from skerry.kernels.softmax import softmax_gradient
+    from skerry.kernels.activations import softmax_gradient
 
     n, lanes, size = 2, 3, 37
     Z = 5 * numbers(n * lanes, classes, size)
@@ -51,15 +51,15 @@ def test_the_softmax_gradient_is_autograds(classes):
 
 @runs_kernels
 @pytest.mark.parametrize("samples_last", [True, False])
-def test_guesses_and_losses_on_a_test_set(samples_last):
+def test_predictions_and_losses_on_a_test_set(samples_last):
     """In either layout of the scores."""
-    from skerry.kernels.softmax import cross_entropies, guesses
+    from skerry.kernels.activations import cross_entropies, predicted_classes
 
     scores = numbers(4, 300, 10)
     Z = scores.mT.contiguous() if samples_last else scores.mT
     y = torch.arange(300, device=DEVICE) % 10
     exact = [nn.functional.cross_entropy(one, y) for one in scores.double()]
-    assert torch.equal(guesses(Z).long(), scores.argmax(dim=2))
+    assert torch.equal(predicted_classes(Z).long(), scores.argmax(dim=2))
     assert distance(cross_entropies(Z, y), torch.stack(exact)) < 1e-6
 
 
@@ -86,7 +86,7 @@ def test_a_linear_step_on_chip_is_the_step_in_float64(features, lanes, programs,
     losses = learner.step(exact, batch, eta.double())
     with arithmetic("tf32"):
         assert learner.bytes_per_device(lanes, size) == 4 * lanes, "there is no other memory"
-        found = learner.step(X, Drawn(x, y, rows, rows[:, 0]), eta)
+        found = learner.step(X, LazyBatch(x, y, rows, rows[:, 0]), eta)
     assert distance(X.double() - before, exact - before) < TOLERANCE["tf32"]
     assert distance(found, losses) < TOLERANCE["tf32"]
     assert not X.view(n, lanes, outputs, learner.p)[..., features + 1 :].any()
@@ -94,8 +94,8 @@ def test_a_linear_step_on_chip_is_the_step_in_float64(features, lanes, programs,
 
 @runs_kernels
 @pytest.mark.parametrize("shape", [(1,), (72,), (3, 7), (1024,)])
-def test_gathered_samples_are_the_rows(shape):
-    from skerry.kernels.gather import gather_rows
+def test_gathered_samples_equal_indexing(shape):
+    from skerry.kernels.draws import gather_rows
 
     table, rows = numbers(40, *shape), torch.arange(66, device=DEVICE).view(6, 11) * 13 % 40
     assert torch.equal(gather_rows(table, rows), table[rows])

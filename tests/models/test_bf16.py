@@ -10,9 +10,8 @@ from torch import nn
 from skerry.errors import SkerryWarning
 from skerry.kernels import precision
 from skerry.kernels.precision import arithmetic
-from skerry.models.kept import bytes_kept
 from skerry.models.learner import Batch, Problem
-from skerry.models.module import ModuleLearner
+from skerry.models.module import ModuleLearner, bytes_saved
 
 PROBLEM = Problem((3, 6, 6), classes=4, seed=0)
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -76,9 +75,9 @@ def stepped(make, how, device="cpu", steps=1):
 @pytest.fixture
 def rounding_anywhere(monkeypatch):
     def rounds(self, X):
-        return precision.current() == "bf16" and not self._in_full
+        return precision.current() == "bf16" and not self._fails_in_bf16
 
-    monkeypatch.setattr(ModuleLearner, "_rounds", rounds)
+    monkeypatch.setattr(ModuleLearner, "_uses_bf16", rounds)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -88,7 +87,7 @@ def test_a_step_is_nearly_the_one_in_float32(device, rounding_anywhere):
     assert 1e-4 < distance(rounded, exact) < 3e-2
 
 
-def test_a_cpu_computes_in_full():
+def test_a_cpu_computes_in_float32():
     rounded, exact = (stepped(normed, how) for how in ("bf16", "float32"))
     assert torch.equal(rounded, exact)
 
@@ -101,7 +100,7 @@ def test_a_gpu_rounds_and_float32_stays_what_it_was():
     assert distance(exact.cpu(), on_cpu) < 1e-5
 
 
-def test_a_module_that_insists_on_float32_is_told_of_once(rounding_anywhere):
+def test_a_module_that_needs_float32_gives_one_warning(rounding_anywhere):
     with pytest.warns(SkerryWarning, match=r"does not run in bf16 .*no bfloat16, please") as told:
         rounded = stepped(Strict, "bf16", steps=2)
     assert len(told) == 1
@@ -125,29 +124,29 @@ def test_a_model_of_tokens_is_rounded_too(rounding_anywhere):
     assert 1e-4 < distance(rounded - start, exact - start) < 3e-2
 
 
-def test_an_error_in_a_recording_says_nothing_of_bf16(rounding_anywhere, monkeypatch):
+def test_an_error_during_a_capture_does_not_disable_bf16(rounding_anywhere, monkeypatch):
     """A module may do what cannot be recorded, as copying a number from the host: it is rounded as
     before, in rounds that are not."""
     learner = ModuleLearner(Strict(), PROBLEM)
     x, y = (torch.stack([part, part]) for part in PROBLEM.example())
     batch = Batch(x, y, torch.zeros(2, dtype=torch.int64))
     X, eta = learner.initial().expand(2, 2, -1).clone(), torch.tensor([0.1, 0.5])
-    monkeypatch.setattr("skerry.kernels.cuda_graph.is_recording", lambda: True)
+    monkeypatch.setattr("skerry.kernels.cuda_graph.is_capturing", lambda: True)
     with arithmetic("bf16"), pytest.raises(TypeError, match="no bfloat16"):
         learner.step(X, batch, eta)
-    assert not learner._in_full
+    assert not learner._fails_in_bf16
 
 
-def test_what_a_sample_leaves_behind_is_counted_once():
+def test_saved_tensors_are_counted_once():
     """Its 4 numbers, and the 8 that both the activation and the last layer keep. Rounded, weights
     are kept as well, but not for every sample."""
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    assert bytes_kept(module, torch.ones(2, 4), rounded=False) == 4 * (4 + 8)
-    assert bytes_kept(module, torch.ones(2, 4), rounded=True) == 2 * (4 + 8)
+    assert bytes_saved(module, torch.ones(2, 4), bf16=False) == 4 * (4 + 8)
+    assert bytes_saved(module, torch.ones(2, 4), bf16=True) == 2 * (4 + 8)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_memory_is_planned_by_what_is_kept_on_a_gpu_alone(device):
+def test_saved_tensors_decide_the_memory_plan_on_a_gpu_only(device):
     """On a CPU the plan decides how many devices step at once, and with it the last bits."""
     learner = ModuleLearner(Strict(), PROBLEM)
     learner.to(torch.device(device), torch.float32)

@@ -7,7 +7,7 @@ from torch import nn
 from skerry.config.experiment import Model
 from skerry.errors import ModelError
 from skerry.models.learner import Batch, Learner, Problem, build_learner
-from skerry.models.noise import KeyedDropout, uniform
+from skerry.models.noise import KeyedDropout, keyed_uniform
 from skerry.plugins import registry
 from skerry.tasks.built_in import Tokens
 from skerry.tasks.losses import cross_entropy
@@ -138,7 +138,7 @@ def test_dropout_masks_depend_on_the_key_alone():
 def test_keyed_numbers_are_uniform():
     """Mean, variance and serial correlation as they should be, for several keys."""
     for key in (0, 1, 2**62 - 1):
-        u = uniform(torch.tensor(key), 20_000).double()
+        u = keyed_uniform(torch.tensor(key), 20_000).double()
         assert u.min() >= 0
         assert u.max() < 1
         assert abs(u.mean() - 0.5) < 0.01

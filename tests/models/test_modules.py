@@ -11,13 +11,12 @@ from torch import nn
 import task_plugins
 from skerry.config.experiment import Experiment, Model
 from skerry.data.sources.arrays import from_arrays
-from skerry.engine import warnings as doubts
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
-from skerry.errors import ModelError, SkerryWarning
+from skerry.errors import ModelError, SkerryWarning, warn_once
 from skerry.models.learner import Batch, Problem, build_learner
-from skerry.models.pace import remark
+from skerry.models.one_by_one import slowdown_remark
 from skerry.tasks.built_in import Tokens
 from skerry.tasks.losses import cross_entropy
 
@@ -42,14 +41,14 @@ def learner_of(name, problem=DIGITS, **options):
         ("skips_silence", TEXT, True),
     ],
 )
-def test_what_can_be_batched_is(name, problem, one_by_one):
+def test_modules_are_batched_where_possible(name, problem, one_by_one):
     learner = learner_of(name, problem)
     assert learner.one_by_one == one_by_one
-    assert bool(remark(learner, batch=4)) == one_by_one
+    assert bool(slowdown_remark(learner, batch=4)) == one_by_one
 
 
 @pytest.mark.parametrize("name", ["lora", "frozen_backbone", "tanh_net"])
-def test_one_after_the_other_is_the_same_as_all_at_once(name):
+def test_stepping_one_by_one_equals_batched_steps(name):
     """To rounding, for modules that go both ways."""
     problem = Problem((4,), 3, 0) if name == "tanh_net" else DIGITS
     learner = learner_of(name, problem)
@@ -68,8 +67,8 @@ def test_one_after_the_other_is_the_same_as_all_at_once(name):
     assert not torch.equal(at_once, start)
 
 
-def test_the_price_of_one_after_the_other_is_told():
-    told = remark(learner_of("branches"), batch=4)
+def test_the_slowdown_of_stepping_one_by_one_is_reported():
+    told = slowdown_remark(learner_of("branches"), batch=4)
     assert "they look at values, with .item() or a branch" in told
     assert " times as long as one of batched dense layers" in told
 
@@ -81,7 +80,7 @@ def trained(base, materials=None):
 
 
 @pytest.mark.parametrize("name", ["frozen_backbone", "lora"])
-def test_only_what_learns_travels(name):
+def test_messages_contain_trainable_parameters_only(name):
     """Frozen parts are no part of X or of a message, and are the same after training."""
     base = Experiment.parse({}, [*SMALL, f"model.name=task_plugins:{name}"])
     fresh, (world, X) = build_world(base).learner, trained(base)
@@ -203,7 +202,7 @@ def test_torchs_transformer_works_as_advised():
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_whole_inputs_that_are_standardised_are_told(settings, told):
+def test_standardised_integer_inputs_give_a_warning(settings, told):
     """Once, to whoever has a model of his own and has not said how they are meant: a model that
     makes whole numbers of them again learns next to nothing."""
     rng = np.random.default_rng(0)
@@ -211,7 +210,7 @@ def test_whole_inputs_that_are_standardised_are_told(settings, told):
     materials = Materials(dataset=from_arrays(x, x[:, 0] % 3, x[:20], x[:20, 0] % 3))
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        doubts._tell_once.cache_clear()
+        warn_once.cache_clear()
         world, _ = trained(Experiment.parse({}, [*SMALL, *settings]), materials)
     lines = [str(one.message) for one in heard if one.category is SkerryWarning]
     assert len(lines) == told

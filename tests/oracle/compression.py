@@ -12,7 +12,7 @@ from torch import Tensor
 from skerry.config.experiment import Experiment, Network, Server
 from skerry.engine.world import World
 from skerry.errors import SkerryError
-from skerry.models.noise import uniform
+from skerry.models.noise import keyed_uniform
 
 Vector = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ Vector = NDArray[np.float64]
 def compressed(world: World, section: Network | Server, v: Vector, key: int) -> Vector:
     """The message v as it arrives."""
     real = np.flatnonzero(world.real_d.cpu().numpy())
-    u = uniform(torch.tensor(key), len(v)).double().numpy()
+    u = keyed_uniform(torch.tensor(key), len(v)).double().numpy()
     kept = max(1, round(section.compression_share * len(real)))
     arrives = np.zeros_like(v)
     match section.compression:

@@ -41,13 +41,13 @@ def test_constants_of_every_task(settings):
 @pytest.mark.parametrize("loss", ["mse", "huber"])
 def test_the_smoothness_of_a_linear_regression_is_known(loss):
     """At least the largest curvature that power iteration finds, which approaches it from below."""
-    from skerry.theory.smoothness import estimated_smoothness, known_smoothness
+    from skerry.theory.point_constants import estimate_smoothness, known_smoothness
 
     base = Experiment.parse({}, [*SMALL, *REGRESSION, f"task.loss={loss}", "task.delta=9"])
     world = build_world(base, dtype=torch.float64)
     known = known_smoothness(world)
     assert known.method == "upper bound"
-    estimated = estimated_smoothness(world, world.initial(), 0, world.n).value
+    estimated = estimate_smoothness(world, world.initial(), 0, world.n).value
     largest = float(world.x_train.square().sum(dim=1).max())
     assert known.of_losses <= {"mse": 2, "huber": 1}[loss] * largest
     assert 0 < estimated <= {"mse": 2, "huber": 1}[loss] * largest

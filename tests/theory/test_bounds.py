@@ -7,10 +7,18 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
 from skerry.errors import SkerryError
-from skerry.theory.bounds import CAP, bound, coefficients, guaranteed_average
+from skerry.theory.bounds import (
+    CAP,
+    best_rounds,
+    best_stepsize,
+    bound,
+    coefficients,
+    guaranteed_average,
+    lemma_rounds,
+    sufficient_rounds,
+)
 from skerry.theory.operators import kappa, q
 from skerry.theory.parameters import Parameters
-from skerry.theory.stepsize import best_rounds, best_stepsize, lemma_rounds, sufficient_rounds
 
 ORACLE = Parameters(
     devices=10,
@@ -326,7 +334,7 @@ def test_assumptions_name_the_flaws():
         ({"sigma2": np.nan}, "sigma2 must be finite (got nan)"),
         ({"period": 0}, "period must be at least 1 (got 0)"),
         ({"components": 11}, "components must be at most devices"),
-        ({"components": (4, 5)}, "component sizes must add up to devices (got 9 for 10 devices)"),
+        ({"components": (4, 5)}, "island sizes must add up to devices (got 9 for 10 devices)"),
     ],
 )
 def test_wrong_parameters_are_explained(change, words):

@@ -67,7 +67,7 @@ def test_enough_rounds_are_enough(name, dial):
     recursion = FullRecursion(x, BETAS[dial], convex=True)
     for eta in np.geomspace(1e-4, recursion.largest_stepsize, 6):
         point = [np.asarray(number) for number in (eta, x.p / 2, 0.01 / x.period)]
-        rounds = recursion.enough_rounds(*point)
+        rounds = recursion.sufficient_rounds(*point)
         if np.isfinite(rounds):
             average = recursion.average(*point, int(np.ceil(rounds)))
             assert average <= x.epsilon * (1 + 1e-9)

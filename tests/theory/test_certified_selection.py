@@ -10,7 +10,7 @@ from skerry.errors import SkerryError
 from skerry.theory import operators
 from skerry.theory.bounds import bound, guaranteed_average
 from skerry.theory.certified import best_blend, certified_average, certified_rounds
-from skerry.theory.counts import law
+from skerry.theory.counts import law_of_counts
 from skerry.theory.full_recursion import FullRecursion
 from skerry.theory.operators import Pi_C
 from skerry.theory.parameters import Parameters
@@ -45,7 +45,7 @@ def test_uniform_is_computed_as_it_always_was(sizes):
         x = replace(FIGURE, devices=n, components=sizes, sampled=K)
         recursion = FullRecursion(x, beta, convex=False)
         assert recursion.kappa == beta**2 * float(operators.kappa(n, K))
-        assert recursion.turned.tolist() == [1, 1]
+        assert recursion.kappa_shares.tolist() == [1, 1]
         np.testing.assert_array_equal(recursion.M, operators.exchange_matrix(sizes, K, beta))
 
 
@@ -80,7 +80,7 @@ TARGETS = np.array([1.0, 2.0, 3.0, 6.0, 9.0, 4.0])
 def samples(rule, sizes, K):
     """Every sample that a rule can draw: its chance, its devices, their weights for S2A."""
     islands = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-    for chance, counts in law(rule, sizes, K):
+    for chance, counts in law_of_counts(rule, sizes, K):
         drawn = [list(combinations(at, k)) for at, k in zip(islands, counts, strict=True)]
         ways = list(product(*drawn))
         for parts in ways:

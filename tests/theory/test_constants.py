@@ -11,9 +11,13 @@ from skerry.errors import SkerryError
 from skerry.report.screens.theory import bounds_command, tell_constants
 from skerry.theory.certified import certified_rounds
 from skerry.theory.constants import constants_of, measure_constants
-from skerry.theory.constants_at import Measured
-from skerry.theory.gradients import largest_curvatures, minibatch, redrawn
-from skerry.theory.smoothness import known_smoothness
+from skerry.theory.point_constants import (
+    Measurement,
+    draw_minibatch,
+    known_smoothness,
+    largest_curvatures,
+    with_other_draws,
+)
 from theory_bench import bench, exact_constants, sample_gradients
 
 WORLDS = {
@@ -92,7 +96,7 @@ def test_one_sample_a_device_has_no_noise():
     world = bench("data.samples=12", "data.inter=iid")
     (at,) = constants_of(world, rounds=[0], draws=2).points
     exact = exact_constants(world, world.initial())
-    assert at.sigma2_max == Measured(0, 0)
+    assert at.sigma2_max == Measurement(0, 0)
     for measured, pure in ((at.intra, exact.intra_pure), (at.inter, exact.inter_pure)):
         assert measured.noise.value == 0
         assert measured.total.value == measured.pure.value == pytest.approx(pure)
@@ -130,7 +134,7 @@ def test_exact_on_the_quadratic():
     x_star = torch.stack(means).mean(dim=0)
     loss = exact_constants(world, world.initial()).loss - exact_constants(world, x_star).loss
     assert astuple(found.smoothness) == (pytest.approx(3), pytest.approx(3), "exact")
-    assert found.f0 == Measured(pytest.approx(loss), 0)
+    assert found.f0 == Measurement(pytest.approx(loss), 0)
     assert found.R0_squared == pytest.approx(float(x_star.square().sum()))
     start, end = found.points
     for part in (lambda at: at.intra.total, lambda at: at.inter.total, lambda at: at.sigma2):
@@ -152,7 +156,7 @@ def test_smoothness_of_softmax_regression():
     everything = bench("training.batch=400")
     for rounds in (0, 8):
         at = average_after(world, rounds)
-        curved = largest_curvatures(everything, at, minibatch(everything), chunk=12)
+        curved = largest_curvatures(everything, at, draw_minibatch(everything), chunk=12)
         assert curved.max() <= 1.05 * found.of_losses
 
 
@@ -174,7 +178,7 @@ def test_minibatch_smoothness_holds_on_average():
 def test_power_iteration():
     """At x = 0 softmax regression has curvature lambda_max(second moment)/classes."""
     world = bench()
-    batch = minibatch(world)
+    batch = draw_minibatch(world)
     found = largest_curvatures(world, world.initial(), batch, chunk=5, digits=9, rounds=1000)
     exact = max(np.linalg.eigvalsh(x.T @ x / len(x))[-1] / 4 for x in batch.x.numpy())
     assert float(found.max()) == pytest.approx(exact, rel=1e-6)
@@ -194,7 +198,9 @@ def test_draws_are_fresh():
     world = bench()
     batches = [world.batch_indices(t, 0) for t in range(8)]
     batches += [
-        redrawn(world, 0, draw, twin).batch_indices(0, 0) for draw in (0, 1) for twin in (0, 1)
+        with_other_draws(world, 0, draw, twin).batch_indices(0, 0)
+        for draw in (0, 1)
+        for twin in (0, 1)
     ]
     flat = {tuple(batch.flatten().tolist()) for batch in batches}
     assert len(flat) == len(batches)

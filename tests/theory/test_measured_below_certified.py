@@ -15,7 +15,7 @@ from skerry.models.quadratic import QuadraticLearner
 from skerry.theory.certified import certified_average
 from skerry.theory.constants import constants_of
 from skerry.theory.operators import delta, kappa
-from skerry.theory.smoothness import known_smoothness
+from skerry.theory.point_constants import known_smoothness
 from theory_bench import bench, with_seed
 
 SEEDS, ROUNDS = 6, 32

@@ -8,7 +8,7 @@ from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.measure.disagreement import spread, squared_shift
 from skerry.theory.operators import delta, kappa
-from skerry.theory.ratios import Shares, expected_ratios, samples_as_in_the_paper
+from skerry.theory.ratios import ExpectedRatio, expected_ratios, samples_as_in_the_paper
 from theory_bench import bench
 
 DELTA, KAPPA = float(delta(12, 4)), float(kappa(12, 4))
@@ -81,7 +81,7 @@ def test_too_many_counts_have_no_law():
 
 
 def test_a_ratio_follows_the_disagreement_before():
-    shares = Shares(0.5, 0.1)
+    shares = ExpectedRatio(0.5, 0.1)
     assert shares.ratio([1, 0, 3, 0], [0, 2, 1, 0]) == pytest.approx(
         [0.5, 0.1, 0.4, np.nan], nan_ok=True
     )

@@ -4,14 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.errors import SkerryError
-from skerry.theory.operators import delta
-from skerry.theory.recursion import (
+from skerry.theory.lemmas import (
     geometric_sum,
     period_sum,
     recursion_bound,
     server_share,
     simulate_recursion,
 )
+from skerry.theory.operators import delta
 
 rates = st.floats(0, 1.2)
 amounts = st.floats(0, 5)

@@ -12,11 +12,15 @@ from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.theory.communication import ONE_EACH, Prices
 from skerry.theory.constants import Constants, constants_of
-from skerry.theory.constants_at import Heterogeneity
-from skerry.theory.gradients import gradients_and_losses, minibatch, redrawn
 from skerry.theory.parameters import Parameters
+from skerry.theory.point_constants import (
+    Heterogeneity,
+    draw_minibatch,
+    gradients_and_losses,
+    known_smoothness,
+    with_other_draws,
+)
 from skerry.theory.rounds_and_messages import Answer, ask
-from skerry.theory.smoothness import known_smoothness
 
 MEASURING = 0.2
 """Of the time that measuring the constants may take."""
@@ -106,7 +110,10 @@ def _constants(
 
 
 def _seconds_per_gradient(world: World, timer: Timer) -> float:
-    chunk, batch = build_stack(world, [world.experiment]).chunk(), minibatch(redrawn(world, -1))
+    chunk, batch = (
+        build_stack(world, [world.experiment]).chunk(),
+        draw_minibatch(with_other_draws(world, -1)),
+    )
     for _ in range(2):  # the first pays for what is done only once
         began = timer.now(world)
         gradients_and_losses(world, world.initial(), batch, chunk)
@@ -118,8 +125,8 @@ def predict(
 ) -> Prediction | None:
     """None where there is nothing to bound: no error at the start, or, with a note, no K or H that
     stays."""
-    if constants.unbounded:
-        notes.append(f"no bounds: {constants.unbounded.rstrip('.')}")
+    if constants.why_no_bounds:
+        notes.append(f"no bounds: {constants.why_no_bounds.rstrip('.')}")
         return None
     epsilon = constants.smoothness.value * constants.f0.value / rounds
     if not 0 < epsilon < math.inf:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skerry.models.noise import uniform
+from skerry.models.noise import keyed_uniform
 
 NUMBER, SEED = 4, 8
 """Bytes of a number, and of the seed from which both sides draw the same places."""
@@ -42,7 +42,7 @@ class MessageDraws:
 
     def numbers(self) -> Tensor:
         """Uniform numbers in [0, 1) for every place of every row, [rows, d]."""
-        return torch.vmap(lambda key: uniform(key, len(self.real_d)))(self.keys_r)
+        return torch.vmap(lambda key: keyed_uniform(key, len(self.real_d)))(self.keys_r)
 
     def of(self, rows: slice) -> "MessageDraws":
         """The draws of some rows."""

@@ -151,7 +151,7 @@ def aggregate_lanes(
 
     def collect(A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> int:
         if group.only_shares and fused.runs_on(A_nld):
-            from skerry.kernels.sharing import share_and_collect
+            from skerry.kernels.mixing import share_and_collect
 
             share_and_collect(A_nld, sampled_k, into_nld, scale_l1)
             return len(sampled_k)

@@ -21,7 +21,7 @@ from skerry.plugins import registry
 from skerry.seeds import key_of, stream
 
 if TYPE_CHECKING:
-    from skerry.kernels.draws import Indices
+    from skerry.kernels.draws import IndexSampler
 
 
 class MinibatchDraws:
@@ -62,9 +62,9 @@ class MinibatchDraws:
     def keys(self, name: str, *numbers: int) -> Tensor:
         """One integer for every device of the fleet, the key of further draws."""
         if self._by_kernels:
-            from skerry.kernels.draws import keys
+            from skerry.kernels.draws import draw_keys
 
-            return keys(key_of(self._seed, name, *numbers), self._n, self._device)
+            return draw_keys(key_of(self._seed, name, *numbers), self._n, self._device)
         return self._to_device(stream(self._seed, name, *numbers).integers(0, 2**62, self._n))
 
     def server_order(self, t: int) -> Tensor:
@@ -83,14 +83,14 @@ class MinibatchDraws:
             return sampling(self._partition, training.batch, self._seed, **options)
 
     @cached_property
-    def _kernel(self) -> "Indices | None":
+    def _kernel(self) -> "IndexSampler | None":
         """The kernel that draws minibatches on a GPU; None where the host draws."""
         if not (self._by_kernels and type(self._sampling) is WithReplacement):
             return None
-        from skerry.kernels.draws import Indices
+        from skerry.kernels.draws import IndexSampler
 
         order, offsets = self._partition.order, self._partition.offsets
-        return Indices(order, offsets, self._training.batch, self._device, self._devices)
+        return IndexSampler(order, offsets, self._training.batch, self._device, self._devices)
 
     def _check(self, indices: Any) -> None:
         """Raise a DataError for a user's own sampling that breaks the contract."""

@@ -24,7 +24,7 @@ from skerry.engine.server_schedule import ScheduledRound, ScheduleMemory
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
-from skerry.models.learner import Drawn
+from skerry.models.learner import LazyBatch
 
 REFERENCE = "reference"
 """The memory of the model delivered last, for selections that need distances from it."""
@@ -120,7 +120,7 @@ def local_steps(
             for first in range(0, world.held, state.chunk):
                 devices = slice(first, first + state.chunk)
                 rows = indices_nb[devices]
-                batch = Drawn(world.x_train, world.y_train, rows, noise_n[devices])
+                batch = LazyBatch(world.x_train, world.y_train, rows, noise_n[devices])
                 before = [state.X_nld[devices, group.lanes].clone() for group in scaled]
                 hooks = None
                 if stack.has_methods:

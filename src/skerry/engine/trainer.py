@@ -5,7 +5,7 @@ from torch import Tensor
 from skerry.engine.round import RoundDraws, draw_round, local_steps, mix, train
 from skerry.engine.stack import Stack, step_bytes
 from skerry.engine.state import State
-from skerry.kernels.cuda_graph import WARM_UP, pays, record
+from skerry.kernels.cuda_graph import WARM_UP, capture, capture_pays
 from skerry.models.learner import goes_one_by_one
 
 
@@ -55,7 +55,7 @@ def can_be_captured(stack: Stack, state: State) -> bool:
     X, world = state.X_nld, stack.world
     if not (X.is_cuda and stack.is_steady):
         return False
-    worth_it = pays(X.nbytes, state.chunk * step_bytes(world, len(stack)))
+    worth_it = capture_pays(X.nbytes, state.chunk * step_bytes(world, len(stack)))
     return worth_it and world.x_train.is_floating_point() and not goes_one_by_one(world.learner)
 
 
@@ -82,7 +82,7 @@ class CapturedRound:
                 mix(stack, state, self._draws.eta_l)
             return losses_l
 
-        self._graph = record(work)
+        self._graph = capture(work)
 
     def replay(self, state: State, draws: RoundDraws) -> Tensor | None:
         """The mean losses [L] of a replayed round; None if the capture failed."""

@@ -24,9 +24,9 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.ranks.group import Rank, RankGroup
 from skerry.errors import SkerryError, argument, unknown
-from skerry.models import weights
-from skerry.models.learner import Learner, Problem, build_learner, places
+from skerry.models.learner import Learner, Problem, build_learner, parameter_mask
 from skerry.models.module_checks import warn_of_scaled_tokens
+from skerry.models.weights import weights_fingerprint
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graphs import GraphSequence, read_graphs
 from skerry.plugins.context import Context
@@ -210,7 +210,7 @@ class World:
     @cached_property
     def real_d(self) -> Tensor:
         """Mask of the places of a model that hold parameters; the others are padding."""
-        return places(self.learner).to(self.device)
+        return parameter_mask(self.learner).to(self.device)
 
     def server_order(self, t: int) -> Tensor:
         """One permutation of the devices per round, common to all lanes.
@@ -356,7 +356,7 @@ def material_fingerprints(
         "devices": lambda: hashlib.sha256(repr(fleet.labels).encode()).hexdigest(),
         "dataset": dataset.fingerprint,
         "model": lambda: _model_fingerprint(learner, materials.model),
-        "weights": lambda: weights.fingerprint(experiment.model.weights),
+        "weights": lambda: weights_fingerprint(experiment.model.weights),
     }
     return {name: fingerprints[name]() for name in outside(experiment, materials)}
 

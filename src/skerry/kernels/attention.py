@@ -1,7 +1,7 @@
-"""Attention over short sequences, all of one head on the chip: scores never leave it.
+"""Fused attention over short sequences; one program computes a whole head on the chip.
 
-q, k, v [heads, tokens, width], of any number of models and samples. Torch's own kernels go back
-from model to model.
+q, k and v have shape [heads, tokens, width], where heads runs over models, samples and heads.
+Torch's own backward pass loops over models.
 """
 
 from typing import Any
@@ -14,56 +14,61 @@ from torch import Tensor
 from skerry.kernels import precision
 
 LONGEST, WIDEST = 128, 64
-"""Tokens of a sequence and numbers of a token that fit on the chip."""
+"""Largest number of tokens, and largest width of a token, that fit on the chip."""
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Tensor:
+    """softmax(scale q k^T) v; with `causal`, a token attends to itself and earlier tokens."""
     y = torch.empty_like(q, memory_format=torch.contiguous_format)
     _attend[(len(q),)](
-        q.contiguous(), k.contiguous(), v.contiguous(), y, scale, **_told(q, causal)
+        q.contiguous(), k.contiguous(), v.contiguous(), y, scale, **_launch_options(q, causal)
     )  # fmt: skip
     return y
 
 
-def gradients(
+def attention_gradients(
     g: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """At q, k and v, from the one at what came out."""
+    """Gradients at q, k and v, from the gradient g at the output."""
     dq, dk, dv = (torch.empty_like(q, memory_format=torch.contiguous_format) for _ in range(3))
-    _gradients[(len(q),)](
+    _attention_gradients[(len(q),)](
         g.contiguous(), q.contiguous(), k.contiguous(), v.contiguous(), dq, dk, dv, scale,
-        **_told(q, causal),
+        **_launch_options(q, causal),
     )  # fmt: skip
     return dq, dk, dv
 
 
-def _told(q: Tensor, causal: bool) -> dict[str, Any]:
+def _launch_options(q: Tensor, causal: bool) -> dict[str, Any]:
+    """Compile-time constants and launch options of both kernels."""
     _, tokens, width = q.shape
     block = max(16, triton.next_power_of_2(tokens))
     return {
         "TOKENS": tokens, "WIDTH": width, "CAUSAL": causal, "BLOCK": block,
         "BLOCK_D": max(16, triton.next_power_of_2(width)),
-        "DOT": "ieee" if precision.current() == "float32" else "tf32",
+        "DOT": precision.dot_precision(),
         "num_warps": 8 if block > 64 else 4,
     }  # fmt: skip
 
 
 @triton.jit
-def _shares(
+def _attention_weights(
     q, k, scale, CAUSAL: tl.constexpr, TOKENS: tl.constexpr, BLOCK: tl.constexpr, DOT: tl.constexpr
 ):
-    """Of each token (a row) in what the others say."""
+    """Attention weights: row i has the weights of all tokens for token i."""
     t = tl.arange(0, BLOCK)
-    seen = (t < TOKENS)[None, :]
+    visible = (t < TOKENS)[None, :]
     if CAUSAL:
-        seen &= t[None, :] <= t[:, None]
-    scores = tl.where(seen, tl.dot(q, tl.trans(k), input_precision=DOT) * scale, float("-inf"))
-    shares = tl.exp(scores - tl.max(scores, axis=1)[:, None])
-    return shares / tl.sum(shares, axis=1)[:, None]
+        visible &= t[None, :] <= t[:, None]
+    scores = tl.where(visible, tl.dot(q, tl.trans(k), input_precision=DOT) * scale, float("-inf"))
+    weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])
+    return weights / tl.sum(weights, axis=1)[:, None]
 
 
 @triton.jit
-def _places(TOKENS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr):
+def _head_offsets(
+    TOKENS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr
+):
+    """Offsets of the elements of this program's head, and the mask of those that exist."""
     t, d = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK_D)[None, :]
     return tl.program_id(0).to(tl.int64) * (TOKENS * WIDTH) + t * WIDTH + d, (t < TOKENS) & (
         d < WIDTH
@@ -75,29 +80,29 @@ def _attend(
     q, k, v, y, scale, TOKENS: tl.constexpr, WIDTH: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK: tl.constexpr, BLOCK_D: tl.constexpr, DOT: tl.constexpr,
 ):  # fmt: skip
-    places, here = _places(TOKENS, WIDTH, BLOCK, BLOCK_D)
-    queries = tl.load(q + places, mask=here, other=0.0)
-    keys = tl.load(k + places, mask=here, other=0.0)
-    values = tl.load(v + places, mask=here, other=0.0)
-    shares = _shares(queries, keys, scale, CAUSAL, TOKENS, BLOCK, DOT).to(values.dtype)
-    tl.store(y + places, tl.dot(shares, values, input_precision=DOT), mask=here)
+    offsets, inside = _head_offsets(TOKENS, WIDTH, BLOCK, BLOCK_D)
+    queries = tl.load(q + offsets, mask=inside, other=0.0)
+    keys = tl.load(k + offsets, mask=inside, other=0.0)
+    values = tl.load(v + offsets, mask=inside, other=0.0)
+    weights = _attention_weights(queries, keys, scale, CAUSAL, TOKENS, BLOCK, DOT).to(values.dtype)
+    tl.store(y + offsets, tl.dot(weights, values, input_precision=DOT), mask=inside)
 
 
 @triton.jit
-def _gradients(
+def _attention_gradients(
     g, q, k, v, dq, dk, dv, scale, TOKENS: tl.constexpr, WIDTH: tl.constexpr,
     CAUSAL: tl.constexpr, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr, DOT: tl.constexpr,
 ):  # fmt: skip
-    places, here = _places(TOKENS, WIDTH, BLOCK, BLOCK_D)
-    slopes = tl.load(g + places, mask=here, other=0.0)
-    queries = tl.load(q + places, mask=here, other=0.0)
-    keys = tl.load(k + places, mask=here, other=0.0)
-    values = tl.load(v + places, mask=here, other=0.0)
-    shares = _shares(queries, keys, scale, CAUSAL, TOKENS, BLOCK, DOT)
-    rounded = shares.to(values.dtype)
-    tl.store(dv + places, tl.dot(tl.trans(rounded), slopes, input_precision=DOT), mask=here)
-    of_shares = tl.dot(slopes, tl.trans(values), input_precision=DOT)
-    mean = tl.sum(shares * of_shares, axis=1)[:, None]
-    of_scores = (shares * (of_shares - mean) * scale).to(values.dtype)
-    tl.store(dq + places, tl.dot(of_scores, keys, input_precision=DOT), mask=here)
-    tl.store(dk + places, tl.dot(tl.trans(of_scores), queries, input_precision=DOT), mask=here)
+    offsets, inside = _head_offsets(TOKENS, WIDTH, BLOCK, BLOCK_D)
+    grads = tl.load(g + offsets, mask=inside, other=0.0)
+    queries = tl.load(q + offsets, mask=inside, other=0.0)
+    keys = tl.load(k + offsets, mask=inside, other=0.0)
+    values = tl.load(v + offsets, mask=inside, other=0.0)
+    weights = _attention_weights(queries, keys, scale, CAUSAL, TOKENS, BLOCK, DOT)
+    rounded = weights.to(values.dtype)
+    tl.store(dv + offsets, tl.dot(tl.trans(rounded), grads, input_precision=DOT), mask=inside)
+    grad_weights = tl.dot(grads, tl.trans(values), input_precision=DOT)
+    mean = tl.sum(weights * grad_weights, axis=1)[:, None]
+    grad_scores = (weights * (grad_weights - mean) * scale).to(values.dtype)
+    tl.store(dq + offsets, tl.dot(grad_scores, keys, input_precision=DOT), mask=inside)
+    tl.store(dk + offsets, tl.dot(tl.trans(grad_scores), queries, input_precision=DOT), mask=inside)

@@ -1,8 +1,8 @@
-"""Convolutions with a set of weights for every model, as products that never store the patches.
+"""Convolutions with separate weights for every model, as matrix products without stored patches.
 
-Images lie channels last: x [models or devices, B, H, W, C]. A weight's position in a patch counts
-as k = (r, s, c), so that a row of a patch is contiguous. The input's gradient is the same kernel
-again, on flipped weights; convolution_weights.py has the gradient of the weights.
+Images are channels last: x [models or devices, B, H, W, C]. The position of a weight in a patch is
+k = (r, s, c), so that a row of a patch is contiguous. The gradient of the input is the same kernel
+on flipped weights; convolution_weights.py has the gradient of the weights.
 """
 
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ import triton.language as tl
 from torch import Tensor
 
 from skerry.kernels import precision
-from skerry.kernels.activation import ACTIVATIONS, activate
+from skerry.kernels.activations import ACTIVATIONS, activate
 
 
 @dataclass(frozen=True)
 class Tile:
-    """How a kernel cuts its work; the best one depends on the shape, and is measured."""
+    """Tile sizes and launch options of a convolution kernel; the best ones are found by timing."""
 
     rows: int
     depth: int
     warps: int
     stages: int
     merged: bool = False
-    """Whether windows next to each other are outputs of one patch that covers them all. Most of a
-    patch is then read once, where each window reads its own, and the matrix units have more to do
-    at a time; the price are products with zeros, where a window does not reach."""
+    """Whether neighbouring windows are computed as outputs of one larger patch that covers all.
+    The overlap of the windows is then read once and matrix products are larger, at the price of
+    products with zeros where a window does not cover the patch."""
 
 
-# A short list each: compiling one takes a second. Chosen among many on an H200 (docs/speed.md).
+# Short lists, because compiling one tile takes a second. Chosen on an H200 (docs/speed.md).
 FORWARD_TILES = (
     Tile(128, 32, 4, 3), Tile(64, 32, 4, 3), Tile(128, 16, 4, 3), Tile(256, 32, 8, 3),
 )  # fmt: skip
@@ -41,63 +41,53 @@ ROUNDED_FORWARD_TILES = (
 
 
 def forward_tiles() -> tuple[Tile, ...]:
-    """In float32, products are what takes the time: none with zeros."""
+    """Tiles to try at the current precision. None is merged in float32, where products dominate."""
     return FORWARD_TILES if precision.current() == "float32" else ROUNDED_FORWARD_TILES
 
 
 def dtype_of_products() -> torch.dtype:
+    """Type of the factors and activations at the current precision."""
     return torch.bfloat16 if precision.current() == "bf16" else torch.float32
 
 
-def dot_precision() -> str:
-    return "ieee" if precision.current() == "float32" else "tf32"
+def convolve_and_pool(
+    x: Tensor, w_mko: Tensor, b_mo: Tensor | None, side: int, padding: int, pool: int,
+    activation: str, tile: Tile, output: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """y = act(pool(conv(x, w) + b)) [models, B, H', W', O], and the positions of pooled maxima.
 
-
-def forward(
-    x: Tensor,
-    w_mko: Tensor,
-    b_mo: Tensor | None,
-    side: int,
-    padding: int,
-    pool: int,
-    activation: str,
-    tile: Tile,
-    output: torch.dtype | None = None,
-) -> tuple[Tensor, Tensor]:
-    """y = act(pool(conv(x, w) + b)) [models, B, H', W', O], and which of the pooled positions won
-    (int8; empty without pooling, which is 1 or 2).
-
-    w_mko [models, side * side * C, O] has its rows in the order (r, s, c); models that follow
-    each other share the images of one device where x has fewer of them.
+    Rows of w_mko [models, side * side * C, O] are in the order (r, s, c). If x has fewer images
+    than there are models, consecutive models share the images of a device. `pool` is 1 or 2; the
+    positions (0 to 3, int8) are empty without pooling. `output` is the dtype of y.
     """
     devices, size, height, width, channels = x.shape
     models, _, outputs = w_mko.shape
-    w_mko = w_mko.contiguous()  # a reshaped one may be a view, as with a single channel
+    w_mko = w_mko.contiguous()  # reshaping may have given a view, as with one channel
     rows, columns = ((e + 2 * padding - side + 1) // pool for e in (height, width))
     shape = (models, size, rows, columns, outputs)
     y = torch.empty(shape, device=x.device, dtype=output or dtype_of_products())
     winner = torch.empty(shape if pool > 1 else (0,), device=x.device, dtype=torch.int8)
-    # Windows that a program computes together, along each side: those that are pooled, or as many.
+    # Windows per side of the block that a program computes together: 2 if pooled or merged.
     span = 2 if pool == 2 or tile.merged else 1
     down, across = (rows, columns) if pool == 2 else (triton.cdiv(e, span) for e in (rows, columns))
     blocks = size * down * across
     block = tile.rows if tile.merged else tile.rows // span**2
     block_o = max(16, min(128 // (span**2 if tile.merged else 1), triton.next_power_of_2(outputs)))
-    # Models along the first axis: the others end at 65,535.
-    _forward[(models * triton.cdiv(blocks, block), triton.cdiv(outputs, block_o))](
+    # Models are on the first axis of the grid: the other axes are limited to 65,535.
+    _convolve_and_pool[(models * triton.cdiv(blocks, block), triton.cdiv(outputs, block_o))](
         x, w_mko, w_mko if b_mo is None else b_mo, y, winner, models // devices, size,
         0 if b_mo is None else b_mo.stride(0),
         HEIGHT=height, WIDTH=width, CHANNELS=channels, ROWS=rows, COLUMNS=columns, DOWN=down,
         ACROSS=across, OUTPUTS=outputs, SIDE=side, PADDING=padding, SPAN=span, POOLS=pool > 1,
         MERGED=tile.merged, BIAS=b_mo is not None, ACTIVATION=ACTIVATIONS[activation], BLOCK=block,
-        BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=dot_precision(), num_warps=tile.warps,
+        BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=precision.dot_precision(), num_warps=tile.warps,
         num_stages=tile.stages,
     )  # fmt: skip
     return y, winner
 
 
 @triton.jit
-def _forward(
+def _convolve_and_pool(
     x, w, b, y, winner, models_per_device, size, bias_stride,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr, ROWS: tl.constexpr,
     COLUMNS: tl.constexpr, DOWN: tl.constexpr, ACROSS: tl.constexpr, OUTPUTS: tl.constexpr,
@@ -105,8 +95,8 @@ def _forward(
     MERGED: tl.constexpr, BIAS: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr,
     BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr, DOT: tl.constexpr,
 ):  # fmt: skip
-    """A program has blocks of SPAN x SPAN windows. They stand side by side in the product, as rows
-    one above the other, or, merged, as outputs of a patch that is wider by SPAN - 1."""
+    """Each program computes blocks of SPAN x SPAN windows. In the product, windows of a block are
+    separate rows or, if merged, separate outputs of a patch that is wider by SPAN - 1."""
     WINDOWS: tl.constexpr = SPAN * SPAN
     REACH: tl.constexpr = SIDE + SPAN - 1 if MERGED else SIDE  # the side of a patch
     M: tl.constexpr = BLOCK if MERGED else WINDOWS * BLOCK
@@ -117,8 +107,8 @@ def _forward(
     i, j = tl.arange(0, M), tl.arange(0, N)
     block = program * BLOCK + i % BLOCK
     o = tl.program_id(1) * BLOCK_O + j % BLOCK_O
-    there, wanted = block < size * DOWN * ACROSS, o < OUTPUTS
-    # Where the first window of a block is; and which of its windows a row or an output is.
+    valid, wanted = block < size * DOWN * ACROSS, o < OUTPUTS
+    # Position of the first window of a block, and which of its windows a row or output is.
     row = (block // ACROSS) % DOWN * SPAN
     column = block % ACROSS * SPAN
     if MERGED:
@@ -136,11 +126,11 @@ def _forward(
         k = start + tl.arange(0, BLOCK_K)
         r = k // (REACH * CHANNELS)
         s = (k // CHANNELS) % REACH
-        inside = there[:, None] & (k < DEPTH)[None, :]
+        inside = valid[:, None] & (k < DEPTH)[None, :]
         if PADDING > 0:
             above, across = top[:, None] + r[None, :], left[:, None] + s[None, :]
             inside &= (above >= 0) & (above < HEIGHT) & (across >= 0) & (across < WIDTH)
-        elif MERGED and not POOLS:  # a block at the edge may have windows that are not there
+        elif MERGED and not POOLS:  # windows of a block at the edge may lie outside
             inside &= (top[:, None] + r[None, :] < HEIGHT) & (left[:, None] + s[None, :] < WIDTH)
         # Inside a row r of the patch, (s, c) count through contiguous memory.
         offset = r * (WIDTH * CHANNELS) + k % (REACH * CHANNELS)
@@ -156,18 +146,18 @@ def _forward(
         )
         z = tl.dot(values, factors, z, input_precision=DOT)
     if POOLS:
-        z, won = _best_of_windows(z, MERGED, BLOCK, BLOCK_O)
+        z, which = _max_over_windows(z, MERGED, BLOCK, BLOCK_O)
         block = program * BLOCK + tl.arange(0, BLOCK)
         o = tl.program_id(1) * BLOCK_O + tl.arange(0, BLOCK_O)
         inside = (block < size * DOWN * ACROSS)[:, None] & (o < OUTPUTS)[None, :]
         place = (m * (size * DOWN * ACROSS) + block)[:, None]
-        tl.store(winner + place * OUTPUTS + o[None, :], won, mask=inside)
+        tl.store(winner + place * OUTPUTS + o[None, :], which, mask=inside)
     else:
         if MERGED:
             down, right = row[:, None] + below[None, :], column[:, None] + beside[None, :]
         else:
             down, right = row[:, None], column[:, None]
-        inside = (there[:, None] & wanted[None, :]) & (down < ROWS) & (right < COLUMNS)
+        inside = (valid[:, None] & wanted[None, :]) & (down < ROWS) & (right < COLUMNS)
         place = ((m * size + number)[:, None] * ROWS + down) * COLUMNS + right
     if BIAS:
         z += tl.load(b + m * bias_stride + o, mask=o < OUTPUTS, other=0.0)[None, :]
@@ -175,8 +165,8 @@ def _forward(
 
 
 @triton.jit
-def _best_of_windows(z, MERGED: tl.constexpr, BLOCK: tl.constexpr, BLOCK_O: tl.constexpr):
-    """The largest of each block's 2 x 2 windows, and which one it is."""
+def _max_over_windows(z, MERGED: tl.constexpr, BLOCK: tl.constexpr, BLOCK_O: tl.constexpr):
+    """Maximum over the 2 x 2 windows of each block, and the window (0 to 3) that has it."""
     if MERGED:
         four = tl.permute(tl.reshape(z, [BLOCK, 2, 2, BLOCK_O]), [0, 3, 1, 2])
     else:
@@ -184,13 +174,13 @@ def _best_of_windows(z, MERGED: tl.constexpr, BLOCK: tl.constexpr, BLOCK_O: tl.c
     left, right = tl.split(four)
     best, lower_left = tl.split(left)
     upper_right, lower_right = tl.split(right)
-    won = tl.zeros([BLOCK, BLOCK_O], dtype=tl.int8)
-    best, won = _better(best, won, upper_right, 1)
-    best, won = _better(best, won, lower_left, 2)
-    return _better(best, won, lower_right, 3)
+    which = tl.zeros([BLOCK, BLOCK_O], dtype=tl.int8)
+    best, which = _update_max(best, which, upper_right, 1)
+    best, which = _update_max(best, which, lower_left, 2)
+    return _update_max(best, which, lower_right, 3)
 
 
 @triton.jit
-def _better(best, won, z, WINDOW: tl.constexpr):
+def _update_max(best, which, z, WINDOW: tl.constexpr):
     other = (z > best) | (z != z)  # NaN wins: a model that diverged must show it
-    return tl.where(other, z, best), tl.where(other, WINDOW, won).to(tl.int8)
+    return tl.where(other, z, best), tl.where(other, WINDOW, which).to(tl.int8)

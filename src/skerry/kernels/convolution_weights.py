@@ -1,9 +1,9 @@
-"""The gradient of a convolution's weights, for many models.
+"""Gradients of the weights of a convolution, for many models.
 
-before_pool           the gradient at the convolution's own output, from the one behind pooling
-weight_sums           from there, sums over positions of patch times gradient
-pooled_weight_sums    the same sums without that array, which is four times as large as what it
-                      comes from: for a first layer, whose input needs no gradient
+before_pool           gradient at the convolution's output, from the gradient after pooling
+weight_sums           gradient of the weights from there: sums over positions of patch x gradient
+pooled_weight_sums    the same sums directly from the gradient after pooling, without the four times
+                      larger array before it; for a first layer, whose input needs no gradient
 """
 
 import torch
@@ -11,22 +11,23 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from skerry.kernels.activation import ACTIVATIONS, times_slope
-from skerry.kernels.convolution import Tile, dot_precision, dtype_of_products
+from skerry.kernels.activations import ACTIVATIONS, activation_gradient
+from skerry.kernels.convolution import Tile, dtype_of_products
+from skerry.kernels.precision import dot_precision
 
-# A short list each: compiling one takes a second. Chosen among many on an H200 (docs/speed.md).
+# Short lists, because compiling one tile takes a second. Chosen on an H200 (docs/speed.md).
 WEIGHT_TILES = (
     Tile(64, 128, 4, 3), Tile(64, 128, 4, 4), Tile(64, 64, 4, 3), Tile(64, 128, 4, 1),
     Tile(64, 32, 4, 2),
 )  # fmt: skip
 POOLED_TILES = (Tile(32, 128, 4, 2), Tile(32, 128, 4, 3), Tile(64, 128, 8, 3))
-PROGRAMS = 2048  # fill the chip
+PROGRAMS = 2048  # enough to fill the chip
 
 
 def before_pool(
     g: Tensor, y: Tensor, winner: Tensor, height: int, width: int, pool: int, activation: str
 ) -> Tensor:
-    """The gradient at the convolution's output [models, B, height, width, O], from that of y."""
+    """Gradient at the convolution's output [models, B, height, width, O], from g at y."""
     models, size, rows, columns, outputs = y.shape
     shape = (models, size, height, width, outputs)
     G = torch.empty(shape, device=g.device, dtype=dtype_of_products())
@@ -45,66 +46,67 @@ def _before_pool(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
     OUTPUTS: tl.constexpr, POOL: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    o = place % OUTPUTS
-    across = (place // OUTPUTS) % WIDTH
-    down = (place // (OUTPUTS * WIDTH)) % HEIGHT
-    image = place // (OUTPUTS * WIDTH * HEIGHT)
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    o = offsets % OUTPUTS
+    across = (offsets // OUTPUTS) % WIDTH
+    down = (offsets // (OUTPUTS * WIDTH)) % HEIGHT
+    image = offsets // (OUTPUTS * WIDTH * HEIGHT)
     row, column = down // POOL, across // POOL
-    inside = (place < count) & (row < ROWS) & (column < COLUMNS)
+    inside = (offsets < count) & (row < ROWS) & (column < COLUMNS)
     pooled = ((image * ROWS + row) * COLUMNS + column) * OUTPUTS + o
-    slope = _slope(g, y, pooled, inside, ACTIVATION)
+    grad = _gradient_before_activation(g, y, pooled, inside, ACTIVATION)
     if POOL > 1:
         window = (down % POOL) * POOL + across % POOL
-        won = tl.load(winner + pooled, mask=inside, other=0)
-        slope = tl.where(won == window, slope, 0.0)
-    tl.store(G + place, slope, mask=place < count)
+        which = tl.load(winner + pooled, mask=inside, other=0)
+        grad = tl.where(which == window, grad, 0.0)
+    tl.store(G + offsets, grad, mask=offsets < count)
 
 
 @triton.jit
-def _slope(g, y, place, inside, ACTIVATION: tl.constexpr):
-    """The gradient before the activation, float32."""
-    slope = tl.load(g + place, mask=inside, other=0.0).to(tl.float32)
+def _gradient_before_activation(g, y, offsets, inside, ACTIVATION: tl.constexpr):
+    """Gradient before the activation, float32."""
+    grad = tl.load(g + offsets, mask=inside, other=0.0).to(tl.float32)
     if ACTIVATION > 0:
-        value = tl.load(y + place, mask=inside, other=0.0).to(tl.float32)
-        slope = times_slope(slope, value, ACTIVATION)
-    return slope
+        value = tl.load(y + offsets, mask=inside, other=0.0).to(tl.float32)
+        grad = activation_gradient(grad, value, ACTIVATION)
+    return grad
 
 
 def weight_sums(x: Tensor, G: Tensor, side: int, padding: int, tile: Tile) -> Tensor:
-    """sum over positions of patch_k G_o, float32 [models, side, side, C, O]."""
+    """Sum over positions of patch_k G_o, float32 [models, side, side, C, O]."""
     devices, size, height, width, channels = x.shape
     models, _, rows, columns, outputs = G.shape
     depth = side * side * channels
     positions = size * rows * columns
     block_o = max(16, min(128, triton.next_power_of_2(outputs)))
     blocks = triton.cdiv(depth, tile.depth) * triton.cdiv(outputs, block_o)
-    pieces, steps = _pieces(positions, models * blocks, tile)
+    pieces, steps = _split_positions(positions, models * blocks, tile)
     parts = torch.empty(pieces, models, depth, outputs, device=x.device, dtype=torch.float32)
-    # Models along the first axis: the others end at 65,535.
+    # Models are on the first axis of the grid: the other axes are limited to 65,535.
     _weight_sums[(models * blocks, pieces)](
         x, G, parts, models // devices, positions,
         STEPS=steps, HEIGHT=height, WIDTH=width, CHANNELS=channels, ROWS=rows, COLUMNS=columns,
         OUTPUTS=outputs, SIDE=side, PADDING=padding, DEPTH=depth, BLOCK=tile.rows,
-        BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=dot_precision(), PLACE=_place(x[0], G[0]),
+        BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=dot_precision(), OFFSET=_offset_dtype(x[0], G[0]),
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
-    return _added(parts).view(models, side, side, channels, outputs)
+    return _sum_pieces(parts).view(models, side, side, channels, outputs)
 
 
-def _pieces(positions: int, programs: int, tile: Tile) -> tuple[int, int]:
-    """Into how many pieces positions are cut, and the steps of a piece: enough programs to fill the
-    chip, each with enough positions to be worth starting."""
+def _split_positions(positions: int, programs: int, tile: Tile) -> tuple[int, int]:
+    """Pieces that positions are split into, and steps per piece: enough programs to fill the chip,
+    each with enough positions to pay for its launch."""
     pieces = max(1, min(positions // (16 * tile.rows), PROGRAMS // programs))
     return pieces, triton.cdiv(positions, pieces * tile.rows)
 
 
-def _place(*arrays: Tensor) -> tl.dtype:
-    """Of a model's own arrays: rarely are they so long that places in them need 64 bits."""
+def _offset_dtype(*arrays: Tensor) -> tl.dtype:
+    """Integer type for offsets into one model's arrays: 64 bits only where they are very long."""
     return tl.int64 if max(array.numel() for array in arrays) >= 2**31 else tl.int32
 
 
-def _added(parts: Tensor) -> Tensor:
+def _sum_pieces(parts: Tensor) -> Tensor:
+    """Sum over the first dimension."""
     return parts.sum(dim=0) if len(parts) > 1 else parts[0]
 
 
@@ -114,12 +116,12 @@ def _weight_sums(
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr, ROWS: tl.constexpr,
     COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr, SIDE: tl.constexpr, PADDING: tl.constexpr,
     DEPTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr,
-    DOT: tl.constexpr, PLACE: tl.constexpr,
+    DOT: tl.constexpr, OFFSET: tl.constexpr,
 ):  # fmt: skip
     blocks_k: tl.constexpr = (DEPTH + BLOCK_K - 1) // BLOCK_K
     programs: tl.constexpr = blocks_k * ((OUTPUTS + BLOCK_O - 1) // BLOCK_O)  # of a model
     m, program = (tl.program_id(0) // programs).to(tl.int64), tl.program_id(0) % programs
-    models, piece = tl.num_programs(0) // programs, tl.program_id(1).to(PLACE)
+    models, piece = tl.num_programs(0) // programs, tl.program_id(1).to(OFFSET)
     k = (program % blocks_k) * BLOCK_K + tl.arange(0, BLOCK_K)
     o = (program // blocks_k) * BLOCK_O + tl.arange(0, BLOCK_O)
     r = k // (SIDE * CHANNELS)
@@ -139,33 +141,35 @@ def _weight_sums(
         if PADDING > 0:
             above, across = top[:, None] + r[None, :], left[:, None] + s[None, :]
             inside &= (above >= 0) & (above < HEIGHT) & (across >= 0) & (across < WIDTH)
-        # Patches go from memory to the matrix units as they are: whatever changes them on the way
-        # (a row of ones, for the bias, was tried) takes a third of the time.
+        # Patches go to the matrix units unchanged: modifying them on the way (a row of ones for the
+        # bias was tried) takes a third of the time.
         values = tl.load(
             images + corner[:, None] * CHANNELS + offset[None, :], mask=inside, other=0.0
         )
-        slopes = tl.load(
+        grads = tl.load(
             gradients + position[:, None] * OUTPUTS + o[None, :],
             mask=(position < positions)[:, None] & (o < OUTPUTS)[None, :],
             other=0.0,
         )
-        total = tl.dot(tl.trans(values), slopes, total, input_precision=DOT)
-    place = ((piece * models + m) * DEPTH + k)[:, None] * OUTPUTS + o[None, :]
-    tl.store(parts + place, total, mask=(k < DEPTH)[:, None] & (o < OUTPUTS)[None, :])
+        total = tl.dot(tl.trans(values), grads, total, input_precision=DOT)
+    offsets = ((piece * models + m) * DEPTH + k)[:, None] * OUTPUTS + o[None, :]
+    tl.store(parts + offsets, total, mask=(k < DEPTH)[:, None] & (o < OUTPUTS)[None, :])
 
 
 def pooled_weight_sums(
     x: Tensor, g: Tensor, y: Tensor, winner: Tensor, side: int, activation: str, tile: Tile
 ) -> tuple[Tensor, Tensor]:
-    """The sums [models, side, side, C, O], and those of the gradient alone [models, O], from the
-    gradient behind 2 x 2 pooling. x has its padding around it."""
+    """Gradients of the weights [models, side, side, C, O] and of the bias [models, O].
+
+    g is the gradient after 2 x 2 pooling and the activation; x must include its padding.
+    """
     devices, size, height, width, channels = x.shape
     models, _, rows, columns, outputs = y.shape
-    reach = side + 1  # of a patch that covers the four windows
+    reach = side + 1  # side of a patch that covers the four windows
     depth = reach * reach * channels
     block_o = max(16, min(32, triton.next_power_of_2(outputs)))
     programs = triton.cdiv(depth, tile.depth) * triton.cdiv(outputs, block_o)
-    pieces, steps = _pieces(size * rows * columns, 2 * models * programs, tile)
+    pieces, steps = _split_positions(size * rows * columns, 2 * models * programs, tile)
     new = torch.empty
     parts = new(pieces, models, depth, outputs, 4, device=x.device, dtype=torch.float32)
     biases = new(pieces, models, outputs, device=x.device, dtype=torch.float32)
@@ -176,14 +180,14 @@ def pooled_weight_sums(
         BLOCK=tile.rows, BLOCK_O=block_o, BLOCK_K=tile.depth, DOT=dot_precision(),
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
-    sums = _added(parts).view(models, reach, reach, channels, outputs, 2, 2)
-    # Each window's weights are those of the patch that begin where the window does.
+    sums = _sum_pieces(parts).view(models, reach, reach, channels, outputs, 2, 2)
+    # The weights of a window are the part of the patch that begins where the window does.
     corners = [
         sums[:, down : down + side, right : right + side, ..., down, right]
         for down in range(2)
         for right in range(2)
     ]
-    return torch.stack(corners).sum(dim=0), _added(biases)
+    return torch.stack(corners).sum(dim=0), _sum_pieces(biases)
 
 
 @triton.jit
@@ -206,7 +210,7 @@ def _pooled_weight_sums(
         HEIGHT * WIDTH * CHANNELS
     )
     total = tl.zeros([BLOCK_K, 4 * BLOCK_O], dtype=tl.float32)
-    alone = tl.zeros([BLOCK, BLOCK_O], dtype=tl.float32)
+    bias_sum = tl.zeros([BLOCK, BLOCK_O], dtype=tl.float32)
     for step in range(STEPS):
         block = (piece * STEPS + step) * BLOCK + tl.arange(0, BLOCK)
         row, column = (block // COLUMNS) % ROWS, block % COLUMNS
@@ -216,23 +220,24 @@ def _pooled_weight_sums(
             mask=(block < blocks)[:, None] & (k < DEPTH)[None, :],
             other=0.0,
         )
-        place = (m * blocks + block)[:, None] * OUTPUTS + o[None, :]
+        offsets = (m * blocks + block)[:, None] * OUTPUTS + o[None, :]
         inside = (block < blocks)[:, None] & (o < OUTPUTS)[None, :]
-        slope = _slope(g, y, place, inside, ACTIVATION).to(values.dtype)
-        won = tl.load(winner + place, mask=inside, other=0)
-        alone += slope
+        grad = _gradient_before_activation(g, y, offsets, inside, ACTIVATION).to(values.dtype)
+        which = tl.load(winner + offsets, mask=inside, other=0)
+        bias_sum += grad
         # The four windows of an output become four outputs that stay in the same thread.
-        left = tl.join(_of_window(slope, won, 0), _of_window(slope, won, 2))
-        right = tl.join(_of_window(slope, won, 1), _of_window(slope, won, 3))
-        slopes = tl.reshape(tl.join(left, right), [BLOCK, 4 * BLOCK_O])
-        total = tl.dot(tl.trans(values), slopes, total, input_precision=DOT)
+        left = tl.join(_mask_window(grad, which, 0), _mask_window(grad, which, 2))
+        right = tl.join(_mask_window(grad, which, 1), _mask_window(grad, which, 3))
+        grads = tl.reshape(tl.join(left, right), [BLOCK, 4 * BLOCK_O])
+        total = tl.dot(tl.trans(values), grads, total, input_precision=DOT)
     n = 4 * first + tl.arange(0, 4 * BLOCK_O)
-    place = ((piece * models + m) * DEPTH + k)[:, None] * (4 * OUTPUTS) + n[None, :]
-    tl.store(parts + place, total, mask=(k < DEPTH)[:, None] & (n < 4 * OUTPUTS)[None, :])
+    offsets = ((piece * models + m) * DEPTH + k)[:, None] * (4 * OUTPUTS) + n[None, :]
+    tl.store(parts + offsets, total, mask=(k < DEPTH)[:, None] & (n < 4 * OUTPUTS)[None, :])
     if program % blocks_k == 0:
-        tl.store(biases + (piece * models + m) * OUTPUTS + o, tl.sum(alone, 0), mask=o < OUTPUTS)
+        tl.store(biases + (piece * models + m) * OUTPUTS + o, tl.sum(bias_sum, 0), mask=o < OUTPUTS)
 
 
 @triton.jit
-def _of_window(slope, won, WINDOW: tl.constexpr):
-    return tl.where(won == WINDOW, slope, tl.zeros_like(slope))
+def _mask_window(grad, which, WINDOW: tl.constexpr):
+    """The gradient where this window had the maximum, 0 elsewhere."""
+    return tl.where(which == WINDOW, grad, tl.zeros_like(grad))

@@ -1,6 +1,6 @@
-"""Gradient tracking around a local step, each side in one pass over X, Y and the last gradient.
+"""Gradient tracking: the updates before and after a local step, each in one pass.
 
-No fourth array is needed: while X moves, its start waits in the place of the last gradient.
+X is stored in the array of the last gradient during the step, so that no fourth array is needed.
 """
 
 import triton
@@ -8,19 +8,19 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 1024
-# Devices and blocks of their models along the first axis of a grid: the others end at 65,535.
+# Devices and blocks of models are on the first axis of a grid: the others are limited to 65,535.
 
 
-def set_out(X_nld: Tensor, Y_nld: Tensor, last_nld: Tensor) -> None:
-    """Before the step: Y <- Y - last; last <- X."""
+def before_step(X_nld: Tensor, Y_nld: Tensor, last_nld: Tensor) -> None:
+    """Before a local step: Y <- Y - last; last <- X."""
     n, lanes, d = X_nld.shape
-    _set_out[(n * triton.cdiv(d, BLOCK), lanes)](
+    _before_step[(n * triton.cdiv(d, BLOCK), lanes)](
         X_nld, Y_nld, last_nld, d, X_nld.stride(0), Y_nld.stride(0), last_nld.stride(0), BLOCK=BLOCK
     )
 
 
 @triton.jit
-def _set_out(X, Y, last, d, X_stride, Y_stride, last_stride, BLOCK: tl.constexpr):
+def _before_step(X, Y, last, d, X_stride, Y_stride, last_stride, BLOCK: tl.constexpr):
     blocks, lane = tl.cdiv(d, BLOCK), tl.program_id(1).to(tl.int64)
     device = (tl.program_id(0) // blocks).to(tl.int64)
     k = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
@@ -32,17 +32,19 @@ def _set_out(X, Y, last, d, X_stride, Y_stride, last_stride, BLOCK: tl.constexpr
     tl.store(gradient, tl.load(X + device * X_stride + place, mask=inside, other=0.0), mask=inside)
 
 
-def arrive(X_nld: Tensor, Y_nld: Tensor, start_nld: Tensor, eta_l1: Tensor) -> None:
-    """After it, from X = start - eta G: Y <- Y + G; X <- start - eta Y; G in the place of start."""
+def after_step(X_nld: Tensor, Y_nld: Tensor, start_nld: Tensor, eta_l1: Tensor) -> None:
+    """After a local step to X = start - eta G: Y <- Y + G; X <- start - eta Y; start <- G."""
     n, lanes, d = X_nld.shape
-    _arrive[(n * triton.cdiv(d, BLOCK), lanes)](
+    _after_step[(n * triton.cdiv(d, BLOCK), lanes)](
         X_nld, Y_nld, start_nld, eta_l1, d, X_nld.stride(0), Y_nld.stride(0), start_nld.stride(0),
         eta_l1.stride(0), BLOCK=BLOCK,
     )  # fmt: skip
 
 
 @triton.jit
-def _arrive(X, Y, start, eta, d, X_stride, Y_stride, start_stride, eta_stride, BLOCK: tl.constexpr):
+def _after_step(
+    X, Y, start, eta, d, X_stride, Y_stride, start_stride, eta_stride, BLOCK: tl.constexpr
+):
     blocks, lane = tl.cdiv(d, BLOCK), tl.program_id(1).to(tl.int64)
     device = (tl.program_id(0) // blocks).to(tl.int64)
     k = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)

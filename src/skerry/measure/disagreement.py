@@ -75,9 +75,9 @@ def _around_mean(X_sld: Tensor, mean: Tensor | None = None) -> tuple[Tensor, Ten
     A mean is given where only some devices of the island are local.
     """
     if mean is None and fused.runs_on(X_sld):
-        from skerry.kernels.spread import component_spread
+        from skerry.kernels.mixing import island_spread
 
-        return component_spread(X_sld)
+        return island_spread(X_sld)
     size, lanes, d = X_sld.shape
     mean, away_l = X_sld.mean(dim=0) if mean is None else mean, X_sld.new_zeros(lanes)
     step = max(1, TEMPORARY // (lanes * d))

@@ -16,7 +16,7 @@ from skerry.engine.ranks.group import Rank
 from skerry.engine.round import ServerRound, is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
-from skerry.kernels.cuda_graph import SMALL, Repeated
+from skerry.kernels.cuda_graph import CapturedFunction
 from skerry.measure.accuracy import average_model, bytes_per_score
 from skerry.measure.custom_measures import CustomMeasures
 from skerry.measure.device_scores import DeviceScorer, DeviceTable
@@ -72,9 +72,9 @@ class Observer:
         """The spread before the server round that is about to happen, if there is one."""
         # Three captures of the same work, because a replay overwrites its earlier result.
         alone = not isinstance(stack.world.ranks, Rank)  # messages of ranks cannot be captured
-        self._spread_before = Repeated(self._spread, records=alone)
-        self._spread_after = Repeated(self._spread, records=alone)
-        self._spread_and_score = Repeated(self._with_average_model, records=alone)
+        self._spread_before = CapturedFunction(self._spread, enabled=alone)
+        self._spread_after = CapturedFunction(self._spread, enabled=alone)
+        self._spread_and_score = CapturedFunction(self._with_average_model, enabled=alone)
 
     def wants(self, group: str) -> bool:
         """Whether any measure of a group is wanted."""
@@ -131,7 +131,9 @@ class Observer:
         if not scored:
             return self._spread_after(X_nld), {}
         pairs = X_nld.shape[1] * len(self.world.y_test)
-        if pairs * bytes_per_score(self.world) > SMALL:  # a captured graph keeps its temporaries
+        if (
+            pairs * bytes_per_score(self.world) > MAX_MODEL_BYTES
+        ):  # a captured graph keeps its temporaries
             return self._with_average_model(X_nld)
         return self._spread_and_score(X_nld)
 

@@ -67,9 +67,9 @@ class GradientTracking(Method):
 
         X, Y, last = lanes.X_nld, lanes.own["y"], lanes.own["gradient"]
         if fused.runs_on(X):
-            from skerry.kernels.tracking import set_out
+            from skerry.kernels.tracking import before_step
 
-            set_out(X, Y, last)
+            before_step(X, Y, last)
             return None
         return X.clone()
 
@@ -78,9 +78,9 @@ class GradientTracking(Method):
 
         X, Y, last = lanes.X_nld, lanes.own["y"], lanes.own["gradient"]
         if kept is None:
-            from skerry.kernels.tracking import arrive
+            from skerry.kernels.tracking import after_step
 
-            arrive(X, Y, last, lanes.eta_l1)
+            after_step(X, Y, last, lanes.eta_l1)
             return
         Y.sub_(last)
         torch.sub(kept, X, out=last)

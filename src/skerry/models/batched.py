@@ -1,9 +1,12 @@
-"""How operations of a user's module are computed when vmap batches them over many models.
+"""Faster batching of some operations of a user's module over many models, in bf16 on a GPU.
 
-Torch batches all of them, but some in a way that is slow on a GPU: a convolution with different
-weights goes from model to model, so does the way back of attention, and a norm comes apart into
-passes over float32. Where activations may be rounded, these are computed for all models at once, in
-the plain cases; all others stay torch's own.
+Torch's vmap can batch all of these operations, but is slow on a GPU for some: it loops over models
+for a convolution with different weights and for the backward pass of attention, and splits a norm
+into passes over float32. In plain cases the kernels compute these for all models at once; in all
+other cases torch does.
+
+In the autograd functions below, every array begins with a dimension of models. Applying vmap, over
+lanes and then over devices, makes that dimension longer.
 """
 
 import math
@@ -19,90 +22,91 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from skerry.kernels import fused, precision
-from skerry.models.many_models import attended, convolved, normalized
 
 
 @contextmanager
-def rounded_at_once(device: torch.device, dtype: torch.dtype) -> Iterator[None]:
-    """Inside, a module computes in bf16 where torch's autocast would; what norms give, too."""
-    with ExitStack() as all_of_it:
-        # Without its cache, which knows nothing of vmap.
+def bf16_autocast(device: torch.device, dtype: torch.dtype) -> Iterator[None]:
+    """Context in which a module computes in bf16 as torch's autocast does, and rounds norms too."""
+    with ExitStack() as contexts:
+        # Without autocast's cache, which does not support vmap.
         cast = torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
-        all_of_it.enter_context(cast)
-        if fused.serves(device, dtype):
-            all_of_it.enter_context(AllAtOnce())
+        contexts.enter_context(cast)
+        if fused.supports(device, dtype):
+            contexts.enter_context(KernelMode())
         yield
 
 
-class AllAtOnce(TorchFunctionMode):
-    """Takes over the operations that the kernels know."""
+class KernelMode(TorchFunctionMode):
+    """Context in which kernels replace some of torch's functions, where their arguments allow."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        ours = _ours().get(func)
-        found = None if ours is None else ours(*args, **kwargs)
-        return func(*args, **kwargs) if found is None else found
+        replacement = _replacements().get(func)
+        result = None if replacement is None else replacement(*args, **kwargs)
+        return func(*args, **kwargs) if result is None else result
 
 
 @cache
-def _ours() -> dict[Any, Callable[..., Any]]:
-    """What takes the place of torch's functions. It has the same arguments, and gives None where
-    they are not plain."""
+def _replacements() -> dict[Any, Callable[..., Any]]:
+    """Replacements of torch's functions: same arguments, None if the kernels do not cover them."""
     return {
         torch.conv2d: _convolution,
         F.group_norm: _group_norm,
         F.layer_norm: _layer_norm,
         F.scaled_dot_product_attention: _attention,
-        # A mode sees the outermost function only: this one is torch's own, but for the attention
-        # inside it.
-        F.multi_head_attention_forward: _changed(
+        # A mode intercepts the outermost function only, so that attention inside this function of
+        # torch's has to be replaced there.
+        F.multi_head_attention_forward: _with_globals(
             F.multi_head_attention_forward,
-            scaled_dot_product_attention=_attention_or_torchs,
+            scaled_dot_product_attention=_attention_or_torch,
         ),
     }
 
 
-def _changed(function: Any, **others: Any) -> FunctionType:
-    """A function in whose text some names mean others."""
-    names = {**function.__globals__, **others}
+def _with_globals(function: Any, **replaced: Any) -> FunctionType:
+    """A copy of a function in which some global names are replaced."""
+    names = {**function.__globals__, **replaced}
     new = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
     new.__kwdefaults__ = function.__kwdefaults__
     return new
 
 
-def _dtype(given: Tensor) -> torch.dtype:
-    return torch.bfloat16 if precision.current() == "bf16" else given.dtype
+def _dtype(tensor: Tensor) -> torch.dtype:
+    return torch.bfloat16 if precision.current() == "bf16" else tensor.dtype
 
 
-def _floats(*tensors: Tensor | None) -> bool:
-    """Whether all of them are there, in a precision that the kernels know."""
-    known = (torch.float32, torch.bfloat16)
-    return all(tensor is not None and tensor.dtype in known for tensor in tensors)
+def _are_supported(*tensors: Tensor | None) -> bool:
+    """Whether all tensors are given, in a dtype that the kernels support."""
+    supported = (torch.float32, torch.bfloat16)
+    return all(tensor is not None and tensor.dtype in supported for tensor in tensors)
 
 
 def _convolution(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Tensor | None:  # fmt: skip
-    stride, padding, dilation = map(_one_number, (stride, padding, dilation))
+    stride, padding, dilation = map(_single_value, (stride, padding, dilation))
     if stride is None or padding is None or dilation != 1 or groups != 1 or input.ndim != 4:
         return None
-    # Frozen weights are the same in all models: torch makes one convolution of them.
-    if not _floats(input, weight) or not weight.requires_grad or not _fits(input, weight, padding):
+    # Frozen weights are shared by all models: torch batches that into one convolution.
+    if not _are_supported(input, weight) or not weight.requires_grad:
+        return None
+    if not _is_valid(input, weight, padding):
         return None
     dtype = _dtype(weight)
-    y = convolved(input.to(dtype), weight, stride, padding)
+    y = convolve_models(input.to(dtype), weight, stride, padding)
     return y if bias is None else y + bias.to(dtype)[:, None, None]
 
 
-def _fits(input: Tensor, weight: Tensor, padding: int) -> bool:
+def _is_valid(input: Tensor, weight: Tensor, padding: int) -> bool:
+    """Whether shapes fit and nothing is empty; otherwise torch raises its own error."""
     sides = zip(input.shape[2:], weight.shape[2:], strict=True)
     reaches = all(image + 2 * padding >= side for image, side in sides)
     return reaches and input.shape[1] == weight.shape[1] and input.numel() > 0
 
 
-def _one_number(value: Any) -> int | None:
-    """The same in both directions, or None."""
+def _single_value(value: Any) -> int | None:
+    """The number, if it is the same in both directions, else None."""
     if isinstance(value, int):
         return value
     if isinstance(value, Sequence) and not isinstance(value, str) and len(set(value)) == 1:
@@ -135,12 +139,14 @@ def _norm(
 ) -> Tensor | None:
     from skerry.kernels.norms import LONGEST
 
-    if w is None or b is None or not _floats(x, w, b) or not 0 < x.numel() <= rows * LONGEST:
+    if w is None or b is None or not _are_supported(x, w, b) or not 0 < x.numel() <= rows * LONGEST:
         return None
     size = x.numel() // rows
     if not w.numel() == b.numel() == groups * size // each:
         return None
-    y = normalized(x.reshape(rows, size), w.flatten(), b.flatten(), groups, each, eps, _dtype(x))
+    y = normalize_models(
+        x.reshape(rows, size), w.flatten(), b.flatten(), groups, each, eps, _dtype(x)
+    )
     return y.reshape(x.shape)
 
 
@@ -154,14 +160,171 @@ def _attention(
     if attn_mask is not None or dropout_p or not query.shape == key.shape == value.shape:
         return None
     tokens, width = query.shape[-2:]
-    plain = _floats(query, key, value) and query.ndim > 2 and query.numel() > 0
+    plain = _are_supported(query, key, value) and query.ndim > 2 and query.numel() > 0
     if not plain or tokens > LONGEST or width > WIDEST:
         return None
     q, k, v = (one.to(_dtype(query)).flatten(0, -3) for one in (query, key, value))
-    y = attended(q, k, v, width**-0.5 if scale is None else scale, is_causal)
+    y = attend_models(q, k, v, width**-0.5 if scale is None else scale, is_causal)
     return y.reshape(query.shape)
 
 
-def _attention_or_torchs(*args: Any, **kwargs: Any) -> Tensor:
-    found = _attention(*args, **kwargs)
-    return F.scaled_dot_product_attention(*args, **kwargs) if found is None else found
+def _attention_or_torch(*args: Any, **kwargs: Any) -> Tensor:
+    result = _attention(*args, **kwargs)
+    return F.scaled_dot_product_attention(*args, **kwargs) if result is None else result
+
+
+def convolve_models(x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:
+    """Convolution of x [B, C, H, W] with w [O, C, R, S], in the dtype of x."""
+    return _Convolution.apply(x[None], w[None], stride, padding).squeeze(0)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def normalize_models(
+    x: Tensor, w: Tensor, b: Tensor, groups: int, each: int, eps: float, dtype: torch.dtype
+) -> Tensor:
+    """Norm of the rows of x [rows, size] in this dtype; kernels/norms.py explains the arguments."""
+    return _Norm.apply(x[None], w[None], b[None], groups, each, eps, dtype).squeeze(0)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def attend_models(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Tensor:
+    """Attention of heads [heads, tokens, width]; models are just more heads."""
+    return _Attention.apply(q, k, v, scale, causal)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class _ManyModels(torch.autograd.Function):
+    """Base of the functions below: vmap merges its dimension into that of the models."""
+
+    arrays = 2
+    """Number of leading arguments with a dimension of models."""
+    shares_first = False
+    """Whether the first array may have one entry for all models."""
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: Sequence[int | None], *args: Any) -> Any:
+        merged = []
+        for position, (array, dim) in enumerate(zip(args[: cls.arrays], in_dims, strict=False)):
+            if dim is None and position == 0 and cls.shares_first and len(array) == 1:
+                merged.append(array)
+                continue
+            whole = (
+                array.expand(info.batch_size, *array.shape)
+                if dim is None
+                else array.movedim(dim, 0)
+            )
+            merged.append(whole.flatten(0, 1))
+        result = cls.apply(*merged, *args[cls.arrays :])  # type: ignore[no-untyped-call]
+        several = isinstance(result, tuple)
+        split = [
+            one.reshape(info.batch_size, -1, *one.shape[1:])
+            for one in (result if several else [result])
+        ]
+        return (tuple(split), (0,) * len(split)) if several else (split[0], 0)
+
+
+class _Gradient(_ManyModels):
+    """Base of the gradients, which have no gradients of their own."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Save nothing: there is no second derivative."""
+
+
+class _Convolution(_ManyModels):
+    shares_first = True
+
+    @staticmethod
+    def forward(x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:
+        from skerry.kernels.per_model_convolution import convolve
+
+        return convolve(x, w, stride, padding)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        x, w, *ctx.options = inputs
+        ctx.save_for_backward(x, w)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        x, w = ctx.saved_tensors
+        dx = dw = None
+        if ctx.needs_input_grad[0]:
+            dx = _InputGradient.apply(g, w, tuple(x.shape[-2:]), *ctx.options)  # type: ignore[no-untyped-call]
+        if ctx.needs_input_grad[1]:
+            dw = _WeightGradient.apply(x, g, tuple(w.shape[-2:]), *ctx.options)  # type: ignore[no-untyped-call]
+        return dx, dw, None, None
+
+
+class _InputGradient(_Gradient):
+    @staticmethod
+    def forward(g: Tensor, w: Tensor, image: tuple[int, int], stride: int, padding: int) -> Tensor:
+        from skerry.kernels.per_model_convolution import input_gradient
+
+        return input_gradient(g, w, image, stride, padding)
+
+
+class _WeightGradient(_Gradient):
+    shares_first = True
+
+    @staticmethod
+    def forward(x: Tensor, g: Tensor, sides: tuple[int, int], stride: int, padding: int) -> Tensor:
+        from skerry.kernels.per_model_convolution import weight_gradient
+
+        return weight_gradient(x, g, sides, stride, padding)
+
+
+class _Norm(_ManyModels):
+    arrays = 3
+
+    @staticmethod
+    def forward(x: Tensor, w: Tensor, b: Tensor, *options: Any) -> Tensor:
+        from skerry.kernels.norms import normalize
+
+        return normalize(x, w, b, *options)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        x, w, _, *ctx.options, _ = inputs
+        ctx.save_for_backward(x, w)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        x, w = ctx.saved_tensors
+        return *_NormGradient.apply(g, x, w, *ctx.options), *[None] * 4  # type: ignore[no-untyped-call]
+
+
+class _NormGradient(_Gradient):
+    arrays = 3
+
+    @staticmethod
+    def forward(g: Tensor, x: Tensor, w: Tensor, *options: Any) -> Any:
+        from skerry.kernels.norms import norm_gradients
+
+        return norm_gradients(g, x, w, *options)
+
+
+class _Attention(_ManyModels):
+    arrays = 3
+
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Tensor:
+        from skerry.kernels.attention import attend
+
+        return attend(q, k, v, scale, causal)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        q, k, v, *ctx.options = inputs
+        ctx.save_for_backward(q, k, v)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return *_AttentionGradient.apply(g, *ctx.saved_tensors, *ctx.options), None, None  # type: ignore[no-untyped-call]
+
+
+class _AttentionGradient(_Gradient):
+    arrays = 4
+
+    @staticmethod
+    def forward(g: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Any:
+        from skerry.kernels.attention import attention_gradients
+
+        return attention_gradients(g, q, k, v, scale, causal)

@@ -1,4 +1,4 @@
-"""A chain of common layers, stepped for all devices and lanes at once without autograd."""
+"""Sequential models of common layers, stepped for all devices and lanes without autograd."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from skerry.kernels import fused
-from skerry.models.blocks import Activation, Block, Convolution, Dense, Dropout, Flatten, Slot
+from skerry.models.layers import Activation, Convolution, Dense, Dropout, Flatten, Layer, Slot
 from skerry.models.learner import Batch
 from skerry.models.noise import KeyedDropout
 from skerry.tasks.task import LearningTask
@@ -15,31 +15,33 @@ from skerry.tasks.task import LearningTask
 
 @dataclass(frozen=True)
 class Chain:
-    blocks: tuple[Block, ...]
+    """A sequential model: a step and scores of many models, layer by layer."""
+
+    layers: tuple[Layer, ...]
     images: bool
-    """Whether the inputs are images for a convolution, which lie channels last."""
+    """Whether the inputs are images for a convolution, which must be channels last."""
     task: LearningTask
 
     def runs_on(self, X: Tensor) -> bool:
-        """A GPU without the fused kernels is better served by vmap's grouped convolutions."""
+        """Whether to use the chain; on a GPU without fused kernels, vmap convolves faster."""
         return not X.is_cuda or fused.runs_on(X) or not self.images
 
     def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
         """X <- X - eta G(X) in place; returns the losses [n, L] before it."""
         n, lanes, d = X_nld.shape
         X_md = X_nld.view(n * lanes, d)
-        x, kept = batch.x, []
-        for block in self.blocks:
-            x, one = block.forward(X_md, x, batch.noise)
-            kept.append(one)
+        x, saved = batch.x, []
+        for layer in self.layers:
+            x, one = layer.forward(X_md, x, batch.noise)
+            saved.append(one)
         Z = x.to(X_nld.dtype).view(n, lanes, *x.shape[1:]).mT
         losses, P = self.task.loss_and_gradient(Z, batch.y, eta_l / batch.y.shape[1])
         g = P.mT.flatten(0, 1)
-        for number, block in reversed(list(enumerate(self.blocks))):
-            onward = block.backward(X_md, kept.pop(), g, onward=number > self._first)
-            if onward is None:
+        for number, layer in reversed(list(enumerate(self.layers))):
+            g_input = layer.backward(X_md, saved.pop(), g, input_grad=number > self._first)
+            if g_input is None:
                 break
-            g = onward
+            g = g_input
         return losses
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
@@ -52,92 +54,92 @@ class Chain:
         return values.view(*X_nld.shape[:2], *values.shape[1:])
 
     def _outputs(self, X_md: Tensor, values: Tensor) -> Tensor:
-        for block in self.blocks:
-            values, _ = block.forward(X_md, values, None)
+        for layer in self.layers:
+            values, _ = layer.forward(X_md, values, None)
         return values.to(X_md.dtype)
 
     def memory(self, batch: int, kernels: bool, item: int) -> int:
-        """Bytes that a step holds at once, per model. Going back, what was kept is let go."""
-        peak = kept = 0
-        for number, block in enumerate(self.blocks):
-            more, moment = block.memory(batch, kernels, item, onward=number > self._first)
-            kept += more
-            peak = max(peak, kept + moment)
+        """Peak bytes of a step per model; the backward pass frees what was saved layer by layer."""
+        peak = saved = 0
+        for number, layer in enumerate(self.layers):
+            more, temporary = layer.memory(batch, kernels, item, input_grad=number > self._first)
+            saved += more
+            peak = max(peak, saved + temporary)
         return peak
 
     @property
     def _first(self) -> int:
-        """The first block with parameters: no gradient is wanted below it."""
-        return next(i for i, b in enumerate(self.blocks) if isinstance(b, Dense | Convolution))
+        """Index of the first layer with parameters; no gradient is needed below it."""
+        return next(i for i, one in enumerate(self.layers) if isinstance(one, Dense | Convolution))
 
 
 def chain_of(
     module: nn.Module, slots: Mapping[str, Slot], input_shape: tuple[int, ...], task: LearningTask
 ) -> Chain | None:
-    """The module as a chain, if all its layers are known here; else None."""
+    """The module as a chain, or None if a layer or the order of layers is not supported here."""
     reader = _Reader(slots, input_shape)
     try:
         reader.read(list(_layers(module, "")))
     except _UnknownLayerError:
         return None
-    return Chain(tuple(reader.blocks), reader.images, task)
+    return Chain(tuple(reader.layers), reader.images, task)
 
 
 class _UnknownLayerError(Exception):
-    """A layer, or an order of layers, that blocks do not cover."""
+    """A layer, or an order of layers, that a chain does not support."""
 
 
 class _Reader:
-    """Turns layers into blocks, one after the other."""
+    """Translates torch's layers into ours, one after the other."""
 
     def __init__(self, slots: Mapping[str, Slot], input_shape: tuple[int, ...]):
-        self.blocks: list[Block] = []
+        self.layers: list[Layer] = []
         self.images = False
         self._slots = slots
         self._raw = input_shape
         self._image: tuple[int, int, int] | None = None
-        """Height, width and channels of the images at this point."""
+        """Height, width and channels of the images after the layers read so far."""
         self._flat = len(input_shape) == 1
 
     def read(self, layers: list[tuple[str, nn.Module]]) -> None:
         while layers:
             name, layer = layers.pop(0)
             if type(layer) is nn.Conv2d:
-                self._convolution(name, layer, *_following(layers, pools=True))
+                self._convolution(name, layer, *_pop_activation(layers, pools=True))
             elif type(layer) is nn.Linear:
-                self._dense(name, layer, _following(layers, pools=False)[0])
+                self._dense(name, layer, _pop_activation(layers, pools=False)[0])
             elif type(layer) is nn.Flatten:
                 self._flatten(layer)
-            elif type(layer) is KeyedDropout and self.blocks:
-                self.blocks.append(Dropout(layer.p, layer.salt))
+            elif type(layer) is KeyedDropout and self.layers:
+                self.layers.append(Dropout(layer.p, layer.salt))
             else:
                 raise _UnknownLayerError
-        if not (self.blocks and isinstance(self.blocks[-1], Dense)):
+        if not (self.layers and isinstance(self.layers[-1], Dense)):
             raise _UnknownLayerError
 
     def _convolution(self, name: str, layer: nn.Conv2d, activation: Activation, pool: int) -> None:
-        if not self.blocks and len(self._raw) == 3:
+        if not self.layers and len(self._raw) == 3:
             self.images = True
             self._image = (self._raw[1], self._raw[2], self._raw[0])
         if self._image is None or not _is_plain(layer):
             raise _UnknownLayerError
         weight, bias = self._slots_of(name, layer)
         padding = int(layer.padding[0])
-        block = Convolution(weight, bias, padding, pool, activation, self._image[:2])
-        height, width = block.size
+        convolution = Convolution(weight, bias, padding, pool, activation, self._image[:2])
+        height, width = convolution.size
         self._image = (height // pool, width // pool, layer.out_channels)
-        self.blocks.append(block)
+        self.layers.append(convolution)
 
     def _dense(self, name: str, layer: nn.Linear, activation: Activation) -> None:
         if not self._flat:
             raise _UnknownLayerError
-        self.blocks.append(Dense(*self._slots_of(name, layer), activation))
+        self.layers.append(Dense(*self._slots_of(name, layer), activation))
 
     def _flatten(self, layer: nn.Flatten) -> None:
         if (layer.start_dim, layer.end_dim) != (1, -1):
             raise _UnknownLayerError
         if not self._flat:
-            self.blocks.append(Flatten(self._image))
+            self.layers.append(Flatten(self._image))
         self._image, self._flat = None, True
 
     def _slots_of(self, name: str, layer: nn.Conv2d | nn.Linear) -> tuple[Slot, Slot | None]:
@@ -149,7 +151,7 @@ class _Reader:
 
 
 def _layers(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
-    """The layers of nested nn.Sequentials, in order, with their names."""
+    """Names and layers of nested nn.Sequentials, in order."""
     if type(module) is not nn.Sequential:
         yield name, module
         return
@@ -157,8 +159,8 @@ def _layers(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
         yield from _layers(child, f"{name}.{child_name}" if name else child_name)
 
 
-def _following(layers: list[tuple[str, nn.Module]], pools: bool) -> tuple[Activation, int]:
-    """Takes the activation, and the 2 x 2 pooling in either order, that follow from the list."""
+def _pop_activation(layers: list[tuple[str, nn.Module]], pools: bool) -> tuple[Activation, int]:
+    """Remove the activation and 2 x 2 pooling that come next, in either order, and return them."""
     activation, pool = Activation(), 1
     while layers:
         _, layer = layers[0]
@@ -182,7 +184,7 @@ def _pools_by_two(layer: nn.Module) -> bool:
 
 
 def _is_plain(layer: nn.Conv2d) -> bool:
-    """Stride 1, square, zeros around, one group."""
+    """Whether a convolution is square with stride 1, zero padding and one group."""
     padding = layer.padding
     return (
         layer.kernel_size[0] == layer.kernel_size[1]

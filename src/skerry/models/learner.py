@@ -1,8 +1,8 @@
-"""What the engine asks of a model: one step for every device and lane at once, on flat parameters.
+"""The learner protocol: what the engine needs of a model, and building one from its name.
 
-A learner sees models as rows of flat parameters: `X[n, L, d]` (n devices, L lanes), or `[m, d]`
-for any m models. `step` is the fast path; `loss` is the same function for one model, written so
-that autograd can differentiate it: the paper-literal reference engine uses nothing else.
+A learner takes models as rows of flat parameters: `X[n, L, d]` (n devices, L lanes), or `[m, d]`
+for any m models. `step` is the fast path, one SGD step for every device and lane at once; `loss` is
+the loss of one model, differentiable by autograd, which is all that the reference engine uses.
 """
 
 import inspect
@@ -17,41 +17,46 @@ from torch import Tensor
 
 from skerry.config.experiment import Model
 from skerry.errors import ModelError, one_line
-from skerry.models.gather import gather
+from skerry.kernels import fused
 from skerry.plugins import registry
 from skerry.seeds import torch_seed
 from skerry.tasks.built_in import CLASSIFICATION
 from skerry.tasks.task import LearningTask
 
-ALIGNMENT = 8  # numbers: memory and matrix units want places at a multiple of 16 or 32 bytes
+ALIGNMENT = 8  # numbers: memory and matrix units are fastest at multiples of 16 or 32 bytes
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One minibatch per device: inputs [n, B, ...], targets [n, B] or [n, B, ...], and for models
-    that draw noise of their own (dropout) one key per device [n]."""
+    """One minibatch per device: inputs x [n, B, ...], targets y [n, B] or [n, B, ...], and a
+    noise key per device [n] for models with dropout."""
 
     x: Tensor
     y: Tensor
     noise: Tensor
 
 
-class Drawn(Batch):
-    """One that is gathered when it is first asked for: a learner whose kernel fetches the samples
-    by itself never does."""
+class LazyBatch(Batch):
+    """A batch that gathers its samples on first use; kernels that read samples by row need not."""
 
     def __init__(self, inputs: Tensor, targets: Tensor, rows_nb: Tensor, noise: Tensor):
-        # A frozen dataclass has no other way to begin.
+        # The dataclass is frozen, so that attributes cannot be assigned.
         vars(self).update(inputs=inputs, targets=targets, rows_nb=rows_nb, noise=noise)
 
     inputs: Tensor
-    """All training samples; device i has those of the rows `rows_nb[i]`."""
+    """All training samples; the minibatch of device i has the rows `rows_nb[i]`."""
     targets: Tensor
     rows_nb: Tensor
 
     @cached_property
     def x(self) -> Tensor:
-        return gather(self.inputs, self.rows_nb)
+        inputs, rows_nb = self.inputs, self.rows_nb
+        short = inputs[0].numel() <= fused.MAX_GATHERED
+        if fused.runs_on(inputs) and inputs.is_contiguous() and short:
+            from skerry.kernels.draws import gather_rows
+
+            return gather_rows(inputs, rows_nb)
+        return inputs[rows_nb]
 
     @cached_property
     def y(self) -> Tensor:
@@ -60,20 +65,22 @@ class Drawn(Batch):
 
 @runtime_checkable
 class Learner(Protocol):
+    """A model as the engine trains it: steps, losses and scores on flat parameters."""
+
     d: int
     """Length of a flat parameter vector, padding included."""
     parameters: int
-    """Parameters that travel in a message: d without padding."""
+    """Number of parameters in a message: d without padding."""
     classifies: bool
-    """Whether `scores` exists; without it there are losses and nothing else."""
+    """Whether the learner has `scores`; otherwise it has losses only."""
     noisy: bool
     """Whether a step uses the noise keys of its batch."""
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
-        """Move whatever the learner holds besides X."""
+        """Move the tensors that the learner holds besides X."""
 
     def prepare(self, x: Tensor) -> Tensor:
-        """Inputs in the form that the methods below take, computed once."""
+        """Convert inputs [N, ...] once to the form that the methods below take."""
 
     def initial(self) -> Tensor:
         """The common initial point x^0, float32 [d]."""
@@ -85,80 +92,80 @@ class Learner(Protocol):
         """One SGD step in place, X <- X - eta G(X); returns the losses [n, L] before it."""
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
-        """What m models give for N inputs, [m, N, ...], without training noise: class scores, or
-        whatever else the task wants."""
+        """Outputs [m, N, ...] of m models for N inputs, without training noise: class scores, or
+        the outputs that the task needs."""
 
     def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """Mean loss [m] of m models on N inputs, without training noise. Measures ask learners
-        without scores; elsewhere the task has the loss of what they give."""
+        """Mean loss [m] of m models on N inputs, without training noise; used by measures only if
+        the learner has no scores."""
 
     def bytes_per_device(self, lanes: int, batch: int) -> int:
-        """Working memory that `step` needs for one device, for the memory plan."""
+        """Bytes of working memory that `step` needs for one device."""
 
 
 def scores_devices_at_once(learner: Learner) -> bool:
-    """Whether one call scores the models of many devices, each on inputs of its own. A user's
-    learner need not know how."""
+    """Whether the learner has `scores_by_device`, which is optional."""
     return bool(getattr(learner, "scores_devices_at_once", False))
 
 
 def scores_by_device(learner: Learner, X_nld: Tensor, x_n: Tensor) -> Tensor:
-    """What the models of each device give for inputs of its own, [n, N, ...]: outputs [n, L, N,
-    ...]."""
+    """Outputs [n, L, N, ...] of each device's models for the device's own inputs [n, N, ...]."""
     if scores_devices_at_once(learner):
-        found: Tensor = learner.scores_by_device(X_nld, x_n)  # type: ignore[attr-defined]
-        return found
+        scores: Tensor = learner.scores_by_device(X_nld, x_n)  # type: ignore[attr-defined]
+        return scores
     return torch.stack([learner.scores(X_ld, x) for X_ld, x in zip(X_nld, x_n, strict=True)])
 
 
-def places(learner: Learner) -> Tensor:
-    """Which places of a flat vector hold parameters, [d]; the others are padding. All of them,
-    unless the learner says so."""
-    told: Callable[[], Tensor] | None = getattr(learner, "places", None)
-    return torch.ones(learner.d, dtype=torch.bool) if told is None else told()
+def parameter_mask(learner: Learner) -> Tensor:
+    """Mask [d] of the entries of a flat vector that are parameters; the others are padding.
+
+    A learner without a method of this name has no padding.
+    """
+    mask: Callable[[], Tensor] | None = getattr(learner, "parameter_mask", None)
+    return torch.ones(learner.d, dtype=torch.bool) if mask is None else mask()
 
 
 def goes_one_by_one(learner: Learner) -> bool:
-    """Whether its models are stepped one after the other, because vmap cannot batch them."""
+    """Whether the learner steps one model after the other, because vmap cannot batch its models."""
     return bool(getattr(learner, "one_by_one", False))
 
 
 def steps_on_chip(learner: Learner, batch: int) -> bool:
-    """Whether one kernel does a step at the precision in force, without any product of torch's."""
-    asked: Callable[[int], bool] | None = getattr(learner, "steps_on_chip", None)
-    return asked is not None and asked(batch)
+    """Whether one kernel does a whole step at the current precision, without products by torch."""
+    check: Callable[[int], bool] | None = getattr(learner, "steps_on_chip", None)
+    return check is not None and check(batch)
 
 
 def score_bytes(learner: Learner) -> int | None:
-    """What one model gives for one sample, in bytes, where a learner makes nothing else on the way
-    to it; None: it does not say so."""
-    told: int | None = getattr(learner, "score_bytes", None)
-    return told
+    """Bytes of one model's output for one sample if scoring needs no other memory, else None."""
+    size: int | None = getattr(learner, "score_bytes", None)
+    return size
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a model factory may need to know about the data; `seed` draws the initial point."""
+    """What a model factory knows about the data and the task; `seed` draws the initial point."""
 
     input_shape: tuple[int, ...]
     classes: int
-    """Scores or numbers that a model gives: classes, tokens, or the numbers of a target."""
+    """Number of outputs of a model: classes, tokens, or the numbers of a target."""
     seed: int
     task: LearningTask = CLASSIFICATION
     tokens: int | None = None
-    """How many different whole numbers inputs hold; None: inputs are real numbers."""
+    """Number of different integers in the inputs, or None if inputs are real numbers."""
 
     @property
     def outputs(self) -> int:
+        """Number of outputs of a model; the same as `classes`."""
         return self.classes
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Of what a model gives for one sample."""
+        """Shape of a model's output for one sample."""
         return self.task.output_shape(self.input_shape, self.outputs)
 
     def example(self) -> tuple[Tensor, Tensor]:
-        """Two samples like those of the data, from the lowest to the highest values."""
+        """Two made-up samples (x, y) with the shapes, types and ranges of the data."""
         count = 2 * math.prod(self.input_shape)
         x = torch.linspace(-1, 1, count)
         if self.tokens is not None:
@@ -172,7 +179,7 @@ class Problem:
 def build_learner(
     model: Model, problem: Problem, factory: Callable[..., Any] | None = None
 ) -> Learner:
-    """The learner behind a model's name, or behind a factory given from Python.
+    """Build the learner for a model's name, or from a factory given from Python.
 
     A factory takes `(problem, **options)` or only its options, and returns an `nn.Module` or a
     learner of its own.
@@ -180,17 +187,17 @@ def build_learner(
     from skerry.models.weights import read_weights
 
     weights = read_weights(model.weights) if model.weights else None
-    name = model.name if factory is None else _reference(factory)
-    # Modules draw their initial weights from torch's global state: lend them a seeded copy.
+    name = model.name if factory is None else _factory_name(factory)
+    # Modules draw initial weights from torch's global generator, so it is seeded and restored.
     with registry.users_own("model", name, ModelError), torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(problem.seed, "initial"))
         make = factory or registry.resolve("model", name)
         arguments = (problem,) if _takes_problem(make) else ()
         made = make(*arguments, **model.options)
         if isinstance(made, torch.nn.Module):
-            learner = _of_module(made, problem, weights, model.weights)
+            learner = _from_module(made, problem, weights, model.weights)
         else:
-            learner = _started(made, name, weights, model.weights)
+            learner = _with_weights(made, name, weights, model.weights)
     if not isinstance(learner, Learner):
         raise ModelError(
             f"model '{name}' must give an nn.Module or a learner (got {type(made).__name__}). "
@@ -201,23 +208,23 @@ def build_learner(
     return learner
 
 
-def _of_module(
+def _from_module(
     module: torch.nn.Module, problem: Problem, weights: dict[str, Tensor] | None, path: str
 ) -> Learner:
     from skerry.models.module import ModuleLearner
     from skerry.models.module_checks import initialise_lazy_layers, refuse_batch_statistics
-    from skerry.models.weights import load
+    from skerry.models.weights import load_weights
 
     refuse_batch_statistics(module)
     module.float()
     initialise_lazy_layers(module, problem)
     if weights is not None:
-        load(module, weights, path)
+        load_weights(module, weights, path)
     return ModuleLearner(module, problem)
 
 
-def _started(learner: Any, name: str, weights: dict[str, Tensor] | None, path: str) -> Any:
-    """A learner that is no module, from given weights if it knows how."""
+def _with_weights(learner: Any, name: str, weights: dict[str, Tensor] | None, path: str) -> Any:
+    """Load initial weights, if there are any, into a learner that is not a module."""
     if weights is not None:
         if not hasattr(learner, "load"):
             raise ModelError(f"model '{name}' cannot start from weights. Leave out model.weights.")
@@ -225,8 +232,8 @@ def _started(learner: Any, name: str, weights: dict[str, Tensor] | None, path: s
     return learner
 
 
-def _reference(factory: Callable[..., Any]) -> str:
-    """What a factory given from Python is called in messages: as if named in an experiment."""
+def _factory_name(factory: Callable[..., Any]) -> str:
+    """Name of a factory in messages, `module:name` as in an experiment."""
     return f"{factory.__module__}:{getattr(factory, '__qualname__', type(factory).__name__)}"
 
 
@@ -238,8 +245,7 @@ def _takes_problem(make: Callable[..., Any]) -> bool:
 
 
 def _rehearse(name: str, learner: Learner, problem: Problem) -> None:
-    """One step and one evaluation of a user's model, on two samples: a misfit is told before
-    the work starts."""
+    """Run one step and one evaluation of a user's model on two samples, to fail before the run."""
     try:
         x, y = problem.example()
         x = learner.prepare(x)
@@ -255,9 +261,9 @@ def _rehearse(name: str, learner: Learner, problem: Problem) -> None:
             f"model '{name}' cannot be trained ({one_line(error)}). Correct the model; skerry "
             "--debug shows where it fails."
         ) from error
-    for method, (found, shape) in shapes.items():
-        if tuple(found.shape) != shape:
+    for method, (result, shape) in shapes.items():
+        if tuple(result.shape) != shape:
             raise ModelError(
                 f"model '{name}': {method} must give shape {shape} for one device, one lane and "
-                f"two samples (got {tuple(found.shape)})."
+                f"two samples (got {tuple(result.shape)})."
             )

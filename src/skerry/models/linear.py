@@ -1,4 +1,4 @@
-"""A linear model in closed form: the gradients of all devices and lanes are two products."""
+"""Linear models: the gradients of all devices and lanes are two batched products."""
 
 import math
 from collections.abc import Mapping
@@ -7,25 +7,30 @@ import torch
 from torch import Tensor, nn
 
 from skerry.kernels import fused, precision
-from skerry.models.learner import ALIGNMENT, Batch, Drawn, Problem
-from skerry.models.update import subtract_product
+from skerry.models.layers import subtract_product
+from skerry.models.learner import ALIGNMENT, Batch, LazyBatch, Problem
 from skerry.models.weights import check_names, check_shape
 from skerry.tasks.task import LearningTask
 
 
 def linear(problem: Problem) -> "LinearLearner | nn.Module":
-    """Softmax regression on flattened inputs, or linear regression, with a bias, from zero. On
-    tokens: the scores of the next one follow from the last one alone."""
+    """Softmax or linear regression with a bias on flattened inputs, starting from zero.
+
+    On tokens, the scores of the next token follow from the last token alone.
+    """
     if problem.task.name == "tokens":
-        last_one = nn.Embedding(problem.outputs, problem.outputs)
-        nn.init.zeros_(last_one.weight)
-        return last_one
+        table = nn.Embedding(problem.outputs, problem.outputs)
+        nn.init.zeros_(table.weight)
+        return table
     return LinearLearner(math.prod(problem.input_shape), problem.outputs, problem.task)
 
 
 class LinearLearner:
-    """Rows of X are `[outputs, p]`: the weights, the bias as the weight of a constant input 1,
-    and zero padding up to the alignment, which stays zero because its inputs are zero."""
+    """Learner of a linear model, with gradients in closed form.
+
+    A row of X is `[outputs, p]`: the weights, the bias as the weight of a constant input 1, and
+    padding up to the alignment, which stays zero because its inputs are zero.
+    """
 
     classifies = True
     noisy = False
@@ -33,6 +38,7 @@ class LinearLearner:
 
     @property
     def score_bytes(self) -> int:
+        """Bytes of one model's output for one sample."""
         return 4 * self.outputs
 
     def __init__(self, features: int, outputs: int, task: LearningTask):
@@ -44,8 +50,8 @@ class LinearLearner:
         self._fused = False
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
-        """It holds nothing but shapes."""
-        self._fused = fused.serves(device, dtype)
+        """Note where the models are; the learner holds no tensors that a step uses."""
+        self._fused = fused.supports(device, dtype)
 
     def prepare(self, x: Tensor) -> Tensor:
         x = x if x.is_floating_point() else x.float()
@@ -57,13 +63,14 @@ class LinearLearner:
     def initial(self) -> Tensor:
         return self._initial
 
-    def places(self) -> Tensor:
-        real = torch.zeros(self.outputs, self.p, dtype=torch.bool)
-        real[:, : self.features + 1] = True
-        return real.flatten()
+    def parameter_mask(self) -> Tensor:
+        """Mask [d] without the padding."""
+        mask = torch.zeros(self.outputs, self.p, dtype=torch.bool)
+        mask[:, : self.features + 1] = True
+        return mask.flatten()
 
     def load(self, weights: Mapping[str, Tensor], path: str) -> None:
-        """`weight` [outputs, features] and `bias` [outputs], as nn.Linear has them."""
+        """Start from `weight` [outputs, features] and `bias` [outputs], as in nn.Linear."""
         shapes = {"weight": (self.outputs, self.features), "bias": (self.outputs,)}
         check_names(path, sorted(shapes.keys() - weights.keys()), sorted(weights.keys() - shapes))
         for name, shape in shapes.items():
@@ -76,23 +83,23 @@ class LinearLearner:
         return self.task.loss(x @ x_d.view(self.outputs, self.p).T, y)
 
     def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
-        if isinstance(batch, Drawn) and self.steps_on_chip(batch.rows_nb.shape[1]):
-            from skerry.kernels.linear import step
+        if isinstance(batch, LazyBatch) and self.steps_on_chip(batch.rows_nb.shape[1]):
+            from skerry.kernels.linear import softmax_step
 
-            return step(X_nld, batch.inputs, batch.targets, batch.rows_nb, eta_l)
-        return self._step_in_parts(X_nld, batch, eta_l)
+            return softmax_step(X_nld, batch.inputs, batch.targets, batch.rows_nb, eta_l)
+        return self._step_by_products(X_nld, batch, eta_l)
 
     def steps_on_chip(self, size: int) -> bool:
-        """Whether one kernel does it all, from samples to models: where products may be rounded,
-        and a minibatch and a model are small."""
+        """Whether one kernel does the whole step on minibatches of this size: for a small softmax
+        regression whose products may be rounded."""
         plain = self.task.name == "classification" and self.task.loss_name == "cross_entropy"
         if not (self._fused and plain and precision.current() != "float32"):
             return False
-        from skerry.kernels.linear import fits
+        from skerry.kernels.linear import softmax_step_fits
 
-        return fits(size, self.p, self.outputs)
+        return softmax_step_fits(size, self.p, self.outputs)
 
-    def _step_in_parts(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
+    def _step_by_products(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
         n, lanes, _ = X_nld.shape
         size = batch.y.shape[1]
         W = X_nld.view(n, lanes * self.outputs, self.p)
@@ -107,6 +114,7 @@ class LinearLearner:
         return (W @ x.T).view(m, self.outputs, len(x)).transpose(1, 2)
 
     def scores_by_device(self, X_nld: Tensor, x_n: Tensor) -> Tensor:
+        """Outputs [n, L, N, outputs] of each device's models for the device's own inputs."""
         n, lanes, _ = X_nld.shape
         W = X_nld.reshape(n, lanes * self.outputs, self.p)
         Z = torch.bmm(W, x_n.transpose(1, 2))
@@ -118,6 +126,6 @@ class LinearLearner:
     def bytes_per_device(self, lanes: int, batch: int) -> int:
         if self.steps_on_chip(batch):
             return 4 * lanes  # the losses
-        # The minibatch and its outputs; on a CPU their softmax is another array.
+        # The minibatch and its outputs; on a CPU the softmax is another array.
         arrays = 1 if self._fused else 2
         return 4 * batch * (self.p + arrays * lanes * self.outputs)

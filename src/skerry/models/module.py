@@ -1,15 +1,15 @@
-"""Any nn.Module as a learner, on views of X.
+"""Learner for any nn.Module, on views of X.
 
-Chains of common layers (chain.py) are stepped by hand, other modules by vmap(grad(functional_call))
-over devices and lanes. What vmap cannot batch goes one model after the other. Frozen parameters and
-buffers stay in the module: all devices share them, and no message carries them.
+Sequential models of common layers use chain.py, other modules vmap(grad(functional_call)) over
+devices and lanes. Modules that vmap cannot batch are stepped one model after the other. Frozen
+parameters and buffers stay in the module: all devices share them, and no message contains them.
 """
 
 import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -18,27 +18,27 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vjp, vmap
 
 from skerry.errors import ModelError, SkerryWarning, is_out_of_memory, one_line
-from skerry.kernels import cuda_graph as recorded
-from skerry.kernels import fused, precision
+from skerry.kernels import cuda_graph, fused, precision
 from skerry.models import module_checks
-from skerry.models.batched import rounded_at_once
-from skerry.models.blocks import Slot
+from skerry.models.batched import bf16_autocast
 from skerry.models.chain import Chain, chain_of
-from skerry.models.kept import bytes_kept
+from skerry.models.layers import Slot
 from skerry.models.learner import ALIGNMENT, Batch, Problem
 from skerry.models.noise import key_dropouts
 from skerry.tasks.task import over_lanes
 
 Parameters = dict[str, Tensor]
 
-FULL, ROUNDED = 2.6, 2.0
-"""What a step takes at its peak on a GPU for each byte that autograd keeps on a CPU. Measured were
-2.0 to 2.5, for vmap takes norms apart, and 1.3 to 1.9 with kernels of our own."""
+PEAK_FLOAT32, PEAK_BF16 = 2.6, 2.0
+"""Peak bytes of a step on a GPU per byte that autograd saves on a CPU. Measured were 2.0 to 2.5 in
+float32, where vmap splits norms into several operations, and 1.3 to 1.9 in bf16 with kernels."""
 
 
 class ModuleLearner:
-    """The module maps inputs [B, ...] to what the task wants of each: class scores, numbers, or
-    scores of the next token at every place."""
+    """Learner of a module that maps inputs [B, ...] to the outputs that the task needs.
+
+    Outputs are class scores, numbers, or scores of the next token at every position.
+    """
 
     classifies = True
 
@@ -52,43 +52,43 @@ class ModuleLearner:
         self.parameters = sum(p.numel() for p in trainable.values())
         self._initial = torch.zeros(self.d)
         for name, slot in self._slots.items():
-            slot.of(self._initial).copy_(trainable[name])
+            slot.view(self._initial).copy_(trainable[name])
         self._task, self.problem = problem.task, problem
         self._training = module.train()
         self._evaluating = copy.deepcopy(module).eval()
-        self._activations = self._try_out(problem)
+        self._activations = self._count_activations(problem)
         module_checks.check_training(module, problem)
         self._chain: Chain | None = None
         if problem.tokens is None and len(problem.output_shape) == 1:
             self._chain = chain_of(module, self._slots, problem.input_shape, problem.task)
         self._input_shape = problem.input_shape
         self._fused = False
-        self._in_full = False
-        """Whether the module was found not to run in bf16."""
-        self._kept: dict[bool, int] = {}
-        """Bytes of a sample that are kept for the way back, rounded or not; on a GPU."""
+        self._fails_in_bf16 = False
+        self._saved_bytes: dict[bool, int] = {}
+        """Bytes per sample saved for the backward pass, with bf16 or without; for a GPU only."""
         self.device, self.dtype = torch.device("cpu"), torch.float32
         self.why_one_by_one = ""
-        """Why steps go one model after the other, if they do."""
-        self._map_scores: Callable[..., Tensor] = _mapped
+        """Why models are stepped one after the other; empty if they are batched."""
+        self._map_scores: Callable[..., Tensor] = _score_batched
         self.scores_devices_at_once = True
         if self._chain is None:
-            self._see_what_can_be_batched()
+            self._find_batching()
 
     @property
     def one_by_one(self) -> bool:
+        """Whether models are stepped one after the other."""
         return bool(self.why_one_by_one)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> None:
-        """Frozen parameters and buffers follow the data."""
-        if self._chain is None and device.type != "cpu" and not self._kept:
-            self._count_what_is_kept()
+        """Move the frozen parameters and buffers."""
+        if self._chain is None and device.type != "cpu" and not self._saved_bytes:
+            self._measure_saved_bytes()
         for module in (self._training, self._evaluating):
             module.to(device=device, dtype=dtype)
         self.device, self.dtype = device, dtype
-        self._fused = fused.serves(device, dtype)
-        if self._chain is None and device.type != "cpu":  # whose kernels may be others
-            self._see_what_can_be_batched()
+        self._fused = fused.supports(device, dtype)
+        if self._chain is None and device.type != "cpu":  # other kernels may batch other operations
+            self._find_batching()
 
     def prepare(self, x: Tensor) -> Tensor:
         return x.movedim(1, -1).contiguous() if self._channels_last else x
@@ -96,11 +96,12 @@ class ModuleLearner:
     def initial(self) -> Tensor:
         return self._initial
 
-    def places(self) -> Tensor:
-        real = torch.zeros(self.d, dtype=torch.bool)
+    def parameter_mask(self) -> Tensor:
+        """Mask [d] without the padding between parameters."""
+        mask = torch.zeros(self.d, dtype=torch.bool)
         for slot in self._slots.values():
-            slot.of(real).fill_(True)
-        return real
+            slot.view(mask).fill_(True)
+        return mask
 
     def loss(self, x_d: Tensor, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         return self._loss(self._views(x_d), x, y, noise)
@@ -109,9 +110,9 @@ class ModuleLearner:
         if self._chain is not None and self._chain.runs_on(X_nld):
             return self._chain.step(X_nld, batch, eta_l)
         if self.one_by_one:
-            with _quietly():
+            with _ignore_torch_warnings():
                 return self._step_one_by_one(X_nld, batch, eta_l)
-        with _quietly():
+        with _ignore_torch_warnings():
             gradients, losses = self._gradients(X_nld, batch)
         for name, view in self._views(X_nld).items():
             eta = eta_l.view(1, -1, *[1] * len(self._slots[name].shape))
@@ -119,44 +120,44 @@ class ModuleLearner:
         return losses
 
     def _gradients(self, X_nld: Tensor, batch: Batch) -> tuple[Parameters, Tensor]:
-        """Of all parameters, and the losses [n, L], at the precision in force."""
-        usual = self._task.loss_name == "cross_entropy"
-        y = batch.y if usual else over_lanes(batch.y, X_nld)
+        """Gradients of all parameters, and the losses [n, L], at the current precision."""
+        shares_y = self._task.loss_name == "cross_entropy"
+        y = batch.y if shares_y else over_lanes(batch.y, X_nld)
 
-        def of(loss: Callable[..., Tensor]) -> tuple[Parameters, Tensor]:
-            each_lane = vmap(grad_and_value(loss), in_dims=(0, None, None if usual else 0, None))
-            found: tuple[Parameters, Tensor] = vmap(each_lane)(
+        def differentiate(loss: Callable[..., Tensor]) -> tuple[Parameters, Tensor]:
+            lanes = vmap(grad_and_value(loss), in_dims=(0, None, None if shares_y else 0, None))
+            result: tuple[Parameters, Tensor] = vmap(lanes)(
                 self._views(X_nld), batch.x, y, batch.noise
             )
-            return found
+            return result
 
-        if not self._rounds(X_nld):
-            return of(self._loss)
+        if not self._uses_bf16(X_nld):
+            return differentiate(self._loss)
         try:
-            return of(self._rounded_loss)
-        except Exception as error:  # a user's own layer may insist on float32
-            if is_out_of_memory(error) or recorded.is_recording():
+            return differentiate(self._bf16_loss)
+        except Exception as error:  # a user's own layer may require float32
+            if is_out_of_memory(error) or cuda_graph.is_capturing():
                 raise
-            self._stays_in_full(error)
-            return of(self._loss)
+            self._fall_back_to_float32(error)
+            return differentiate(self._loss)
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
         if self._chain is not None and self._chain.runs_on(X_md):
             return self._chain.scores(X_md, x)
 
-        with _quietly():
+        with _ignore_torch_warnings():
             return self._map_scores(partial(self._outputs, x=x), self._views(X_md))
 
     def scores_by_device(self, X_nld: Tensor, x_n: Tensor) -> Tensor:
-        """What the models of each device give for inputs of its own, [n, L, N, ...]."""
+        """Outputs [n, L, N, ...] of each device's models for the device's own inputs."""
         if self._chain is not None and self._chain.runs_on(X_nld):
             return self._chain.scores_by_device(X_nld, x_n)
 
-        def of_device(parameters: Parameters, x: Tensor) -> Tensor:
+        def score_device(parameters: Parameters, x: Tensor) -> Tensor:
             return self._map_scores(partial(self._outputs, x=x), parameters)
 
-        with _quietly():
-            return vmap(of_device)(self._views(X_nld), x_n)
+        with _ignore_torch_warnings():
+            return vmap(score_device)(self._views(X_nld), x_n)
 
     def test_loss(self, X_md: Tensor, x: Tensor, y: Tensor) -> Tensor:
         return self._task.mean_loss(self.scores(X_md, x), y)
@@ -166,13 +167,13 @@ class ModuleLearner:
             item = 2 if self._fused and precision.current() == "bf16" else 4
             inputs = 4 * batch * math.prod(self._input_shape)
             return inputs + lanes * self._chain.memory(batch, self._fused, item)
-        at_once = 1 if self.one_by_one else lanes
-        if self._kept:
-            rounded = self._fused and precision.current() == "bf16" and not self._in_full
-            sample = int(self._kept[rounded] * (ROUNDED if rounded else FULL))
-        else:  # forward values, their gradients and one workspace
+        models = 1 if self.one_by_one else lanes
+        if self._saved_bytes:
+            bf16 = self._fused and precision.current() == "bf16" and not self._fails_in_bf16
+            sample = int(self._saved_bytes[bf16] * (PEAK_BF16 if bf16 else PEAK_FLOAT32))
+        else:  # activations, their gradients and one workspace
             sample = 4 * 3 * self._activations
-        return at_once * (batch * sample + 4 * self.d)
+        return models * (batch * sample + 4 * self.d)
 
     def _step_one_by_one(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
         losses_nl = X_nld.new_empty(X_nld.shape[:2])
@@ -181,26 +182,30 @@ class ModuleLearner:
                 n: view.detach().requires_grad_() for n, view in self._views(X_nld[i, lane]).items()
             }
             loss = self._loss(at, batch.x[i], batch.y[i], batch.noise[i])
-            found = torch.autograd.grad(loss, [*at.values()], allow_unused=True)
+            gradients = torch.autograd.grad(loss, [*at.values()], allow_unused=True)
             losses_nl[i, lane] = loss.detach()
-            for view, gradient in zip(self._views(X_nld[i, lane]).values(), found, strict=True):
+            views = self._views(X_nld[i, lane]).values()
+            for view, gradient in zip(views, gradients, strict=True):
                 if gradient is not None:
                     view.addcmul_(gradient, eta_l[lane], value=-1)
         return losses_nl
 
-    def _rounds(self, X: Tensor) -> bool:
-        """Whether activations are rounded too. A CPU, which gains nothing from it, does not."""
-        return X.is_cuda and precision.current() == "bf16" and not self._in_full
+    def _uses_bf16(self, X: Tensor) -> bool:
+        """Whether activations are rounded to bf16; never on a CPU, which gains nothing from it."""
+        return X.is_cuda and precision.current() == "bf16" and not self._fails_in_bf16
 
-    def _rounded_loss(self, parameters: Parameters, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
-        """Every product in bf16; sums, norms and the loss in float32."""
+    def _bf16_loss(self, parameters: Parameters, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
+        """Loss with products in bf16; sums, norms and the loss itself in float32."""
         keys = dict.fromkeys(self._key_names, noise)
-        with rounded_at_once(self.device, self.dtype):
-            outputs = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
+        with bf16_autocast(self.device, self.dtype):
+            outputs = functional_call(
+                self._training, {**parameters, **keys}, (self._as_module_input(x),)
+            )
         return self._task.loss(outputs.to(self.dtype), y)
 
-    def _stays_in_full(self, error: Exception) -> None:
-        self._in_full = True
+    def _fall_back_to_float32(self, error: Exception) -> None:
+        """Stop using bf16, with a warning."""
+        self._fails_in_bf16 = True
         warnings.warn(
             f'The model does not run in bf16 ({one_line(error):.120}). training.precision = "bf16" '
             'computes it as "tf32" does.',
@@ -210,28 +215,29 @@ class ModuleLearner:
 
     def _loss(self, parameters: Parameters, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         keys = dict.fromkeys(self._key_names, noise)
-        outputs = functional_call(self._training, {**parameters, **keys}, (self._as_given(x),))
+        outputs = functional_call(
+            self._training, {**parameters, **keys}, (self._as_module_input(x),)
+        )
         return self._task.loss(outputs, y)
 
     def _outputs(self, parameters: Parameters, x: Tensor) -> Any:
-        """Of one model, without training noise."""
-        return functional_call(self._evaluating, parameters, (self._as_given(x),))
+        """Outputs of one model, without training noise."""
+        return functional_call(self._evaluating, parameters, (self._as_module_input(x),))
 
     @property
     def _channels_last(self) -> bool:
         return self._chain is not None and self._chain.images
 
-    def _as_given(self, x: Tensor) -> Tensor:
-        """Inputs as the module takes them."""
+    def _as_module_input(self, x: Tensor) -> Tensor:
+        """Inputs in the layout of the module."""
         return x.movedim(-1, 1) if self._channels_last else x
 
     def _views(self, X: Tensor) -> Parameters:
         """Each parameter as a view of the last dimension of X."""
-        return {name: slot.of(X) for name, slot in self._slots.items()}
+        return {name: slot.view(X) for name, slot in self._slots.items()}
 
-    def _try_out(self, problem: Problem) -> int:
-        """Run two samples through the module, so that a misfit is told before the work starts;
-        returns the number of values one sample leaves behind, for the memory plan."""
+    def _count_activations(self, problem: Problem) -> int:
+        """Run and check the module on two samples; return the number of activations per sample."""
         counted = 0
 
         def count(_module: nn.Module, _inputs: Any, output: Any) -> None:
@@ -251,16 +257,16 @@ class ModuleLearner:
         module_checks.check_outputs(scores, problem)
         return counted
 
-    def _count_what_is_kept(self) -> None:
+    def _measure_saved_bytes(self) -> None:
         x, _ = self.problem.example()
-        full = bytes_kept(self._training, x, rounded=False)
+        full = bytes_saved(self._training, x, bf16=False)
         try:
-            self._kept = {False: full, True: bytes_kept(self._training, x, rounded=True)}
-        except Exception:  # it will be told when it steps
-            self._kept = {False: full, True: full}
+            self._saved_bytes = {False: full, True: bytes_saved(self._training, x, bf16=True)}
+        except Exception:  # the first step will raise it again, or warn
+            self._saved_bytes = {False: full, True: full}
 
-    def _see_what_can_be_batched(self) -> None:
-        """Two devices and two lanes, batched: what fails so goes one after the other."""
+    def _find_batching(self) -> None:
+        """Try batched steps and scores on two devices and two lanes; fall back where they fail."""
         device, dtype = self.device, self.dtype
         x, y = (part.to(device) for part in self.problem.example())
         x, y = (part.to(dtype) if part.is_floating_point() else part for part in (x, y))
@@ -271,52 +277,74 @@ class ModuleLearner:
         self.why_one_by_one = ""
         try:
             self.step(X_nld.clone(), batch, X_nld.new_full((2,), 0.1))
-        except Exception as error:  # an operation may lack a rule, or look at values
+        except Exception as error:  # an operation may have no batching rule, or depend on values
             self.why_one_by_one = one_line(error)
             self.step(X_nld, batch, X_nld.new_full((2,), 0.1))
-        for self._map_scores in (_mapped, _mapped_by_parts, _one_after_the_other):
+        for self._map_scores in (_score_batched, _score_with_gradient, _score_one_by_one):
             try:
                 self.scores(X_nld[0], x)
                 break
             except Exception:
-                if self._map_scores is _one_after_the_other:
+                if self._map_scores is _score_one_by_one:
                     raise
         try:
             self.scores_by_device(X_nld, batch.x)
             self.scores_devices_at_once = True
-        except Exception:  # what can be mapped over models cannot always be mapped over devices too
+        except Exception:  # what vmap can batch once it cannot always batch twice
             self.scores_devices_at_once = False
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """torch warns of operations that it loops over inside vmap, and of recurrent layers whose
-    weights are views."""
+def _ignore_torch_warnings() -> Iterator[None]:
+    """Ignore torch's warnings about loops inside vmap and about recurrent layers on views."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*(performance drop|contiguous chunk)")
         yield
 
 
-def _mapped(of_one: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:
-    return vmap(of_one)(models)
+def _score_batched(score: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:
+    return vmap(score)(models)
 
 
-def _mapped_by_parts(of_one: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:
-    """Where a gradient may be asked for, recurrent layers come apart into what vmap can batch."""
-    return vmap(lambda parameters: vjp(of_one, parameters)[0])(models)  # type: ignore[no-any-return]
+def _score_with_gradient(score: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:
+    """Scores under vjp: torch then splits recurrent layers into operations that vmap can batch."""
+    return vmap(lambda parameters: vjp(score, parameters)[0])(models)  # type: ignore[no-any-return]
 
 
-def _one_after_the_other(of_one: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:
+def _score_one_by_one(score: Callable[[Parameters], Tensor], models: Parameters) -> Tensor:
     count = len(next(iter(models.values())))
     with torch.no_grad():
-        return torch.stack([of_one({n: p[m] for n, p in models.items()}) for m in range(count)])
+        return torch.stack([score({n: p[m] for n, p in models.items()}) for m in range(count)])
 
 
 def _lay_out(parameters: Mapping[str, Tensor]) -> tuple[dict[str, Slot], int]:
-    """A place for every parameter in the flat vector, each at a multiple of the alignment (the
-    numbers between them stay zero); and the length of the vector."""
+    """Slots of all parameters in the flat vector, and its length.
+
+    Every slot starts at a multiple of the alignment; the padding between slots stays zero.
+    """
     slots, length = {}, 0
     for name, parameter in parameters.items():
         slots[name] = Slot(length, tuple(parameter.shape))
         length += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
     return slots, length
+
+
+def bytes_saved(module: nn.Module, x: Tensor, bf16: bool) -> int:
+    """Bytes that autograd saves for the backward pass per sample, with bf16 autocast or without."""
+    with torch.autocast(x.device.type, torch.bfloat16) if bf16 else nullcontext():
+        return (_saved_in_forward(module, torch.cat([x, x])) - _saved_in_forward(module, x)) // len(
+            x
+        )
+
+
+def _saved_in_forward(module: nn.Module, x: Tensor) -> int:
+    """Bytes that autograd saves in one forward pass; a tensor saved several times counts once."""
+    saved: dict[int, Tensor] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        saved[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no other reuses it
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        module(x)
+    return sum(tensor.untyped_storage().nbytes() for tensor in saved.values())

@@ -1,8 +1,8 @@
-"""Random numbers as a function of a key: the same on CPU and GPU, in any chunk, in any lane.
+"""Dropout with random numbers that are a function of a key.
 
-Dropout through torch's own generator would give a lane other masks when its neighbours change.
-Here a device's mask follows from one integer, so lanes share it and the reference engine can
-compute it again.
+With torch's own generator the masks of a lane would depend on the other lanes. Here the mask of a
+device follows from one integer: it is the same on a CPU and a GPU and for all lanes, and the
+reference engine can compute it again.
 """
 
 import torch
@@ -12,8 +12,8 @@ _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed integer; splitm
 _MIX = ((30, -4658895280553007687), (27, -7723592293110705685))  # splitmix64's finaliser
 
 
-def uniform(key: Tensor, count: int) -> Tensor:
-    """`count` numbers in [0, 1), float32: splitmix64 of the integers following the key."""
+def keyed_uniform(key: Tensor, count: int) -> Tensor:
+    """`count` uniform numbers in [0, 1), float32: splitmix64 of the integers following the key."""
     h = key + _GOLDEN * torch.arange(1, count + 1, device=key.device)
     for shift, factor in _MIX:
         h = (h ^ _shift_right(h, shift)) * factor
@@ -22,12 +22,12 @@ def uniform(key: Tensor, count: int) -> Tensor:
 
 
 def _shift_right(h: Tensor, bits: int) -> Tensor:
-    """torch shifts signed integers with their sign; splitmix64 wants zeros from the left."""
+    """Logical shift, as splitmix64 needs; torch shifts signed integers arithmetically."""
     return (h >> bits) & ((1 << (64 - bits)) - 1)
 
 
 class KeyedDropout(nn.Module):
-    """nn.Dropout whose mask follows from a key that the learner supplies for each step."""
+    """nn.Dropout whose mask follows from a key that the learner sets for each step."""
 
     key: Tensor
 
@@ -39,12 +39,12 @@ class KeyedDropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
-        keep = uniform(self.key + self.salt, x.numel()).view(x.shape) >= self.p
+        keep = keyed_uniform(self.key + self.salt, x.numel()).view(x.shape) >= self.p
         return x * keep / (1 - self.p)
 
 
 def key_dropouts(module: nn.Module) -> list[str]:
-    """Replace every nn.Dropout in place; returns the names of the key buffers."""
+    """Replace every nn.Dropout by KeyedDropout in place; return the names of the key buffers."""
     for name, child in list(module.named_modules()):
         if type(child) is nn.Dropout:
             parent, _, attribute = name.rpartition(".")

@@ -1,8 +1,8 @@
-"""The exact test bench: a device's loss is the mean of (x - z)^T A (x - z) / 2 over its samples z.
+"""Quadratic losses: the loss of a device is the mean of (x - z)^T A (x - z) / 2 over its samples z.
 
-Everything the theory speaks of is known in closed form: the optimum of device i is the mean b_i
-of its samples, the gradient at x is A (x - b_i), minibatches add the noise of sampling, and the
-smoothness L is the largest entry of the diagonal A. Labels are not used.
+All quantities of the theory are known in closed form: the optimum of device i is the mean b_i of
+its samples, the gradient at x is A (x - b_i), minibatches add sampling noise, and the smoothness L
+is the largest entry of the diagonal A. Labels are not used.
 """
 
 import math
@@ -14,13 +14,13 @@ from skerry.errors import ModelError
 from skerry.models.learner import Batch, Problem
 
 LARGEST = 1e30
-"""Of a curvature: losses must stay numbers in float32."""
+"""Largest curvature for which losses are finite in float32."""
 
 
 def quadratic(
     problem: Problem, *, curvature: float = 1.0, conditioning: float = 1.0
 ) -> "QuadraticLearner":
-    """A is diagonal, from `curvature` (its largest entry, L) down to `curvature / conditioning`."""
+    """Quadratic whose diagonal A falls from `curvature` (L) to `curvature / conditioning`."""
     if not all(isinstance(number, int | float) for number in (curvature, conditioning)) or not (
         0 < curvature <= LARGEST and 1 <= conditioning <= LARGEST
     ):
@@ -33,6 +33,8 @@ def quadratic(
 
 
 class QuadraticLearner:
+    """Learner of the quadratic with diagonal A = diag(a_d)."""
+
     classifies = False
     noisy = False
 

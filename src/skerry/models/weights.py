@@ -1,4 +1,4 @@
-"""Weights to start from, read from a .safetensors file: names and shapes must be the model's."""
+"""Initial weights from a .safetensors file, whose names and shapes must be those of the model."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,14 +9,15 @@ from torch import Tensor, nn
 from skerry.errors import ModelError, one_line
 from skerry.files import is_file, user_path
 
-SHOWN = 3
+MAX_NAMES = 3
 
 
 def read_weights(path: str) -> dict[str, Tensor]:
+    """Read the tensors of a .safetensors file by name."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    file = _found(path)
+    file = _existing_file(path)
     try:
         return load_file(file)
     except (SafetensorError, OSError, ValueError, KeyError) as error:
@@ -26,29 +27,32 @@ def read_weights(path: str) -> dict[str, Tensor]:
         ) from None
 
 
-def fingerprint(path: str) -> str:
-    """Of the file: with it in the content key, other weights are computed anew."""
-    with _found(path).open("rb") as file:
+def weights_fingerprint(path: str) -> str:
+    """SHA-256 of the file; it is part of the content key of a run."""
+    with _existing_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def load(module: nn.Module, weights: Mapping[str, Tensor], path: str) -> None:
-    """Put the weights in their places. What is trained and not in the file starts as drawn, where
-    the rest of the module is frozen: a new head on a given backbone."""
-    places = {plain_name(name): tensor for name, tensor in module.state_dict().items()}
-    trained = {plain_name(n) for n, p in module.named_parameters() if p.requires_grad}
+def load_weights(module: nn.Module, weights: Mapping[str, Tensor], path: str) -> None:
+    """Copy the weights into the module.
+
+    If parts of the module are frozen, trainable parameters may be missing from the file and keep
+    their initial values: a new head on a pretrained backbone.
+    """
+    state = {plain_name(name): tensor for name, tensor in module.state_dict().items()}
+    trainable = {plain_name(n) for n, p in module.named_parameters() if p.requires_grad}
     given = {plain_name(name): tensor for name, tensor in weights.items()}
     some_frozen = any(not p.requires_grad for p in module.parameters())
-    missing = places.keys() - given.keys() - (trained if some_frozen else set())
-    check_names(path, sorted(missing), sorted(given.keys() - places.keys()))
+    missing = state.keys() - given.keys() - (trainable if some_frozen else set())
+    check_names(path, sorted(missing), sorted(given.keys() - state.keys()))
     for name, tensor in given.items():
-        check_shape(path, name, tensor, tuple(places[name].shape))
+        check_shape(path, name, tensor, tuple(state[name].shape))
     for name, tensor in given.items():
-        places[name].copy_(tensor)  # a view of the module's own
+        state[name].copy_(tensor)  # in place: state_dict gives views
 
 
 def plain_name(name: str) -> str:
-    """The name of a weight without what parametrizations and adapters put around it: a file saved
+    """Name of a weight without the additions of parametrizations and adapters, so that a file saved
     before they were added still fits."""
     for around in ("parametrizations.", "base_model.model.", ".base_layer"):
         name = name.replace(around, "")
@@ -56,11 +60,12 @@ def plain_name(name: str) -> str:
 
 
 def check_names(path: str, missing: list[str], unexpected: list[str]) -> None:
+    """Raise ModelError if names are missing or unexpected."""
     faults = []
     if missing:
-        faults.append(f"lacks {_few(missing)}")
+        faults.append(f"lacks {_first_names(missing)}")
     if unexpected:
-        faults.append(f"has {_few(unexpected)}, which the model does not")
+        faults.append(f"has {_first_names(unexpected)}, which the model does not")
     if faults:
         raise ModelError(
             f"model.weights: {path} {' and '.join(faults)}. Names must be those of "
@@ -68,23 +73,24 @@ def check_names(path: str, missing: list[str], unexpected: list[str]) -> None:
         )
 
 
-def check_shape(path: str, name: str, found: Tensor, shape: tuple[int, ...]) -> None:
-    if tuple(found.shape) != shape or not found.is_floating_point():
+def check_shape(path: str, name: str, weight: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise ModelError unless the weight has this shape and finite floating-point numbers."""
+    if tuple(weight.shape) != shape or not weight.is_floating_point():
         raise ModelError(
             f"model.weights: '{name}' in {path} must be numbers of shape {shape} (got "
-            f"{str(found.dtype).removeprefix('torch.')} of shape {tuple(found.shape)})."
+            f"{str(weight.dtype).removeprefix('torch.')} of shape {tuple(weight.shape)})."
         )
-    if not found.isfinite().all():
+    if not weight.isfinite().all():
         raise ModelError(f"model.weights: '{name}' in {path} must be finite.")
 
 
-def _found(path: str) -> Path:
+def _existing_file(path: str) -> Path:
     file = user_path(path)
     if not is_file(file):
         raise ModelError(f"model.weights does not exist: {path!s:.200}. Name a .safetensors file.")
     return file
 
 
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(repr(name) for name in names[:SHOWN]) + more
+def _first_names(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(repr(name) for name in names[:MAX_NAMES]) + more

@@ -134,11 +134,11 @@ SAMPLINGS = {
 MODELS = {
     "cnn_cifar10": "skerry.models.networks:cnn_cifar10(variant)",
     "cnn_cifar100": "skerry.models.networks:cnn_cifar100(dropout)",
-    "gru": "skerry.models.sequences:gru(width, layers)",
+    "gru": "skerry.models.networks:gru(width, layers)",
     "linear": "skerry.models.linear:linear",
     "mlp": "skerry.models.networks:mlp(hidden)",
     "quadratic": "skerry.models.quadratic:quadratic(curvature, conditioning)",
-    "transformer": "skerry.models.sequences:transformer(width, heads, layers)",
+    "transformer": "skerry.models.networks:transformer(width, heads, layers)",
 }
 
 LOSSES = {

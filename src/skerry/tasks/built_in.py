@@ -54,9 +54,9 @@ CLASSIFICATION = Classification("cross_entropy", cross_entropy)
 def predict_classes(scores_mnc: Tensor) -> Tensor:
     """The class with the highest score, [m, N]."""
     if fused.runs_on(scores_mnc):
-        from skerry.kernels.softmax import guesses
+        from skerry.kernels.activations import predicted_classes
 
-        return guesses(scores_mnc.mT)
+        return predicted_classes(scores_mnc.mT)
     # max(...).indices, because argmax over a strided dimension is ten times slower on a CPU.
     return scores_mnc.max(dim=2).indices
 
@@ -70,7 +70,7 @@ def _softmax_loss_and_gradient(
     """
     n, lanes, _, size = Z_nlcb.shape
     if fused.runs_on(Z_nlcb):
-        from skerry.kernels.softmax import softmax_gradient
+        from skerry.kernels.activations import softmax_gradient
 
         return softmax_gradient(Z_nlcb.flatten(0, 1), y_nb, scale_l), Z_nlcb
     labels = y_nb.view(n, 1, 1, size).expand(n, lanes, 1, size)
@@ -84,7 +84,7 @@ def _softmax_loss_and_gradient(
 def _mean_cross_entropy(scores_mnc: Tensor, y: Tensor) -> Tensor:
     """Mean cross-entropy [m] of scores [m, N, classes] on labels [N]."""
     if fused.runs_on(scores_mnc):
-        from skerry.kernels.softmax import cross_entropies
+        from skerry.kernels.activations import cross_entropies
 
         return cross_entropies(scores_mnc.mT, y)
     labels = y.view(1, -1, 1).expand(len(scores_mnc), -1, 1)

@@ -1,59 +1,64 @@
-"""Schedules that go by what the server sees: the best beta of a server round, and the K and H that
-a target asks for.
+"""Adaptive schedules: beta, K and H chosen from the server's estimates of disagreement.
 
-Until the server has seen something, every number is what it starts with. Estimates are averaged
-over the last server rounds, `adapt_over` of them.
+Before the first estimate a schedule returns its initial value. Estimates are averaged over the last
+`adapt_over` server rounds.
 """
 
 import math
 from functools import lru_cache
 
 from skerry.config.schedules import SpreadEstimate, When
-from skerry.theory.counts import Likely
+from skerry.theory.counts import CountOutcome
 from skerry.theory.operators import Array, exchange_matrix
-from skerry.theory.participation import exchange
+from skerry.theory.participation import exchange_from_law
 
 ROUNDING = 1e-9
-"""Of a whole number that was computed."""
+"""Rounding error allowed in a computed integer."""
 
 
 def beta(when: When, *, bias_cost: float, adapt_over: int) -> float:
-    """U / (U + lambda V): V is the bias of S2A, U the disagreement that S2S would leave, where the
-    part inside islands counts as long as mixing leaves it there: w A' + B', with
-    w = (1 - (1-p)^H) / (p H) over the H rounds to come."""
+    """The best beta of a server round: U / (U + lambda V), with lambda = `bias_cost`.
+
+    V is the bias of S2A, and U = w A' + B' the disagreement that S2S would leave, where mixing
+    reduces the part A' inside islands to w A' on average over the next H rounds.
+    """
     seen = when.seen[-adapt_over:]
-    remains = staying(when.mixing_rate, when.period)
-    left = sum(_left(one, remains) for one in seen)
-    moved = bias_cost * sum(one.bias for one in seen)
-    return left / (left + moved) if left + moved > 0 else when.start
+    weight = mean_intra_weight(when.mixing_rate, when.period)
+    remaining = sum(_weighted_disagreement(one, weight) for one in seen)
+    bias = bias_cost * sum(one.bias for one in seen)
+    return remaining / (remaining + bias) if remaining + bias > 0 else when.start
 
 
-def staying(p: float, H: int) -> float:
-    """w: the part of the disagreement inside islands that is there on average over H rounds."""
+def mean_intra_weight(p: float, H: int) -> float:
+    """w = (1 - (1-p)^H) / (p H): mean share of disagreement inside islands left over H rounds."""
     return (1 - (1 - p) ** H) / (p * H) if p > 0 else 1.0
 
 
-def _left(seen: SpreadEstimate, remains: float) -> float:
-    intra, inter = after_s2s(seen)
-    return remains * intra + inter
+def _weighted_disagreement(seen: SpreadEstimate, weight: float) -> float:
+    intra, inter = disagreement_after_s2s(seen)
+    return weight * intra + inter
 
 
-def after_s2s(seen: SpreadEstimate) -> tuple[float, float]:
-    """The disagreement inside and between islands that S2S would leave: M (A, B)."""
-    intra, inter = _exchange(seen.sizes, seen.counts, seen.by_island) @ (seen.intra, seen.inter)
+def disagreement_after_s2s(seen: SpreadEstimate) -> tuple[float, float]:
+    """Disagreement inside and between islands that S2S would leave, M (A, B)."""
+    M = _exchange_matrix(seen.sizes, seen.counts, seen.by_island)
+    intra, inter = M @ (seen.intra, seen.inter)
     return float(intra), float(inter)
 
 
 @lru_cache(maxsize=256)
-def _exchange(sizes: tuple[int, ...], counts: tuple[int, ...], by_island: bool) -> Array:
+def _exchange_matrix(sizes: tuple[int, ...], counts: tuple[int, ...], by_island: bool) -> Array:
     if not by_island:
         return exchange_matrix(sizes, sum(counts))
-    return exchange(sizes, [Likely(1.0, counts)]).M
+    return exchange_from_law(sizes, [CountOutcome(1.0, counts)]).M
 
 
 def sampled(when: When, *, sampled_target: float, adapt_over: int) -> float:
-    """The smallest K with (1/K - 1/n) s2 <= target, and not more than its end. Two at least, from
-    every island where each is estimated by itself: else nothing can be seen any more."""
+    """The smallest K with (1/K - 1/n) s2 <= target, at most the schedule's end.
+
+    K is at least two, or two per island if islands are estimated separately, because estimates
+    need two devices.
+    """
     seen = when.seen[-adapt_over:]
     if not seen:
         return when.start
@@ -66,8 +71,11 @@ def sampled(when: When, *, sampled_target: float, adapt_over: int) -> float:
 
 
 def period(when: When, *, period_target: float, adapt_over: int) -> float:
-    """H sqrt(target / B), between 1 and its end: the disagreement B between islands grows with the
-    square of the rounds since the last server round."""
+    """H sqrt(target / B), between 1 and the schedule's end.
+
+    The disagreement B between islands grows with the square of the rounds since the last server
+    round.
+    """
     seen = when.seen[-adapt_over:]
     if not seen:
         return when.start

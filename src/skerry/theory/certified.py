@@ -1,8 +1,8 @@
-"""Certified bounds: the full recursion, minimised over what it leaves free.
+"""Certified bounds: the full recursion, minimised over stepsize, alpha and rho.
 
-Every entry of the recursion is a posynomial in stepsize, alpha and rho, so the logarithm of the
-bound is convex in their logarithms (a geometric program) and a log grid that zooms in finds the
-minimum. Any alpha and rho give a valid bound, so a coarse search costs tightness, never truth.
+Every entry of the recursion is a posynomial in stepsize, alpha and rho. The logarithm of the bound
+is then convex in their logarithms (a geometric program), and successively finer log grids find the
+minimum. Any alpha and rho give a valid bound, so a coarse search loses tightness, not validity.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,21 +14,21 @@ import numpy as np
 from skerry.config import labels
 from skerry.errors import SkerryError
 from skerry.plugins import registry
-from skerry.theory.bounds import ONE_SAMPLED, UNIFORMLY, assumed, coefficients
+from skerry.theory import bounds
+from skerry.theory.bounds import ONE_SAMPLED, UNIFORM_SAMPLING, assumptions_of
 from skerry.theory.full_recursion import FullRecursion
 from skerry.theory.operators import Array, delta
 from skerry.theory.parameters import Parameters
-from skerry.theory.stepsize import best_stepsize
 
 Point: TypeAlias = tuple[float, ...]
 
-# Half-widths of successive grids, in decades: from anywhere plausible to two digits.
-WIDE = (4.0, 1.5, 0.5, 0.2, 0.07, 0.025, 0.01)
-NEAR = (0.5, 0.2, 0.07, 0.025, 0.01)
-POINTS = 9
+# Half-widths of successive grids in decades; the last ones give two digits.
+GLOBAL_GRIDS = (4.0, 1.5, 0.5, 0.2, 0.07, 0.025, 0.01)
+LOCAL_GRIDS = (0.5, 0.2, 0.07, 0.025, 0.01)
+GRID_POINTS = 9
 
-SAMPLED = {
-    "uniform": UNIFORMLY[0],
+SAMPLING_ASSUMPTIONS = {
+    "uniform": UNIFORM_SAMPLING[0],
     "per_component": "every island is sampled in proportion to its size, as nearly as whole "
     "numbers allow, every device with chance K/n, independently of everything else (per_component)",
     "one_each": "equally many devices of every island are sampled, independently of everything "
@@ -45,18 +45,18 @@ NO_STEADY_STATE = (
 
 @dataclass(frozen=True)
 class Certificate:
-    """After `rounds` rounds with this stepsize, the average is at most `average`."""
+    """A certified bound: after `rounds` rounds with this stepsize, at most `average`."""
 
     rounds: float
     stepsize: float
     average: float
     beta: float
-    """Where on the dial: 0 is S2S, 1 is S2A."""
+    """0 for S2S, 1 for S2A, else that of the blend."""
     terms: Mapping[str, float] = field(default_factory=dict)
-    """What each source adds to `average`."""
+    """Contribution of each source to `average`."""
     assumptions: tuple[str, ...] = ()
     reason: str = ""
-    """Why `rounds` is infinite, where it is."""
+    """Why `rounds` is infinite; empty if it is finite."""
 
     def __repr__(self) -> str:
         rounds = np.max(self.rounds)
@@ -76,24 +76,24 @@ def certified_average(
     rounds: int,
     convex: bool,
 ) -> float:
-    """A bound on the average over t = 0..rounds-1 of E f(xbar^t) - f* (convex) or of
-    E ||grad f(xbar^t)||^2 (non-convex); infinite for stepsizes above 1/(4L).
+    """Bound on the average error over rounds 0..rounds-1; infinite for stepsizes above 1/(4L).
 
-    beta is that of a blend; s2s and s2a do not read it.
+    The error of round t is E f(xbar^t) - f* if convex, else E ||grad f(xbar^t)||^2. `beta` is that
+    of a blend; s2s and s2a ignore it.
     """
     if rounds < 1 or not stepsize > 0:
         raise SkerryError(
             f"rounds must be at least 1 and stepsize above 0 (got {rounds} and {stepsize:g}). "
             "Raise them."
         )
-    recursion = FullRecursion(parameters, _on_the_dial(primitive, beta), convex)
+    recursion = FullRecursion(parameters, _beta_of(primitive, beta), convex)
     if stepsize > recursion.largest_stepsize:
         return np.inf
     eta = np.asarray(stepsize, float)
     return _minimise(
         lambda alpha, rho: recursion.average(eta, alpha, rho, rounds),
-        _start(parameters, recursion)[1:],
-        WIDE,
+        _starting_point(parameters, recursion)[1:],
+        GLOBAL_GRIDS,
     )[0]
 
 
@@ -102,31 +102,34 @@ def certified_rounds(
 ) -> Certificate:
     """The fewest rounds, over constant stepsizes, after which the average is at most epsilon.
 
-    Stepsize, alpha and rho first minimise the rounds that are enough in the steady state, in
-    closed form. Then, in turns, they minimise the exact bound for that many rounds, and the
-    rounds are lowered by bisection as long as the bound holds. Within a period the result need
-    not be the very first round that qualifies.
+    Stepsize, alpha and rho first minimise the sufficient rounds in the steady state, in closed
+    form. Then they minimise the exact bound for that many rounds, and bisection lowers the rounds
+    as long as the bound holds; this repeats. Within a period the result need not be the very first
+    round that qualifies.
     """
-    recursion = FullRecursion(parameters, _on_the_dial(primitive, beta), convex)
-    enough, point = _fewest_when_steady(recursion, _start(parameters, recursion))
-    assumptions = assumed(
-        "s2s" if recursion.beta == 0 else "s2a", "certified", convex, _sampling(parameters)
+    recursion = FullRecursion(parameters, _beta_of(primitive, beta), convex)
+    enough, point = _fewest_steady_rounds(recursion, _starting_point(parameters, recursion))
+    assumptions = assumptions_of(
+        "s2s" if recursion.beta == 0 else "s2a",
+        "certified",
+        convex,
+        _sampling_assumptions(parameters),
     )
     if np.isinf(enough):
-        # By coins there are several devices now and then, even if it is one on average.
+        # Bernoulli sampling sometimes samples several devices, even with a mean of one.
         alone = recursion.beta == 0 and parameters.sampled == 1
         alone = alone and parameters.selection != "bernoulli"
         reason = ONE_SAMPLED if alone else NO_STEADY_STATE
         return Certificate(np.inf, np.nan, np.inf, recursion.beta, {}, assumptions, reason)
-    rounds = max(1, int(np.ceil(enough * (1 + 1e-9))))  # room for rounding, taken back below
+    rounds = max(1, int(np.ceil(enough * (1 + 1e-9))))  # a margin for rounding, removed below
     for _ in range(3):
         point = _best_point(recursion, point, rounds)
-        rounds = _fewest(recursion, point, rounds)
+        rounds = _fewest_rounds(recursion, point, rounds)
     eta, alpha, rho = (np.asarray(number) for number in point)
     return Certificate(
         rounds=float(rounds),
         stepsize=point[0],
-        average=_average(recursion, point, rounds),
+        average=_average_at(recursion, point, rounds),
         beta=recursion.beta,
         terms=recursion.terms(eta, alpha, rho, rounds),
         assumptions=assumptions,
@@ -134,15 +137,15 @@ def certified_rounds(
 
 
 def best_blend(parameters: Parameters, *, convex: bool) -> Certificate:
-    """The blend with the fewest certified rounds, S2S (beta = 0) and S2A (beta = 1) included.
+    """The blend with the fewest certified rounds, including S2S (beta = 0) and S2A (beta = 1).
 
-    beta is searched by tenths, then finer around the best, by the rounds that are enough in the
-    steady state.
+    beta is searched in steps of 0.1 and then finer around the best, by the sufficient rounds in
+    the steady state.
     """
 
     def enough(beta: float) -> float:
         recursion = FullRecursion(parameters, beta, convex)
-        return _fewest_when_steady(recursion, _start(parameters, recursion))[0]
+        return _fewest_steady_rounds(recursion, _starting_point(parameters, recursion))[0]
 
     beta = min(np.linspace(0, 1, 11), key=enough)
     for width in (0.1, 0.03):
@@ -156,21 +159,22 @@ def best_blend(parameters: Parameters, *, convex: bool) -> Certificate:
     )
 
 
-def _fewest_when_steady(recursion: FullRecursion, start: Point) -> tuple[float, Point]:
-    return _minimise(recursion.enough_rounds, start, WIDE, recursion.largest_stepsize)
+def _fewest_steady_rounds(recursion: FullRecursion, start: Point) -> tuple[float, Point]:
+    """Fewest sufficient rounds in the steady state, and the stepsize, alpha and rho for them."""
+    return _minimise(recursion.sufficient_rounds, start, GLOBAL_GRIDS, recursion.largest_stepsize)
 
 
 def _best_point(recursion: FullRecursion, start: Point, rounds: int) -> Point:
-    """The stepsize, alpha and rho with the lowest bound after this many rounds."""
+    """Stepsize, alpha and rho with the lowest bound after this many rounds."""
     return _minimise(
         lambda eta, alpha, rho: recursion.average(eta, alpha, rho, rounds),
         start,
-        NEAR,
+        LOCAL_GRIDS,
         recursion.largest_stepsize,
     )[1]
 
 
-def _average(recursion: FullRecursion, point: Point, rounds: int) -> float:
+def _average_at(recursion: FullRecursion, point: Point, rounds: int) -> float:
     eta, alpha, rho = (np.asarray(number) for number in point)
     return float(recursion.average(eta, alpha, rho, rounds))
 
@@ -178,11 +182,11 @@ def _average(recursion: FullRecursion, point: Point, rounds: int) -> float:
 def _minimise(
     objective: Callable[..., Array], centre: Point, widths: tuple[float, ...], cap: float = np.inf
 ) -> tuple[float, Point]:
-    """The smallest value on ever finer log grids, each around the best point of the last; the
-    first coordinate stays at or below `cap`."""
+    """Minimum, and where it is, over successively finer log grids around the best point so far;
+    the first coordinate is at most `cap`."""
     best = np.inf
     for width in widths:
-        factors = 10 ** np.linspace(-width, width, POINTS)
+        factors = 10 ** np.linspace(-width, width, GRID_POINTS)
         axes = [coordinate * factors for coordinate in centre]
         axes[0] = np.minimum(axes[0], cap)
         values = objective(*np.meshgrid(*axes, indexing="ij", sparse=True))
@@ -192,34 +196,33 @@ def _minimise(
     return best, centre
 
 
-def _fewest(recursion: FullRecursion, point: Point, enough: int) -> int:
-    """Rounds that reach epsilon while one round less does not, by bisection."""
+def _fewest_rounds(recursion: FullRecursion, point: Point, enough: int) -> int:
+    """By bisection, a number of rounds that reaches epsilon while one round less does not."""
     too_few = 0
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if _average(recursion, point, middle) <= recursion.epsilon:
+        if _average_at(recursion, point, middle) <= recursion.epsilon:
             enough = middle
         else:
             too_few = middle
     return enough
 
 
-def _start(parameters: Parameters, recursion: FullRecursion) -> Point:
-    """The proofs' stepsize, alpha and rho, which are those of uniform sampling: the right order of
-    magnitude to search around."""
-    alike = replace(parameters, selection="uniform", weights="equal")
-    psi = coefficients(alike, "s2a", "repaired", recursion.convex)
-    stepsize = best_stepsize(psi.c, psi.e, psi.d, np.asarray(parameters.epsilon, float))
-    forgotten = 1 - (1 - recursion.beta) ** 2 * float(delta(parameters.devices, parameters.sampled))
-    rho = max(forgotten, 1 / float(parameters.devices)) / (2 * recursion.H)
+def _starting_point(parameters: Parameters, recursion: FullRecursion) -> Point:
+    """Stepsize, alpha and rho of the paper's proofs (uniform sampling), to search around."""
+    uniform = replace(parameters, selection="uniform", weights="equal")
+    psi = bounds.coefficients(uniform, "s2a", "repaired", recursion.convex)
+    stepsize = bounds.best_stepsize(psi.c, psi.e, psi.d, np.asarray(parameters.epsilon, float))
+    removed = 1 - (1 - recursion.beta) ** 2 * float(delta(parameters.devices, parameters.sampled))
+    rho = max(removed, 1 / float(parameters.devices)) / (2 * recursion.H)
     return float(stepsize), recursion.p / 2, rho
 
 
-def _sampling(parameters: Parameters) -> tuple[str, ...]:
-    """What is assumed of the server, and what of the paper's picture does not hold under it."""
+def _sampling_assumptions(parameters: Parameters) -> tuple[str, ...]:
+    """Assumptions about the server, and where they differ from the paper's."""
     if parameters.is_as_in_the_paper:
-        return UNIFORMLY
-    words = [SAMPLED[parameters.selection]]
+        return UNIFORM_SAMPLING
+    words = [SAMPLING_ASSUMPTIONS[parameters.selection]]
     stratified = parameters.weights == "stratified"
     if stratified and parameters.selection != "one_each":
         words.append("S2A weighs islands by their size wherever every one of them is sampled")
@@ -233,8 +236,9 @@ def _sampling(parameters: Parameters) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _on_the_dial(primitive: str, beta: float) -> float:
+def _beta_of(primitive: str, beta: float) -> float:
+    """0 for s2s, 1 for s2a, `beta` for blend."""
     labels.check_dial(primitive)
-    place = labels.dial_position(primitive, beta)
-    assert place is not None
-    return place
+    position = labels.dial_position(primitive, beta)
+    assert position is not None
+    return position

@@ -1,4 +1,4 @@
-"""What a run costs in messages: K up in every server round, K down (S2S) or n down (S2A, blend)."""
+"""Communication cost: per server round K messages up, and K (S2S) or n (S2A, blend) down."""
 
 from dataclasses import dataclass, fields
 
@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from skerry.errors import SkerryError, unknown
 from skerry.theory.operators import Numbers, check_sampled
+from skerry.theory.parameters import Parameters
 
 _DOWNLINKS = {
     "s2s": lambda n, K: K,
@@ -17,14 +18,14 @@ _DOWNLINKS = {
 
 @dataclass(frozen=True)
 class Prices:
-    """What one message costs on each kind of link."""
+    """Price of one message on each kind of link."""
 
     uplink: float = 1.0
     """From a device to the server."""
     downlink: float = 1.0
     """From the server to one device."""
     broadcast: float | None = None
-    """From the server to all devices at once, if it can; used where it is the cheaper way."""
+    """From the server to all devices at once, used if cheaper; None if it is impossible."""
     d2d: float = 0.0
     """From a device to a neighbour."""
 
@@ -41,7 +42,7 @@ ONE_EACH = Prices()
 def server_round_cost(
     primitive: str, n: npt.ArrayLike, K: npt.ArrayLike, prices: Prices = ONE_EACH
 ) -> Numbers:
-    """The price of one server round."""
+    """Price of one server round with n devices, K of them sampled."""
     if primitive not in _DOWNLINKS:
         raise SkerryError(unknown("primitive", primitive, _DOWNLINKS))
     check_sampled(n, K)
@@ -54,26 +55,30 @@ def server_round_cost(
 
 
 def server_rounds(T: npt.ArrayLike, H: npt.ArrayLike, *, smooth: bool = False) -> Numbers:
-    """R = ceil(T/H), the server rounds among 0..T-1; T/H if smooth, as in Figure 6."""
+    """Number of server rounds among 0..T-1, R = ceil(T/H); T/H if smooth, as in Figure 6."""
     count: Numbers = (np.asarray(T, float) / np.asarray(H, float))[()]
     return count if smooth else np.ceil(count)
 
 
 def communication_cost(
-    primitive: str,
-    *,
-    rounds: npt.ArrayLike,
-    devices: npt.ArrayLike,
-    sampled: npt.ArrayLike,
-    period: npt.ArrayLike,
-    edges: npt.ArrayLike = 0,
-    prices: Prices = ONE_EACH,
+    primitive: str, *, rounds: npt.ArrayLike, devices: npt.ArrayLike, sampled: npt.ArrayLike,
+    period: npt.ArrayLike, edges: npt.ArrayLike = 0, prices: Prices = ONE_EACH,
     smooth: bool = False,
-) -> Numbers:
-    """Gamma: all messages at their prices. Every round sends one each way over every edge."""
+) -> Numbers:  # fmt: skip
+    """Gamma: the price of all messages of a run. D2D uses every edge both ways in every round."""
     each = server_round_cost(primitive, devices, sampled, prices)
     server = each * server_rounds(rounds, period, smooth=smooth)
     if not prices.d2d:
         return server
     d2d: Numbers = (prices.d2d * 2 * np.asarray(edges, float) * np.asarray(rounds, float))[()]
     return server + d2d
+
+
+def setting_cost(
+    parameters: Parameters, primitive: str, rounds: npt.ArrayLike, prices: Prices, *, smooth: bool
+) -> Numbers:
+    """`communication_cost` of the server's messages, in the setting of a bound."""
+    n, K, H = parameters.devices, parameters.sampled, parameters.period
+    return communication_cost(
+        primitive, rounds=rounds, devices=n, sampled=K, period=H, prices=prices, smooth=smooth
+    )

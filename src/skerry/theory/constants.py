@@ -1,4 +1,4 @@
-"""The constants of the theory, measured on a real experiment along one of its runs."""
+"""Constants of the theory, measured on an experiment along one of its runs."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +17,10 @@ from skerry.engine.world import Materials, World, build_world, pick_device
 from skerry.errors import SkerryError, argument
 from skerry.models.quadratic import QuadraticLearner
 from skerry.network.contraction import MixingParameters
-from skerry.theory.constants_at import ConstantsAt, Measured, measure_at
+from skerry.theory import point_constants
 from skerry.theory.parameters import Parameters
-from skerry.theory.participation import has_bounds
-from skerry.theory.smoothness import Smoothness, estimated_smoothness, known_smoothness
+from skerry.theory.participation import has_exchange
+from skerry.theory.point_constants import Measurement, PointConstants, Smoothness
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -28,35 +28,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Constants:
-    """What was measured. The theory wants suprema over x: the maxima over `points`, which the
-    properties give, are lower estimates of them."""
+    """The measured constants of an experiment.
+
+    The theory needs suprema over x. The properties are maxima over `points`: lower estimates.
+    """
 
     experiment: Experiment
     sizes: tuple[int, ...]
     mixing: MixingParameters
-    f0: Measured
+    f0: Measurement
     """f(x0) minus a lower bound of f: its minimum for the quadratic, 0 for other losses."""
     R0_squared: float | None
-    """||x0 - x*||^2, where x* is known."""
-    points: tuple[ConstantsAt, ...]
-    """After each of the rounds asked for."""
+    """||x0 - x*||^2, or None if x* is not known."""
+    points: tuple[PointConstants, ...]
+    """The constants after each of the measured rounds."""
     remarks: tuple[str, ...]
-    """Where the experiment differs from what the theory assumes."""
+    """Differences between the experiment and the assumptions of the theory."""
 
     @property
-    def zeta_intra2(self) -> Measured:
+    def zeta_intra2(self) -> Measurement:
         return self._largest(lambda at: at.intra.total)
 
     @property
-    def zeta_inter2(self) -> Measured:
+    def zeta_inter2(self) -> Measurement:
         return self._largest(lambda at: at.inter.total)
 
     @property
-    def sigma2(self) -> Measured:
+    def sigma2(self) -> Measurement:
         return self._largest(lambda at: at.sigma2)
 
     @property
-    def sigma2_max(self) -> Measured:
+    def sigma2_max(self) -> Measurement:
         return self._largest(lambda at: at.sigma2_max)
 
     @property
@@ -66,9 +68,9 @@ class Constants:
     def parameters(
         self, *, epsilon: float, convex: bool = False, initial_error: float | None = None
     ) -> Parameters:
-        """The setting of a bound; `initial_error` overrides f0, or R0^2 if convex."""
-        if self.unbounded:
-            raise SkerryError(self.unbounded)
+        """Parameters of a bound; `initial_error` overrides f0, or R0^2 if convex."""
+        if self.why_no_bounds:
+            raise SkerryError(self.why_no_bounds)
         if initial_error is None:
             initial_error = self.R0_squared if convex else self.f0.value
         if initial_error is None:
@@ -78,8 +80,8 @@ class Constants:
                 f"{argument('initial_error')}, or use convex=False."
             )
         server, n = self.experiment.server, sum(self.sizes)
-        K = _sampled(server, n)
-        known = has_bounds(server.selection, server.weights, self.sizes, K)
+        K = _expected_sampled(server, n)
+        known = has_exchange(server.selection, server.weights, self.sizes, K)
         return Parameters(
             devices=n,
             components=self.sizes,
@@ -97,8 +99,8 @@ class Constants:
         )
 
     @property
-    def unbounded(self) -> str:
-        """Why there is no setting that a bound holds for; empty where there is one."""
+    def why_no_bounds(self) -> str:
+        """Why no bound holds for the experiment; empty if there are bounds."""
         moving = self.experiment.server.first_schedule("sampled", "period")
         return moving and (
             f"bounds hold for a K and an H that stay (got {moving}). Set it to constant, or give "
@@ -106,6 +108,7 @@ class Constants:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """The constants as plain data for JSON."""
         largest = ("zeta_intra2", "zeta_inter2", "sigma2", "sigma2_max")
         return {
             "components": list(self.sizes),
@@ -116,11 +119,11 @@ class Constants:
             "mixing": asdict(self.mixing),
             "f0": self.f0._asdict(),
             "R0_squared": self.R0_squared,
-            "checkpoints": [_plain(asdict(at)) for at in self.points],
+            "checkpoints": [_to_plain(asdict(at)) for at in self.points],
             "remarks": list(self.remarks),
         }
 
-    def _largest(self, of: Callable[[ConstantsAt], Measured]) -> Measured:
+    def _largest(self, of: Callable[[PointConstants], Measurement]) -> Measurement:
         return max(map(of, self.points), key=lambda measured: measured.value)
 
 
@@ -134,10 +137,10 @@ def measure_constants(
     dataset: Dataset | None = None,
     model: Callable[..., Any] | None = None,
 ) -> Constants:
-    """Run the experiment and measure after these rounds (and at the start), at the average model.
+    """Run the experiment and measure its constants at the average model.
 
-    A draw is two minibatches of every device. Rounds beyond the experiment's last are measured
-    at its last.
+    They are measured at the start and after each of `rounds`; rounds beyond the experiment's last
+    count as its last. Each of the `draws` takes two minibatches of every device.
     """
     materials = Materials(graph=graph, dataset=dataset, model=model)
     world = build_world(experiment, materials, pick_device(device))
@@ -145,33 +148,33 @@ def measure_constants(
 
 
 def constants_of(world: World, *, rounds: Sequence[int], draws: int) -> Constants:
-    """`measure_constants` in a world that is there already."""
+    """`measure_constants` for a world that is already built."""
     if draws < 2 or min(rounds, default=0) < 0:
         raise SkerryError(
             f"draws must be at least 2 and rounds at least 0 (got {draws} draws and rounds "
             f"{', '.join(map(str, rounds))}). Raise them."
         )
     wanted = sorted({0, *(min(t, world.rounds) for t in rounds)})
-    known = known_smoothness(world)
+    known = point_constants.known_smoothness(world)
     points = []
-    for t, x_d in _averages(world, wanted):
+    for t, x_d in _average_models(world, wanted):
         chunk = build_stack(world, [world.experiment]).chunk()
-        smoothness = known or estimated_smoothness(world, x_d, t, chunk)
-        points.append(measure_at(world, x_d, t, draws, chunk, smoothness))
+        smoothness = known or point_constants.estimate_smoothness(world, x_d, t, chunk)
+        points.append(point_constants.measure_at_point(world, x_d, t, draws, chunk, smoothness))
     exact = _exact_initial_errors(world)
     return Constants(
         experiment=world.experiment,
         sizes=world.sizes,
         mixing=world.fleet.mixing_parameters(),
-        f0=Measured(exact[0], 0.0) if exact else points[0].loss,
+        f0=Measurement(exact[0], 0.0) if exact else points[0].loss,
         R0_squared=exact[1] if exact else None,
         points=tuple(points),
         remarks=tuple(_remarks(world)),
     )
 
 
-def _averages(world: World, wanted: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
-    """The average model of one run after the rounds asked for."""
+def _average_models(world: World, wanted: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+    """Round and average model [d] of one run, after each of the wanted rounds."""
     for moment in simulate(build_stack(world, [world.experiment])):
         if moment.phase == "before_server" or moment.round not in wanted:
             continue
@@ -188,7 +191,7 @@ def _averages(world: World, wanted: Sequence[int]) -> Iterator[tuple[int, Tensor
 
 
 def _exact_initial_errors(world: World) -> tuple[float, float] | None:
-    """f(x0) - f* and ||x0 - x*||^2 on the quadratic: x* is the mean of the devices' means."""
+    """f(x0) - f* and ||x0 - x*||^2 of the quadratic, where x* is the mean of the devices' means."""
     learner = world.learner
     if not isinstance(learner, QuadraticLearner):
         return None
@@ -200,13 +203,14 @@ def _exact_initial_errors(world: World) -> tuple[float, float] | None:
     return float(0.5 * away_d.square() @ learner.a_d.double()), float(away_d.square().sum())
 
 
-def _sampled(server: Server, n: int) -> int:
-    """K; by coins, their mean number, rounded."""
-    by_coins = server.selection == "bernoulli"
-    return max(1, round(server.sample_prob * n)) if by_coins else server.sampled
+def _expected_sampled(server: Server, n: int) -> int:
+    """K; for Bernoulli sampling the mean number of sampled devices, rounded."""
+    if server.selection == "bernoulli":
+        return max(1, round(server.sample_prob * n))
+    return server.sampled
 
 
-_STAYING = {
+_FIXED = {
     "beta": "the theory's beta stays as it is",
     "sampled": "the theory's server samples as many in every server round",
     "period": "the theory's server meets devices at even times",
@@ -214,6 +218,7 @@ _STAYING = {
 
 
 def _remarks(world: World) -> Iterator[str]:
+    """Differences between the experiment and the assumptions of the theory."""
     experiment = world.experiment
     training, server = experiment.training, experiment.server
     if training.local_steps > 1:
@@ -226,14 +231,14 @@ def _remarks(world: World) -> Iterator[str]:
         yield f"the theory's server delivers the plain average (here {server.optimizer})"
     if server.offset:
         yield f"the theory's server meets devices from round 0 on (here {server.offset})"
-    for field, stays in _STAYING.items():
+    for field, stays in _FIXED.items():
         plays = field != "beta" or server.primitive == labels.BLEND
         if server.is_there and plays and server.has_schedule(field):
             yield f"{stays} (here {server.first_schedule(field)})"
     if server.primitive == "none":
         yield "the theory has a server (here none)"
-    asked = server.selection, server.weights, world.sizes, _sampled(server, world.n)
-    if server.is_there and not has_bounds(*asked):
+    asked = server.selection, server.weights, world.sizes, _expected_sampled(server, world.n)
+    if server.is_there and not has_exchange(*asked):
         yield (
             f"the theory knows no law of {server.selection} sampling with {server.weights} weights "
             "here; bounds take it for uniform"
@@ -246,8 +251,10 @@ def _remarks(world: World) -> Iterator[str]:
         yield "the theory's devices are always awake (here some sleep)"
 
 
-def _plain(value: Any) -> Any:
-    """Nested dictionaries for JSON; `asdict` leaves named tuples as they are."""
-    if isinstance(value, Measured):
+def _to_plain(value: Any) -> Any:
+    """Convert measurements in nested dictionaries, because `asdict` leaves named tuples."""
+    if isinstance(value, Measurement):
         return value._asdict()
-    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+    return (
+        {key: _to_plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+    )

@@ -1,7 +1,7 @@
-"""How many devices of each island a rule samples: its *law of counts*.
+"""The law of counts of a selection rule: the distribution of sampled devices per island.
 
-Inside an island the sampled devices are a uniform draw, so all that a rule of selection decides is
-how likely it is that K_1, ..., K_C devices of the islands are sampled.
+Inside an island the sampled devices are a uniform draw, so that a selection rule is determined by
+the probability of sampling K_1, ..., K_C devices of the islands.
 """
 
 import math
@@ -14,36 +14,39 @@ from skerry.errors import SkerryError, did_you_mean
 from skerry.theory.operators import Array, check_sampled
 
 RULES = ("uniform", "per_component", "one_each", "bernoulli")
-"""The rules of `server.selection` that have a law."""
+"""Rules of `server.selection` whose law of counts is known."""
 
-MOST_COUNTS = 200_000
-"""Vectors of counts that a law is written out for."""
+MAX_OUTCOMES = 200_000
+"""Largest number of outcomes for which a law is enumerated."""
 
 
-class Likely(NamedTuple):
-    chance: float
+class CountOutcome(NamedTuple):
+    """Possible numbers of sampled devices per island, and their probability."""
+
+    probability: float
     counts: tuple[int, ...]
 
 
-Law = Sequence[Likely]
+Law = Sequence[CountOutcome]
 
 
-def law(
+def law_of_counts(
     rule: str, sizes: Sequence[int], K: int, *, sample_prob: float | None = None
-) -> list[Likely]:
-    """How many devices of each island a built-in rule samples, with what chance."""
+) -> list[CountOutcome]:
+    """All outcomes of a built-in rule that samples K devices, on islands of these sizes."""
     check_rule(rule)
     check_sampled(sum(sizes), K)
     if rule == "uniform":
         return list(_uniform(sizes, K))
     if rule == "per_component":
-        return _peeled(sizes, K)
+        return _per_component(sizes, K)
     if rule == "one_each":
-        return [Likely(1.0, _one_each(sizes, K))]
+        return [CountOutcome(1.0, _one_each(sizes, K))]
     return list(_bernoulli(sizes, K / sum(sizes) if sample_prob is None else sample_prob))
 
 
 def check_rule(rule: str) -> None:
+    """Raise SkerryError for a rule without a known law of counts."""
     if rule not in RULES:
         raise SkerryError(
             f"the theory has no law of counts for selection '{rule}'{did_you_mean(rule, RULES)} "
@@ -51,15 +54,17 @@ def check_rule(rule: str) -> None:
         )
 
 
-def one_for_all(C: int, K: int) -> Law:
-    """per_component on C islands of the same size: K mod C of them, drawn uniformly, have one
-    device more. One vector stands for all of its permutations."""
+def equal_islands_law(C: int, K: int) -> Law:
+    """Law of per_component on C islands of equal size, as one outcome up to permutation.
+
+    K mod C of the islands, drawn uniformly, have one sampled device more than the others.
+    """
     each, rest = divmod(K, C)
-    return [Likely(1.0, (each + 1,) * rest + (each,) * (C - rest))]
+    return [CountOutcome(1.0, (each + 1,) * rest + (each,) * (C - rest))]
 
 
-def binomial(n: int, q: float) -> Array:
-    """The chances that 0, 1, ..., n of n devices are sampled, each with chance q."""
+def binomial_probabilities(n: int, q: float) -> Array:
+    """Probabilities that 0, 1, ..., n of n devices are sampled, each with probability q."""
     from scipy.special import betaln, xlog1py, xlogy
 
     k = np.arange(n + 1)
@@ -67,18 +72,19 @@ def binomial(n: int, q: float) -> Array:
     return np.asarray(np.exp(ways + xlogy(k, q) + xlog1py(n - k, -q)))
 
 
-def _uniform(sizes: Sequence[int], K: int) -> Iterator[Likely]:
-    """Multivariate hypergeometric."""
+def _uniform(sizes: Sequence[int], K: int) -> Iterator[CountOutcome]:
+    """Uniform sampling without replacement: multivariate hypergeometric."""
     ways = math.comb(sum(sizes), K)
-    for found in _vectors(sizes, K):
-        chosen = math.prod(math.comb(n, k) for n, k in zip(sizes, found, strict=True))
-        yield Likely(chosen / ways, found)
+    for counts in _vectors(sizes, K):
+        favourable = math.prod(math.comb(n, k) for n, k in zip(sizes, counts, strict=True))
+        yield CountOutcome(favourable / ways, counts)
 
 
-def _bernoulli(sizes: Sequence[int], q: float) -> Iterator[Likely]:
-    for K, total in enumerate(binomial(sum(sizes), q).tolist()):
-        for chance, found in _uniform(sizes, K):
-            yield Likely(total * chance, found)
+def _bernoulli(sizes: Sequence[int], q: float) -> Iterator[CountOutcome]:
+    """Uniform sampling of a binomial number of devices."""
+    for K, total in enumerate(binomial_probabilities(sum(sizes), q).tolist()):
+        for probability, counts in _uniform(sizes, K):
+            yield CountOutcome(total * probability, counts)
 
 
 def _one_each(sizes: Sequence[int], K: int) -> tuple[int, ...]:
@@ -91,44 +97,44 @@ def _one_each(sizes: Sequence[int], K: int) -> tuple[int, ...]:
     return tuple(min(each, size) for size in sizes)
 
 
-def _peeled(sizes: Sequence[int], K: int) -> list[Likely]:
-    """Islands take their places one after the other, the smallest first: of k places that are left
-    inside the sample, island c takes k n_c / n_left, rounded up or down by chance."""
+def _per_component(sizes: Sequence[int], K: int) -> list[CountOutcome]:
+    """Islands get their shares one after the other, the smallest first: of the k devices that are
+    left to sample, island c gets k n_c / n_left, randomly rounded up or down."""
     order = sorted(range(len(sizes)), key=lambda c: (sizes[c], c))
-    grown: list[Likely] = [Likely(1.0, ())]
+    outcomes: list[CountOutcome] = [CountOutcome(1.0, ())]
     n_left = sum(sizes)
     for c in order:
-        before, grown = grown, []
-        for chance, counts in before:
+        before, outcomes = outcomes, []
+        for probability, counts in before:
             low, rest = divmod((K - sum(counts)) * sizes[c], n_left)
-            grown.append(Likely(chance * (1 - rest / n_left), (*counts, low)))
+            outcomes.append(CountOutcome(probability * (1 - rest / n_left), (*counts, low)))
             if rest:
-                grown.append(Likely(chance * (rest / n_left), (*counts, low + 1)))
-        if len(grown) > MOST_COUNTS:
-            raise SkerryError(_too_many(len(sizes)))
+                outcomes.append(CountOutcome(probability * (rest / n_left), (*counts, low + 1)))
+        if len(outcomes) > MAX_OUTCOMES:
+            raise SkerryError(_too_many_message(len(sizes)))
         n_left -= sizes[c]
-    place = np.argsort(order)
-    return [Likely(chance, tuple(counts[i] for i in place)) for chance, counts in grown]
+    inverse = np.argsort(order)
+    return [CountOutcome(chance, tuple(counts[i] for i in inverse)) for chance, counts in outcomes]
 
 
 def _vectors(sizes: Sequence[int], K: int) -> Iterator[tuple[int, ...]]:
-    """All counts that add up to K."""
-    if math.prod(min(n, K) + 1 for n in sizes[:-1]) > MOST_COUNTS:
-        raise SkerryError(_too_many(len(sizes)))
+    """All vectors of counts that add up to K."""
+    if math.prod(min(n, K) + 1 for n in sizes[:-1]) > MAX_OUTCOMES:
+        raise SkerryError(_too_many_message(len(sizes)))
 
-    def further(place: int, left: int) -> Iterator[tuple[int, ...]]:
-        if place == len(sizes) - 1:
-            if left <= sizes[place]:
+    def extend(island: int, left: int) -> Iterator[tuple[int, ...]]:
+        if island == len(sizes) - 1:
+            if left <= sizes[island]:
                 yield (left,)
             return
-        for count in range(min(sizes[place], left) + 1):
-            for more in further(place + 1, left - count):
+        for count in range(min(sizes[island], left) + 1):
+            for more in extend(island + 1, left - count):
                 yield (count, *more)
 
-    yield from further(0, K)
+    yield from extend(0, K)
 
 
-def _too_many(islands: int) -> str:
+def _too_many_message(islands: int) -> str:
     return (
         f"{islands} islands have too many possible counts to write out. Ask about fewer islands, "
         "or about one_each, whose counts are fixed."

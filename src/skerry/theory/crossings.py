@@ -1,4 +1,4 @@
-"""Who is cheapest along an axis, and where that changes."""
+"""The cheapest option along an axis, and the points where it changes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ import numpy as np
 from skerry.theory.operators import Array
 
 Costs: TypeAlias = Callable[[Array], Mapping[str, Array]]
-"""Along the axis, what each contender costs; infinite where it never gets there."""
+"""Costs of each option at points of an axis; infinite if the target is never reached."""
 
 TIE = "tie"
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """The winner from `first` to `last`; on a continuous axis these are the crossing points."""
+    """A part of the axis with one winner; on a continuous axis it ends at crossing points."""
 
     winner: str
     first: float
@@ -25,7 +25,7 @@ class Stretch:
 
 
 def stretches(values: Array, costs: Costs, *, continuous: bool) -> tuple[Stretch, ...]:
-    """The stretches of an axis with the same winner, in order."""
+    """The parts of an axis with the same winner, in order."""
     found = costs(values)
     winners = [
         cheapest({name: float(cost[i]) for name, cost in found.items()}) for i in range(len(values))
@@ -46,14 +46,14 @@ def stretches(values: Array, costs: Costs, *, continuous: bool) -> tuple[Stretch
 
 
 def cheapest(costs: Mapping[str, float]) -> str:
-    """The name of the cheapest, or "tie" if several are, to rounding."""
+    """Name of the cheapest option, or "tie" if several are equal up to rounding."""
     best = min(costs, key=lambda name: costs[name])
     limit = costs[best] * (1 + 1e-12)
     return TIE if sum(cost <= limit for cost in costs.values()) > 1 else best
 
 
 def _crossing(costs: Costs, left: Stretch, right: Stretch) -> float:
-    """Where the costs of two neighbouring winners meet: by bisection, because bounds may jump."""
+    """Point where the winner changes, by bisection, because bounds may jump."""
     low, high = left.last, right.first
     if TIE in (left.winner, right.winner):
         return low if left.winner == TIE else high

@@ -1,11 +1,11 @@
-"""The disagreement recursion that leaves nothing out, as matrices: behind certified bounds.
+"""The full disagreement recursion as matrices, from which certified bounds are computed.
 
 With v = (A, B) = E (D_intra, D_inter)/n and any alpha, rho > 0, one round is
     v <- P v + g                                                             local step and D2D
-    bias = beta^2 (kappa_intra A + kappa_inter B),  then  v <- (1-beta)^2 M v   where t mod H = 0
-P holds the mixing and the gradient drift (2 eta^2 L^2 terms), g the heterogeneity, M what a
-server round moves between the two kinds of disagreement. M and both kappas are those of the rule
-by which the server samples; with uniform sampling the kappas are one number.
+    bias = beta^2 (kappa_intra A + kappa_inter B),  then  v <- (1-beta)^2 M v   if t mod H = 0
+P has the mixing and the gradient drift (2 eta^2 L^2 terms), g the heterogeneity, and M the exchange
+between the two kinds of disagreement in a server round. M and both kappas depend on the selection
+rule; with uniform sampling the kappas are equal.
 """
 
 from copy import copy
@@ -23,18 +23,18 @@ A, B, ONE, COST = range(4)
 
 
 class FullRecursion:
-    """One setting's recursion and the average it bounds, by the descent lemmas (3 and 4).
+    """The recursion of one setting, and the bound on the average by Lemmas 3 and 4.
 
-    Rounds act as matrices on the state (A, B, 1, cost), where cost adds up what disagreement
-    and bias contribute. eta, alpha and rho may be arrays that broadcast; matrices stack along.
+    A round is a matrix on the state (A, B, 1, cost), where cost sums the contributions of
+    disagreement and bias. eta, alpha and rho may be arrays that broadcast; matrices are stacked.
     """
 
     def __init__(self, parameters: Parameters, beta: float, convex: bool):
         _require_one_setting(parameters)
         operators.check_beta(beta)
         sizes, n, K = parameters.sizes, int(parameters.devices), int(parameters.sampled)
-        found = exchange_under(parameters.selection, parameters.weights, sizes, K)
-        kappas = np.array([found.kappa_intra, found.kappa_inter])
+        exchange = exchange_under(parameters.selection, parameters.weights, sizes, K)
+        kappas = np.array([exchange.kappa_intra, exchange.kappa_inter])
         self.beta = beta
         self.convex = convex
         self.H = int(parameters.period)
@@ -44,69 +44,68 @@ class FullRecursion:
         self.r0 = float(parameters.initial_error) * (1 if convex else 4)
         self.noise = float(parameters.sigma2) / n * (1 if convex else 2 * self.L)
         self.zeta2 = np.array([parameters.zeta_intra, parameters.zeta_inter], float) ** 2
-        # Components of one device have no inside, a single component nothing between.
+        # Islands of one device have no intra part, a single island has no inter part.
         self.present = np.array([max(sizes) > 1, len(sizes) > 1], float)
-        self.M = (1 - beta) ** 2 * found.M
+        self.M = (1 - beta) ** 2 * exchange.M
         self.kappa = beta**2 * float(kappas.max())
-        # Which share of kappa each kind of disagreement has: both all of it, if uniform.
-        self.turned = kappas / kappas.max() if kappas.max() > 0 else np.ones(2)
+        # kappa of each kind relative to the larger one; (1, 1) for uniform sampling.
+        self.kappa_shares = kappas / kappas.max() if kappas.max() > 0 else np.ones(2)
         self.largest_stepsize = 1 / (4 * self.L)
 
     def average(self, eta: Array, alpha: Array, rho: Array, rounds: int) -> Array:
-        """The bound on the average over t = 0..rounds-1, for eta up to 1/(4L).
+        """Bound on the average over t = 0..rounds-1, for eta up to 1/(4L).
 
-        The recursion repeats with period H, so powers of the period's matrix take the place of
-        a loop over rounds.
+        The recursion has period H, so that matrix powers replace a loop over rounds.
         """
-        served, plain = self.steps(eta, alpha, rho)
+        server, plain = self.steps(eta, alpha, rho)
         periods, rest = divmod(rounds, self.H)
         with np.errstate(over="ignore", invalid="ignore"):
-            state = np.linalg.matrix_power(self._period(served, plain), periods)
+            state = np.linalg.matrix_power(self._period(server, plain), periods)
             if rest:
-                state = np.linalg.matrix_power(plain, rest - 1) @ served @ state
+                state = np.linalg.matrix_power(plain, rest - 1) @ server @ state
             cost = state[..., COST, ONE]  # from v = 0, cost = 0
             average = self.r0 / (eta * rounds) + self.noise * eta + cost / rounds
-        return np.where(np.isnan(average), np.inf, average)  # inf * 0: the recursion blew up
+        return np.where(np.isnan(average), np.inf, average)  # inf * 0 where the recursion diverges
 
     def terms(self, eta: Array, alpha: Array, rho: Array, rounds: int) -> dict[str, float]:
-        """What each source adds to the average: disagreement and bias are linear in zeta^2."""
+        """Contribution of each source to the average; it is linear in zeta^2."""
 
-        def cost(of: tuple[float, float], kappa: float) -> float:
+        def cost(mask: tuple[float, float], kappa: float) -> float:
             part = copy(self)
-            part.r0, part.noise, part.zeta2, part.kappa = 0.0, 0.0, self.zeta2 * of, kappa
+            part.r0, part.noise, part.zeta2, part.kappa = 0.0, 0.0, self.zeta2 * mask, kappa
             return float(part.average(eta, alpha, rho, rounds))
 
-        found = {"initial": self.r0 / (float(eta) * rounds), "noise": self.noise * float(eta)}
-        for name, of in (("intra", (1.0, 0.0)), ("inter", (0.0, 1.0))):
-            found[name] = cost(of, 0.0)
+        terms = {"initial": self.r0 / (float(eta) * rounds), "noise": self.noise * float(eta)}
+        for name, mask in (("intra", (1.0, 0.0)), ("inter", (0.0, 1.0))):
+            terms[name] = cost(mask, 0.0)
             if self.beta > 0:
-                found[f"sampling_{name}"] = cost(of, self.kappa) - found[name]
-        return found
+                terms[f"sampling_{name}"] = cost(mask, self.kappa) - terms[name]
+        return terms
 
-    def enough_rounds(self, eta: Array, alpha: Array, rho: Array) -> Array:
-        """Rounds that bring the bound down to epsilon, in closed form; infinite if none do.
+    def sufficient_rounds(self, eta: Array, alpha: Array, rho: Array) -> Array:
+        """Sufficient rounds for epsilon in closed form; infinite if no number is.
 
-        v grows towards a periodic steady state whose period costs Q, so N rounds cost at most
+        v grows to a periodic steady state with cost Q per period, so that N rounds cost at most
         (N/H + 1) Q.
         """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             period = self._period(*self.steps(eta, alpha, rho))
             R, s = period[..., :2, :2], period[..., :2, ONE]
-            left = np.eye(2) - R
-            determinant = left[..., 0, 0] * left[..., 1, 1] - left[..., 0, 1] * left[..., 1, 0]
-            steady_A = (left[..., 1, 1] * s[..., 0] - left[..., 0, 1] * s[..., 1]) / determinant
-            steady_B = (left[..., 0, 0] * s[..., 1] - left[..., 1, 0] * s[..., 0]) / determinant
+            J = np.eye(2) - R
+            determinant = J[..., 0, 0] * J[..., 1, 1] - J[..., 0, 1] * J[..., 1, 0]
+            steady_A = (J[..., 1, 1] * s[..., 0] - J[..., 0, 1] * s[..., 1]) / determinant
+            steady_B = (J[..., 0, 0] * s[..., 1] - J[..., 1, 0] * s[..., 0]) / determinant
             Q = (
                 period[..., COST, A] * steady_A
                 + period[..., COST, B] * steady_B
                 + period[..., COST, ONE]
             )
             margin = self.epsilon - self.noise * eta - Q / self.H
-            bounded = (left[..., 0, 0] > 0) & (left[..., 1, 1] > 0) & (determinant > 0)
+            bounded = (J[..., 0, 0] > 0) & (J[..., 1, 1] > 0) & (determinant > 0)
             return np.where(bounded & (margin > 0), (self.r0 / eta + Q) / margin, np.inf)
 
     def steps(self, eta: Array, alpha: Array, rho: Array) -> tuple[Array, Array]:
-        """The matrices of a server round and of a plain one."""
+        """Matrices of a round with the server and of a round without it."""
         eta, alpha, rho = np.broadcast_arrays(eta, alpha, rho)
         P, g = self._d2d(eta, alpha, rho)
         per_disagreement = 1.5 * self.L if self.convex else 4 * self.L**2
@@ -117,15 +116,15 @@ class FullRecursion:
         plain[..., ONE, ONE] = 1
         plain[..., COST, COST] = 1
         plain[..., COST, :2] = per_disagreement
-        served = plain.copy()
-        served[..., :2, :2] = self.M @ P
-        served[..., :2, ONE] = g @ self.M.T
-        served[..., COST, :2] += per_bias[..., None] * (self.turned[:, None] * P).sum(axis=-2)
-        served[..., COST, ONE] += per_bias * (self.turned * g).sum(axis=-1)
-        return served, plain
+        server = plain.copy()
+        server[..., :2, :2] = self.M @ P
+        server[..., :2, ONE] = g @ self.M.T
+        server[..., COST, :2] += per_bias[..., None] * (self.kappa_shares[:, None] * P).sum(axis=-2)
+        server[..., COST, ONE] += per_bias * (self.kappa_shares * g).sum(axis=-1)
+        return server, plain
 
     def _d2d(self, eta: Array, alpha: Array, rho: Array) -> tuple[Array, Array]:
-        """v <- P v + g: Young's inequality with alpha inside components, with rho between."""
+        """P and g of v <- P v + g, by Young's inequality with alpha (intra) and rho (inter)."""
         intra, inter = 2 * (1 + 1 / alpha) * eta**2, 2 * (1 + 1 / rho) * eta**2
         drift_intra, drift_inter = intra * self.L**2, inter * self.L**2
         P = np.empty((*eta.shape, 2, 2))
@@ -136,8 +135,8 @@ class FullRecursion:
         g = np.stack([intra, inter], axis=-1) * self.zeta2
         return P * self.present[:, None], g * self.present
 
-    def _period(self, served: Array, plain: Array) -> Array:
-        return np.asarray(np.linalg.matrix_power(plain, self.H - 1) @ served)
+    def _period(self, server: Array, plain: Array) -> Array:
+        return np.asarray(np.linalg.matrix_power(plain, self.H - 1) @ server)
 
 
 def _require_one_setting(parameters: Parameters) -> None:

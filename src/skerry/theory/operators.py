@@ -1,8 +1,8 @@
-"""The server's step as a matrix, and what it does to disagreement and bias, exactly.
+"""The server's step as a matrix, and its exact effect on disagreement and bias.
 
-X is d x n, one column per device; mixing acts from the right, X W. Components are contiguous:
-sizes (2, 3) means devices 0-1 and devices 2-4. Symbols: n devices, K sampled, Pi = 11^T/n,
-Pi_C the average inside each component.
+X is d x n, one column per device; mixing acts from the right, X W. Islands are contiguous: sizes
+(2, 3) means devices 0-1 and devices 2-4. Symbols: n devices, K sampled, Pi = 11^T/n, and Pi_C the
+average inside each island.
 """
 
 import math
@@ -21,55 +21,55 @@ Moments: TypeAlias = tuple[float, float, float]
 
 
 class Split(NamedTuple):
-    """Disagreement inside components and between them; the two add up to the whole."""
+    """Disagreement inside islands and between them; their sum is the total."""
 
     intra: float
     inter: float
 
 
 def delta(n: npt.ArrayLike, K: npt.ArrayLike) -> Numbers:
-    """(n-K)/(n-1): the share of disagreement that S2S leaves, on average over S."""
-    n, K = _sampling(n, K)
+    """Expected share of disagreement that S2S leaves, (n-K)/(n-1)."""
+    n, K = _checked_arrays(n, K)
     return ((n - K) / np.maximum(n - 1, 1))[()]
 
 
 def kappa(n: npt.ArrayLike, K: npt.ArrayLike) -> Numbers:
-    """(n-K)/(K(n-1)): the share of disagreement that S2A turns into bias, on average over S."""
+    """Expected bias of S2A as a share of the disagreement, (n-K)/(K(n-1))."""
     return delta(n, K) / np.asarray(K, float)
 
 
 def q(n: npt.ArrayLike, K: npt.ArrayLike) -> Numbers:
-    """1/(1-delta) = (n-1)/(K-1); infinite when one device of several is sampled."""
-    n, K = _sampling(n, K)
+    """q = 1/(1-delta) = (n-1)/(K-1); infinite if K = 1 < n."""
+    n, K = _checked_arrays(n, K)
     alone = n == 1
     with np.errstate(divide="ignore"):
         return (np.where(alone, 1.0, n - 1) / np.where(alone, 1.0, K - 1))[()]
 
 
 def Pi(n: int) -> Array:
-    """11^T/n: everybody takes the global average."""
+    """Matrix 11^T/n: every device takes the global average."""
     return np.full((n, n), 1 / n)
 
 
 def Pi_C(sizes: Sequence[int]) -> Array:
-    """Everybody takes the average of the own component."""
+    """Matrix with which every device takes the average of its island."""
     labels = np.repeat(np.arange(len(sizes)), sizes)
     same = labels[:, None] == labels
     return np.asarray(same / np.repeat(np.asarray(sizes, float), sizes))
 
 
 def W_s2s(n: int, sampled: Sequence[int]) -> Array:
-    """I - diag(s) + s s^T/K: the sampled devices take their average, the others keep theirs."""
+    """Matrix of S2S, I - diag(s) + s s^T/K: sampled devices take their average, others stay."""
     return W_blend(n, sampled, 0.0)
 
 
 def W_s2a(n: int, sampled: Sequence[int]) -> Array:
-    """s 1^T/K: every device takes the average of the sampled ones."""
+    """Matrix of S2A, s 1^T/K: every device takes the average of the sampled ones."""
     return W_blend(n, sampled, 1.0)
 
 
 def W_blend(n: int, sampled: Sequence[int], beta: float) -> Array:
-    """Sampled devices take their average; the others move by beta of the way to it."""
+    """Matrix of blend: sampled devices take their average, others move towards it by beta."""
     if not sampled or len(set(sampled)) < len(sampled) or not set(sampled) <= set(range(n)):
         raise SkerryError(
             f"sampled must name at least one device, each once, from 0 to {n - 1} "
@@ -83,20 +83,20 @@ def W_blend(n: int, sampled: Sequence[int], beta: float) -> Array:
 
 
 def disagreement(X: npt.ArrayLike) -> float:
-    """||X(I - Pi)||_F^2."""
+    """Disagreement ||X(I - Pi)||_F^2 of the columns of X [d, n]."""
     X = np.asarray(X, float)
     return float(np.sum((X - X.mean(axis=-1, keepdims=True)) ** 2))
 
 
 def split_disagreement(X: npt.ArrayLike, sizes: Sequence[int]) -> Split:
-    """||X(I - Pi_C)||_F^2 and ||X(Pi_C - Pi)||_F^2."""
+    """Disagreement ||X(I - Pi_C)||_F^2 inside islands and ||X(Pi_C - Pi)||_F^2 between them."""
     X = np.asarray(X, float)
-    component_means = X @ Pi_C(sizes)
-    return Split(float(np.sum((X - component_means) ** 2)), disagreement(component_means))
+    island_means = X @ Pi_C(sizes)
+    return Split(float(np.sum((X - island_means) ** 2)), disagreement(island_means))
 
 
 def bias(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
-    """||Xbar_after - Xbar_before||_F^2, n times the squared move of the global average."""
+    """Bias ||Xbar_after - Xbar_before||_F^2: n times the squared move of the global average."""
     before, after = np.asarray(before, float), np.asarray(after, float)
     return float(after.shape[-1] * np.sum((after.mean(axis=-1) - before.mean(axis=-1)) ** 2))
 
@@ -113,7 +113,7 @@ def best_beta(disagreement_weight: float, bias_weight: float, K: int) -> float:
 
 
 def expected_gram(G: npt.ArrayLike, K: int, beta: float = 0.0) -> Array:
-    """E_S of the centred Gram matrix after one blend, from the centred one before.
+    """Expected centred Gram matrix after one blend, from the centred one before.
 
     With G = (X - Xbar)^T (X - Xbar): `(1-beta)^2 E[W G W]`, W = W_s2s. Uniform sampling treats
     devices alike, so the mean is `a G + b Diag(G) + c tr(G) I`, centred again.
@@ -127,27 +127,27 @@ def expected_gram(G: npt.ArrayLike, K: int, beta: float = 0.0) -> Array:
 
 
 def exchange_matrix(sizes: Sequence[int], K: int, beta: float = 0.0) -> Array:
-    """M with E_S (intra, inter)(after) = M (intra, inter)(before), for blend(beta); S2S at 0.
+    """M with E_S (intra, inter)(after) = M (intra, inter)(before), for blend(beta); 0 is S2S.
 
-    Exact for components of equal size: columns then add up to (1-beta)^2 delta. With unequal
-    sizes the two parts do not determine the outcome, and each entry is the largest that any X
-    reaches, so that M bounds both parts from above.
+    It is exact for islands of equal size, where columns sum to (1-beta)^2 delta. For unequal sizes
+    the two parts do not determine the result: each entry is the largest over all X, so that M
+    bounds both parts from above.
     """
     check_beta(beta)
     return (1 - beta) ** 2 * exchange_by_moments(sizes, sampling_moments(sum(sizes), K))
 
 
 def exchange_by_moments(sizes: Sequence[int], moments: Moments) -> Array:
-    """The same for S2S and any sampling that treats devices alike, from its moments."""
+    """M for S2S with any sampling that treats devices alike, from its moments."""
     n, C = sum(sizes), len(sizes)
     if min(sizes, default=0) < 1:
         raise SkerryError(
-            f"every component needs at least one device (got sizes {list(sizes)}). Drop empty ones."
+            f"every island needs at least one device (got sizes {list(sizes)}). Drop empty ones."
         )
     a, b, c = moments
     share = 1 / np.asarray(sizes, float)
-    # What one unit of disagreement at a device of each component becomes, besides the part `a` that
-    # stays as it is: Diag and trace of the projections I - Pi_C and Pi_C - Pi.
+    # What a unit of disagreement at a device of each island adds to both parts, besides `a` of its
+    # own part: Diag and trace of the projections I - Pi_C and Pi_C - Pi.
     to_intra = b * (1 - share) + c * (n - C)
     to_inter = b * (share - 1 / n) + c * (C - 1)
     M = np.zeros((2, 2))
@@ -157,28 +157,28 @@ def exchange_by_moments(sizes: Sequence[int], moments: Moments) -> Array:
     if C > 1:
         M[:, 1] = _largest_between(to_intra, sizes), a + _largest_between(to_inter, sizes)
     if C == 1 or not inside.any():
-        M = np.diag(np.diag(M))  # nothing to leak into
+        M = np.diag(np.diag(M))  # only one of the two parts exists
     return M
 
 
 def _largest_between(weights: Array, sizes: Sequence[int]) -> float:
-    """Largest eigenvalue of Diag(weights) among differences of component means."""
+    """Largest eigenvalue of Diag(weights) among differences of island means."""
     z = np.sqrt(np.asarray(sizes, float) / sum(sizes))
     basis = np.linalg.svd(z[None, :])[2][1:].T
     return float(np.linalg.eigvalsh(basis.T @ (weights[:, None] * basis))[-1])
 
 
 def sampling_moments(n: int, K: int) -> Moments:
-    """(a, b, c) with E_S[W A W] = a A + b Diag(A) + c tr(A) I, centred, for centred A.
+    """Moments (a, b, c): E_S[W A W] = a A + b Diag(A) + c tr(A) I, centred, for centred A.
 
     W is W_s2s. (W A W)_ij is the mean of A over S x S if both i and j are sampled, the mean of
-    column j over S if only i is, and A_ij if neither is. Its expectation needs only the
-    probabilities that one to four given devices are sampled; A's rows add up to zero.
+    column j over S if only i is, and A_ij if neither is. The expectation needs only the
+    probabilities that one to four given devices are sampled; rows of A sum to zero.
     """
     check_sampled(n, K)
     if n == K:
         return 0.0, 0.0, 0.0  # W = Pi
-    # Exact fractions: the differences below cancel, to nothing at K = 1.
+    # Exact fractions, because the differences below cancel; at K = 1 completely.
     one, two, three, four = (
         Fraction(math.perm(K, k), math.perm(n, k)) if k <= n else Fraction(0) for k in (1, 2, 3, 4)
     )
@@ -196,6 +196,7 @@ def sampling_moments(n: int, K: int) -> Moments:
 
 
 def check_beta(beta: float) -> None:
+    """Raise SkerryError unless 0 <= beta <= 1."""
     if not 0 <= beta <= 1:
         raise SkerryError(
             f"beta must be between 0 (S2S) and 1 (S2A) (got {beta}). Choose one between them."
@@ -203,6 +204,7 @@ def check_beta(beta: float) -> None:
 
 
 def check_sampled(n: npt.ArrayLike, K: npt.ArrayLike) -> None:
+    """Raise SkerryError unless 1 <= K <= n everywhere."""
     n, K = np.broadcast_arrays(np.asarray(n, float), np.asarray(K, float))
     wrong = (K < 1) | (n < K)
     if wrong.any():
@@ -212,6 +214,6 @@ def check_sampled(n: npt.ArrayLike, K: npt.ArrayLike) -> None:
         )
 
 
-def _sampling(n: npt.ArrayLike, K: npt.ArrayLike) -> tuple[Array, Array]:
+def _checked_arrays(n: npt.ArrayLike, K: npt.ArrayLike) -> tuple[Array, Array]:
     check_sampled(n, K)
     return np.asarray(n, float), np.asarray(K, float)

@@ -1,4 +1,4 @@
-"""What the bounds are functions of, checked once."""
+"""Parameters of the convergence bounds, with their checks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -11,7 +11,7 @@ from skerry.theory.counts import check_rule
 from skerry.theory.operators import Array, Numbers, check_sampled
 from skerry.theory.participation import WEIGHTS
 
-_WHOLE = ("devices", "components", "sampled", "period")
+WHOLE_NUMBERS = ("devices", "components", "sampled", "period")
 _COUNTS = ("devices", "components", "period")
 _POSITIVE = ("smoothness", "epsilon")
 _NOT_NEGATIVE = ("zeta_intra", "zeta_inter", "sigma2", "initial_error")
@@ -23,33 +23,32 @@ class Parameters:
     """The setting of a convergence bound; any field may be an array, and arrays broadcast."""
 
     devices: Numbers
-    """How many devices there are (n)."""
+    """Number of devices (n)."""
     components: Numbers | tuple[int, ...]
-    """How many components (C), or a tuple of their sizes; only certified bounds use it."""
+    """Number of islands (C), or a tuple of their sizes; only certified bounds use it."""
     sampled: Numbers
-    """Devices the server samples in a server round (K)."""
+    """Number of devices sampled in a server round (K)."""
     period: Numbers
     """Rounds from one server round to the next (H)."""
     p: Numbers
-    """The mixing parameter: D2D leaves at most 1-p of the disagreement inside components."""
+    """Mixing parameter: D2D leaves at most 1-p of the disagreement inside islands."""
     zeta_intra: Numbers
-    """Gradient heterogeneity inside components."""
+    """Gradient heterogeneity inside islands."""
     zeta_inter: Numbers
-    """Gradient heterogeneity between components."""
+    """Gradient heterogeneity between islands."""
     sigma2: Numbers
     """Variance of a device's stochastic gradient."""
     smoothness: Numbers
-    """L, the Lipschitz constant of the gradients."""
+    """Lipschitz constant of the gradients (L)."""
     initial_error: Numbers
-    """How far off the start is: R0^2 = ||x0 - x*||^2 (convex) or f0 = f(x0) - f* (non-convex)."""
+    """Error of the start: R0^2 = ||x0 - x*||^2 (convex) or f0 = f(x0) - f* (non-convex)."""
     epsilon: Numbers
-    """The accuracy wanted of the average over rounds."""
+    """Target for the average error over rounds."""
     selection: str = "uniform"
-    """Whom the server samples: a rule with a law of counts; only certified bounds know others than
-    uniform."""
+    """Selection rule of the server; only certified bounds support others than uniform."""
     weights: str = "equal"
-    """What S2A delivers: the mean of the sampled devices, or (stratified) islands weighed by their
-    size, as one_each always does."""
+    """Weights in the average that S2A delivers: of devices equally, or (stratified) of islands by
+    their size, as one_each always does."""
 
     def __post_init__(self) -> None:
         check_rule(self.selection)
@@ -58,7 +57,7 @@ class Parameters:
         for field in fields(self):
             if field.name not in _WORDS:
                 self._require(field.name, np.isfinite, "must be finite", "Give a number.")
-        for name in _WHOLE:
+        for name in WHOLE_NUMBERS:
             self._require(name, lambda x: x == np.round(x), "must be a whole number", "Round it.")
         for name in _COUNTS:
             self._require(name, lambda x: x >= 1, "must be at least 1", "Raise it.")
@@ -70,27 +69,27 @@ class Parameters:
             "p",
             lambda x: (x > 0) & (x <= 1),
             "must be above 0 and at most 1",
-            "A component whose graph is not connected has p = 0: connect it.",
+            "An island whose graph is not connected has p = 0: connect it.",
         )
         check_sampled(self.devices, self.sampled)
-        self._check_components()
+        self._check_islands()
 
     def _require(
         self, name: str, holds: Callable[[Array], npt.NDArray[np.bool_]], rule: str, fix: str
     ) -> None:
         try:
             numbers = np.asarray(getattr(self, name), float)
-        except OverflowError:  # a whole number of hundreds of digits
+        except OverflowError:  # an integer of hundreds of digits
             raise SkerryError(f"{name} is larger than any number here. Lower it.") from None
         fine = np.asarray(holds(numbers))
         if not fine.all():
             raise SkerryError(f"{name} {rule} (got {numbers[~fine].flat[0]:g}). {fix}")
 
-    def _check_components(self) -> None:
+    def _check_islands(self) -> None:
         n, C = self.devices, self.components
         if isinstance(C, tuple) and np.any(np.asarray(n) != sum(C)):
             raise SkerryError(
-                f"component sizes must add up to devices (got {sum(C)} for {n} devices). "
+                f"island sizes must add up to devices (got {sum(C)} for {n} devices). "
                 "Change the sizes or devices."
             )
         if not isinstance(C, tuple) and np.any(np.asarray(C) > np.asarray(n)):
@@ -101,7 +100,7 @@ class Parameters:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Devices in each component: as given, or as equal as possible."""
+        """Devices in each island: as given, or as equal as possible."""
         if isinstance(self.components, tuple):
             return self.components
         small, larger = divmod(int(self.devices), int(self.components))
@@ -109,5 +108,5 @@ class Parameters:
 
     @property
     def is_as_in_the_paper(self) -> bool:
-        """Whether devices are sampled uniformly and count alike: its theorems assume both."""
+        """Whether devices are sampled uniformly with equal weights, as the theorems assume."""
         return self.selection == "uniform" and self.weights == "equal"

@@ -1,47 +1,47 @@
-"""What a server round leaves of the disagreement and turns into bias, on average over who is
-sampled, for the rule in use: the two ratios that are measured."""
+"""Expected values of the two measured ratios: disagreement left by a server round, and bias."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from skerry.config.experiment import Experiment
-from skerry.theory.counts import binomial
-from skerry.theory.operators import Array, delta, kappa
-from skerry.theory.participation import WEIGHTS, Exchange, exchange_under, has_bounds
+from skerry.theory import participation
+from skerry.theory.counts import binomial_probabilities
+from skerry.theory.operators import Array, Numbers, delta, kappa
+from skerry.theory.participation import WEIGHTS, ExchangeCoefficients
 
 
-class Shares(NamedTuple):
-    """Of the disagreement inside islands, and of that between them."""
+class ExpectedRatio(NamedTuple):
+    """An expected ratio: its value for disagreement inside islands, and for that between them."""
 
     intra: float
     inter: float
     exact: bool = True
-    """Else at most so much: islands differ in size."""
+    """Whether the values are exact; with islands of unequal sizes they are upper bounds."""
 
     @property
-    def is_one_number(self) -> bool:
-        """Whether the ratio is the same whatever the models are."""
+    def is_constant(self) -> bool:
+        """Whether the ratio is the same for all models."""
         return self.intra == self.inter
 
     def ratio(self, intra: npt.ArrayLike, inter: npt.ArrayLike) -> Array:
-        """In a server round before which there is so much disagreement of both kinds; NaN if there
-        is none."""
+        """The ratio given the disagreement of both kinds before the server round; NaN if there is
+        none."""
         intra, inter = np.asarray(intra, float), np.asarray(inter, float)
         with np.errstate(invalid="ignore"):
             return np.asarray((self.intra * intra + self.inter * inter) / (intra + inter))
 
 
 class Ratios(NamedTuple):
-    """The shares behind each measured ratio; None where the theory has no law."""
+    """The expectation of each measured ratio, or None if the theory has no law for it."""
 
-    disagreement_ratio: Shares | None
-    bias_ratio: Shares | None
+    disagreement_ratio: ExpectedRatio | None
+    bias_ratio: ExpectedRatio | None
 
 
-NOTHING = Shares(0.0, 0.0)
+ZERO = ExpectedRatio(0.0, 0.0)
 OTHER_RULES = (
     "Where the server does not sample uniformly, theory is what its rule leads to on average, "
     "given the disagreement inside and between islands before each server round."
@@ -49,32 +49,33 @@ OTHER_RULES = (
 
 
 def expected_ratios(experiment: Experiment) -> Ratios:
+    """Expected ratios of the experiment's server rounds, over the random choice of devices."""
     server, beta = experiment.server, experiment.server.dial
     if beta is None or server.optimizer != "fedavg":
         return Ratios(None, None)
-    left = None if beta == 1 else _left_by_s2s(experiment)
-    turned = None if beta == 0 else _turned_by_s2a(experiment)
-    # S2S never moves the average, whoever is sampled; after S2A all agree unless some sleep.
+    remaining = None if beta == 1 else _disagreement_ratio(experiment)
+    bias = None if beta == 0 else _bias_ratio(experiment)
+    # S2S never moves the average; after S2A all devices agree unless some are asleep.
     return Ratios(
-        NOTHING if beta == 1 and _all_are_awake(experiment) else _times((1 - beta) ** 2, left),
-        NOTHING if beta == 0 else _times(beta**2, turned),
+        ZERO if beta == 1 and _all_awake(experiment) else _scaled((1 - beta) ** 2, remaining),
+        ZERO if beta == 0 else _scaled(beta**2, bias),
     )
 
 
 def samples_as_in_the_paper(experiment: Experiment) -> bool:
-    """Whether delta and kappa hold: devices are sampled uniformly, always as many, and weigh
-    alike."""
+    """Whether delta and kappa hold: a fixed number of devices is sampled uniformly, with equal
+    weights, and all are awake."""
     server = experiment.server
     plain = server.selection == "uniform" and server.weights == "equal"
-    return plain and _all_are_awake(experiment) and not _K_changes(experiment)
+    return plain and _all_awake(experiment) and not _K_changes(experiment)
 
 
 def notes_on_rules(experiments: Iterable[Experiment]) -> tuple[str, ...]:
-    """What a reader must know of the lines where the server does not sample uniformly."""
+    """Notes for readers on theory lines of runs that do not sample uniformly."""
     others = [one for one in experiments if not samples_as_in_the_paper(one)]
     shares = [share for one in others for share in expected_ratios(one)]
     notes = []
-    if any(share is not None and not share.is_one_number for share in shares):
+    if any(share is not None and not share.is_constant for share in shares):
         notes.append(OTHER_RULES)
     if any(share is not None and not share.exact for share in shares):
         notes.append("Islands differ in size: there theory is an upper bound.")
@@ -83,43 +84,45 @@ def notes_on_rules(experiments: Iterable[Experiment]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _left_by_s2s(experiment: Experiment) -> Shares | None:
-    """S2S delivers the plain mean, whatever the weights."""
+def _disagreement_ratio(experiment: Experiment) -> ExpectedRatio | None:
+    """The ratio after S2S, which delivers the plain mean for any weights."""
     server, n = experiment.server, experiment.network.devices
-    if not _all_are_awake(experiment) or _K_changes(experiment):
+    if not _all_awake(experiment) or _K_changes(experiment):
         return None
     if server.selection == "uniform":
-        return _alike(delta(n, server.sampled))
+        return _constant(delta(n, server.sampled))
     if server.selection == "bernoulli":
-        return _alike(_given_that_somebody_comes(n, server.sample_prob) @ delta(n, _counts(n)))
-    found = _exchange(experiment, "equal")
-    return None if found is None else _by_island(experiment, *found.M.sum(axis=0).tolist())
+        return _bernoulli_mean(delta, n, server.sample_prob)
+    found = _coefficients(experiment, "equal")
+    return None if found is None else _by_kind(experiment, *found.M.sum(axis=0).tolist())
 
 
-def _turned_by_s2a(experiment: Experiment) -> Shares | None:
+def _bias_ratio(experiment: Experiment) -> ExpectedRatio | None:
     server, n = experiment.server, experiment.network.devices
-    if not _all_are_awake(experiment) or server.weights not in WEIGHTS or _K_changes(experiment):
+    if not _all_awake(experiment) or server.weights not in WEIGHTS or _K_changes(experiment):
         return None
     if server.selection == "bernoulli":
         if server.weights != "equal":
             return None
-        return _alike(_given_that_somebody_comes(n, server.sample_prob) @ kappa(n, _counts(n)))
+        return _bernoulli_mean(kappa, n, server.sample_prob)
     if samples_as_in_the_paper(experiment):
-        return _alike(kappa(n, server.sampled))
-    found = _exchange(experiment, server.weights)
+        return _constant(kappa(n, server.sampled))
+    found = _coefficients(experiment, server.weights)
     if found is None:
         return None
-    return _by_island(experiment, found.kappa_intra, found.kappa_inter)
+    return _by_kind(experiment, found.kappa_intra, found.kappa_inter)
 
 
-def _exchange(experiment: Experiment, weights: str) -> Exchange | None:
-    """None under a rule that has no law of counts, or one too long to write out."""
+def _coefficients(experiment: Experiment, weights: str) -> ExchangeCoefficients | None:
+    """Coefficients of the rule, or None if it has no law of counts that can be enumerated."""
     server = experiment.server
-    asked = server.selection, weights, experiment.network.sizes, server.sampled
-    return exchange_under(*asked) if has_bounds(*asked) else None
+    arguments = server.selection, weights, experiment.network.sizes, server.sampled
+    if not participation.has_exchange(*arguments):
+        return None
+    return participation.exchange_under(*arguments)
 
 
-def _all_are_awake(experiment: Experiment) -> bool:
+def _all_awake(experiment: Experiment) -> bool:
     return experiment.availability.awake == 1 and experiment.availability.on is None
 
 
@@ -127,30 +130,27 @@ def _K_changes(experiment: Experiment) -> bool:
     return experiment.server.has_schedule("sampled")
 
 
-def _by_island(experiment: Experiment, intra: float, inter: float) -> Shares:
+def _by_kind(experiment: Experiment, intra: float, inter: float) -> ExpectedRatio:
     sizes = experiment.network.sizes
     if len(sizes) == 1:
-        return _alike(intra)  # nothing is between
+        return _constant(intra)  # one island
     if max(sizes) == 1:
-        return _alike(inter)  # nothing is inside
-    return Shares(intra, inter, exact=len(set(sizes)) == 1)
+        return _constant(inter)  # islands of one device
+    return ExpectedRatio(intra, inter, exact=len(set(sizes)) == 1)
 
 
-def _given_that_somebody_comes(n: int, q: float) -> Array:
-    """The chances of 1, ..., n sampled devices: with nobody there is no server round."""
-    chances = binomial(n, q)[1:]
-    return np.asarray(chances / chances.sum())
+def _bernoulli_mean(share: Callable[..., Numbers], n: int, q: float) -> ExpectedRatio:
+    """Mean of delta or kappa under Bernoulli sampling, given that some device is sampled."""
+    probabilities = binomial_probabilities(n, q)[1:]
+    counts = np.arange(1, n + 1, dtype=float)
+    return _constant(probabilities / probabilities.sum() @ share(n, counts))
 
 
-def _counts(n: int) -> Array:
-    return np.arange(1, n + 1, dtype=float)
+def _constant(share: npt.ArrayLike) -> ExpectedRatio:
+    return ExpectedRatio(float(np.asarray(share)), float(np.asarray(share)))
 
 
-def _alike(share: npt.ArrayLike) -> Shares:
-    return Shares(float(np.asarray(share)), float(np.asarray(share)))
-
-
-def _times(part: float, shares: Shares | None) -> Shares | None:
+def _scaled(factor: float, shares: ExpectedRatio | None) -> ExpectedRatio | None:
     if shares is None:
         return None
-    return Shares(part * shares.intra, part * shares.inter, shares.exact)
+    return ExpectedRatio(factor * shares.intra, factor * shares.inter, shares.exact)

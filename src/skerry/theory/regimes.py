@@ -1,7 +1,7 @@
-"""Who wins where: Figures 1 (rounds) and 6 (messages), from the bounds with all constants one.
+"""The regimes of Figures 1 (rounds) and 6 (messages): where S2S or S2A wins, by order bounds.
 
-The figures take p and zeta_intra as free of each other; at p = 1 the definition of zeta_intra
-forces it to zero.
+The figures vary p and zeta_intra independently, although at p = 1 the definition of zeta_intra
+makes it zero.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from skerry.theory.bounds import Primitive, bound
-from skerry.theory.communication import ONE_EACH, Prices, communication_cost
+from skerry.theory.communication import ONE_EACH, Prices, setting_cost
 from skerry.theory.crossings import Stretch, stretches
 from skerry.theory.operators import Array, Numbers
 from skerry.theory.parameters import Parameters
@@ -29,7 +29,7 @@ AXES: dict[Axis, Array] = {
 
 @dataclass(frozen=True, eq=False)
 class Regime:
-    """One panel of a figure: who wins along one axis, at one heterogeneity."""
+    """One panel of a figure: costs and winners along one axis, at one heterogeneity."""
 
     zeta_intra: float
     zeta_inter: float
@@ -37,11 +37,11 @@ class Regime:
     axis: Axis
     values: Array
     costs: Mapping[str, Array]
-    """Rounds or messages of S2S and of S2A along the axis."""
+    """Rounds or messages of S2S and S2A along the axis."""
     stretches: tuple[Stretch, ...]
 
     def to_json(self, *, curves: bool = True) -> dict[str, Any]:
-        """Without `curves`, only who wins where. S2S with one sampled device is null."""
+        """Plain data for JSON; without `curves`, only the winners. Infinite costs are null."""
         row: dict[str, Any] = {
             "zeta_intra": self.zeta_intra,
             "zeta_inter": self.zeta_inter,
@@ -83,8 +83,8 @@ def _regime(
         }
 
     values = AXES[axis]
-    won = stretches(values, costs, continuous=axis == "p")
-    return Regime(zeta_intra, zeta_inter, measure, axis, values, costs(values), won)
+    winners = stretches(values, costs, continuous=axis == "p")
+    return Regime(zeta_intra, zeta_inter, measure, axis, values, costs(values), winners)
 
 
 def figure_setting(
@@ -110,16 +110,8 @@ def figure_setting(
 def figure_value(
     parameters: Parameters, primitive: Primitive, measure: Measure, prices: Prices = ONE_EACH
 ) -> Numbers:
-    """What a panel draws: rounds (Figure 1) or messages (Figure 6) to reach epsilon."""
+    """Value that a panel shows: rounds (Figure 1) or messages (Figure 6) to reach epsilon."""
     rounds = bound(parameters, primitive, "order", convex=False).rounds
     if measure == "rounds":
         return rounds
-    return communication_cost(
-        primitive,
-        rounds=rounds,
-        devices=parameters.devices,
-        sampled=parameters.sampled,
-        period=parameters.period,
-        prices=prices,
-        smooth=True,
-    )
+    return setting_cost(parameters, primitive, rounds, prices, smooth=True)

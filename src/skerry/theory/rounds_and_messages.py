@@ -1,17 +1,24 @@
-"""How many rounds and messages a primitive needs, and why: one question, put to any mode."""
+"""Rounds and messages that primitives need by any of the bounds, in one setting or in many."""
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias, cast, get_args
+from functools import cache, cached_property
+from itertools import product
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
+
+import numpy as np
 
 from skerry.config import labels
 from skerry.errors import SkerryError, unknown
 from skerry.theory import bounds
-from skerry.theory.certified import best_blend, certified_rounds
-from skerry.theory.communication import ONE_EACH, Prices, communication_cost
-from skerry.theory.operators import Numbers
-from skerry.theory.parameters import Parameters
+from skerry.theory.certified import Certificate, best_blend, certified_rounds
+from skerry.theory.communication import ONE_EACH, Prices, setting_cost
+from skerry.theory.crossings import Stretch, cheapest, stretches
+from skerry.theory.operators import Array, Numbers
+from skerry.theory.parameters import WHOLE_NUMBERS, Parameters
+from skerry.theory.regimes import Measure
 
 Mode: TypeAlias = bounds.Mode | Literal["certified"]
 MODES = (*get_args(bounds.Mode), "certified")
@@ -19,7 +26,7 @@ MODES = (*get_args(bounds.Mode), "certified")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one primitive needs in one setting."""
+    """Rounds and messages that one primitive needs in one setting, by one of the bounds."""
 
     parameters: Parameters
     primitive: str
@@ -28,13 +35,13 @@ class Answer:
     rounds: float
     messages: float
     stepsize: float | None
-    """The best constant one; with all constants one (order) there is none."""
+    """The best constant stepsize; None in mode order."""
     terms: Mapping[str, float]
     assumptions: tuple[str, ...]
     reason: str
-    """Why rounds and messages are infinite, where they are."""
+    """Why rounds and messages are infinite; empty if they are finite."""
     beta: float | None = None
-    """Of a blend."""
+    """beta of a blend; None for other primitives."""
     N_b1: float | None = None
     N_b2: float | None = None
 
@@ -43,20 +50,20 @@ class Answer:
         return labels.write_label(self.primitive, self.beta and float(f"{self.beta:.3g}"))
 
     def to_json(self) -> dict[str, Any]:
-        """Infinite and undefined numbers become null: `reason` says why."""
+        """Plain data for JSON; infinite and undefined numbers become null."""
         always = ("primitive", "mode", "convex", "rounds", "stepsize", "messages")
-        row = {name: _finite(getattr(self, name)) for name in always}
-        row["terms"] = {name: _finite(term) for name, term in self.terms.items()}
+        row = {name: _or_null(getattr(self, name)) for name in always}
+        row["terms"] = {name: _or_null(term) for name, term in self.terms.items()}
         for name in ("beta", "N_b1", "N_b2"):
             if getattr(self, name) is not None:
-                row[name] = _finite(getattr(self, name))
+                row[name] = _or_null(getattr(self, name))
         if self.reason:
             row["reason"] = self.reason
         setting = asdict(self.parameters)
         for name, usual in (("selection", "uniform"), ("weights", "equal")):
             if setting[name] == usual:
                 del setting[name]
-        # In JSON the initial error has the name that it had first: scripts read it.
+        # The JSON key of the initial error is "gap", which scripts rely on.
         row |= {("gap" if name == "initial_error" else name): setting[name] for name in setting}
         return row | {"assumptions": list(self.assumptions)}
 
@@ -70,98 +77,142 @@ def ask(
     beta: float | Literal["best"] = 0.5,
     prices: Prices = ONE_EACH,
 ) -> Answer:
-    """The answer for one setting; `beta` is a blend's, or "best" for the best one."""
+    """Rounds and messages of a primitive; `beta` is that of a blend, or "best" to search for it."""
     if mode not in MODES:
         raise SkerryError(unknown("mode", mode, MODES))
     labels.check_dial(primitive)
+    found: bounds.Bound | Certificate
     if mode == "certified":
-        return _certified(parameters, primitive, convex, beta, prices)
-    if primitive == labels.BLEND:
+        found = _certificate(parameters, primitive, convex, beta)
+        last_round: Numbers = found.rounds - 1
+        # A blend with beta = 0 sends the messages of S2S.
+        sent_as, smooth = "s2s" if found.beta == 0 else primitive, False
+    elif primitive == labels.BLEND:
         raise SkerryError(
             f"blend has certified bounds only (got mode '{mode}'): the paper's proofs do not "
             "cover it. Use mode certified."
         )
-    return _from_theorem(
-        parameters, cast(bounds.Primitive, primitive), cast(bounds.Mode, mode), convex, prices
-    )
-
-
-def _from_theorem(
-    parameters: Parameters,
-    primitive: bounds.Primitive,
-    mode: bounds.Mode,
-    convex: bool,
-    prices: Prices,
-) -> Answer:
-    found = bounds.bound(parameters, primitive, mode, convex)
-    # With all constants one there is no last round to count to: T/H server rounds, as in
-    # Figure 6.
-    smooth = found.horizon is None
-    rounds = found.rounds if found.horizon is None else found.horizon
+    else:
+        found = bounds.bound(
+            parameters, cast(bounds.Primitive, primitive), cast(bounds.Mode, mode), convex
+        )
+        # Mode order has no last round, so that server rounds are T/H, as in Figure 6.
+        sent_as, smooth = primitive, found.horizon is None
+        last_round = found.rounds if found.horizon is None else found.horizon
     return Answer(
         parameters=parameters,
         primitive=primitive,
-        mode=mode,
+        mode=cast(Mode, mode),
         convex=convex,
         rounds=float(found.rounds),
-        messages=_messages(parameters, primitive, float(rounds), prices, smooth),
-        stepsize=_number(found.stepsize),
+        messages=float(setting_cost(parameters, sent_as, last_round, prices, smooth=smooth)),
+        stepsize=_to_float(found.stepsize),
         terms={name: float(term) for name, term in found.terms.items()},
         assumptions=found.assumptions,
         reason=found.reason,
-        N_b1=_number(found.N_b1),
-        N_b2=_number(found.N_b2),
+        beta=getattr(found, "beta", None) if primitive == labels.BLEND else None,
+        N_b1=_to_float(getattr(found, "N_b1", None)),
+        N_b2=_to_float(getattr(found, "N_b2", None)),
     )
 
 
-def _certified(
-    parameters: Parameters,
-    primitive: str,
-    convex: bool,
-    beta: float | Literal["best"],
-    prices: Prices,
-) -> Answer:
+def _certificate(
+    parameters: Parameters, primitive: str, convex: bool, beta: float | Literal["best"]
+) -> Certificate:
     if primitive == labels.BLEND and beta == "best":
-        found = best_blend(parameters, convex=convex)
-    else:
-        one = 0.5 if beta == "best" else beta  # s2s and s2a do not read it
-        found = certified_rounds(parameters, primitive, beta=one, convex=convex)
-    # A blend that moves nobody sends what S2S sends.
-    sends = "s2s" if found.beta == 0 else primitive
-    return Answer(
-        parameters=parameters,
-        primitive=primitive,
-        mode="certified",
-        convex=convex,
-        rounds=found.rounds,
-        messages=_messages(parameters, sends, found.rounds - 1, prices, smooth=False),
-        stepsize=found.stepsize,
-        terms=found.terms,
-        assumptions=found.assumptions,
-        reason=found.reason,
-        beta=found.beta if primitive == labels.BLEND else None,
-    )
+        return best_blend(parameters, convex=convex)
+    number = 0.5 if beta == "best" else beta  # not used by s2s and s2a
+    return certified_rounds(parameters, primitive, beta=number, convex=convex)
 
 
-def _messages(
-    parameters: Parameters, primitive: str, last_round: float, prices: Prices, smooth: bool
-) -> float:
-    return float(
-        communication_cost(
-            primitive,
-            rounds=last_round,
-            devices=parameters.devices,
-            sampled=parameters.sampled,
-            period=parameters.period,
-            prices=prices,
-            smooth=smooth,
-        )
-    )
-
-
-def _number(value: Numbers | None) -> float | None:
+def _to_float(value: Numbers | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _finite(value: Any) -> Any:
+def _or_null(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class Candidate(NamedTuple):
+    """A primitive with its beta and selection rule."""
+
+    primitive: str
+    beta: float | Literal["best"] = 0.5
+    selection: str = "uniform"
+
+    @property
+    def label(self) -> str:
+        return labels.write_label(self.primitive, self.beta)
+
+
+class BoundGrid:
+    """Bounds of several candidates on a grid of parameters: all answers, winners and crossings."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Sequence[Any]],
+        candidates: Sequence[Candidate],
+        mode: str = "order",
+        convex: bool = False,
+        prices: Prices = ONE_EACH,
+        weights: str = "equal",
+    ):
+        """`values` has the values of every parameter; the grid has all combinations."""
+        self.values, self.candidates = values, candidates
+        self.mode, self.convex, self.prices = mode, convex, prices
+        self.weights = weights
+        self.several_rules = len({candidate.selection for candidate in candidates}) > 1
+        self.varied = [field for field, options in values.items() if len(options) > 1]
+        self._ask = cache(self._ask_uncached)
+
+    @cached_property
+    def answers(self) -> list[list[Answer]]:
+        """For each combination of parameters, the answer of each candidate."""
+        return [
+            [self._ask(candidate, *setting) for candidate in self.candidates]
+            for setting in product(*self.values.values())
+        ]
+
+    def label(self, candidate: Candidate) -> str:
+        """Label of a candidate, with its selection rule if the grid has several."""
+        return f"{candidate.label} {candidate.selection}" if self.several_rules else candidate.label
+
+    def winners(self, measure: Measure) -> Counter[str]:
+        """Number of combinations in which each candidate needs the fewest rounds or messages."""
+        return Counter(
+            cheapest(
+                {
+                    self.label(candidate): getattr(answer, measure)
+                    for candidate, answer in zip(self.candidates, answers, strict=True)
+                }
+            )
+            for answers in self.answers
+        )
+
+    def stretches(self, measure: Measure) -> tuple[Stretch, ...]:
+        """Winners along the one parameter that varies."""
+        (axis,) = self.varied
+
+        def costs(values: Array) -> dict[str, Array]:
+            fixed = {field: options[0] for field, options in self.values.items()}
+            settings = [tuple({**fixed, axis: value}.values()) for value in values.tolist()]
+            return {
+                self.label(candidate): np.array(
+                    [getattr(self._ask(candidate, *setting), measure) for setting in settings]
+                )
+                for candidate in self.candidates
+            }
+
+        return stretches(np.array(self.values[axis]), costs, continuous=axis not in WHOLE_NUMBERS)
+
+    def _ask_uncached(self, candidate: Candidate, *setting: Any) -> Answer:
+        fields = dict(zip(self.values, setting, strict=True))
+        parameters = Parameters(**fields, selection=candidate.selection, weights=self.weights)
+        return ask(
+            parameters,
+            candidate.primitive,
+            self.mode,
+            self.convex,
+            beta=candidate.beta,
+            prices=self.prices,
+        )

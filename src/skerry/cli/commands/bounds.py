@@ -11,7 +11,7 @@ from skerry.cli.commands.ranges import MOST, numbers
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
-    from skerry.theory.bounds_over import Contender
+    from skerry.theory.rounds_and_messages import Candidate
 
 Downlink = Annotated[
     float, typer.Option("--downlink", help="Price of a message from the server to a device.")
@@ -85,8 +85,8 @@ def bounds(
     setting of the paper's Figure 1.
     """
     from skerry.report.screens.bounds import tell
-    from skerry.theory.bounds_over import BoundsOver
     from skerry.theory.communication import Prices
+    from skerry.theory.rounds_and_messages import BoundGrid
 
     texts = {
         "devices": devices,
@@ -105,9 +105,9 @@ def bounds(
     plain = set(rules) == {"uniform"} and weights == "equal"
     mode = mode or ("order" if plain else "certified")
     default = "s2s,s2a,blend" if mode == "certified" else "s2s,s2a"
-    asked = BoundsOver(
+    asked = BoundGrid(
         _settings(texts),
-        _contenders(primitive or default, beta, rules),
+        _candidates(primitive or default, beta, rules),
         mode,
         convex,
         Prices(uplink, downlink, broadcast),
@@ -121,12 +121,12 @@ def bounds(
 
 def _settings(texts: Mapping[str, str]) -> dict[str, list[Any]]:
     """The values of each parameter, as the options name them."""
-    from skerry.theory.bounds_over import WHOLE
+    from skerry.theory.parameters import WHOLE_NUMBERS
 
     values = {
         field: _components(text)
         if field == "components"
-        else numbers(field.replace("_", "-"), text, whole=field in WHOLE)
+        else numbers(field.replace("_", "-"), text, whole=field in WHOLE_NUMBERS)
         for field, text in texts.items()
     }
     count = prod(map(len, values.values()))
@@ -146,15 +146,15 @@ def _components(text: str) -> list[Any]:
     return [tuple(int(size) for size in sizes)]
 
 
-def _contenders(primitives: str, beta: str, rules: Sequence[str]) -> list["Contender"]:
+def _candidates(primitives: str, beta: str, rules: Sequence[str]) -> list["Candidate"]:
     """Every primitive under every rule of selection."""
-    from skerry.theory.bounds_over import Contender
+    from skerry.theory.rounds_and_messages import Candidate
 
     betas: list[float | Literal["best"]] = (
         ["best"] if beta == "best" else [*numbers("beta", beta, whole=False)]
     )
     return [
-        Contender(primitive, one, rule)
+        Candidate(primitive, one, rule)
         for rule in rules
         for primitive in _named("primitive", primitives, "s2s,s2a")
         for one in (betas if primitive == "blend" else [0.5])

@@ -86,7 +86,7 @@ def with_expected(frame: "pd.DataFrame", experiments: Mapping[str, Experiment]) 
         if uniform.get(key, True):
             continue
         for measure, shares in expected_ratios(experiments[key])._asdict().items():
-            if shares is not None and shares.is_one_number:
+            if shares is not None and shares.is_constant:
                 columns[measure][rows] = shares.intra
             elif shares is not None and len(before) == len(parts):
                 columns[measure][rows] = shares.ratio(*(part[rows] for part in before))

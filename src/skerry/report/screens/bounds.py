@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from skerry.report.text import NOTHING, PAGE, console, number, plain_table
-from skerry.theory.bounds_over import BoundsOver
 from skerry.theory.crossings import TIE, Stretch
 from skerry.theory.parameters import Parameters
 from skerry.theory.regimes import Measure
-from skerry.theory.rounds_and_messages import Answer
+from skerry.theory.rounds_and_messages import Answer, BoundGrid
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +23,7 @@ MODES = {
 TERMS = ("initial", "noise", "intra", "inter", "sampling_intra", "sampling_inter")
 
 
-def tell(asked: BoundsOver) -> None:
+def tell(asked: BoundGrid) -> None:
     first = asked.answers[0]
     out = console(fold_at=PAGE)
     what = "average of f - f*, convex" if asked.convex else "average of ||grad f||^2, non-convex"
@@ -124,9 +123,9 @@ def setting_in_words(parameters: Parameters, varied: Sequence[str]) -> str:
     return ", ".join(words for field, words in symbols.items() if field not in varied)
 
 
-def verdicts(asked: BoundsOver) -> Iterator[str]:
+def verdicts(asked: BoundGrid) -> Iterator[str]:
     """Who needs the fewest rounds and messages, and where that changes."""
-    if len(asked.contenders) < 2:
+    if len(asked.candidates) < 2:
         return
     for measure in get_args(Measure):
         if not asked.varied:
@@ -168,7 +167,7 @@ def _counted(measure: str, winners: Mapping[str, int]) -> str:
     return f"Fewest {measure}, of {sum(winners.values()):,} settings: {', '.join(parts)}."
 
 
-def _reasons(asked: BoundsOver) -> list[str]:
+def _reasons(asked: BoundGrid) -> list[str]:
     found = (answer.reason for answers in asked.answers for answer in answers)
     return [f"Infinite: {reason}" for reason in dict.fromkeys(found) if reason]
 

@@ -247,9 +247,9 @@ def watch_sweep(measure: str) -> Iterator[SweepWatcher]:
 
 
 def _how_slow(world: "World") -> str | None:
-    from skerry.models.pace import remark  # brings torch
+    from skerry.models.one_by_one import slowdown_remark  # imports torch
 
-    return remark(world.learner, world.experiment.training.batch)
+    return slowdown_remark(world.learner, world.experiment.training.batch)
 
 
 def stack_in_words(task: "Task") -> str:

@@ -10,7 +10,7 @@ from skerry.report.screens.bounds import span, winner
 from skerry.report.text import PAGE, console, plain_table, plus_minus
 from skerry.report.words import fleet_in_words, problem_in_words
 from skerry.theory.constants import Constants
-from skerry.theory.constants_at import ConstantsAt, Measured
+from skerry.theory.point_constants import Measurement, PointConstants
 from skerry.theory.regimes import AXES, HETEROGENEITY, Regime
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skerry.config.experiment import Experiment
     from skerry.network.contraction import MixingParameters
 
-CONSTANTS: tuple[tuple[str, Callable[[ConstantsAt], Measured]], ...] = (
+CONSTANTS: tuple[tuple[str, Callable[[PointConstants], Measurement]], ...] = (
     ("loss", lambda at: at.loss),
     ("sigma^2, mean over devices", lambda at: at.sigma2),
     ("sigma^2, largest of a device", lambda at: at.sigma2_max),
@@ -100,8 +100,8 @@ def tell_constants(constants: Constants) -> None:
         out.print(line)
     for remark in constants.remarks:
         out.print(f"Mind that {remark}.")
-    if constants.unbounded:
-        out.print(f"No bounds: {constants.unbounded}", soft_wrap=True)
+    if constants.why_no_bounds:
+        out.print(f"No bounds: {constants.why_no_bounds}", soft_wrap=True)
     else:
         out.print(f"Bounds: {bounds_command(constants)}", soft_wrap=True)
 
@@ -154,5 +154,5 @@ def _summary(constants: Constants) -> list[str]:
     ]
 
 
-def _measured(value: Measured) -> str:
+def _measured(value: Measurement) -> str:
     return plus_minus(value.value, value.error or None, ".4g", ".1g")

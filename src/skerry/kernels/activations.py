@@ -1,32 +1,56 @@
-"""Softmax, its gradient and guesses: one pass over the class scores each."""
+"""Activation functions: ReLU and ELU inside other kernels, softmax and argmax over class scores."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-TILE = 2048  # numbers that a program holds at once
+TILE = 2048  # class scores that one program holds
+ACTIVATIONS = {"none": 0, "relu": 1, "elu": 2}
+"""Codes of the activations; a kernel is compiled for one of them."""
+
+
+@triton.jit
+def activate(z, KIND: tl.constexpr):
+    """Apply the activation with code KIND."""
+    if KIND == 1:
+        z = tl.where(z <= 0, 0.0, z)  # NaN stays: a model that diverged must show it
+    elif KIND == 2:
+        z = tl.where(z <= 0, tl.exp(tl.minimum(z, 0.0)) - 1, z)
+    return z
+
+
+@triton.jit
+def activation_gradient(g, value, KIND: tl.constexpr):
+    """Gradient at the activation's input, from the gradient at its output and the output."""
+    if KIND == 1:
+        g = tl.where(value <= 0, 0.0, g)  # where the value is NaN, so is the gradient
+    elif KIND == 2:
+        g *= tl.where(value > 0, 1.0, value + 1)
+    return g
 
 
 def softmax_gradient(Z_mcb: Tensor, y_nb: Tensor, scale_l: Tensor) -> Tensor:
-    """Z [n L, classes, B] becomes scale_l (softmax(Z) - onehot(y)), in place; returns the mean
-    cross-entropies [n, L] before."""
+    """Replace scores Z [n L, classes, B] by scale_l (softmax(Z) - onehot(y)) in place.
+
+    Returns the mean cross-entropies [n, L] of the scores.
+    """
     lanes = len(scale_l)
     return _softmax(Z_mcb, y_nb, lanes, scale_l).view(-1, lanes)
 
 
 def cross_entropies(Z_mcb: Tensor, y_b: Tensor) -> Tensor:
-    """Mean cross-entropies [m] of scores [m, classes, B] on labels that all models share."""
+    """Mean cross-entropies [m] of scores [m, classes, B] on labels [B] shared by all models."""
     return _softmax(Z_mcb, y_b, len(Z_mcb), None)
 
 
 def _softmax(Z_mcb: Tensor, y: Tensor, models_per_row: int, scale: Tensor | None) -> Tensor:
-    """The mean losses [m]; with a scale, Z becomes the gradient. Models share rows of labels."""
+    """Mean losses [m]; with a scale, Z becomes the gradient. Models share rows of labels."""
     models, classes, size = Z_mcb.shape
     side, block = _tile(classes, size)
     pieces = triton.cdiv(size, block)
     losses = torch.empty(models, pieces, device=Z_mcb.device, dtype=torch.float32)
-    _each_model[(models, pieces)](
+    _softmax_kernel[(models, pieces)](
         Z_mcb, y, losses if scale is None else scale, losses, models_per_row, size, classes,
         *Z_mcb.stride(), SIDE=side, BLOCK=block, GRADIENT=scale is not None, num_warps=1,
     )  # fmt: skip
@@ -39,7 +63,7 @@ def _tile(classes: int, size: int) -> tuple[int, int]:
 
 
 @triton.jit
-def _each_model(
+def _softmax_kernel(
     Z, y, scale, losses, models_per_row, size, classes, stride_m, stride_c, stride_b,
     SIDE: tl.constexpr, BLOCK: tl.constexpr, GRADIENT: tl.constexpr,
 ):  # fmt: skip
@@ -47,8 +71,8 @@ def _each_model(
     c = tl.arange(0, SIDE)[:, None]
     b = piece * BLOCK + tl.arange(0, BLOCK)
     inside = (c < classes) & (b[None, :] < size)
-    places = Z + m * stride_m + c * stride_c + b[None, :].to(tl.int64) * stride_b
-    z = tl.load(places, mask=inside, other=float("-inf"))
+    pointers = Z + m * stride_m + c * stride_c + b[None, :].to(tl.int64) * stride_b
+    z = tl.load(pointers, mask=inside, other=float("-inf"))
     z = tl.where(b[None, :] < size, z, 0.0)
     label = tl.load(y + (m // models_per_row) * size + b, mask=b < size, other=0)
     z -= tl.max(z, axis=0)[None, :]
@@ -60,29 +84,30 @@ def _each_model(
     if GRADIENT:
         factor = tl.load(scale + m % models_per_row)
         gradient = (e / summed[None, :] - right.to(tl.float32)) * factor
-        tl.store(places, gradient, mask=inside)
+        tl.store(pointers, gradient, mask=inside)
 
 
-def guesses(Z_mcb: Tensor) -> Tensor:
-    """The class with the highest score, int16 [m, B], for scores [m, classes, B]."""
+def predicted_classes(Z_mcb: Tensor) -> Tensor:
+    """Class with the highest score, int16 [m, B], for scores [m, classes, B]."""
     models, classes, size = Z_mcb.shape
-    found = torch.empty(models, size, device=Z_mcb.device, dtype=torch.int16)
+    classes_mb = torch.empty(models, size, device=Z_mcb.device, dtype=torch.int16)
     side, block = _tile(classes, size)
-    _guess[(models, triton.cdiv(size, block))](
-        Z_mcb, found, size, classes, *Z_mcb.stride(), SIDE=side, BLOCK=block
+    _argmax_kernel[(models, triton.cdiv(size, block))](
+        Z_mcb, classes_mb, size, classes, *Z_mcb.stride(), SIDE=side, BLOCK=block
     )
-    return found
+    return classes_mb
 
 
 @triton.jit
-def _guess(
-    Z, found, size, classes, stride_m, stride_c, stride_b, SIDE: tl.constexpr, BLOCK: tl.constexpr
-):
+def _argmax_kernel(
+    Z, best_class, size, classes, stride_m, stride_c, stride_b, SIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
     m = tl.program_id(0).to(tl.int64)
     b = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     c = tl.arange(0, SIDE)[:, None]
     inside = (c < classes) & (b[None, :] < size)
-    places = Z + m * stride_m + b[None, :].to(tl.int64) * stride_b + c * stride_c
-    z = tl.load(places, mask=inside, other=float("-inf"))
+    pointers = Z + m * stride_m + b[None, :].to(tl.int64) * stride_b + c * stride_c
+    z = tl.load(pointers, mask=inside, other=float("-inf"))
     best = tl.argmax(z, axis=0)
-    tl.store(found + m * size + b, best.to(tl.int16), mask=b < size)
+    tl.store(best_class + m * size + b, best.to(tl.int16), mask=b < size)

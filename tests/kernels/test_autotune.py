@@ -1,4 +1,4 @@
-"""Precisions leave no trace, and the quickest way is measured once."""
+"""Precisions restore torch's settings, and the fastest variant is timed once."""
 
 import pytest
 import torch
@@ -21,26 +21,26 @@ def test_a_precision_leaves_torchs_settings_as_they_were():
 
 
 @pytest.mark.skipif(not CUDA, reason="needs CUDA")
-def test_the_quickest_way_is_measured_once_and_remembered(tmp_path, monkeypatch):
-    from skerry.kernels import choice
+def test_the_fastest_variant_is_timed_once_and_cached(tmp_path, monkeypatch):
+    from skerry.kernels import autotune
 
     monkeypatch.setenv("SKERRY_CACHE", str(tmp_path))
-    choice._answers.cache_clear()
+    autotune._load_cache.cache_clear()
     asked = []
 
     def run(seconds):
         asked.append(seconds)
         torch.cuda._sleep(int(seconds * 1e8))
 
-    assert choice.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
+    assert autotune.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
     first = len(asked)
-    assert choice.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
+    assert autotune.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
     assert len(asked) == first
-    choice._answers.cache_clear()  # as another process would find it
-    assert choice.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
+    autotune._load_cache.cache_clear()  # as another process would find it
+    assert autotune.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
     assert len(asked) == first
     (tmp_path / "kernels.json").write_text("no JSON")
-    choice._answers.cache_clear()
-    assert choice.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
+    autotune._load_cache.cache_clear()
+    assert autotune.fastest("sleep", [0.3, 0.01, 0.2], run) == 0.01
     assert len(asked) > first
-    choice._answers.cache_clear()
+    autotune._load_cache.cache_clear()

@@ -1,4 +1,4 @@
-"""How much longer models take that go one after the other, measured beside batched ones."""
+"""A remark on the slowdown of models that are stepped one after the other, by measurement."""
 
 import math
 import re
@@ -11,39 +11,40 @@ from torch import nn
 from skerry.models.learner import Batch, Learner, Problem, goes_one_by_one
 from skerry.models.module import ModuleLearner
 
-DEVICES, TRIES = 8, 3
+DEVICES, REPEATS = 8, 3
 
 
-def remark(learner: Learner, batch: int) -> str | None:
-    """What to tell a user once, if the learner's models go one after the other."""
+def slowdown_remark(learner: Learner, batch: int) -> str | None:
+    """Remark for the user on why and by how much steps are slow; None if models are batched."""
     if not isinstance(learner, ModuleLearner) or not goes_one_by_one(learner):
         return None
     return (
         "The models go one after the other, because torch cannot batch them "
-        f"({_plainly(learner.why_one_by_one)}). A step takes {_ratio(learner, batch):.3g} times "
-        "as long as one of batched dense layers with as many parameters."
+        f"({_explain(learner.why_one_by_one)}). A step takes {_slowdown(learner, batch):.3g} times "
+        "as long as one of batched dense layers with as batch parameters."
     )
 
 
-def _plainly(why: str) -> str:
+def _explain(why: str) -> str:
+    """Torch's error message in plain words."""
     if "data-dependent" in why:
         return "they look at values, with .item() or a branch"
-    found = re.search(r"[Bb]atching rule not implemented for (\S+?)[.;,]? ", why)
-    return f"it has no rule for {found[1]}" if found else f"{why:.120}"
+    rule = re.search(r"[Bb]atching rule not implemented for (\S+?)[.;,]? ", why)
+    return f"it has no rule for {rule[1]}" if rule else f"{why:.120}"
 
 
-def _ratio(learner: ModuleLearner, batch: int) -> float:
-    """Of the time of a step of a few devices, to that of dense layers of the same size."""
+def _slowdown(learner: ModuleLearner, batch: int) -> float:
+    """Time of a step of a few devices over that of batched dense layers of the same size."""
     problem = learner.problem
     width = max(2, math.isqrt(learner.parameters))
-    like = Problem((width,), width, problem.seed)
-    dense = ModuleLearner(nn.Sequential(nn.Linear(width, width), nn.Tanh()), like)
+    dense_problem = Problem((width,), width, problem.seed)
+    dense = ModuleLearner(nn.Sequential(nn.Linear(width, width), nn.Tanh()), dense_problem)
     dense.to(learner.device, learner.dtype)
-    return _seconds(learner, problem, batch) / _seconds(dense, like, batch)
+    return _seconds(learner, problem, batch) / _seconds(dense, dense_problem, batch)
 
 
 def _seconds(learner: ModuleLearner, problem: Problem, size: int) -> float:
-    """The shortest of a few."""
+    """Shortest time of a few steps."""
     x, y = (part.to(learner.device) for part in problem.example())
     x, y = (part.repeat(-(-size // 2), *[1] * (part.ndim - 1))[:size] for part in (x, y))
     dtype = learner.dtype
@@ -51,8 +52,8 @@ def _seconds(learner: ModuleLearner, problem: Problem, size: int) -> float:
     X = learner.initial().to(learner.device, dtype).expand(DEVICES, 1, -1).clone()
     noise = torch.zeros(DEVICES, dtype=torch.int64, device=learner.device)
     x = learner.prepare(x)
-    many = Batch(x.expand(DEVICES, *x.shape), y.expand(DEVICES, *y.shape), noise)
-    return min(_timed(lambda: learner.step(X, many, X.new_zeros(1))) for _ in range(TRIES))
+    batch = Batch(x.expand(DEVICES, *x.shape), y.expand(DEVICES, *y.shape), noise)
+    return min(_timed(lambda: learner.step(X, batch, X.new_zeros(1))) for _ in range(REPEATS))
 
 
 def _timed(work: Callable[[], object]) -> float:
