@@ -59,7 +59,7 @@ def test_rounds_of_methods_follow_from_fixed_places(small, name, monkeypatch):
     monkeypatch.setattr("skerry.engine.trainer.can_be_captured", lambda stack, state: True)
     monkeypatch.setattr(StandIn, "replays", 0)
     state = initial_state(stack)
-    monkeypatch.setattr("skerry.engine.trainer.record", partial(StandIn, state))
+    monkeypatch.setattr("skerry.engine.trainer.capture", partial(StandIn, state))
     *_, moment = simulate(stack, state)
     assert StandIn.replays == base.rounds - 2 - (name == "carry")
     assert torch.equal(moment.state.X_nld, usual.state.X_nld)
@@ -76,7 +76,7 @@ def test_links_that_change_are_mixed_outside_of_the_recording(small, links, monk
     *_, usual = simulate(stack)
     monkeypatch.setattr("skerry.engine.trainer.can_be_captured", lambda stack, state: True)
     state = initial_state(stack)
-    monkeypatch.setattr("skerry.engine.trainer.record", partial(StandIn, state))
+    monkeypatch.setattr("skerry.engine.trainer.capture", partial(StandIn, state))
     *_, moment = simulate(stack, state)
     assert torch.equal(moment.state.X_nld, usual.state.X_nld)
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_recorded_is_done_the_ordinary_way(small, monkeypatch):
     *_, usual = simulate(stack)
     asked = []
     monkeypatch.setattr("skerry.engine.trainer.can_be_captured", lambda stack, state: True)
-    monkeypatch.setattr("skerry.engine.trainer.record", asked.append)
+    monkeypatch.setattr("skerry.engine.trainer.capture", asked.append)
     *_, moment = simulate(stack)
     assert len(asked) == 1
     assert torch.equal(moment.state.X_nld, usual.state.X_nld)
@@ -97,7 +97,7 @@ def test_a_users_own_method_is_not_recorded_unless_it_says_so(small, monkeypatch
     base = small("method.name=good_plugins:HeavyBall")
     asked = []
     monkeypatch.setattr("skerry.engine.trainer.can_be_captured", lambda stack, state: True)
-    monkeypatch.setattr("skerry.engine.trainer.record", asked.append)
+    monkeypatch.setattr("skerry.engine.trainer.capture", asked.append)
     for _ in simulate(build_stack(build_world(base), [base])):
         assert asked == []
 

@@ -16,7 +16,7 @@ from skerry.engine.ranks.group import Rank
 from skerry.engine.round import ServerRound, is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
-from skerry.kernels.cuda_graph import CapturedFunction
+from skerry.kernels.cuda_graph import MAX_MODEL_BYTES, CapturedFunction
 from skerry.measure.accuracy import average_model, bytes_per_score
 from skerry.measure.custom_measures import CustomMeasures
 from skerry.measure.device_scores import DeviceScorer, DeviceTable
