@@ -1,12 +1,13 @@
-"""Do two versions of Skerry give the same keys and the same numbers?
+"""Do two versions of Skerry give the same numbers?
 
     python benchmarks/same_numbers.py --write before.json      # with the one version
     python benchmarks/same_numbers.py --against before.json    # with the other
 
 Runs over 200 small experiments over all built-in topologies, weights, splits, models, schedules,
-samplings, primitives and server optimizers, and compares every content key and every final value,
-to the bit. `benchmarks/results/same-numbers.json` holds what version 0.1.0 gave on two cores of one
-machine; on another machine last digits may differ, so `--digits 4` compares fewer of them.
+samplings, primitives and server optimizers, and compares every final value to the bit. Cases have
+the names of their settings, because content keys may differ between versions.
+`benchmarks/results/same-numbers.json` holds the values of version 0.1.0 on two cores of one machine;
+on another machine the last digits may differ, so `--digits 4` compares fewer of them.
 """
 
 import argparse
@@ -75,51 +76,53 @@ OTHERS = (
 )
 
 
-def experiments() -> Iterator["skerry.Experiment"]:
+def cases() -> dict[str, "skerry.Experiment"]:
+    """The experiments by their settings, joined by spaces."""
     base = skerry.Experiment.parse({}, BASE)
-    for topology, *more in TOPOLOGIES:
-        for primitive, *options in SERVERS:
-            yield base.with_settings(
-                f"network.topology={topology}", *more, f"server.primitive={primitive}", *options
-            )
-    for settings in OTHERS:
-        for primitive, *options in SERVERS:
-            yield base.with_settings(*settings, f"server.primitive={primitive}", *options)
+    changes = [*((f"network.topology={one}", *more) for one, *more in TOPOLOGIES), *OTHERS]
+    settings = [
+        (*change, f"server.primitive={primitive}", *options)
+        for change in changes
+        for primitive, *options in SERVERS
+    ]
+    return {" ".join(one): base.with_settings(*one) for one in settings}
 
 
 def measured() -> dict[str, dict[str, float]]:
-    """The final values of every run, by its content key."""
-    lanes = skerry.run(list(experiments()))
-    return {lane.key: {"round": lane.experiment.rounds, **lane.final} for lane in lanes}
+    """The final values of every case."""
+    experiments = cases()
+    lanes = {lane.key: lane for lane in skerry.run(list(experiments.values()))}
+    found = {name: lanes[experiment.key()] for name, experiment in experiments.items()}
+    return {name: {"round": lane.experiment.rounds, **lane.final} for name, lane in found.items()}
 
 
 def differences(
     before: dict[str, dict[str, float]], after: dict[str, dict[str, float]], digits: int | None
 ) -> Iterator[str]:
-    for key in before.keys() ^ after.keys():
-        yield f"run {key} is only in the {'first' if key in before else 'second'}"
-    for key in before.keys() & after.keys():
-        for name in before[key].keys() | after[key].keys():
-            old, new = (finals.get(name, math.nan) for finals in (before[key], after[key]))
+    for case in before.keys() ^ after.keys():
+        yield f"{case} is only in the {'first' if case in before else 'second'}"
+    for case in before.keys() & after.keys():
+        for name in before[case].keys() | after[case].keys():
+            old, new = (finals.get(name, math.nan) for finals in (before[case], after[case]))
             close = 10.0 ** -(digits or 0)
             same = math.isclose(old, new, rel_tol=close, abs_tol=close) if digits else old == new
             if not same and not (math.isnan(old) and math.isnan(new)):
-                yield f"run {key}: {name} was {old!r} and is {new!r}"
+                yield f"{case}: {name} was {old!r} and is {new!r}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--write", type=Path, help="where to write keys and final values")
+    parser.add_argument("--write", type=Path, help="where to write final values")
     parser.add_argument("--against", type=Path, help="what was written before")
     parser.add_argument("--digits", type=int, help="compare so many digits, not every bit")
     asked = parser.parse_args()
     after = measured()
     if asked.write:
         asked.write.write_text(json.dumps(after, indent=0) + "\n")
-        print(f"{len(after)} runs written to {asked.write}")
+        print(f"{len(after)} cases written to {asked.write}")
     if asked.against:
         found = list(differences(json.loads(asked.against.read_text()), after, asked.digits))
-        print("\n".join(found[:20]) or f"{len(after)} runs: all keys and final values are the same")
+        print("\n".join(found[:20]) or f"{len(after)} cases: all final values are the same")
         sys.exit(bool(found))
 
 

@@ -19,7 +19,7 @@ SECTIONS = {
     "training": "What a device does on its own in a round.",
     "server": "What the server does, when, and for whom. [Who takes part](participation.md), "
     "[presets](presets.md).",
-    "fleet": "Who is awake. [Who takes part](participation.md).",
+    "availability": "When devices are awake. [Who takes part](participation.md).",
     "method": "What devices and the server keep beside a model. [Methods](methods.md).",
     "evaluate": "What is measured, and how often. [More about measures](measures.md).",
 }
@@ -47,8 +47,8 @@ def rendered() -> str:
 
 def _fields(section: Section) -> str:
     rows = (
-        (f"`{name}`", _value(getattr(section, name)), _line(field.description))
-        for name, field in type(section).model_fields.items()
+        (f"`{name}`", _value(getattr(section, name)), _line(section.describe(name)))
+        for name in type(section).model_fields
         if not isinstance(getattr(section, name), Section)
     )
     return _table(("field", "default", "meaning"), rows)

@@ -149,8 +149,8 @@ def _default(default: Any) -> str:
 
 def _fields(section: type[Section]) -> str:
     rows = [
-        (f"`{name}`", " ".join((field.description or "").split()).replace("|", "\\|"))
-        for name, field in section.model_fields.items()
+        (f"`{name}`", " ".join(section.describe(name).split()).replace("|", "\\|"))
+        for name in section.model_fields
     ]
     return _table(("argument", "meaning"), rows)
 

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from experiment_fields import FIELDS, experiment
-from skerry.config.experiment import Experiment, Fleet, Method, Network, Server
+from skerry.config.experiment import Availability, Experiment, MethodChoice, Network, Server
 from skerry.config.schedules import RANGES
 
 # What makes a field play a part, a change of it, and where it plays none (None: it always does).
@@ -129,11 +129,11 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "method.name": ([], "fedprox", None),
     "method.mu": (["method.name=fedprox"], "0.7", ["method.name=sgd"]),
     "method.tracker": (["method.name=gradient_tracking"], "s2a", ["method.name=sgd"]),
-    "fleet.awake": ([], "0.5", None),
-    "fleet.on": (["fleet.on=4", "fleet.off=2"], "3", None),
-    "fleet.off": (["fleet.on=4", "fleet.off=2"], "3", None),
-    "fleet.together": ([], "islands", None),
-    "fleet.reach_asleep": ([], "true", None),
+    "availability.awake": ([], "0.5", None),
+    "availability.on": (["availability.on=4", "availability.off=2"], "3", None),
+    "availability.off": (["availability.on=4", "availability.off=2"], "3", None),
+    "availability.together": ([], "islands", None),
+    "availability.reach_asleep": ([], "true", None),
     "evaluate.every": ([], "2", None),
     "evaluate.after": ([], "3", None),
     "evaluate.devices_every": ([], "3", None),
@@ -150,8 +150,8 @@ COMPRESSING = {
 LANES = {
     *(f"server.{name}" for name in Server.model_fields),
     *(f"network.{name}" for name in Network.model_fields if name not in ("devices", "components")),
-    *(f"fleet.{name}" for name in Fleet.model_fields),
-    *(f"method.{name}" for name in Method.model_fields),
+    *(f"availability.{name}" for name in Availability.model_fields),
+    *(f"method.{name}" for name in MethodChoice.model_fields),
     *(f"training.{name}" for name in ("stepsize", "schedule", "decay_every", "decay_factor")),
     "training.order",
     "training.optimizer",

@@ -56,81 +56,81 @@ class Optimizer:
 # Settings, and below them the key of the run and that of its world.
 KEPT = """\
 rounds=100
-    3a7475bea51604a2 3064a162b0540bab
+    b168d3358e1df0af fbc8508d1d51db55
 network.degree=6 network.edge_prob=0.5 server.beta=0.1
-    3a7475bea51604a2 3064a162b0540bab
+    b168d3358e1df0af fbc8508d1d51db55
 network.topology=regular
-    1ffe928850fd9a08 3064a162b0540bab
+    25b30c06ac8f74e7 fbc8508d1d51db55
 network.topology=regular network.degree=6 network.edge_prob=0.5
-    f75e4711d6cffc75 3064a162b0540bab
+    6b4750aef94b6868 fbc8508d1d51db55
 network.topology=erdos_renyi network.edge_prob=0.5 network.degree=6
-    8101423b3ac294ef 3064a162b0540bab
+    a7eacf9b9c3ee5aa fbc8508d1d51db55
 network.topology=watts_strogatz network.degree=2 network.rewire_prob=0.3
-    7edda7394e739fe6 3064a162b0540bab
+    0378adee3d18ded6 fbc8508d1d51db55
 network.topology=barabasi_albert network.rewire_prob=0.3
-    b2405871e685a036 3064a162b0540bab
+    56bb4ad84624a5bb fbc8508d1d51db55
 network.topology=kept_parts:topology
-    6d741cdd59a735bb 3064a162b0540bab
+    fce27cfd78b69f0e fbc8508d1d51db55
 network.topology=kept_parts:topology network.degree=6
-    da5a80a499c90d76 3064a162b0540bab
+    6c6970cbba8c0f92 fbc8508d1d51db55
 network.mixing=kept_parts:mixing network.degree=6
-    d941ba72c489816d 3064a162b0540bab
+    3167b8b04bbd420a fbc8508d1d51db55
 network.topology=islands.csv network.degree=6
-    24134ea97052c1bd 93e625e113886727
+    0ee402038aa63b85 b1d596e1add1bc8c
 network.topology=given network.edge_prob=0.5
-    c0db207fa40acb2f 3064a162b0540bab
+    ad7150093f2ddba3 fbc8508d1d51db55
 network.components=[30,70] network.dynamic=true
-    1bb6b5574bbb5783 5cdd472e8cdf80d1
+    be4893ff5879c067 f76eca2a45323e98
 data.dataset=mnist data.path=here
-    656e7fb657f11375 f958f7121ea08682
+    2cba27d7149d316f d784ce7953901a4e
 data.dataset=digits data.path=here
-    3a7475bea51604a2 3064a162b0540bab
+    b168d3358e1df0af fbc8508d1d51db55
 data.dataset=synthetic data.samples=99
-    0e513defaaa3b439 4842413d8b93c41d
+    3e38fa1b2743e4f9 425ff67fe05cface
 data.dataset=kept_parts:dataset data.samples=4 data.path=here data.alpha=0.7
-    27b49804fddb9495 a23459b43276ff4f
+    effddf7850c7ca3d 54dbb6441fe26531
 data.inter=dirichlet
-    b0b56c2e5fbfd9bb ada69469bcda9f6a
+    8c9e6cc8238fa958 14c94a47d99bf316
 data.inter=dirichlet data.alpha=0.7
-    72d7934b5ec3c197 b6828f0b130cc3d5
+    7b28bb174414da72 5a537119c133d104
 data.inter=dirichlet data.alpha=0.7 data.inter_alpha=2
-    a5fb025ef2402259 b0fe7cee0bf3a8f6
+    7336fb29c4bbca69 395a78228c7eb7b9
 data.inter=dirichlet data.intra=dirichlet data.alpha=0.7 data.inter_alpha=2
-    02b7190134acd9e7 2071cffba5b0046a
+    63aba749abf7105a c77757e5f909f57e
 data.intra=dirichlet data.alpha=0.7 data.inter_alpha=2
-    306ba52be3d91ab2 317221349e977be4
+    833ae2d59e27fb97 5ca6b5d823866c3b
 data.intra=shards data.shards=3 data.alpha=0.7
-    d18cdc67b53c422f f906a69b5efd0efe
+    45f2a54e666b9d0e 8e2f59d9d5a617bc
 data.inter=kept_parts:inter data.alpha=0.7 data.inter_alpha=2 data.shards=3
-    5b912480f44acabe 1410b6a67c78bc57
+    d86fa0932fe3b730 73d1c5cfb855e48d
 data.intra=kept_parts:intra data.alpha=0.7 data.inter_alpha=2 data.shards=3
-    bad3ec76a3d8e12f f8045a785cc0278e
+    a204c1383c4c1276 c12281c0b45ce39e
 data.inter=dirichlet data.intra=kept_parts:intra data.inter_alpha=2
-    c07e44a4904a3246 ebde53dd04fedebe
+    2a1b62d665f18802 2e0c353ee80f6fad
 model.name=mlp model.hidden=[3]
-    5568d1ba001dd07a 9faeb685ee0b8267
+    16b28fd524b15791 414dca90f183b1b6
 model.name=kept_parts:model model.width=4
-    645810df6df82a61 a23a1f474b3170d1
+    b862684fd92bc300 7df4c924d6d2cee6
 training.schedule=step training.decay_every=7
-    0f9152314cce758e 3064a162b0540bab
+    456e6f29cae255df fbc8508d1d51db55
 training.schedule=cosine training.decay_every=7
-    cac767009431b637 3064a162b0540bab
+    f6cf3a8ffb8c9f3f fbc8508d1d51db55
 training.schedule=kept_parts:schedule training.decay_factor=0.5
-    0971cb3fe23a3179 3064a162b0540bab
+    5695ddfb721c2837 fbc8508d1d51db55
 training.sampling=kept_parts:Sampling training.decay_every=7
-    c72414a655024c5d 69edc420cc643bae
+    3589cee6564d6a76 eb2a44fd70a0a74e
 server.primitive=blend server.beta=0.25 server.momentum=0.3
-    696ef5c04a63759e 3064a162b0540bab
+    0533ffdafe1983f2 fbc8508d1d51db55
 server.primitive=s2a server.optimizer=fedavgm server.momentum=0.3
-    a54b97d53b56f8fd 3064a162b0540bab
+    0db658de6f9849bb fbc8508d1d51db55
 server.primitive=none server.optimizer=fedavgm server.momentum=0.3 server.sampled=3
-    6e4358e2a39d721e 3064a162b0540bab
+    3daa7a3e90b47395 fbc8508d1d51db55
 server.primitive=none server.optimizer=kept_parts:Optimizer
-    4dfddeb308800528 3064a162b0540bab
+    e14b1195c93a0040 fbc8508d1d51db55
 server.primitive=kept_parts:primitive server.beta=0.25 server.momentum=0.3
-    1bc35575c0e43df4 3064a162b0540bab
+    3bd474cdb9d44755 fbc8508d1d51db55
 server.optimizer=kept_parts:Optimizer server.beta=0.25 server.momentum=0.3
-    076fe0e926b23d5c 3064a162b0540bab
+    193d949066a785e4 fbc8508d1d51db55
 """
 
 

@@ -54,33 +54,32 @@ def own(kind: str, with_option: bool = True) -> list[str]:
 # Built-in functions
 
 
-def by_import(kind: str, name: str) -> Options:
+def parameters(kind: str, name: str) -> list[inspect.Parameter]:
     found = registry.resolve(kind, name)
     called = found.deliver if kind == "server optimizer" else found
-    parameters = inspect.signature(called).parameters.values()
-    options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
-    return Options(
-        tuple(p.name for p in options),
-        tuple(p.name for p in options if p.default is p.empty),
-        any(p.kind is p.VAR_KEYWORD for p in parameters),
-    )
+    return list(inspect.signature(called).parameters.values())
 
 
 @pytest.mark.parametrize(("kind", "name"), BUILT_IN)
-def test_the_source_of_a_built_in_says_what_its_signature_says(kind, name):
-    """What is read without importing is what will be called."""
-    assert options_of(kind, name) == by_import(kind, name)
+def test_the_registry_declares_the_options_of_a_built_in(kind, name):
+    """What is known without importing is what the signature says."""
+    found = parameters(kind, name)
+    names = tuple(p.name for p in found if p.kind is p.KEYWORD_ONLY)
+    assert options_of(kind, name) == Options(names)
+    assert not any(p.kind is p.VAR_KEYWORD for p in found)
 
 
 @pytest.mark.parametrize(("kind", "name"), BUILT_IN)
 def test_options_of_built_ins_are_fields_or_have_defaults(kind, name):
     """A default experiment under any name is complete, and a field has the one default there is.
     Only data sets and models have options that are no fields."""
-    known, declared = options_of(kind, name), PLACES[kind][1].options_declared(kind)
-    assert not known.takes_any
-    assert set(known.required) == set(known.names) & set(declared)
+    names, declared = options_of(kind, name).names, PLACES[kind][1].options_declared(kind)
+    required = {
+        p.name for p in parameters(kind, name) if p.kind is p.KEYWORD_ONLY and p.default is p.empty
+    }
+    assert required == set(names) & set(declared)
     if kind not in ("dataset", "model"):
-        assert set(known.names) <= set(declared)
+        assert set(names) <= set(declared)
 
 
 @pytest.mark.parametrize("section", SECTIONS.values(), ids=list(SECTIONS))

@@ -1,17 +1,20 @@
-"""One family of exceptions. A message says what is wrong, the rule, what was got, and the fix."""
+"""Exceptions and warnings. A message says what is wrong, the rule, what was got, and the fix."""
 
 import re
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
 from textwrap import shorten
 
 
 class SkerryError(Exception):
-    """Anything a user can put right: one line, or one for each of several faults. The command
-    line prints them and exits with 2."""
+    """An error that a user can correct: one line, or one for each of several faults. The command
+    line prints them and exits with code 2."""
 
     @property
     def faults(self) -> list[str]:
+        """The lines of the message, one for each fault."""
         return [str(fault) for fault in self.args]
 
     def __str__(self) -> str:
@@ -39,17 +42,22 @@ class RecordsError(SkerryError):
 
 
 class SkerryWarning(UserWarning):
-    """What a user should know though nothing stops: one line, which the command line prints."""
+    """A warning of one line, which the command line prints; the work goes on."""
+
+
+@cache
+def warn_once(line: str) -> None:
+    """Issue a SkerryWarning, once per process: a world is built for every seed."""
+    warnings.warn(line, SkerryWarning, stacklevel=3)
 
 
 def argument(name: str) -> str:
-    """An argument of a function, as a message names it: `last`. The command line, whose users know
-    it as an option, shows --last instead."""
+    """The name of an argument in a message: `last`. The command line shows it as --last."""
     return f"`{name}`"
 
 
 def as_options(message: str) -> str:
-    """The same message for the command line."""
+    """A message with its arguments written as options of the command line."""
     return re.sub(r"`([a-z_]+)`", lambda found: f"--{found[1].replace('_', '-')}", message)
 
 
@@ -60,20 +68,19 @@ def unknown(kind: str, got: str, available: Iterable[str]) -> str:
 
 
 def did_you_mean(got: str, names: Iterable[str]) -> str:
-    """The end of a sentence: a full stop, or the question whether a near name was meant."""
+    """The end of a sentence: a full stop, or a question with the most similar name."""
     near = get_close_matches(got.lower(), list(names), n=1, cutoff=0.5)
     return f"; did you mean '{near[0]}'?" if near else "."
 
 
 def one_line(error: BaseException) -> str:
-    """A foreign error inside a message of ours: `ValueError: what it says`."""
-    said = shorten(str(error), 200, placeholder=" ...")
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    """An error of other code in one line: `ValueError: its message`."""
+    text = shorten(str(error), 200, placeholder=" ...")
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def printable(text: str) -> str:
-    """In one line, whatever it quotes: line ends and other signs that a terminal obeys are written
-    out as \\n or \\x1b."""
+    """The text in one line: line ends and other control characters are written as \\n or \\x1b."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -81,8 +88,8 @@ _FULL = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAIL
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """A full GPU has an error of its own (torch need not be loaded to know it by its name); torch
-    tells a full machine only in words."""
+    """Whether memory ran out. A full GPU has its own error, known by name so that torch need not be
+    loaded; for a full machine torch raises a RuntimeError with one of these texts."""
     if isinstance(error, RuntimeError):
         named = type(error).__name__ == "OutOfMemoryError"
         return named or any(words in str(error) for words in _FULL)
@@ -90,6 +97,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def out_of_memory(error: BaseException) -> str:
+    """The message for an error of memory."""
     return (
         f"out of memory ({one_line(error)}). Lower network.devices or training.batch, take less "
         "data or a smaller model, or compare fewer primitives at once."

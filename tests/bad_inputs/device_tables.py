@@ -167,7 +167,7 @@ ROWS = [
     fleet(
         "more islands than devices",
         TABLE,
-        "network.components must be at most network.devices (got 5 components for 3 devices).",
+        "network.components must be at most network.devices (got 5 islands for 3 devices).",
         also="network.components=5",
     ),
     fleet(

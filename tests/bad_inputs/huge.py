@@ -11,7 +11,7 @@ ROWS = [
     sets(
         "too many components",
         "network.components=100_000_000",
-        "network.components must be at most network.devices (got 100000000 components for 10 ",
+        "network.components must be at most network.devices (got 100000000 islands for 10 ",
     ),
     sets(
         "too many links",

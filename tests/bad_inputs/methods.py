@@ -8,8 +8,8 @@ ROWS = [
         ["--compare", "s2s,tthf"],
         "unknown primitive 'tthf'; did you mean 'tt_hf'? Available: blend, none, s2a, s2s. "
         "Presets: fedavg, fedavg_data, local_sgd, dsgd, d_psgd, gossip_pga, hier_favg, tt_hf, "
-        "hl_sgd, modest, gradient_tracking, gradient_tracking_s2s, sd_gt, mtgc, scaffold, "
-        "fedvarp, mifa, fedprox, carry.",
+        "hl_sgd, modest, carry, fedprox, fedvarp, gradient_tracking, gradient_tracking_s2s, "
+        "mifa, mtgc, scaffold, sd_gt.",
     ),
     sets(
         "unknown method",
@@ -34,7 +34,7 @@ ROWS = [
         "method that counts on steps of devices that sleep",
         "method.name=scaffold fleet.awake=0.5 network.gossip_steps=0 server.primitive=s2a",
         "method 'scaffold' is not defined for devices that sleep: it counts on their steps. Leave "
-        "[fleet] out, or take gradient_tracking, carry or fedprox.",
+        "[availability] out, or take gradient_tracking, carry or fedprox.",
     ),
     sets(
         "method that S2A would break",

@@ -4,7 +4,7 @@ from bad_inputs.rows import SMALL, Row, plugin, sets, settings
 
 
 def trace(id: str, content: str, *told: str) -> Row:
-    given = settings(*SMALL, "fleet.awake=trace.csv")
+    given = settings(*SMALL, "availability.awake=trace.csv")
     return Row(id, ("run", *given), told, {"trace.csv": content})
 
 
@@ -63,8 +63,8 @@ ROWS = [
     ),
     sets(
         "no trace",
-        "fleet.awake=none.csv",
+        "availability.awake=none.csv",
         "cannot read the trace none.csv ([Errno 2] No such file or directory: 'none.csv'). Check "
-        "fleet.awake.",
+        "availability.awake.",
     ),
 ]

@@ -26,12 +26,12 @@ ROWS = [
     run(
         "setting inside a value",
         ["--set", "rounds.x=3"],
-        "cannot set rounds.x: rounds is 2, no section.",
+        "cannot set rounds.x: rounds is 2, not a section.",
     ),
     sets(
         "setting of a section and then inside it",
         "server=3 server.period=4",
-        "cannot set server.period: server is 3, no section.",
+        "cannot set server.period: server is 3, not a section.",
         "server must be a section (got 3).",
     ),
     sets(

@@ -20,7 +20,7 @@ ROWS = [
         "unknown section",
         "[netwrok]\ndevices = 3",
         "unknown field 'netwrok'; did you mean 'network'? An experiment takes: name, seed, "
-        "rounds, network, data, task, model, training, server, fleet, method, evaluate.",
+        "rounds, network, data, task, model, training, server, availability, method, evaluate.",
     ),
     toml(
         "field of another section",
@@ -34,7 +34,8 @@ ROWS = [
         "field outside its section",
         "devices = 3",
         "unknown field 'devices'; did you mean 'network.devices'? An experiment takes: name, "
-        "seed, rounds, network, data, task, model, training, server, fleet, method, evaluate.",
+        "seed, rounds, network, data, task, model, training, server, availability, method, "
+        "evaluate.",
     ),
     toml(
         "unknown field of a section with options",

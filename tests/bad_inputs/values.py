@@ -61,18 +61,18 @@ ROWS = [
     toml(
         "more components than devices",
         "[network]\ncomponents = 1_000_000_000_000",
-        "network.components must be at most network.devices (got 1000000000000 components "
+        "network.components must be at most network.devices (got 1000000000000 islands "
         "for 100 devices).",
     ),
     toml(
         "degree too large",
         '[network]\ntopology = "watts_strogatz"\ndegree = 50',
-        "network.degree must be below the size of every component (got 50 with a component of 50).",
+        "network.degree must be below the size of every island (got 50 with an island of 50).",
     ),
     toml(
         "degree odd",
         '[network]\ntopology = "regular"\ncomponents = 4\ndegree = 3',
-        "network.degree times a component's size must be even for a regular graph (got 3 x 25).",
+        "network.degree times an island's size must be even for a regular graph (got 3 x 25).",
     ),
     toml(
         "never connected",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from command_line import skerry
-from skerry.config.fields import Fleet
+from skerry.config.fields import Availability
 from skerry.data.sources.availability import convert
 from skerry.engine.participation.awake import Awake
 from skerry.errors import DataError
@@ -36,7 +36,7 @@ def test_who_was_there_when_a_round_began_is_awake(source, tmp_path):
     )  # 420 to 500: round 5 is out
     assert (made.devices, made.rounds) == (3, 4)
     assert made.awake_share == pytest.approx(5 / 12)
-    awake = Awake(Fleet(awake=str(target)), 0, np.zeros(3, dtype=int), ("0", "1", "2"))
+    awake = Awake(Availability(awake=str(target)), 0, np.zeros(3, dtype=int), ("0", "1", "2"))
     for t in range(4):
         there = [
             any(a <= 100 * t < b for a, b in zip(one["active"], one["inactive"], strict=False))

@@ -9,7 +9,7 @@ import torch
 
 from recorded_runs import PlugPulledError, assert_same, record
 from skerry.config.experiment import Experiment
-from skerry.config.schedules import Seen, When
+from skerry.config.schedules import SpreadEstimate, When
 from skerry.engine.round import LOG
 from skerry.engine.server_schedule import estimate_spread
 from skerry.engine.simulate import simulate
@@ -116,7 +116,9 @@ def test_islands_that_sleep_are_left_out():
 # The rules
 
 
-SEEN = Seen((6, 6), (2, 2), spread=4.0, intra=1.0, inter=2.0, bias=0.25, since=4, by_island=False)
+SEEN = SpreadEstimate(
+    (6, 6), (2, 2), spread=4.0, intra=1.0, inter=2.0, bias=0.25, since=4, by_island=False
+)
 
 
 def test_under_uniform_sampling_without_mixing_the_best_beta_is_known_beforehand():

@@ -6,7 +6,7 @@ import pytest
 
 import skerry
 from six_quadratics import six, six_world
-from skerry.config.experiment import Method
+from skerry.config.experiment import MethodChoice
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack, method_of
@@ -104,8 +104,8 @@ def test_a_method_that_breaks_its_contract_is_told_before_the_work(small, name, 
 
 
 def test_the_section_is_read_like_others():
-    assert Method(name="fedprox", mu=0.5).options_for("method") == {"mu": 0.5}
-    assert "method" not in six().deciding()
+    assert MethodChoice(name="fedprox", mu=0.5).options_for("method") == {"mu": 0.5}
+    assert six().deciding()["method"] == {"name": "sgd"}
     assert six("method.mu=0.5").key() == six().key()
     assert six("method.name=fedprox").world_key() == six().world_key()
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skerry
-from skerry.config.fields import Fleet
+from skerry.config.fields import Availability
 from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.participation.selection import Who, place_islands
@@ -335,7 +335,7 @@ def test_sleepers_of_the_specification(small):
 def test_awake_devices_are_nested_in_their_chance():
     islands = np.repeat([0, 1], 50)
     names = tuple(map(str, range(100)))
-    few, many = (Awake(Fleet(awake=a), 3, islands, names) for a in (0.3, 0.8))
+    few, many = (Awake(Availability(awake=a), 3, islands, names) for a in (0.3, 0.8))
     for t in range(20):
         assert (few(t) <= many(t)).all()
     assert np.mean([few(t).mean() for t in range(200)]) == pytest.approx(0.3, abs=0.02)
@@ -344,7 +344,7 @@ def test_awake_devices_are_nested_in_their_chance():
 def test_islands_sleep_together():
     islands = np.repeat([0, 1, 2], 4)
     names = tuple(map(str, range(12)))
-    awake = Awake(Fleet(on=3, off=2, together="islands"), 0, islands, names)
+    awake = Awake(Availability(on=3, off=2, together="islands"), 0, islands, names)
     seen = np.array([awake(t) for t in range(10)])
     assert (seen[:, :4] == seen[:, :1]).all()
     assert (seen.sum(axis=0) == 6).all()  # 3 of every 5 rounds
@@ -355,7 +355,7 @@ def test_everybody_awake_is_as_before(small):
     base = small(*ISLANDS)
     world = build_world(base)
     (lane,) = build_stack(world, [base]).experiments
-    ones = base.model_copy(update={"fleet": Fleet(awake=(1.0,) * 12)})
+    ones = base.model_copy(update={"availability": Availability(awake=(1.0,) * 12)})
     X = [list(simulate(build_stack(world, [e])))[-1].state.X_nld for e in (lane, ones)]
     assert torch.equal(*X)
 
@@ -371,7 +371,7 @@ def test_nothing_breaks_when_all_sleep(small):
 def test_a_trace_is_read_and_begins_again(tmp_path):
     file = tmp_path / "trace.csv"
     file.write_text("device,from,to\n0,0,2\n1,1,3\n\n0,3,4\n")
-    awake = Awake(Fleet(awake=str(file)), 0, np.zeros(2, dtype=int), ("0", "1"))
+    awake = Awake(Availability(awake=str(file)), 0, np.zeros(2, dtype=int), ("0", "1"))
     seen = [awake(t).tolist() for t in range(8)]
     assert seen[:4] == [[True, False], [True, True], [False, True], [True, False]]
     assert seen[4:] == seen[:4]
@@ -393,7 +393,7 @@ def test_a_bad_trace_is_told(tmp_path, text, message):
     file = tmp_path / "trace.csv"
     file.write_text(text)
     with pytest.raises(ExperimentError, match=message):
-        Awake(Fleet(awake=str(file)), 0, np.zeros(2, dtype=int), ("0", "1"))
+        Awake(Availability(awake=str(file)), 0, np.zeros(2, dtype=int), ("0", "1"))
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_a_bad_trace_is_told(tmp_path, text, message):
         (["fleet.on=3"], "go together"),
         (["fleet.awake=[0.5,0.5]"], "a chance for each of the 12 devices"),
         (["fleet.awake=none.csv"], "cannot read the trace"),
-        (["fleet.awake=1.5"], "fleet.awake"),
+        (["fleet.awake=1.5"], "availability.awake"),
         (
             ["server.selection=bernoulli", "server.sample_prob=0"],
             "server.sample_prob must be above",

@@ -101,9 +101,9 @@ def test_dynamic_graphs_need_not_be_connected() -> None:
     ("name", "size", "fields", "message"),
     [
         ("regular", 5, {"degree": 3}, r"must be even .*got 3 x 5.*Change network.degree"),
-        ("regular", 4, {"degree": 4}, r"below the size .*got 4 with a component of 4.*Lower"),
-        ("watts_strogatz", 2, {"degree": 2}, r"below the size of every component"),
-        ("barabasi_albert", 3, {"degree": 4}, r"below the size of every component"),
+        ("regular", 4, {"degree": 4}, r"below the size .*got 4 with an island of 4.*Lower"),
+        ("watts_strogatz", 2, {"degree": 2}, r"below the size of every island"),
+        ("barabasi_albert", 3, {"degree": 4}, r"below the size of every island"),
         ("regular", 6, {"degree": 1}, r"200 draws of regular .*degree = 1 on 6.*Raise network.deg"),
         ("erdos_renyi", 50, {"edge_prob": 0.01}, r"edge_prob = 0.01 on 50.*Raise network.edge_p"),
     ],

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from oracle.compression import CompressedGossip, CompressedServer
 from oracle.schedules import estimates, scheduled_value
-from skerry.config import schedules
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.reference import Reference, weighted_sum
 from skerry.engine.server_schedule import ScheduledRound
@@ -48,9 +47,9 @@ class ExtendedReference(Reference):
         self.number, self.next_server, self.last_round = 0, server.offset, -1
         self.H = server.period
         self.estimates = []
-        self.adapts = schedules.adapts(server, "beta", "sampled", "period")
+        self.adapts = server.is_adaptive("beta", "sampled", "period")
         p = 0.0
-        if schedules.adapts(server, "beta"):
+        if server.is_adaptive("beta"):
             p = self.fleet.mixing_parameters().minimum
         self.p = 1 - (1 - p) ** experiment.network.gossip_steps
         self.eta_sum = 0.0  # the stepsizes of all local steps since the last server round
@@ -148,7 +147,7 @@ class ExtendedReference(Reference):
     @property
     def reached(self):
         """The devices that S2A reaches."""
-        reaches_asleep = self.experiment.fleet.reach_asleep
+        reaches_asleep = self.experiment.availability.reach_asleep
         return [i for i in range(self.n) if self.awake[i] or reaches_asleep]
 
     def aggregate(self, t, S, weights, beta):

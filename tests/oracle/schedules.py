@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
-from skerry.config.schedules import Seen, When
+from skerry.config.schedules import SpreadEstimate, When
 from skerry.engine.server_schedule import BY_ISLAND
 from skerry.engine.world import World
 from skerry.plugins import registry
@@ -18,7 +18,7 @@ def scheduled_value(
     number: int,
     H: int,
     p: float,
-    seen: tuple[Seen, ...],
+    seen: tuple[SpreadEstimate, ...],
 ) -> float:
     """The value of beta, K or H (`field`) in round t, the server round of this number."""
     server, T = experiment.server, experiment.rounds
@@ -53,7 +53,7 @@ def estimates(
     sampled: list[int],
     awake: list[bool],
     since: int,
-) -> list[Seen]:
+) -> list[SpreadEstimate]:
     """The server's estimates from the sampled models, by sums over pairs of models.
 
     The list is empty where too few devices were sampled for an estimate.
@@ -95,4 +95,4 @@ def estimates(
         inter = (n - 1) * spread - intra
     found = (spread, intra / n, max(0.0, inter / n), bias)
     counts = tuple(len(members[c]) for c in there)
-    return [Seen(tuple(sizes[c] for c in there), counts, *found, since, by_island)]
+    return [SpreadEstimate(tuple(sizes[c] for c in there), counts, *found, since, by_island)]

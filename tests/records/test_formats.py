@@ -22,6 +22,15 @@ def before(tmp_path):
     return Path(shutil.copytree(BEFORE, tmp_path / "before"))
 
 
+@pytest.fixture
+def unsealed(before):
+    """The same store with the content keys of today: an older one cannot be recorded in."""
+    db = sqlite3.connect(before / FILE)
+    db.execute(f"PRAGMA user_version = {database.KEYS_SINCE}")
+    db.close()
+    return before
+
+
 def tables(path):
     db = sqlite3.connect(path)
     found = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -53,11 +62,11 @@ def test_a_store_of_the_version_before_may_lie_where_nobody_writes(before):
         before.chmod(0o755)
 
 
-def test_what_is_recorded_in_a_store_of_the_version_before_has_checksums(before):
+def test_what_is_recorded_in_a_store_of_the_version_before_has_checksums(unsealed):
     """What was there before has none, and stays."""
-    with Store.read(before) as store:
+    with Store.read(unsealed) as store:
         old = store.histories()
-    with Store.open(before) as store:
+    with Store.open(unsealed) as store:
         store.begin("k", Experiment(rounds=1), **FACTS)
         store.append({"k": {"round": [0, 1], "train_loss": [1.0, 0.5]}})
         store.finish("k", "finished", wall_seconds=1.0)
@@ -78,7 +87,7 @@ def test_the_version_before_could_go_on_with_a_store_of_this_one(tmp_path):
         store.begin("k", Experiment(rounds=1), **FACTS)
         store.append({"k": {"round": [0], "train_loss": [1.0]}})
     db = sqlite3.connect(tmp_path / FILE)
-    assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    assert db.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
     with db:
         db.execute(
             """INSERT INTO parts (run, first, last, measures, matrix)
@@ -95,17 +104,17 @@ def test_the_version_before_could_go_on_with_a_store_of_this_one(tmp_path):
 def next_format(monkeypatch):
     """A version whose runs have one more column, and that knows how to add it."""
     statement = "ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT 'here'"
-    monkeypatch.setattr(database, "VERSION", 2)
-    monkeypatch.setattr(database, "MIGRATIONS", {1: (statement,)})
+    monkeypatch.setattr(database, "VERSION", 3)
+    monkeypatch.setattr(database, "MIGRATIONS", {1: (), 2: (statement,)})
 
 
-def test_an_older_store_is_brought_up_to_date_when_it_is_opened_to_record(before, next_format):
+def test_an_older_store_is_brought_up_to_date_when_it_is_opened_to_record(unsealed, next_format):
     """With all its runs, in one transaction."""
-    with Store.open(before) as store:
+    with Store.open(unsealed) as store:
         assert store._select("SELECT place FROM runs") == [("here",), ("here",)]
-        assert store._select("PRAGMA user_version") == [(2,)]
+        assert store._select("PRAGMA user_version") == [(3,)]
         assert len(store.histories()) == 2
-    with Store.open(before) as store:
+    with Store.open(unsealed) as store:
         assert len(store.histories()) == 2
 
 
@@ -117,15 +126,15 @@ def test_an_older_store_that_is_only_read_is_brought_up_to_date_in_memory(before
     assert (before / FILE).read_bytes() == content
 
 
-def test_a_step_that_fails_leaves_the_older_store(before, next_format, monkeypatch):
+def test_a_step_that_fails_leaves_the_older_store(unsealed, next_format, monkeypatch):
     """All of the steps or none."""
-    steps = (*database.MIGRATIONS[1], "ALTER TABLE nowhere ADD COLUMN any")
-    monkeypatch.setattr(database, "MIGRATIONS", {1: steps})
+    steps = (*database.MIGRATIONS[2], "ALTER TABLE nowhere ADD COLUMN any")
+    monkeypatch.setattr(database, "MIGRATIONS", {1: (), 2: steps})
     with pytest.raises(RecordsError, match="no such table"):
-        Store.open(before)
+        Store.open(unsealed)
     monkeypatch.undo()
-    with Store.open(before) as store:
-        assert store._select("PRAGMA user_version") == [(1,)]
+    with Store.open(unsealed) as store:
+        assert store._select("PRAGMA user_version") == [(2,)]
         assert len(store.histories()) == 2
 
 
@@ -135,6 +144,6 @@ def test_a_newer_store_is_refused(tmp_path, next_format, monkeypatch):
     monkeypatch.undo()
     for way in (Store.open, Store.read):
         with pytest.raises(
-            RecordsError, match=r"made by a newer skerry \(format 2; this one reads"
+            RecordsError, match=r"made by a newer skerry \(format 3; this one reads"
         ):
             way(tmp_path)

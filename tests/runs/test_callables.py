@@ -13,7 +13,7 @@ import skerry
 from good_plugins import half_a_blend
 from skerry.errors import SkerryError
 from skerry.methods.method import Method
-from skerry.plugins import callables
+from skerry.plugins import fingerprint
 from skerry.records.store import Store
 
 
@@ -95,7 +95,7 @@ def test_every_field_with_a_name_takes_a_function(small, field):
     again = placed(small("rounds=2"), field, GIVEN[field]())
     assert experiment.key() == again.key() != small("rounds=2").key()
     section, _, name = field.partition(".")
-    assert callables.is_given(getattr(getattr(experiment, section), name))
+    assert fingerprint.is_function_name(getattr(getattr(experiment, section), name))
     (lane,) = skerry.run(experiment)
     assert lane.status == "finished"
 
@@ -103,7 +103,7 @@ def test_every_field_with_a_name_takes_a_function(small, field):
 def test_sections_take_functions(small):
     function = halfway()
     assert skerry.Server(primitive=function) == skerry.Server().model_copy(
-        update={"primitive": callables.name_of(function)}
+        update={"primitive": fingerprint.function_name(function)}
     )
 
 
@@ -135,7 +135,7 @@ def test_what_a_function_holds_is_part_of_its_source():
         return lambda who, power=power: weights**power
 
     names = [
-        callables.name_of(one)
+        fingerprint.function_name(one)
         for one in (
             of(weights),
             of(weights + 1),
@@ -147,12 +147,12 @@ def test_what_a_function_holds_is_part_of_its_source():
         )
     ]
     assert len(set(names)) == len(names)
-    assert callables.name_of(of(weights.copy())) == names[0]
+    assert fingerprint.function_name(of(weights.copy())) == names[0]
 
 
 def test_two_lambdas_in_one_line_are_two_functions():
     first, second = lambda t: 0.5, lambda t: 0.25
-    assert callables.name_of(first) != callables.name_of(second)
+    assert fingerprint.function_name(first) != fingerprint.function_name(second)
 
 
 def test_a_helper_beside_a_function_is_part_of_it():
@@ -161,7 +161,7 @@ def test_a_helper_beside_a_function_is_part_of_it():
     def typed(factor):
         space = {"__name__": "__main__", "FACTOR": factor}
         exec("def helper():\n    return FACTOR\n\ndef mine(t):\n    return helper() * t\n", space)
-        return callables.name_of(space["mine"])
+        return fingerprint.function_name(space["mine"])
 
     assert typed(1) == typed(1) != typed(2)
 
@@ -169,7 +169,7 @@ def test_a_helper_beside_a_function_is_part_of_it():
 def test_a_record_tells_the_function(small, tmp_path):
     """By its name and source; where it is not at hand, a line tells what was given."""
     results = skerry.run(small("rounds=2"), compare=["s2s", halfway()], out=tmp_path)
-    name = callables.name_of(halfway())
+    name = fingerprint.function_name(halfway())
     with Store.read(tmp_path) as store:
         assert {run.experiment.server.primitive for run in store.runs()} == {"s2s", name}
     assert name in set(skerry.load(tmp_path)["primitive"])
@@ -246,4 +246,4 @@ def test_advice_takes_a_selection_of_ones_own():
 
     function = GIVEN["server.selection"]()
     among = read_among(["s2s", function])
-    assert among.selections == (callables.name_of(function),)
+    assert among.selections == (fingerprint.function_name(function),)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skerry.advice.question import PRIMITIVES, Question
-from skerry.config import labels, schedules
+from skerry.config import labels
 from skerry.config.experiment import Experiment
 from skerry.config.presets import with_preset
 from skerry.errors import SkerryError
@@ -38,7 +38,7 @@ class Contender:
 
     @property
     def label(self) -> str:
-        return self.preset or labels.write(self.primitive, self.beta)
+        return self.preset or labels.write_label(self.primitive, self.beta)
 
     @property
     def kind(self) -> str:
@@ -163,7 +163,7 @@ def why_equal(question: Question, experiment: Experiment, world: "World") -> str
             f"the first server round comes after {server.offset} rounds, and there are "
             f"{experiment.rounds}"
         )
-    stays = not schedules.moves(server, "sampled")
+    stays = not server.has_schedule("sampled")
     if server.sampled == world.n and stays and not question.chooses_server:
         return "the server samples every device (K = n), so the sampled are all there are"
     return ""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from skerry.config import labels, schedules
+from skerry.config import labels
 from skerry.config.presets import PRESETS
 from skerry.errors import SkerryError, argument, unknown
 from skerry.plugins import registry
-from skerry.plugins.callables import as_text
+from skerry.plugins.fingerprint import as_text
 from skerry.theory.communication import ONE_EACH, Prices
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Question:
 
     def check_fits(self, server: "Server") -> None:
         """Raise SkerryError where the server's messages cannot be counted beforehand."""
-        moving = schedules.moving(server, "sampled", "period")
+        moving = server.first_schedule("sampled", "period")
         if moving and self.chooses_server:
             raise SkerryError(
                 f"prices and budgets count the messages of a K and an H that stay (got {moving}). "
@@ -139,7 +139,7 @@ def _is_selection(name: str) -> bool:
     name = name.strip()
     if registry.is_builtin("selection", name):
         return True
-    own = ":" in name and name.partition(":")[0] not in labels.BUILT_IN
+    own = ":" in name and name.partition(":")[0] not in registry.PRIMITIVES
     if own and (fault := registry.name_fault("selection", name)):
         raise SkerryError(fault)
     return own
@@ -148,7 +148,7 @@ def _is_selection(name: str) -> bool:
 def _read_primitives(names: Sequence[str]) -> tuple[tuple[str, float | None], ...]:
     found: dict[tuple[str, float | None], None] = {}
     for name in names:
-        primitive, beta = labels.read(name)
+        primitive, beta = labels.read_label(name)
         if primitive not in PRIMITIVES:
             known = (*PRIMITIVES, "blend:0.5", *registry.SELECTIONS, *PRESETS)
             raise SkerryError(unknown("primitive, selection or preset", primitive, known))
@@ -189,7 +189,7 @@ def remarks(question: Question, experiment: "Experiment", world: "World") -> Ite
         yield "there is one island: mixing alone would bring all devices together in time"
     if max(world.sizes) == 1 and world.n > 1:
         yield "no device has a neighbour: only the server brings them together"
-    if server.sampled == 1 and world.n > 1 and not schedules.moves(server, "sampled"):
+    if server.sampled == 1 and world.n > 1 and not server.has_schedule("sampled"):
         yield "with K = 1, s2s changes nothing: the one sampled device averages with itself"
     if server.primitive not in (*PRIMITIVES, labels.NO_SERVER):
         yield f"'{server.primitive}' is a primitive of your own, which advice does not cover"

@@ -131,7 +131,7 @@ class Cells:
 
     def label(self, name: str) -> str:
         """The label that a user means: `blend:0.25` is `blend(0.25)`; `blend`, if there is one."""
-        return labels.meant(name, self.labels)
+        return labels.find_label(name, self.labels)
 
     def estimates(self) -> dict[tuple[Cell, str], Estimate]:
         """Mean and interval over seeds of every label in every cell where it has a value."""

@@ -23,6 +23,7 @@ from skerry.analysis.names import (
 )
 from skerry.config import labels
 from skerry.errors import SkerryError
+from skerry.plugins import registry
 from skerry.records.store import Run
 
 SEED = "seed"
@@ -90,10 +91,10 @@ class Grid:
     @cached_property
     def labels(self) -> list[str]:
         """S2S, S2A, the blends with their betas rising, no server; then users' own."""
-        order = labels.BUILT_IN
+        order = list(registry.PRIMITIVES)
 
         def rank(label: str) -> tuple[int, float]:
-            name, beta = labels.read(label)
+            name, beta = labels.read_label(label)
             return order.index(name) if name in order else len(order), beta or 0.0
 
         return sorted(dict.fromkeys(run.experiment.server.label for run in self.runs), key=rank)
@@ -127,7 +128,7 @@ class Grid:
             check_met("the store", name, texts, there.values())
             runs = tuple(run for run in runs if is_one_of(there[run.key], texts))
         if compare:
-            wanted = {labels.meant(name, self.labels) for name in compare}
+            wanted = {labels.find_label(name, self.labels) for name in compare}
             runs = tuple(run for run in runs if run.experiment.server.label in wanted)
         return Grid(runs, self.fields)
 

@@ -38,7 +38,7 @@ def flat(experiment: Experiment) -> Fields:
 
 def fields_of(run: Run) -> Fields:
     """What tells cells apart; None where it plays no part, such as the degree of a ring."""
-    idle = run.experiment.idle_paths() - {"network.devices"}
+    idle = run.experiment.unused_paths() - {"network.devices"}
     fields = {n: None if n in idle else value for n, value in flat(run.experiment).items()}
     for name in ("name", "seed", "server.primitive", "server.name"):
         del fields[name]
@@ -60,7 +60,7 @@ def told_by_label(experiment: Experiment) -> set[str]:
     told = {"beta", "beta_schedule", "beta_end"}
     if ":" not in server.beta_schedule:
         standing = server.model_copy(update={"beta_schedule": schedules.CONSTANT})
-        told |= standing.idle_fields() - server.idle_fields()
+        told |= standing.unused_fields() - server.unused_fields()
     return {f"server.{field}" for field in told}
 
 

@@ -17,7 +17,7 @@ from skerry.config.measures import headline, traits
 from skerry.config.presets import fields_of_preset
 from skerry.errors import SkerryError, unknown
 from skerry.plugins import registry
-from skerry.plugins.callables import as_text
+from skerry.plugins.fingerprint import as_text
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run, Store
 
@@ -177,8 +177,8 @@ class Results(Sequence[Lane]):
     def of(self, primitive: str | Callable[..., Any]) -> "Results":
         """Only the lanes of this primitive, such as "s2a", "blend:0.5", "blend(0.5)", or a function
         of yours."""
-        name = labels.write(as_text(primitive)) if callable(primitive) else primitive
-        wanted = labels.meant(name, self.labels())
+        name = labels.write_label(as_text(primitive)) if callable(primitive) else primitive
+        wanted = labels.find_label(name, self.labels())
         return Results(tuple(lane for lane in self.lanes if lane.label == wanted))
 
     def labels(self) -> list[str]:
@@ -295,5 +295,6 @@ class _Study:
         told = self.told | other.told
         if not told:
             return False  # they are two studies, or `text` would be the same
-        fields = (self.table.keys() | other.table.keys()) - told
+        # An option is in one table only where their functions differ, which other fields tell.
+        fields = (self.table.keys() & other.table.keys()) - told
         return all(self.table.get(one) == other.table.get(one) for one in fields)

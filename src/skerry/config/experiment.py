@@ -1,4 +1,4 @@
-"""The experiment: what is run, in words. Typed, frozen, TOML in and out; its checks live here."""
+"""The experiment: all settings of one run, read from TOML or Python, with their content key."""
 
 import hashlib
 import json
@@ -9,33 +9,39 @@ from typing import Any, Self
 
 from pydantic import ValidationError, ValidationInfo, model_validator
 
-from skerry.config import methods, schedules
+from skerry.config import methods
 from skerry.config.explain import any_inside, explain, faulty_paths, without_faulty
 from skerry.config.fields import (
-    AtLeastZero,
-    Count,
+    Availability,
     Data,
     Evaluate,
-    Fleet,
-    Method,
+    MethodChoice,
     Model,
     Network,
     Server,
     Task,
     Training,
 )
-from skerry.config.section import Fault, Section, Takes, usual
-from skerry.config.toml import apply_settings, parse_tables, read_tables, toml_key, toml_value
+from skerry.config.section import AtLeastZero, Count, Fault, Section, Takes, default
+from skerry.config.toml import (
+    FORMER_SECTIONS,
+    apply_settings,
+    current_names,
+    parse_tables,
+    read_tables,
+    toml_key,
+    toml_value,
+)
 from skerry.errors import ExperimentError
 from skerry.plugins import registry
 
 __all__ = [
+    "Availability",
     "Count",
     "Data",
     "Evaluate",
     "Experiment",
-    "Fleet",
-    "Method",
+    "MethodChoice",
     "Model",
     "Network",
     "Section",
@@ -44,29 +50,42 @@ __all__ = [
     "Training",
 ]
 
+KEYS_VERSION = 2
+"""Version of content keys. Version 1 left out fields that older versions of skerry did not have."""
+
 
 class Experiment(Section):
-    """One run: a fleet, its data, its model, how it trains, and how the server helps."""
+    """The settings of one run: network, data, model, training, and what the server does."""
 
     name: str = "two islands"
-    """A label for people; it does not change the result."""
+    """A title in tables and figures; it does not change the result."""
     seed: AtLeastZero = 0
-    """Every random draw follows from it."""
+    """Seed of all random draws."""
     rounds: Count = 100
-    """Rounds (T)."""
-    network: Takes[Network | Mapping[str, Any], Network] = usual(Network())
-    data: Takes[Data | Mapping[str, Any], Data] = usual(Data())
-    task: Takes[Task | Mapping[str, Any], Task] = usual(Task())
-    model: Takes[Model | Mapping[str, Any], Model] = usual(Model())
-    training: Takes[Training | Mapping[str, Any], Training] = usual(Training())
-    server: Takes[Server | Mapping[str, Any], Server] = usual(Server())
-    fleet: Takes[Fleet | Mapping[str, Any], Fleet] = usual(Fleet())
-    method: Takes[Method | Mapping[str, Any], Method] = usual(Method())
-    evaluate: Takes[Evaluate | Mapping[str, Any], Evaluate] = usual(Evaluate())
+    """Number of rounds (T)."""
+    network: Takes[Network | Mapping[str, Any], Network] = default(Network())
+    data: Takes[Data | Mapping[str, Any], Data] = default(Data())
+    task: Takes[Task | Mapping[str, Any], Task] = default(Task())
+    model: Takes[Model | Mapping[str, Any], Model] = default(Model())
+    training: Takes[Training | Mapping[str, Any], Training] = default(Training())
+    server: Takes[Server | Mapping[str, Any], Server] = default(Server())
+    availability: Takes[Availability | Mapping[str, Any], Availability] = default(Availability())
+    method: Takes[MethodChoice | Mapping[str, Any], MethodChoice] = default(MethodChoice())
+    evaluate: Takes[Evaluate | Mapping[str, Any], Evaluate] = default(Evaluate())
+
+    @property
+    def fleet(self) -> Availability:
+        """The section [availability] by its former name."""
+        return self.availability
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former_names(cls, table: Any) -> Any:
+        return current_names(table) if isinstance(table, Mapping) else table
 
     @model_validator(mode="after")
     def _rules(self, info: ValidationInfo) -> Self:
-        """Rules between fields; those about a field that is faulty itself are left out."""
+        """Check the rules between fields, except those about fields that are faulty themselves."""
         faulty: Collection[str] = info.context or ()
         faults = [line for fields, line in self._faults() if not any_inside(fields, faulty)]
         if faults:
@@ -74,14 +93,14 @@ class Experiment(Section):
         return self
 
     def _faults(self) -> Iterable[Fault]:
-        """Every broken rule: of options, of a section, between sections."""
+        """Every broken rule about options, within a section, and between sections."""
         for name, section in self._sections():
             for line in section.option_faults(name, _fields()):
                 yield tuple(f"{name}.{field}" for field in section.naming.values()), line
         for _, section in self._sections():
             yield from section.faults()
         network, server = self.network, self.server
-        if not network.mix_with_server and schedules.adapts(server, "period"):
+        if not network.mix_with_server and server.is_adaptive("period"):
             yield (
                 ("network.mix_with_server", "server.period_schedule"),
                 "network.mix_with_server = false needs server rounds that are known beforehand "
@@ -89,7 +108,7 @@ class Experiment(Section):
             )
         yield from methods.method_faults(self)
         if network.is_file or self.data.split == "given":
-            return  # The file or the data say how many devices there are: it is checked with them.
+            return  # The file or the data set the number of devices, checked when they are read.
         yield from network.size_faults()
         for field in ("sampled", "sampled_end") if server.is_there else ():
             sampled = getattr(server, field)
@@ -104,12 +123,12 @@ class Experiment(Section):
 
     @classmethod
     def parse(cls, table: Mapping[str, Any], settings: Iterable[str] = ()) -> "Experiment":
-        """An experiment from nested tables, with `section.field=value` settings on top."""
+        """An experiment from nested tables, with `section.field=value` settings applied to them."""
         return cls._read(*apply_settings(table, settings))
 
     @classmethod
     def _read(cls, table: dict[str, Any], faults: list[str]) -> "Experiment":
-        """From plain tables; beside the faults found already, all others are told."""
+        """From plain tables; raises all faults, those found already included."""
         try:
             experiment = cls.model_validate(table)
         except ExperimentError as error:
@@ -124,11 +143,12 @@ class Experiment(Section):
     def from_toml(
         cls, text: str, settings: Iterable[str] = (), source: str = "the text"
     ) -> "Experiment":
+        """An experiment from TOML text; `source` names the text in error messages."""
         return cls.parse(parse_tables(text, source), settings)
 
     @classmethod
     def load(cls, path: str | Path, settings: Iterable[str] = ()) -> "Experiment":
-        """Read a TOML file."""
+        """An experiment from a TOML file."""
         return cls.parse(read_tables(path), settings)
 
     def with_settings(self, *settings: str) -> "Experiment":
@@ -136,13 +156,14 @@ class Experiment(Section):
         return self._changed(self.model_dump(exclude_unset=True), settings)
 
     def replace(self, **changes: Any) -> "Experiment":
-        """The same from Python values: `experiment.replace(rounds=5, server={"period": 10})`.
+        """A copy with Python values: `experiment.replace(rounds=5, server={"period": 10})`.
 
-        A dict changes some fields of a section; a section, `server=Server(period=10)`, takes the
-        place of the whole.
+        A dict changes some fields of a section; a section, `server=Server(period=10)`, replaces
+        the whole section.
         """
         table = self.model_dump(exclude_unset=True)
-        for name, value in changes.items():
+        for given, value in changes.items():
+            name = FORMER_SECTIONS.get(given, given)
             before = table.get(name, {})
             if isinstance(value, Section):
                 table[name] = value.model_dump(exclude_unset=True)
@@ -152,20 +173,20 @@ class Experiment(Section):
                 table[name] = value
         return self._changed(table)
 
-    def _changed(self, table: Mapping[str, Any], settings: Iterable[str] = ()) -> "Experiment":
-        """A function that is named no longer takes its options with it."""
-        changed, faults = apply_settings(table, settings)
+    def _changed(self, tables: Mapping[str, Any], settings: Iterable[str] = ()) -> "Experiment":
+        """Apply settings; options of functions that are no longer named are dropped."""
+        changed, faults = apply_settings(tables, settings)
         for name, section in self._sections():
-            there = changed.get(name)
-            if section.options and isinstance(there, dict):
+            table = changed.get(name)
+            if section.options and isinstance(table, dict):
                 before, _ = apply_settings(section.options, ())
-                for option in type(section).stray_options(there):
-                    if there[option] == before.get(option):
-                        del there[option]
+                for option in type(section).stray_options(table):
+                    if table[option] == before.get(option):
+                        del table[option]
         return self._read(changed, faults)
 
     def to_toml(self, comments: bool = False) -> str:
-        """The whole experiment as TOML; with comments, each field says what it is."""
+        """The whole experiment as TOML; with comments, each field is described."""
         lines = _toml_lines(self, comments)
         for name, section in self._sections():
             lines += ["", f"[{name}]", *_toml_lines(section, comments)]
@@ -180,32 +201,34 @@ class Experiment(Section):
     # Identity
 
     def deciding(self) -> dict[str, Any]:
-        """The fields that play a part in the result: not the label, not the degree of a ring."""
+        """The fields that change the result: not the name, not the degree of a ring."""
         table = self.model_dump()
         del table["name"]
         table["network"]["components"] = list(self.network.sizes)
         for name, section in self._sections():
-            for field in {*section.idle_fields(), *section.unchanged_fields()}:
+            for field in section.unused_fields():
                 del table[name][field]
             if not table[name]:
                 del table[name]
         return table
 
-    def idle_paths(self) -> set[str]:
-        """The paths of the fields that play no part in the result."""
-        return {f"{name}.{f}" for name, section in self._sections() for f in section.idle_fields()}
+    def unused_paths(self) -> set[str]:
+        """The paths of the fields that do not change the result."""
+        sections = self._sections()
+        return {
+            f"{name}.{field}" for name, section in sections for field in section.unused_fields()
+        }
 
     def canonical(self) -> dict[str, Any]:
-        """What decides the result: the fields that do, the sources of a user's own parts, and what
-        a trace says."""
+        """All that decides the result: fields, hashes of a user's own code, and of a trace file."""
         table = self.deciding()
-        sources = {path: registry.source(name) for path, name in self.users_own()}
-        if isinstance(self.fleet.awake, str):
-            sources["fleet.awake"] = _content_of(self.fleet.awake)
+        sources = {path: registry.source_fingerprint(name) for path, name in self.users_own()}
+        if isinstance(self.availability.awake, str):
+            sources["availability.awake"] = _file_hash(self.availability.awake)
         return {**table, "sources": sources} if sources else table
 
     def users_own(self) -> Iterable[tuple[str, str]]:
-        """The fields that name a user's own `package.module:name`."""
+        """The paths of the fields that name a user's own code, and the names."""
         for place, section in self._sections():
             for kind, field in section.naming.items():
                 name = getattr(section, field)
@@ -215,19 +238,19 @@ class Experiment(Section):
             yield f"{OWN_MEASURES}{name}", name
 
     def key(self, materials: Mapping[str, str] | None = None) -> str:
-        """The content key that names the run; `materials` are fingerprints of what lies outside
-        the file: a graph, a data set, a model given from Python or read from a path."""
+        """The content key, which identifies the run. `materials` are fingerprints of inputs outside
+        the experiment: a graph, data set or model given from Python or read from a path."""
         return self._digests(materials or {})[0]
 
     def world_key(self, materials: Mapping[str, str] | None = None) -> str:
-        """Runs with the same world key can be lanes of one stack: they share data, partition,
-        model, initial point, minibatches and random streams."""
+        """The key of the world. Runs with equal world keys can be lanes of one stack: they share
+        data, partition, model, initial point, minibatches and random streams."""
         return self._digests(materials or {})[1]
 
     def _shared(self, canonical: dict[str, Any]) -> dict[str, Any]:
-        """What decides the world, of what decides the result."""
-        table = {n: part for n, part in canonical.items() if n not in ("server", "fleet", "method")}
-        # What components a graph file has is known only once it is read.
+        """The part of `canonical` that decides the world."""
+        table = {name: part for name, part in canonical.items() if name not in _OF_A_LANE}
+        # The islands of a graph file are known only once it is read.
         table["network"] = table["network"]["topology" if self.network.is_file else "components"]
         own = self.training.fields_of_a_lane()
         table["training"] = {n: value for n, value in table["training"].items() if n not in own}
@@ -238,11 +261,11 @@ class Experiment(Section):
 
     @cached_property
     def known_digests(self) -> dict[Any, tuple[str, str]]:
-        """Digests computed before: a sweep asks for the same ones many times."""
+        """A cache of keys; a sweep needs the same ones many times."""
         return {}
 
     def _digests(self, materials: Mapping[str, str]) -> tuple[str, str]:
-        """Of the experiment and of its world: who asks for one asks for the other, too."""
+        """The key of the experiment and that of its world."""
         outside = dict(materials)
         question = frozenset(outside.items())
         if question not in self.known_digests:
@@ -254,11 +277,11 @@ class Experiment(Section):
         return self.known_digests[question]
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
-        """The fields; what is remembered is none."""
+        """The fields, without the cache of keys."""
         return ((name, value) for name, value in super().__iter__() if name != "known_digests")
 
     def __copy__(self) -> Self:
-        """A copy may be about to change: it knows nothing yet."""
+        """A copy without the cache of keys, because its fields may be changed next."""
         copied = super().__copy__()
         copied.__dict__.pop("known_digests", None)
         return copied
@@ -273,7 +296,9 @@ _SHARED = (
     "model.name",
     "training.sampling",
 )
-"""The plug-ins that all lanes of a world have in common."""
+"""Fields whose plug-ins all lanes of a world share."""
+_OF_A_LANE = ("server", "availability", "method")
+"""Sections in which lanes of a world may differ."""
 
 
 OWN_MEASURES = "evaluate.own."
@@ -282,12 +307,13 @@ OWN_MEASURES = "evaluate.own."
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
-def _digest(content: Any) -> str:
-    return hashlib.sha256(_JSON.encode(content).encode()).hexdigest()[:16]
+def _digest(content: dict[str, Any]) -> str:
+    text = _JSON.encode({"keys": KEYS_VERSION, **content})
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _content_of(file: str) -> str:
-    """The hash of a file; empty where it is not here."""
+def _file_hash(file: str) -> str:
+    """The hash of a file; empty if it cannot be read."""
     try:
         return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
     except (OSError, ValueError):
@@ -301,17 +327,16 @@ def _toml_lines(section: Section, comments: bool) -> list[str]:
             continue
         if isinstance(section, Network) and section.takes_from_file(name):
             continue
-        field = type(section).model_fields.get(name)
-        if comments and field is not None and field.description:
-            lines += [f"# {line.strip()}" for line in field.description.splitlines()]
-        # TOML has no null: a field left open stays a comment.
+        if comments and name in type(section).model_fields:
+            lines += [f"# {line.strip()}" for line in section.describe(name).splitlines()]
+        # TOML has no null: a field without a value stays a comment.
         setting = f"{toml_key(name)} ="
         lines.append(f"{setting} {toml_value(value)}" if value is not None else f"# {setting}")
     return lines
 
 
 def _further_faults(table: dict[str, Any], error: ValidationError) -> list[str]:
-    """Faults between the fields that are sound themselves, so that a file is mended in one go."""
+    """Broken rules between the valid fields, so that all faults of a file are reported at once."""
     try:
         Experiment.model_validate(without_faulty(table, error), context=faulty_paths(error))
     except ExperimentError as further:
@@ -320,20 +345,20 @@ def _further_faults(table: dict[str, Any], error: ValidationError) -> list[str]:
 
 
 def fit_options(tables: Sequence[dict[str, Any]]) -> None:
-    """Where tables of one study name different functions, an option of one plays no part in the
-    others, and is left out of them. One that no function takes stays, to be told."""
+    """Remove options that only some tables of a study need from the tables whose functions do not
+    take them. An option that no function takes stays, to be reported."""
     for name, kind in _kinds().items():
         sections = [one for table in tables if isinstance(one := table.get(name, {}), dict)]
         strays = [kind.stray_options(section) for section in sections]
-        nobodys = set[str]().union(*strays).intersection(*strays)
+        unknown = set[str]().union(*strays).intersection(*strays)
         for section, stray in zip(sections, strays, strict=True):
-            for option in stray - nobodys:
+            for option in stray - unknown:
                 del section[option]
 
 
 @cache
 def _kinds() -> dict[str, type[Section]]:
-    """The sections."""
+    """The section classes by name."""
     return {
         name: kind
         for name, field in Experiment.model_fields.items()

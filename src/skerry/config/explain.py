@@ -1,4 +1,4 @@
-"""Faults of a table that pydantic found, told as one line each: what, rule, got, fix."""
+"""Error messages for the validation errors of pydantic: what, rule, got, fix, one line each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from skerry.config.toml import shown
+from skerry.config.toml import show_value
 from skerry.errors import did_you_mean
 
 Fields = Mapping[str, Sequence[str]]
-"""The fields of every section, and under the empty name those outside of any."""
+"""The fields of every section; under the empty name, the fields outside of sections."""
 
 _RULES = {
     "greater_than_equal": "must be at least {ge}",
@@ -38,16 +38,17 @@ _RULES = {
 
 
 def explain(error: ValidationError, fields: Fields, owner: str = "An experiment") -> list[str]:
-    """A line for each fault; `fields` are what could have been meant by an unknown one."""
+    """A message for each error; `fields` are the known fields, for suggestions."""
     return [_line(fault, fields, owner) for fault in error.errors(include_url=False)]
 
 
 def faulty_paths(error: ValidationError) -> set[str]:
+    """The paths, `section.field`, of all faulty fields."""
     return {_path(fault["loc"]) for fault in error.errors()}
 
 
 def without_faulty(table: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
-    """A copy without the fields that are faulty."""
+    """A copy of the table without its faulty fields."""
     sound = {name: dict(v) if isinstance(v, Mapping) else v for name, v in table.items()}
     for fault in error.errors():
         section, *field = fault["loc"][:2]
@@ -60,12 +61,12 @@ def without_faulty(table: Mapping[str, Any], error: ValidationError) -> dict[str
 
 
 def any_inside(fields: Iterable[str], faulty: Iterable[str]) -> bool:
-    """Whether any of the fields is faulty, or lies in a section that is."""
+    """Whether any of the fields, or its section, is faulty."""
     return any(f"{field}.".startswith(f"{path}.") for field in fields for path in faulty)
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
-    """What the user typed: the section and the field, not the place in a list."""
+    """The path `section.field` of an error, without a place in a list."""
     return ".".join(str(part) for part in loc[:2] if isinstance(part, str))
 
 
@@ -77,13 +78,13 @@ def _line(fault: ErrorDetails, fields: Fields, owner: str) -> str:
         line = str(context["error"])
         return line if path in line else f"{path}: {line}"
     known = _RULES.get(fault["type"])
-    numbers = {name: _plainly(value) for name, value in context.items()}
+    numbers = {name: _plain_number(value) for name, value in context.items()}
     rule = known.format(**numbers) if known else f"cannot be read ({fault['msg']})"
-    return f"{path} {rule} (got {shown(fault['input'])})."
+    return f"{path} {rule} (got {show_value(fault['input'])})."
 
 
-def _plainly(limit: Any) -> Any:
-    """1,000,000 and 1, where pydantic has 1000000 and 1.0."""
+def _plain_number(limit: Any) -> Any:
+    """A limit for people: 1,000,000 and 1 for 1000000 and 1.0."""
     if isinstance(limit, float) and limit.is_integer():
         limit = int(limit)
     return f"{limit:,}" if isinstance(limit, int | float) else limit
@@ -97,13 +98,13 @@ def unknown_field(
     adds: Iterable[str] = (),
     loc: tuple[int | str, ...] = (),
 ) -> str:
-    """The line about a field that is none; `options` could have been meant too, and `adds` tells
-    whose they are. `loc` is where it stands, as it was written."""
+    """The message for an unknown field. `options` are further suggestions, `adds` says which
+    functions take them, and `loc` is the place of the field as it was written."""
     if path == "sweep":
         return "[sweep] makes this a sweep of many runs. Run it with: skerry sweep FILE"
     section, _, field = path.rpartition(".")
     if section not in fields:
-        section, field = "", path  # a dot in quotes
+        section, field = "", path  # the dot was in quotes
     if loc == (path,) and field in fields.get(section, []):
         return (
             f"unknown field '\"{path}\"': in quotes a dot is part of the name. Write "

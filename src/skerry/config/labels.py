@@ -1,41 +1,40 @@
-"""What a primitive is called beside others: `s2s`, `blend(0.25)`, a user's own.
+"""Labels of primitives: `s2s`, `blend(0.25)`, or the name of a user's own function.
 
-Names are written and read here and nowhere else; `blend:0.25` and `blend(0.25)` are the same.
+All labels are written and parsed here; `blend:0.25` and `blend(0.25)` mean the same.
 """
 
 import re
 from collections.abc import Sequence
 
 from skerry.errors import SkerryError, unknown
-from skerry.plugins import callables
+from skerry.plugins import fingerprint, registry
 
 BLEND = "blend"
 ON_THE_DIAL = ("s2s", BLEND, "s2a")
 NO_SERVER = "none"
-BUILT_IN = ("s2s", "s2a", BLEND, NO_SERVER)
 _WITH_BETA = re.compile(r"(?P<name>\w+)(?::(?P<plain>.*)|\((?P<braced>.*)\))")
 
 
-def write(primitive: str, beta: float | str | None = None) -> str:
-    """The label: a blend's with its beta, to six digits; short for a function given from Python."""
-    if callables.is_given(primitive):
-        return callables.label(primitive)
+def write_label(primitive: str, beta: float | str | None = None) -> str:
+    """The label of a primitive: a blend with its beta to six digits, a function by a short name."""
+    if fingerprint.is_function_name(primitive):
+        return fingerprint.short_name(primitive)
     if primitive != BLEND or beta is None:
         return primitive
     return f"{BLEND}({beta if isinstance(beta, str) else f'{beta:g}'})"
 
 
-def typed(primitive: str, beta: float | None = None) -> str:
-    """As it is typed on a command line, where parentheses would need quotes."""
+def command_line_label(primitive: str, beta: float | None = None) -> str:
+    """The label as it is typed on a command line, where parentheses would need quotes."""
     return f"{BLEND}:{beta:g}" if primitive == BLEND and beta is not None else primitive
 
 
-def read(label: str) -> tuple[str, float | None]:
-    """The primitive that a user means, and its beta: `blend:0.25`, `blend(0.25)`, `blend`, `s2a`.
-    A user's own `package.module:function` is returned as it is."""
+def read_label(label: str) -> tuple[str, float | None]:
+    """The primitive and beta of a label such as `blend:0.25`, `blend(0.25)`, `blend` or `s2a`.
+    A user's own `package.module:function` is returned unchanged."""
     label = label.strip()
     found = _WITH_BETA.fullmatch(label)
-    if found is None or found["name"] not in BUILT_IN:
+    if found is None or found["name"] not in registry.PRIMITIVES:
         return label, None
     if found["name"] != BLEND:
         raise SkerryError(f"only blend takes a beta (got '{label}'). Example: blend:0.25")
@@ -52,42 +51,54 @@ def read(label: str) -> tuple[str, float | None]:
     return BLEND, beta
 
 
-def meant(name: str, among: Sequence[str]) -> str:
-    """The one of these labels that a user means; `blend` alone, where there is one blend, and
-    `halfway`, where there is one function given from Python that is called so."""
-    primitive, beta = read_any(name)
+def find_label(name: str, among: Sequence[str]) -> str:
+    """The label among these that a name refers to. `blend` alone is enough where there is one
+    blend, and `halfway` where there is one function of that name given from Python."""
+    primitive, beta = read_any_label(name)
     versions = [label for label in among if label.partition("@")[0] == name]
     if len(versions) == 1:
         return versions[0]
     blends = [label for label in among if beta_of(label) is not None]
     if name == BLEND and len(blends) == 1:
         return blends[0]
-    label = name if name in among else write(primitive, beta)
+    label = name if name in among else write_label(primitive, beta)
     if label not in among:
         raise SkerryError(unknown("primitive", name, among))
     return label
 
 
-def dial(primitive: str, beta: float | None = None) -> float | None:
-    """Where a primitive stands between S2S, at 0, and S2A, at 1; None for one that is neither."""
+def dial_position(primitive: str, beta: float | None = None) -> float | None:
+    """The place of a primitive between S2S, at 0, and S2A, at 1; None for any other primitive."""
     return {"s2s": 0.0, "s2a": 1.0, BLEND: beta}.get(primitive)
 
 
-def rank(label: str) -> float:
-    """In order: S2S, the blends by their beta, S2A, users' own, no server."""
-    primitive, beta = read_any(label)
-    place = dial(primitive, beta)
-    return place if place is not None else 3.0 if primitive == NO_SERVER else 2.0
+def check_dial(primitive: str) -> None:
+    """Raise SkerryError unless the theory covers this primitive: S2S, S2A, or a blend of both."""
+    if primitive in ON_THE_DIAL:
+        return
+    if primitive in registry.PRIMITIVES:
+        raise SkerryError(
+            f"no bound is known for the primitive '{primitive}'. Choose one of "
+            f"{', '.join(ON_THE_DIAL)}."
+        )
+    raise SkerryError(unknown("primitive", primitive, ON_THE_DIAL))
+
+
+def label_order(label: str) -> float:
+    """A sort key: S2S, blends by beta, S2A, other primitives, no server."""
+    primitive, beta = read_any_label(label)
+    position = dial_position(primitive, beta)
+    return position if position is not None else 3.0 if primitive == NO_SERVER else 2.0
 
 
 def beta_of(label: str) -> float | None:
-    """A blend's beta: 0.25 of `blend(0.25)`; None for anything else."""
-    return read_any(label)[1]
+    """The beta of a blend's label: 0.25 of `blend(0.25)`; None for any other label."""
+    return read_any_label(label)[1]
 
 
-def read_any(label: str) -> tuple[str, float | None]:
-    """As `read`; what only looks like a blend is a user's own."""
+def read_any_label(label: str) -> tuple[str, float | None]:
+    """As `read_label`, but a malformed blend counts as a user's own name."""
     try:
-        return read(label)
+        return read_label(label)
     except SkerryError:
         return label, None

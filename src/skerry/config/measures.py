@@ -1,7 +1,6 @@
-"""What can be measured: one row for each measure, with all that is known of it.
+"""The table of measures: group, title, unit, direction, scale and range of each.
 
-Whoever ranks, shows, draws or writes a measure asks here which way is better, what it is called, on
-what scale it is seen, and between what it lies.
+All code that ranks, prints, draws or exports a measure takes these facts from here.
 """
 
 from collections.abc import Collection
@@ -14,31 +13,34 @@ TASKS = ("classification", "regression", "tokens")
 
 @dataclass(frozen=True)
 class Measure:
+    """A measure and all facts about it."""
+
     name: str
     group: str = ""
-    """What is computed together; users may ask for a group or for one name."""
+    """Measures of a group are computed together; users may name a group or single measures."""
     words: str = ""
-    """What it is, without its unit; else its name."""
+    """Title without the unit; empty: the name."""
     short: str = ""
-    """The same for the side of a small panel."""
+    """Short title for the axis of a small panel."""
     heading: str = ""
-    """The same for a column of a table, in short lines, with its unit."""
+    """Title of a table column, with line breaks and unit."""
     unit: Literal["%", "messages", "bytes", "devices", "islands", ""] = ""
     better: Literal["higher", "lower"] = "lower"
     scale: Literal["linear", "log"] = "linear"
-    """log: it spans powers of ten."""
+    """log: values span powers of ten."""
     range: tuple[float, float] = (0.0, float("inf"))
-    """Between what it can lie; intervals know nothing of that."""
+    """Smallest and largest possible value; intervals are clipped to it."""
     tasks: tuple[str, ...] = TASKS
-    """What must be learnt for it to be measured."""
+    """Tasks for which it is measured."""
 
     @property
     def title(self) -> str:
+        """The title with the unit."""
         return self._with_unit(self.words or self._name)
 
     @property
     def axis(self) -> str:
-        """The title beside an axis."""
+        """The title of an axis."""
         return self._with_unit(self.short or self.words or self._name)
 
     @property
@@ -242,38 +244,38 @@ GROUPS = {
 
 
 USUAL = tuple(group for group in GROUPS if group not in ("participation", "fairness"))
-"""What is measured unless something else is asked for."""
+"""Groups that are measured by default."""
 
 
 HIGHER = ("accuracy", "score", "share")
-"""How measures of users' own end that are better when they are higher."""
+"""Endings of names of users' own measures of which more is better."""
 
 
 def shown(measure: str, there: Collection[str]) -> str:
-    """The measure, of what runs measured; where nothing was classified, the loss in its place:
-    own_loss for own_accuracy."""
+    """The measure, or the loss in place of an accuracy that was not measured: own_loss for
+    own_accuracy."""
     return measure if measure in there else measure.replace("accuracy", "loss")
 
 
 def headline(there: Collection[str]) -> str:
-    """The measure that is looked at first, of those that runs measured; empty if there are none."""
-    usual = shown("average_accuracy", there)
-    return usual if usual in there else next(iter(there), "")
+    """The most important of the measures that runs have; empty if there are none."""
+    first = shown("average_accuracy", there)
+    return first if first in there else next(iter(there), "")
 
 
 def task_of(there: Collection[str]) -> str:
-    """What was learnt in runs that measured these; empty where no measure tells."""
+    """The task of runs with these measures; empty if it cannot be inferred."""
     known = (MEASURES[name].tasks for name in there if name in MEASURES)
     return next((tasks[0] for tasks in known if len(tasks) == 1), "")
 
 
 def own_name(reference: str) -> str:
-    """What a measure of a user's own is called in records: `drift` of "my_parts:drift"."""
+    """The recorded name of a user's own measure: `drift` of "my_parts:drift"."""
     return reference.partition(":")[2].partition("@")[0]
 
 
 def traits(measure: str) -> Measure:
-    """What is known of a measure; of one that is not ours, what its name tells."""
+    """The facts about a measure; those of a user's own follow from its name."""
     higher = measure.endswith(HIGHER)
     return MEASURES.get(measure) or Measure(
         measure, better="higher" if higher else "lower", range=(-float("inf"), float("inf"))

@@ -7,8 +7,8 @@ before anything runs.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from skerry.config import schedules
-from skerry.config.fields import Fleet, Method, Network, Server, Training
+from skerry.config import labels, schedules
+from skerry.config.fields import Availability, MethodChoice, Network, Server, Training
 from skerry.config.section import Fault
 from skerry.config.toml import toml_value
 from skerry.plugins import registry
@@ -27,9 +27,9 @@ class Parts(Protocol):
     @property
     def server(self) -> Server: ...
     @property
-    def fleet(self) -> Fleet: ...
+    def availability(self) -> Availability: ...
     @property
-    def method(self) -> Method: ...
+    def method(self) -> MethodChoice: ...
 
 
 Rule = Callable[[Parts], Iterable[Fault]]
@@ -103,21 +103,22 @@ def not_selected_by(*names: str) -> Rule:
 
 def nobody_sleeps(parts: Parts) -> Iterator[Fault]:
     """No device ever sleeps."""
-    if parts.fleet.sleeps:
+    if parts.availability.sleeps:
         yield (
-            ("fleet.awake", "fleet.on", "fleet.off", "method.name"),
+            ("availability.awake", "availability.on", "availability.off", "method.name"),
             f"method '{parts.method.name}' is not defined for devices that sleep: it counts on "
-            "their steps. Leave [fleet] out, or take gradient_tracking, carry or fedprox.",
+            "their steps. Leave [availability] out, or take gradient_tracking, carry or fedprox.",
         )
 
 
 def reaches_sleepers(parts: Parts) -> Iterator[Fault]:
     """The server reaches devices that sleep."""
-    if parts.fleet.sleeps and not parts.fleet.reach_asleep:
+    if parts.availability.sleeps and not parts.availability.reach_asleep:
+        fields = ("awake", "on", "off", "reach_asleep")
         yield (
-            ("fleet.awake", "fleet.on", "fleet.off", "fleet.reach_asleep", "method.name"),
-            f"method '{parts.method.name}' needs fleet.reach_asleep = true where devices sleep: "
-            "all start from the model delivered last. Set fleet.reach_asleep=true.",
+            (*(f"availability.{field}" for field in fields), "method.name"),
+            f"method '{parts.method.name}' needs availability.reach_asleep = true where devices "
+            "sleep: all start from the model delivered last. Set availability.reach_asleep=true.",
         )
 
 
@@ -175,14 +176,14 @@ def _compression_faults(parts: Parts) -> Iterator[Fault]:
         yield _undefined("server", name)
     if not compresses_server:
         return
-    if not registry.is_builtin("primitive", server.primitive):
+    if server.primitive not in labels.ON_THE_DIAL:
         yield (
             ("server.compression", "server.primitive"),
             "server.compression needs server.primitive = s2s, s2a or blend (got "
             f"{server.primitive!r}): both sides must know who received what. Leave "
             "server.compression out.",
         )
-    if schedules.adapts(server, *schedules.RANGES):
+    if server.is_adaptive():
         yield (
             ("server.compression", *(f"server.{field}_schedule" for field in schedules.RANGES)),
             "server.compression needs schedules that do not go by the models (got an adaptive "

@@ -1,33 +1,53 @@
-"""A section of an experiment: a frozen table of fields.
+"""The base class of the sections of an experiment, and the types of their fields.
 
-Some fields name functions, others are options of those functions. The marks `Names` and `OptionOf`
-tell which; the functions themselves say which options they take (`plugins/options.py`), and so
-which fields play a part and which further fields a section has.
+Some fields name functions, others are options of those functions: `Names` and `OptionOf` mark them.
+The options that the named functions take (`plugins/options.py`) decide which fields are used and
+which further fields a section has.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+from textwrap import fill
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Self,
+    TypeVar,
+    overload,
+)
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
-from pydantic_core import CoreSchema, core_schema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationError,
+)
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from skerry.config.explain import Fields, explain, unknown_field
 from skerry.errors import ExperimentError, SkerryError
-from skerry.plugins import callables, registry
+from skerry.plugins import fingerprint, registry
 from skerry.plugins.options import options_of
 
 Fault = tuple[tuple[str, ...], str]
-"""A broken rule: the fields it is about, and the line that tells it."""
+"""A broken rule: the fields it is about, and the error message."""
 
 Given = TypeVar("Given")
 Held = TypeVar("Held")
 
 if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
 
     class Takes(Generic[Given, Held]):
-        """A field that is given as one type and holds another: type checkers know both."""
+        """A field that accepts one type and holds another, for type checkers."""
 
         @overload
         def __get__(self, owner: None, kind: type) -> Self: ...
@@ -37,12 +57,12 @@ if TYPE_CHECKING:
         def __set__(self, owner: object, value: Given) -> None: ...
 
     class Named(Takes[str | Callable[..., Any], str]):
-        """A field that names a function, or is given one."""
+        """A field that holds the name of a function and accepts the function, too."""
 
 else:
 
     class Takes:
-        """The type that a field holds; what it takes beside is for validators to say."""
+        """The type that a field holds; validators convert what it accepts."""
 
         def __class_getitem__(cls, types: tuple[Any, Any]) -> Any:
             return types[1]
@@ -50,24 +70,59 @@ else:
     Named = str
 
 
-def usual(default: Any) -> Any:
-    """A field's default."""
-    return default
+def default(value: Any) -> Any:
+    """The default of a field whose type is `Takes` or `Named`."""
+    return value
+
+
+def _not_a_bool(rule: Literal["int_type", "float_type"]) -> BeforeValidator:
+    """Refuse true and false, which Python would take for 1 and 0."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, bool):
+            raise PydanticKnownError(rule)
+        return value
+
+    return BeforeValidator(check)
+
+
+WHOLE, REAL = _not_a_bool("int_type"), _not_a_bool("float_type")
+LARGEST = 10**9
+"""The largest count; a larger one is a typing error and would need an impossible array."""
+
+AtLeastZero = Annotated[int, Field(ge=0), WHOLE]
+AtLeastOne = Annotated[int, Field(ge=1), WHOLE]
+Count = Annotated[AtLeastOne, Field(le=LARGEST)]
+Round = Annotated[int, Field(ge=0, le=LARGEST), WHOLE]
+"""A round, counted from 0."""
+
+NotNegative = Annotated[float, Field(ge=0), REAL]
+Positive = Annotated[float, Field(gt=0), REAL]
+UpToOne = Annotated[float, Field(ge=0, le=1), REAL]
+BelowOne = Annotated[float, Field(ge=0, lt=1), REAL]
+Share = Annotated[float, Field(gt=0, le=1), REAL]
+"""A share or probability above 0."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """Marks a field that names a function: a built-in, or a user's `package.module:name`. From
-    Python it takes a function itself, too, which gets a name."""
+    """Marks a field that names a function of a plug-in kind: a built-in, or a user's own
+    `package.module:name`. From Python the field accepts the function itself."""
 
     kind: str
 
     def fault(self, name: str) -> str | None:
+        """Why the name cannot be used, or None."""
         return registry.name_fault(self.kind, name)
 
     def __get_pydantic_core_schema__(self, source: Any, build: GetCoreSchemaHandler) -> CoreSchema:
         checked = core_schema.no_info_after_validator_function(self._checked, build(source))
-        return core_schema.no_info_before_validator_function(callables.as_text, checked)
+        return core_schema.no_info_before_validator_function(fingerprint.as_text, checked)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, build: "GetJsonSchemaHandler"
+    ) -> dict[str, Any]:
+        return {**build(schema), "examples": list(registry.KINDS.get(self.kind, ()))}
 
     def _checked(self, name: str) -> str:
         if fault := self.fault(name):
@@ -77,8 +132,8 @@ class Names:
 
 @dataclass(frozen=True, init=False)
 class OptionOf:
-    """Marks a field that only functions of these kinds are told, and of them only those that take
-    it: it is declared in the section for its default, its range and its meaning."""
+    """Marks a field that is an option of functions of these kinds. The section declares its
+    default, range and meaning; the field is used only with functions that take it."""
 
     kinds: tuple[str, ...]
 
@@ -86,17 +141,12 @@ class OptionOf:
         object.__setattr__(self, "kinds", kinds)
 
 
-class Later:
-    """Marks a field that was not there from the beginning: at its default it is as if it were not
-    there still, so that runs from before keep their content keys."""
-
-
-if TYPE_CHECKING:  # type checkers are to see the fields as the arguments they are
+if TYPE_CHECKING:  # so that type checkers see fields as arguments
     from pydantic._internal._model_construction import ModelMetaclass as _Explained
 else:
 
     class _Explained(type(BaseModel)):
-        """Building a section from Python explains its faults as a file's are explained."""
+        """Explains the faults of a section built from Python as those of a file."""
 
         def __call__(cls, *args, **kwargs):
             fields = {"": list(cls.model_fields)}
@@ -110,39 +160,47 @@ else:
 
 
 class Section(BaseModel, metaclass=_Explained):
-    """Unknown fields are faults. One that names functions is declared with `extra="allow"`: its
-    further fields are the options of those functions."""
+    """A frozen table of fields; unknown fields are faults. A section that names functions is
+    declared with `extra="allow"`: its further fields are options of those functions."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
 
     naming: ClassVar[dict[str, str]] = {}
-    """By kind, the field that names a function of it."""
+    """The field that names a function, by plug-in kind."""
     option_fields: ClassVar[dict[str, tuple[str, ...]]] = {}
-    """The fields that are options, and the kinds of function they are options of."""
-    later_fields: ClassVar[tuple[str, ...]] = ()
-    """The fields that came later."""
+    """The plug-in kinds whose functions take a field as an option, by field."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         marks = [(name, mark) for name, f in cls.model_fields.items() for mark in f.metadata]
         cls.naming = {mark.kind: name for name, mark in marks if isinstance(mark, Names)}
         cls.option_fields = {n: mark.kinds for n, mark in marks if isinstance(mark, OptionOf)}
-        cls.later_fields = tuple(name for name, mark in marks if isinstance(mark, Later))
+
+    @classmethod
+    def describe(cls, field: str) -> str:
+        """The description of a field; built-in names that it leaves out are added."""
+        text = cls.model_fields[field].description or ""
+        kind = next((kind for kind, name in cls.naming.items() if name == field), "")
+        names = registry.KINDS.get(kind, {})
+        missing = [name for name in names if not re.search(rf"\b{name}\b", text)]
+        also = "Also built in" if len(missing) < len(names) else "Built in"
+        line = fill(f"{also}: {', '.join(missing)}.", 96)
+        return f"{text}\n{line}" if missing else text
 
     @property
     def functions(self) -> dict[str, str]:
-        """By kind, the names of the functions."""
+        """The names of the functions, by plug-in kind."""
         return {kind: getattr(self, field) for kind, field in self.naming.items()}
 
     @property
     def options(self) -> dict[str, Any]:
-        """The further fields: options that no section declares."""
+        """The further fields: options that the section does not declare."""
         return dict(self.model_extra or {})
 
     def options_for(self, kind: str) -> dict[str, Any]:
-        """The options that the function of this kind takes, with their values here."""
+        """The options of the function of this kind, with their values."""
         known = options_of(kind, self.functions[kind])
         declared = [field for field in self.options_declared(kind) if field in known.names]
         return {field: getattr(self, field) for field in declared} | {
@@ -152,23 +210,18 @@ class Section(BaseModel, metaclass=_Explained):
     @classmethod
     @cache
     def options_declared(cls, kind: str) -> list[str]:
-        """The fields that are options of functions of this kind."""
+        """The declared fields that are options of this kind."""
         return [field for field, kinds in cls.option_fields.items() if kind in kinds]
 
-    def idle_fields(self) -> frozenset[str]:
-        """The fields that play no part in the result, because no function here takes them."""
+    def unused_fields(self) -> frozenset[str]:
+        """The fields that do not change the result, because no function takes them."""
         if not self.naming:
             return frozenset()
         names = [getattr(self, field) for field in self.naming.values()]
         return _untaken(type(self), tuple(self.__pydantic_extra__ or ()), *names)
 
-    def unchanged_fields(self) -> list[str]:
-        """Those of the fields that came later that have their default."""
-        fields = type(self).model_fields
-        return [name for name in self.later_fields if getattr(self, name) == fields[name].default]
-
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Short: only what is not as usual."""
+        """Only the fields that differ from their default."""
         fields = type(self).model_fields
         for name, value in super().__repr_args__():
             if name not in fields or value != fields[name].default:
@@ -179,19 +232,19 @@ class Section(BaseModel, metaclass=_Explained):
         return ()
 
     def option_faults(self, section: str, fields: Fields) -> list[str]:
-        """A line for every option that is unknown, or that a function lacks or cannot have."""
+        """A message for every option that is unknown, missing or not allowed."""
         if self._is_plain():
             return []
         functions, at = self.functions.items(), f"{section}.".lstrip(".")
         faults = [line for function in functions for line in self._function_faults(*function, at)]
         more = [option for function in functions for option in options_of(*function).names]
-        adds = [told for function in functions if (told := self._added(*function))]
+        adds = [line for function in functions if (line := self._added(*function))]
         unknown = self.unknown_options()
         owner = type(self).__name__
         return faults + [unknown_field(at + o, fields, owner, more, adds) for o in unknown]
 
     def _is_plain(self) -> bool:
-        """Whether all functions are built in, and nothing but fields is set."""
+        """Whether all functions are built in and only declared fields are set."""
         if self.__pydantic_extra__:
             return False
         for kind, field in self.naming.items():
@@ -200,7 +253,7 @@ class Section(BaseModel, metaclass=_Explained):
         return True
 
     def _function_faults(self, kind: str, name: str, at: str) -> Iterator[str]:
-        """What is wrong with the options of a user's own function. Built-in ones pass a test."""
+        """What is wrong with the options of a user's own function; tests check built-in ones."""
         if registry.is_builtin(kind, name):
             return
         known, declared = options_of(kind, name), type(self).model_fields
@@ -220,12 +273,12 @@ class Section(BaseModel, metaclass=_Explained):
                 )
 
     def unknown_options(self) -> list[str]:
-        """The options that no function here takes."""
+        """The further fields that no function takes."""
         known = [options_of(kind, name) for kind, name in self.functions.items()]
         return [o for o in self.options if not any(each.takes(o) for each in known)]
 
     def _added(self, kind: str, name: str) -> str:
-        """What a function adds to the fields of its section: `model 'mlp' adds: hidden`."""
+        """The options that a function adds to its section: `model 'mlp' adds: hidden`."""
         if names := self._additions(kind, name):
             return f"{kind} '{name}' adds: {', '.join(names)}"
         alike = registry.KINDS[kind] if registry.is_builtin(kind, name) else ()
@@ -237,8 +290,8 @@ class Section(BaseModel, metaclass=_Explained):
 
     @classmethod
     def stray_options(cls, table: Mapping[str, Any]) -> set[str]:
-        """The options in a table of this section that no function it names takes. What else is
-        wrong with the table is told when it is read."""
+        """The options in a table of this section that none of its functions takes. Other faults of
+        the table are reported when it is read."""
         further = [name for name in table if name not in cls.model_fields]
         names = (table.get(field, "") for field in cls.naming.values())
         if not further or not all(isinstance(name, str) for name in names):
@@ -249,7 +302,7 @@ class Section(BaseModel, metaclass=_Explained):
             return set()
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy that names another function leaves the options of the old one behind."""
+        """A copy; if it names another function, the options of the old one are dropped."""
         copied = super().model_copy(update=update, deep=deep)
         further = copied.__pydantic_extra__
         if update and further:
@@ -261,8 +314,8 @@ class Section(BaseModel, metaclass=_Explained):
 
 @cache
 def _untaken(section: type[Section], further: tuple[str, ...], *names: str) -> frozenset[str]:
-    """The options that none of these functions takes. What is not built in may read any of its
-    kind: a user's own function is given the whole section."""
+    """The options that none of these functions takes. A user's own function may use any option of
+    its kind, because it gets the whole section."""
     functions = dict(zip(section.naming, names, strict=True))
 
     def may_read(kind: str, option: str) -> bool:

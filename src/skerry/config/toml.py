@@ -1,4 +1,4 @@
-"""Nested tables as people write them: TOML files, `section.field=value` settings, TOML text."""
+"""Read and write nested tables: TOML files, TOML text, and `section.field=value` settings."""
 
 import json
 import re
@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from skerry.errors import ExperimentError
-from skerry.plugins import callables
+from skerry.plugins import fingerprint
 
-_JSON = json.JSONEncoder(default=lambda value: str(callables.as_text(value)))
+_JSON = json.JSONEncoder(default=lambda value: str(fingerprint.as_text(value)))
 DEEPEST = 20
-"""Levels of lists and tables inside each other; a field needs two."""
+"""Most levels of nested lists and tables; a field needs two."""
 LONGEST = 100
-"""Digits of a whole number; a seed may be long."""
+"""Most digits of a whole number; a seed may be long."""
+FORMER_SECTIONS = {"fleet": "availability"}
+"""Former names of sections, which are still accepted, and their names today."""
 
 
 def read_tables(path: str | Path) -> dict[str, Any]:
@@ -31,13 +33,13 @@ def read_tables(path: str | Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:  # a name that holds a zero byte is no name
         reason = getattr(error, "strerror", None) or error
         raise ExperimentError(
-            f"cannot read {cut(str(path))} ({reason}). Give an experiment file (TOML)."
+            f"cannot read {shorten_text(str(path))} ({reason}). Give an experiment file (TOML)."
         ) from None
     return parse_tables(text, str(path))
 
 
 def parse_tables(text: str, source: str) -> dict[str, Any]:
-    """The nested tables of TOML text; `source` names it in a fault."""
+    """The nested tables of TOML text; `source` names the text in error messages."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -58,34 +60,36 @@ def parse_tables(text: str, source: str) -> dict[str, Any]:
 
 
 def _field_with(pattern: str, text: str) -> str:
-    """The field of a TOML text that cannot be read on whose line the pattern is."""
+    """The field in a line of unreadable TOML text that matches the pattern."""
     section = ""
     for line in text.splitlines():
         if header := re.fullmatch(r"\s*\[([^\[\]]+)\]\s*", line):
             section = f"{header[1].strip()}."
         elif re.search(pattern, line):
-            return cut(section + line.partition("=")[0].strip())
+            return shorten_text(section + line.partition("=")[0].strip())
     return ""
 
 
 def _faults(path: str, value: Any) -> Iterator[str]:
-    """What no field could take, found before anything else walks through it."""
+    """Messages about values that no field accepts: nested too deeply, or too long."""
     waiting = [(path, value, 0)]
     while waiting:
         path, value, depth = waiting.pop()
         if isinstance(value, dict | list):
             if depth == DEEPEST:
-                yield f"{cut(path)} must have at most {DEEPEST} levels. Write it with fewer."
+                place = shorten_text(path)
+                yield f"{place} must have at most {DEEPEST} levels. Write it with fewer."
                 continue
             inner = value.items() if isinstance(value, dict) else (("", item) for item in value)
             waiting += [(f"{path}.{name}".rstrip("."), item, depth + 1) for name, item in inner]
         elif isinstance(value, int) and abs(value) >= 10**LONGEST:
-            yield f"{cut(path)} must not have more than {LONGEST} digits. Shorten the number."
+            place = shorten_text(path)
+            yield f"{place} must not have more than {LONGEST} digits. Shorten the number."
 
 
 @dataclass(frozen=True)
 class Setting:
-    """`section.field=value`, read."""
+    """A `section.field=value` that was read."""
 
     section: str
     field: str
@@ -97,21 +101,23 @@ class Setting:
 
 
 def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
-    """Every setting, and a line for each that cannot be read."""
+    """Every setting, and a message for each that cannot be read."""
     found, faults = [], []
     for text in settings:
         if not _is_sound(text):
-            faults.append(f"a setting must be text in UTF-8 (got {cut(text)!a}).")
+            faults.append(f"a setting must be text in UTF-8 (got {shorten_text(text)!a}).")
             continue
         path, equals, value = text.partition("=")
         *parents, field = (part.strip() for part in path.split("."))
         if not equals or not all([*parents, field]) or len(parents) > 1:
             faults.append(
-                f"a setting reads section.field=value (got '{cut(text)}'). Example: "
+                f"a setting reads section.field=value (got '{shorten_text(text)}'). Example: "
                 "server.period=10"
             )
             continue
-        setting = Setting("".join(parents), field, _value(value.strip()))
+        section = "".join(parents)
+        section = FORMER_SECTIONS.get(section, section)
+        setting = Setting(section, field, _value(value.strip()))
         if wrong := list(_faults(setting.path, setting.value)):
             faults += wrong
         else:
@@ -120,7 +126,7 @@ def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
 
 
 def _is_sound(text: str) -> bool:
-    """What a shell hands over may hold bytes that are no letters."""
+    """Whether text from a shell is valid Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -131,8 +137,8 @@ def _is_sound(text: str) -> bool:
 def apply_settings(
     table: Mapping[str, Any], settings: Iterable[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """A copy with every `section.field=value` on top, and a line for each that cannot be read."""
-    result: dict[str, Any] = json.loads(_JSON.encode(table))
+    """A copy with every `section.field=value` applied; a message for each that cannot be read."""
+    result = current_names(json.loads(_JSON.encode(table)))
     found, faults = read_settings(settings)
     for setting in found:
         where = result.setdefault(setting.section, {}) if setting.section else result
@@ -140,13 +146,31 @@ def apply_settings(
             where[setting.field] = setting.value
         else:
             faults.append(
-                f"cannot set {setting.path}: {setting.section} is {shown(where)}, no section."
+                f"cannot set {setting.path}: {setting.section} is {show_value(where)}, not a "
+                "section."
             )
     return result, faults
 
 
+def current_names(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of an experiment's tables in which former section names are replaced by today's."""
+    result = dict(table)
+    for former, name in FORMER_SECTIONS.items():
+        if former in result:
+            old, new = result.pop(former), result.get(name, {})
+            both = isinstance(old, Mapping) and isinstance(new, Mapping)
+            result[name] = {**old, **new} if both else new or old
+    return result
+
+
+def current_path(path: str) -> str:
+    """A field's path `section.field` with today's section name: availability.on of fleet.on."""
+    section, dot, field = path.partition(".")
+    return f"{FORMER_SECTIONS.get(section, section)}{dot}{field}"
+
+
 def _value(text: str) -> Any:
-    """A setting's value as TOML reads it; anything else (a bare word, a date) is a string."""
+    """The value of a setting as TOML; anything else, such as a bare word or a date, is a string."""
     try:
         table = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
@@ -156,11 +180,13 @@ def _value(text: str) -> Any:
 
 
 def toml_key(name: str) -> str:
+    """A key as TOML, in quotes where it needs them."""
     is_bare = name.isascii() and name.replace("-", "_").isidentifier()
     return name if is_bare else toml_value(name)
 
 
 def toml_value(value: Any) -> str:
+    """A value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
@@ -173,14 +199,14 @@ def toml_value(value: Any) -> str:
     return repr(value)
 
 
-def shown(value: Any) -> str:
-    """As a user would type it, cut where it gets long."""
+def show_value(value: Any) -> str:
+    """A value as a user would type it, shortened to 80 characters."""
     try:
-        return cut(json.dumps(value, ensure_ascii=False, default=str))
+        return shorten_text(json.dumps(value, ensure_ascii=False, default=str))
     except (ValueError, RecursionError):  # a number of thousands of digits, a list in itself
-        return f"what is too long to show, of type {type(value).__name__}"
+        return f"a value of type {type(value).__name__}, too long to show"
 
 
-def cut(text: str) -> str:
-    """So much of a text as a line has room for."""
+def shorten_text(text: str) -> str:
+    """The first 80 characters of a text."""
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,13 +1,20 @@
-"""D2S primitives: who receives what the server delivers. Each returns how many devices do.
+"""D2S primitives: which devices receive what the server delivers.
 
 `X_nld` holds the lanes of one group (changed in place), `sampled_k` the K sampled devices and
-`delivered_ld` what the server delivers: their average, unless a server optimizer changes it.
+`delivered_ld` what the server delivers: their average, unless a server optimizer changes it. Each
+returns the number of devices that receive it. `PRIMITIVES`, at the end, declares the built-in
+names; the module does not import torch, so that names and options are known without it.
 """
 
-import torch
-from torch import Tensor
+from __future__ import annotations
 
-from skerry.config.experiment import Server
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from skerry.config.experiment import Server
 
 
 def s2s(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) -> int:
@@ -40,10 +47,14 @@ def deliver(
     estimate, and blend is (1 - beta) times the result of S2S plus beta times that of S2A."""
     if beta > 0:
         X_nld.lerp_(estimate_ld, beta)
-    X_nld[sampled_k] = torch.lerp(plain_ld, estimate_ld, beta)
+    X_nld[sampled_k] = plain_ld.lerp(estimate_ld, beta)
     return len(X_nld) if beta > 0 else len(sampled_k)
 
 
 def none(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) -> int:
     """No server: devices only gossip. The engine never calls on it."""
     return 0
+
+
+PRIMITIVES: dict[str, Callable[..., int]] = {"s2s": s2s, "s2a": s2a, "blend": blend, "none": none}
+"""The built-in primitives by name, in the order in which they are listed."""

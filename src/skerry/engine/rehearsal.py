@@ -1,8 +1,7 @@
-"""A rehearsal of the plug-ins that a user wrote, before anything is recorded.
+"""Rehearsal: call a user's own plug-ins once and check their results, before anything is recorded.
 
-Each is called as a run will call it, and what it gives is held against its contract: a mistake
-is told at once in one line, not an hour later in a traceback. Built-ins are not called; the tests
-hold them to their contracts.
+Each is called as in a run, so that a mistake becomes an error of one line at once, not a traceback
+an hour later. Built-ins are not called; tests check them.
 """
 
 from collections.abc import Sequence
@@ -20,18 +19,17 @@ from skerry.engine.local_optimizers import LocalOptimizer
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound
 from skerry.engine.stack import ServerGroup, build_stack, schedule_of
-from skerry.engine.warnings import tell_of_an_idle_primitive
 from skerry.engine.world import World
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, warn_once
 from skerry.methods.method import Aggregation, Lanes, Method, Traffic
 from skerry.plugins import registry
 
 
 def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
-    """Raise SkerryError where these lanes of a world cannot be run."""
+    """Raise SkerryError if a user's own plug-in of these experiments breaks its contract."""
     for experiment in experiments:
         if not registry.is_builtin("schedule", experiment.training.schedule):
-            _schedule(world, experiment)
+            _try_schedule(world, experiment)
     stack = build_stack(world, experiments)
     world.batch_indices(0, 0)
     for mixing in stack.mixing:
@@ -39,22 +37,22 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
         if ":" in network.topology or ":" in network.mixing:
             mixing.mixer.fleet.blocks(0)
         if mixing.compression is not None and ":" in network.compression:
-            _compression(network.compression, mixing.compression.compression, world)
+            _try_compression(network.compression, mixing.compression.compression, world)
     for group in stack.servers:
         if isinstance(group.method, LocalOptimizer) and ":" in group.method.optimizer:
-            _local_optimizer(group.method, stack.experiments[group.lanes.start], world)
+            _try_local_optimizer(group.method, stack.experiments[group.lanes.start], world)
         if group.method is not None and ":" in stack.experiments[group.lanes.start].method.name:
-            _method(group.method, stack.experiments[group.lanes.start], world)
+            _try_method(group.method, stack.experiments[group.lanes.start], world)
         if group.compression is not None and ":" in group.server.compression:
-            squeezer = group.compression.up or group.compression.down or Compression()
-            _compression(group.server.compression, squeezer, world)
+            compression = group.compression.up or group.compression.down or Compression()
+            _try_compression(group.server.compression, compression, world)
         if ":" in group.server.primitive or ":" in group.server.optimizer:
-            _meeting(group.at(ScheduledRound(group.server, 0), 0), world)
-        _samples(group, world)
+            _try_server_round(group.at(ScheduledRound(group.server, 0), 0), world)
+        _try_sampling(group, world)
 
 
-def _local_optimizer(method: LocalOptimizer, experiment: Experiment, world: World) -> None:
-    """A step of two devices."""
+def _try_local_optimizer(method: LocalOptimizer, experiment: Experiment, world: World) -> None:
+    """One local step of two devices."""
     X_nld = world.initial().expand(2, 1, -1).clone()
     with registry.users_own("local optimizer", method.optimizer):
         eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
@@ -62,8 +60,8 @@ def _local_optimizer(method: LocalOptimizer, experiment: Experiment, world: Worl
         method.after_step(lanes, method.before_step(lanes))
 
 
-def _method(method: Method, experiment: Experiment, world: World) -> None:
-    """A round with the K sampled devices and one more, in which nothing moves."""
+def _try_method(method: Method, experiment: Experiment, world: World) -> None:
+    """One round of the K sampled devices and one more, in which models stay as they are."""
     name, sampled = experiment.method.name, experiment.server.sampled
     devices = min(sampled + 1, world.n)
     X_nld = world.initial().expand(devices, 1, -1).clone()
@@ -75,7 +73,7 @@ def _method(method: Method, experiment: Experiment, world: World) -> None:
     ):
         raise SkerryError(
             f"method '{name}': start must give a dict of tensors, each of the shape it gets, "
-            f"[devices, lanes, parameters], or without the devices (got {_told(own)})."
+            f"[devices, lanes, parameters], or without the devices (got {_describe(own)})."
         )
     eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
     lanes = Lanes(0, X_nld, own, eta_l1, 1, experiment.server.period, world.context(0))
@@ -97,12 +95,12 @@ def _method(method: Method, experiment: Experiment, world: World) -> None:
     if not isinstance(sent, Traffic):
         raise SkerryError(
             f"method '{name}': aggregate must give a Traffic, the vectors sent up and down (got "
-            f"{_told(sent)})."
+            f"{_describe(sent)})."
         )
 
 
-def _compression(name: str, compression: Compression, world: World) -> None:
-    """A message of zeros and one of all kinds of numbers."""
+def _try_compression(name: str, compression: Compression, world: World) -> None:
+    """Compress a message of zeros and one of numbers from -1 to 1."""
     d = world.learner.d
     V_rld = torch.linspace(-1, 1, d, dtype=world.dtype, device=world.device).repeat(2, 1, 1)
     V_rld[0] = 0
@@ -122,7 +120,7 @@ def _compression(name: str, compression: Compression, world: World) -> None:
 
 
 class _Unmixed:
-    """Links that leave everything as it is."""
+    """A mixing that leaves all arrays unchanged."""
 
     def __call__(self, A_nld: Tensor) -> None:
         pass
@@ -131,7 +129,7 @@ class _Unmixed:
         pass
 
 
-def _schedule(world: World, experiment: Experiment) -> None:
+def _try_schedule(world: World, experiment: Experiment) -> None:
     name, factor = experiment.training.schedule, schedule_of(world, experiment)
     for t in range(experiment.rounds):
         with registry.users_own("schedule", name):
@@ -143,9 +141,9 @@ def _schedule(world: World, experiment: Experiment) -> None:
             )
 
 
-def _samples(group: ServerGroup, world: World) -> None:
-    """What a schedule gives in every server round, and a sample of each size."""
-    tried: set[int] = set()
+def _try_sampling(group: ServerGroup, world: World) -> None:
+    """Call the schedules in every server round, and draw a sample of each size."""
+    sizes: set[int] = set()
     for t in group.server.server_rounds(world.rounds):
         sampled = group.server.at(t, world.rounds).sampled
         if sampled > world.n and ":" in group.server.sampled_schedule:
@@ -153,47 +151,52 @@ def _samples(group: ServerGroup, world: World) -> None:
                 f"sampled schedule '{group.server.sampled_schedule}' must give server.sampled, at "
                 f"most the {world.n} devices there are (got {sampled} in round {t})."
             )
-        if sampled not in tried:
+        if sampled not in sizes:
             group.sampler.sample(t, np.ones(world.n))
-            tried.add(sampled)
+            sizes.add(sampled)
 
 
-def _meeting(group: ServerGroup, world: World) -> None:
-    """One meeting with the K sampled devices and one more."""
+def _try_server_round(group: ServerGroup, world: World) -> None:
+    """One server round of the K sampled devices and one more."""
     server, sampled = group.server, group.server.sampled
     devices = min(sampled + 1, world.n)
-    # All different, so that whatever a primitive does can be seen.
+    # All models differ, so that any change by a primitive is visible.
     X_nld = world.initial().expand(devices, 1, -1) + 1.0
     X_nld *= torch.arange(1, devices + 1, device=X_nld.device).view(-1, 1, 1)
     before_nld, delivered_ld = X_nld.clone(), _delivered(group, X_nld)
     with registry.users_own("primitive", server.primitive):
-        reached: Any = group.primitive(
+        receivers: Any = group.primitive(
             X_nld, torch.arange(sampled, device=X_nld.device), delivered_ld, server
         )
-    if not isinstance(reached, int | np.integer) or not 0 <= reached <= devices:
+    if not isinstance(receivers, int | np.integer) or not 0 <= receivers <= devices:
         raise SkerryError(
             f"primitive '{server.primitive}' must return how many devices received the average, "
-            f"0 to {devices} (got {reached!r})."
+            f"0 to {devices} (got {receivers!r})."
         )
     if ":" in server.primitive and devices > 1 and torch.equal(X_nld, before_nld):
-        tell_of_an_idle_primitive(server.primitive)
+        warn_once(
+            f"primitive '{server.primitive}' leaves all models as they are: the server does "
+            "nothing. Write into X_nld itself, as in X_nld[sampled_k] = delivered_ld, not into a "
+            "copy."
+        )
 
 
 def _delivered(group: ServerGroup, X_nld: Tensor) -> Tensor:
+    """What the server optimizer delivers for the average of these models, [lanes, parameters]."""
     name, average_ld = group.server.optimizer, X_nld.mean(dim=0)
     with registry.users_own("server optimizer", name):
         memory: Memory = group.start(X_nld[0])
     if not isinstance(memory, dict) or not all(_is_like(average_ld, m) for m in memory.values()):
         raise SkerryError(
             f"server optimizer '{name}': start must give a dict of tensors of the shape it gets, "
-            f"[lanes, parameters], or an empty one (got {_told(memory)})."
+            f"[lanes, parameters], or an empty one (got {_describe(memory)})."
         )
     with registry.users_own("server optimizer", name):
         delivered_ld = group.deliver(memory, average_ld, group.server)
     if not _is_like(average_ld, delivered_ld):
         raise SkerryError(
             f"server optimizer '{name}': deliver must give a tensor of the average's shape, "
-            f"[lanes, parameters] (got {_told(delivered_ld)})."
+            f"[lanes, parameters] (got {_describe(delivered_ld)})."
         )
     return delivered_ld
 
@@ -202,7 +205,7 @@ def _is_like(average_ld: Tensor, found: Any) -> bool:
     return isinstance(found, Tensor) and found.shape == average_ld.shape
 
 
-def _told(found: Any) -> str:
+def _describe(found: Any) -> str:
     if isinstance(found, dict):
-        return ", ".join(f"{name}: {_told(value)}" for name, value in found.items())
+        return ", ".join(f"{name}: {_describe(value)}" for name, value in found.items())
     return f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__

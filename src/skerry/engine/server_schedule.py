@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry.config import schedules
 from skerry.config.experiment import Experiment, Server
-from skerry.config.schedules import Position, Seen
+from skerry.config.schedules import SpreadEstimate, When
 from skerry.engine.participation.selection import Ints
 from skerry.engine.world import World
 
@@ -44,7 +43,7 @@ class ScheduleMemory:
     """Rounds done after the last server round."""
     number: int
     period: int
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[SpreadEstimate, ...] = ()
 
     def to_row(self) -> list[float]:
         """The memory as a row of numbers."""
@@ -67,7 +66,8 @@ class ServerSchedule:
 
     def __init__(self, world: World, experiment: Experiment):
         self._world, self._experiment, self._server = world, experiment, experiment.server
-        self.adapts = self._server.is_there and schedules.adapts(self._server, *schedules.RANGES)
+        server = self._server
+        self.adapts = server.is_there and server.is_adaptive()
         self._awake = world.awake(experiment)
 
     @property
@@ -95,7 +95,7 @@ class ServerSchedule:
             return ScheduledRound(server.at(t, rounds), bisect_left(planned, t))
         if t != memory.due:
             return None
-        return ScheduledRound(schedules.standing(server, self._position(t, memory)), memory.number)
+        return ScheduledRound(server.at_position(self._position(t, memory)), memory.number)
 
     def after(
         self, t: int, memory: ScheduleMemory, X_kd: Tensor | None, sampled_k: Tensor | None
@@ -121,12 +121,19 @@ class ServerSchedule:
             )
             found = (*found, *([estimate] if estimate else ()))[-self._server.adapt_over :]
         now = replace(memory, last=t + 1, seen=found)
-        period = schedules.next_period(self._server, self._position(t, now))
+        period = self._server.next_period(self._position(t, now))
         return replace(now, due=t + period, number=memory.number + 1, period=period)
 
-    def _position(self, t: int, memory: ScheduleMemory) -> Position:
-        rate = self._mixing_rate if schedules.adapts(self._server, "beta") else 0.0
-        return Position(t, self._world.rounds, memory.number, memory.period, rate, memory.seen)
+    def _position(self, t: int, memory: ScheduleMemory) -> When:
+        rate = self._mixing_rate if self._server.is_adaptive("beta") else 0.0
+        return When(
+            t,
+            self._world.rounds,
+            memory.number,
+            period=memory.period,
+            mixing_rate=rate,
+            seen=memory.seen,
+        )
 
     @cached_property
     def _mixing_rate(self) -> float:
@@ -135,25 +142,25 @@ class ServerSchedule:
         return float(1 - (1 - p) ** self._experiment.network.gossip_steps)
 
 
-def _numbers(one: Seen) -> list[float]:
+def _numbers(one: SpreadEstimate) -> list[float]:
     """An estimate as numbers, with the number of islands first."""
     sizes, counts, *rest = astuple(one)
     return [float(len(sizes)), *map(float, [*sizes, *counts, *rest])]
 
 
-def _read(row: list[float]) -> tuple[Seen, list[float]]:
+def _read(row: list[float]) -> tuple[SpreadEstimate, list[float]]:
     """The first estimate of a row, and the rest of the row."""
     islands = int(row[0])
     end = 1 + 2 * islands
     sizes, counts = tuple(map(int, row[1 : 1 + islands])), tuple(map(int, row[1 + islands : end]))
     spread, intra, inter, bias, since, by_island = row[end : end + 6]
-    found = Seen(sizes, counts, spread, intra, inter, bias, int(since), bool(by_island))
+    found = SpreadEstimate(sizes, counts, spread, intra, inter, bias, int(since), bool(by_island))
     return found, row[end + 6 :]
 
 
 def estimate_spread(
     X_kd: Tensor, islands_k: Ints, sizes: Ints, since: int, *, by_island: bool
-) -> Seen | None:
+) -> SpreadEstimate | None:
     """The estimates of one server round; None if too few devices were sampled.
 
     `islands_k` is the island of each sampled model and `sizes` the devices awake on each island.
@@ -179,7 +186,7 @@ def estimate_spread(
         return None
     spread, intra, inter, bias = found
     n = n_c.sum()
-    return Seen(
+    return SpreadEstimate(
         tuple(sizes[there].tolist()),
         tuple(K_c.astype(int).tolist()),
         float(spread),

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skerry.config import schedules
 from skerry.config.experiment import Experiment, Server
 from skerry.engine.compressed_messages import (
     LinkCompression,
@@ -32,7 +31,7 @@ from skerry.errors import SkerryError
 from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method
 from skerry.plugins import registry
-from skerry.plugins.options import CONTEXT, asks_context
+from skerry.plugins.options import CONTEXT, takes_context
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
@@ -242,7 +241,7 @@ def group_keys(experiment: Experiment) -> tuple[str, str]:
     Lanes with the same network, sleep and method mix together, unless the server decides when to
     mix; lanes with the same server too have their server rounds together.
     """
-    network, fleet, training = experiment.network, experiment.fleet, experiment.training
+    network, fleet, training = experiment.network, experiment.availability, experiment.training
     server = experiment.server.model_dump_json(exclude={"name"})
     mixing = (
         network.model_dump_json(),
@@ -259,7 +258,8 @@ def group_keys(experiment: Experiment) -> tuple[str, str]:
 def _own_group(experiment: Experiment) -> object:
     """A unique object for a lane whose schedule adapts to the models, which has its own group."""
     server = experiment.server
-    return object() if server.is_there and schedules.adapts(server, *schedules.RANGES) else None
+    adapts = server.is_there and server.is_adaptive()
+    return object() if adapts else None
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
@@ -308,7 +308,7 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
     optimizer = registry.resolve(OPTIMIZER, server.optimizer)
     kinds = (PRIMITIVE, OPTIMIZER)
-    with_context = [kind for kind in kinds if asks_context(kind, server.functions[kind])]
+    with_context = [kind for kind in kinds if takes_context(kind, server.functions[kind])]
     return ServerGroup(
         lanes,
         server,
@@ -317,7 +317,7 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
         partial(optimizer.deliver, **server.options_for(OPTIMIZER)),
         Sampler(world, first),
         ServerSchedule(world, first),
-        first.fleet.reach_asleep,
+        first.availability.reach_asleep,
         method_of(first),
         server_compression(first),
         tuple(with_context),
@@ -343,7 +343,7 @@ def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.fl
 def _stepsize_key(experiment: Experiment) -> Hashable:
     """Equal for lanes with equal stepsizes. A schedule with a context knows the server rounds."""
     training = experiment.training
-    asks = asks_context("schedule", training.schedule)
+    asks = takes_context("schedule", training.schedule)
     return (training, experiment.server) if asks else training
 
 
@@ -352,7 +352,7 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     training = experiment.training
     schedule = registry.resolve("schedule", training.schedule)
     options = training.options_for("schedule")
-    asks = asks_context("schedule", training.schedule)
+    asks = takes_context("schedule", training.schedule)
     server_rounds = experiment.server.known_rounds(world.rounds) if asks else ()
 
     def factor(t: int) -> float:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment, Network
-from skerry.config.fields import Fleet as FleetSection
+from skerry.config.fields import Availability
 from skerry.data.dataset import Split
 from skerry.data.partition import Partition
 from skerry.data.shares import Ints
@@ -24,10 +24,10 @@ from skerry.engine.minibatch_draws import MinibatchDraws
 from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.ranks.group import Rank, RankGroup
-from skerry.engine.warnings import tell_of_scaled_tokens
 from skerry.errors import SkerryError, argument, unknown
 from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner, places
+from skerry.models.module_checks import warn_of_scaled_tokens
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graph_files import read_graphs
 from skerry.network.sequence import GraphSequence
@@ -81,8 +81,8 @@ class World:
     fingerprints: dict[str, str] = field(default_factory=dict)
     ranks: RankGroup = field(default_factory=RankGroup)
     """The processes that hold the devices; `x_train` holds the samples of the local ones."""
-    _awake: dict[FleetSection, Awake] = field(default_factory=dict)
-    _fleets: dict[tuple[Network, FleetSection], Fleet] = field(default_factory=dict)
+    _awake: dict[Availability, Awake] = field(default_factory=dict)
+    _fleets: dict[tuple[Network, Availability], Fleet] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -158,11 +158,11 @@ class World:
         network, awake = experiment.network, self.awake(experiment)
         if network == self.fleet.network and awake is None:
             return self.fleet
-        if (network, experiment.fleet) not in self._fleets:
+        if (network, experiment.availability) not in self._fleets:
             fleet = build_fleet(network, self.seed, self.materials.graph, self.fleet.labels)
             fleet = fleet.sleeping(awake) if awake is not None else fleet
-            self._fleets[network, experiment.fleet] = fleet
-        fleet = self._fleets[network, experiment.fleet]
+            self._fleets[network, experiment.availability] = fleet
+        fleet = self._fleets[network, experiment.availability]
         if fleet.sizes != self.sizes:
             raise SkerryError(
                 f"lanes of one stack must have the same islands (got sizes {fleet.sizes} "
@@ -172,7 +172,7 @@ class World:
 
     def awake(self, experiment: Experiment) -> Awake | None:
         """The awake devices of a lane; None if no device ever sleeps."""
-        fleet = experiment.fleet
+        fleet = experiment.availability
         if fleet not in self._awake:
             self._awake[fleet] = Awake(fleet, self.seed, self.fleet.component_of, self.fleet.labels)
         return None if self._awake[fleet].always else self._awake[fleet]
@@ -277,7 +277,7 @@ def build_world(
     )
     learner = build_learner(experiment.model, problem, materials.model)
     learner.to(device, dtype)
-    tell_of_scaled_tokens(experiment, dataset, has_own_model=materials.model is not None)
+    warn_of_scaled_tokens(experiment, dataset, has_own_model=materials.model is not None)
     fingerprints = material_fingerprints(experiment, materials, fleet, dataset, learner)
     ranks = RankGroup() if exchange is None else Rank(exchange, fleet.sizes)
     local = partition.of_devices(ranks.devices) if isinstance(ranks, Rank) else None

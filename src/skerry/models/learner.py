@@ -204,13 +204,13 @@ def build_learner(
 def _of_module(
     module: torch.nn.Module, problem: Problem, weights: dict[str, Tensor] | None, path: str
 ) -> Learner:
-    from skerry.models.fitness import refuse_batch_statistics, settle_lazy_layers
     from skerry.models.module import ModuleLearner
+    from skerry.models.module_checks import initialise_lazy_layers, refuse_batch_statistics
     from skerry.models.weights import load
 
     refuse_batch_statistics(module)
     module.float()
-    settle_lazy_layers(module, problem)
+    initialise_lazy_layers(module, problem)
     if weights is not None:
         load(module, weights, path)
     return ModuleLearner(module, problem)

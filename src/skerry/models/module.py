@@ -20,7 +20,7 @@ from torch.func import functional_call, grad_and_value, vjp, vmap
 from skerry.errors import ModelError, SkerryWarning, is_out_of_memory, one_line
 from skerry.kernels import cuda_graph as recorded
 from skerry.kernels import fused, precision
-from skerry.models import fitness
+from skerry.models import module_checks
 from skerry.models.batched import rounded_at_once
 from skerry.models.blocks import Slot
 from skerry.models.chain import Chain, chain_of
@@ -57,7 +57,7 @@ class ModuleLearner:
         self._training = module.train()
         self._evaluating = copy.deepcopy(module).eval()
         self._activations = self._try_out(problem)
-        fitness.check_training(module, problem)
+        module_checks.check_training(module, problem)
         self._chain: Chain | None = None
         if problem.tokens is None and len(problem.output_shape) == 1:
             self._chain = chain_of(module, self._slots, problem.input_shape, problem.task)
@@ -245,10 +245,10 @@ class ModuleLearner:
             for m in self._evaluating.modules()
             if not list(m.children())
         ]
-        scores = fitness.outputs(self._evaluating, problem)
+        scores = module_checks.example_outputs(self._evaluating, problem)
         for hook in hooks:
             hook.remove()
-        fitness.check_outputs(scores, problem)
+        module_checks.check_outputs(scores, problem)
         return counted
 
     def _count_what_is_kept(self) -> None:

@@ -17,7 +17,7 @@ from skerry.network.sequence import GraphSequence
 from skerry.network.topologies import NEVER_DRAWN
 from skerry.plugins import registry
 from skerry.plugins.context import Context
-from skerry.plugins.options import CONTEXT, asks_context
+from skerry.plugins.options import CONTEXT, takes_context
 
 SMALL = 256
 """Devices of an island whose shape is kept for the next one."""
@@ -98,7 +98,7 @@ def between_the_awake(links: Links, awake: NDArray[np.bool_]) -> Links:
 def _told(kind: str, network: Network, t: int, context: Context | None) -> dict[str, Any]:
     """The options of a topology or mixing, and where the run stands, if it asks."""
     options = network.options_for(kind)
-    if not asks_context(kind, network.functions[kind]):
+    if not takes_context(kind, network.functions[kind]):
         return options
     known = context or Context(seed=0, sizes=network.sizes)
     return {**options, CONTEXT: replace(known, round=t, options=options)}

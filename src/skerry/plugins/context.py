@@ -1,4 +1,4 @@
-"""What every plug-in may know: one that has a parameter `context` is given it, of any kind."""
+"""The context of a run, which a plug-in with a parameter `context` receives."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,23 +13,23 @@ from skerry.seeds import stream
 
 @dataclass(frozen=True)
 class Context:
-    """Where a run stands, and the fleet it runs on."""
+    """The round of a run, its network, and the options of the plug-in."""
 
     seed: int
     round: int = 0
     """t, counted from 0."""
     rounds: int = 0
-    """T, all of them; 0 where it is not known yet."""
+    """T, the number of rounds; 0 before it is known."""
     number: int = 0
-    """Of the server round: how many there were before."""
+    """Number of the server round, counted from 0."""
     sizes: tuple[int, ...] = ()
     """Devices on each island."""
     names: tuple[str, ...] = ()
-    """Of the devices: as the data or a graph call them, else their numbers."""
+    """Names of the devices in the data or the graph, else their numbers."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the experiment sets for this plug-in."""
+    """Options that the experiment sets for this plug-in."""
     step: int = 0
-    """How many local steps every device did before, of all rounds."""
+    """Local steps of every device so far, over all rounds."""
 
     @cached_property
     def islands_n(self) -> NDArray[np.int64]:
@@ -38,13 +38,14 @@ class Context:
 
     @property
     def devices(self) -> int:
-        """How many there are."""
+        """The number of devices, n."""
         return sum(self.sizes)
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
+        """A copy with other options."""
         return replace(self, options=options)
 
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
-        """A random generator for one purpose: the same for all lanes of a seed, and whenever the
-        same numbers are asked for. Give the round, for draws that change with it."""
+        """A random generator that depends only on the seed, the name and the numbers, so it is the
+        same for all lanes. Pass the round for draws that change with it."""
         return stream(self.seed, name, *numbers)

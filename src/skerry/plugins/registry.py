@@ -1,30 +1,85 @@
-"""What can be named in an experiment: one literal dict per kind, each name a lazy reference.
+"""Built-in names of every plug-in kind, and the functions and options behind names.
 
-A built-in name and a user's own `"package.module:name"` go through the same door, `resolve`.
-To add a built-in: write the function, add its line here; the contract tests cover the rest.
+`resolve(kind, name)` returns the function or class behind a built-in name or a user's own
+`package.module:name`. One line declares a built-in: `"name": "module:function(option, option)"`.
+The parentheses list its options, the keyword-only parameters, so that content keys and help need
+no import of torch or networkx; a test compares them with the signature. Primitives are declared
+beside their functions, in `skerry.engine.primitives`; every module of `skerry.methods` is a method.
 """
 
 import hashlib
 import importlib
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from skerry.errors import SkerryError, did_you_mean, one_line, unknown
-from skerry.plugins import callables
+from skerry.plugins import fingerprint
+
+
+class _Lazy(Mapping[str, str]):
+    """A table of built-ins whose names need no import, and whose references are found when read."""
+
+    def __init__(self, names: Callable[[], Iterable[str]], find: Callable[[str], str]):
+        self._list_names, self._find = names, cache(find)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(self._list_names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._find(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _primitives() -> dict[str, Callable[..., Any]]:
+    return dict(importlib.import_module("skerry.engine.primitives").PRIMITIVES)
+
+
+def _method_names() -> list[str]:
+    """`sgd`, which the protocol is, and the other modules of `skerry.methods`."""
+    modules = Path(__file__).parent.parent.joinpath("methods").glob("[!_]*.py")
+    return sorted("sgd" if file.stem == "method" else file.stem for file in modules)
+
+
+def _method(name: str) -> type:
+    """The class of a method: in the module of its name, the one with that `name`."""
+    module = importlib.import_module(f"skerry.methods.{'method' if name == 'sgd' else name}")
+    classes = (value for value in vars(module).values() if isinstance(value, type))
+    return next(one for one in classes if vars(one).get("name") == name)
+
+
+def _reference(function: Callable[..., Any]) -> str:
+    """The line that would declare this function: `module:function(option, option)`."""
+    parameters = inspect.signature(function).parameters.values()
+    options = ", ".join(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    return f"{function.__module__}:{function.__qualname__}({options})"
+
 
 TOPOLOGIES = {
-    "barabasi_albert": "skerry.network.topologies:barabasi_albert",
+    "barabasi_albert": "skerry.network.topologies:barabasi_albert(degree)",
     "complete": "skerry.network.topologies:complete",
-    "erdos_renyi": "skerry.network.topologies:erdos_renyi",
+    "erdos_renyi": "skerry.network.topologies:erdos_renyi(edge_prob)",
     "grid": "skerry.network.topologies:grid",
     "path": "skerry.network.topologies:path",
-    "regular": "skerry.network.topologies:regular",
+    "regular": "skerry.network.topologies:regular(degree)",
     "ring": "skerry.network.topologies:ring",
     "star": "skerry.network.topologies:star",
     "torus": "skerry.network.topologies:torus",
-    "watts_strogatz": "skerry.network.topologies:watts_strogatz",
+    "watts_strogatz": "skerry.network.topologies:watts_strogatz(degree, rewire_prob)",
 }
 
 MIXING = {
@@ -35,30 +90,40 @@ MIXING = {
 }
 
 DATASETS = {
-    "cifar10": "skerry.data.sources.catalog:cifar10",
-    "cifar100": "skerry.data.sources.catalog:cifar100",
-    "devices": "skerry.data.sources.catalog:devices",
+    "cifar10": "skerry.data.sources.catalog:cifar10(path)",
+    "cifar100": "skerry.data.sources.catalog:cifar100(path)",
+    "devices": "skerry.data.sources.catalog:devices(path)",
     "digits": "skerry.data.sources.catalog:digits",
-    "fashion_mnist": "skerry.data.sources.catalog:fashion_mnist",
-    "mnist": "skerry.data.sources.catalog:mnist",
-    "npz": "skerry.data.sources.catalog:npz",
-    "speeches": "skerry.data.sources.natural:speeches",
-    "synthetic": "skerry.data.sources.synthetic:classes",
-    "synthetic_regression": "skerry.data.sources.synthetic:regression",
-    "synthetic_tokens": "skerry.data.sources.synthetic:tokens",
+    "fashion_mnist": "skerry.data.sources.catalog:fashion_mnist(path)",
+    "mnist": "skerry.data.sources.catalog:mnist(path)",
+    "npz": "skerry.data.sources.catalog:npz(path)",
+    "speeches": "skerry.data.sources.natural:speeches(path)",
+    "synthetic": "skerry.data.sources.synthetic:classes"
+    "(samples, test_samples, features, classes, difficulty, data_seed)",
+    "synthetic_regression": "skerry.data.sources.synthetic:regression"
+    "(samples, test_samples, features, noise, curve, data_seed)",
+    "synthetic_tokens": "skerry.data.sources.synthetic:tokens"
+    "(samples, test_samples, length, vocabulary, dialects, data_seed)",
     "vowels": "skerry.data.sources.natural:vowels",
 }
+DATASET_FILES = {
+    "devices": "a table with a column device, or a folder with a file per device,",
+    "npz": "a .npz file",
+}
+"""Data sets that need data.path, and what it must name."""
+DATASETS_BY_DEVICE = ("devices", "speeches", "vowels")
+"""Data sets that say which device holds which samples."""
 
 INTER_PARTITIONS = {
-    "dirichlet": "skerry.data.partition:inter_dirichlet",
+    "dirichlet": "skerry.data.partition:inter_dirichlet(alpha, inter_alpha)",
     "iid": "skerry.data.partition:inter_iid",
     "non_iid": "skerry.data.partition:inter_non_iid",
 }
 
 INTRA_PARTITIONS = {
-    "dirichlet": "skerry.data.partition:intra_dirichlet",
+    "dirichlet": "skerry.data.partition:intra_dirichlet(alpha)",
     "iid": "skerry.data.partition:intra_iid",
-    "shards": "skerry.data.partition:intra_shards",
+    "shards": "skerry.data.partition:intra_shards(shards)",
 }
 
 SAMPLINGS = {
@@ -67,18 +132,18 @@ SAMPLINGS = {
 }
 
 MODELS = {
-    "cnn_cifar10": "skerry.models.networks:cnn_cifar10",
-    "cnn_cifar100": "skerry.models.networks:cnn_cifar100",
-    "gru": "skerry.models.sequences:gru",
+    "cnn_cifar10": "skerry.models.networks:cnn_cifar10(variant)",
+    "cnn_cifar100": "skerry.models.networks:cnn_cifar100(dropout)",
+    "gru": "skerry.models.sequences:gru(width, layers)",
     "linear": "skerry.models.linear:linear",
-    "mlp": "skerry.models.networks:mlp",
-    "quadratic": "skerry.models.quadratic:quadratic",
-    "transformer": "skerry.models.sequences:transformer",
+    "mlp": "skerry.models.networks:mlp(hidden)",
+    "quadratic": "skerry.models.quadratic:quadratic(curvature, conditioning)",
+    "transformer": "skerry.models.sequences:transformer(width, heads, layers)",
 }
 
 LOSSES = {
     "cross_entropy": "skerry.tasks.losses:cross_entropy",
-    "huber": "skerry.tasks.losses:huber",
+    "huber": "skerry.tasks.losses:huber(delta)",
     "mae": "skerry.tasks.losses:mae",
     "mse": "skerry.tasks.losses:mse",
 }
@@ -88,54 +153,39 @@ SCORES = {
 }
 
 SCHEDULES = {
-    "constant": "skerry.engine.schedules:constant",
-    "cosine": "skerry.engine.schedules:cosine",
-    "inverse_sqrt": "skerry.engine.schedules:inverse_sqrt",
-    "step": "skerry.engine.schedules:step",
+    "constant": "skerry.config.schedules:constant_stepsize",
+    "cosine": "skerry.config.schedules:cosine_stepsize",
+    "inverse_sqrt": "skerry.config.schedules:inverse_sqrt_stepsize",
+    "step": "skerry.config.schedules:step_stepsize(decay_every, decay_factor)",
 }
 
-PRIMITIVES = {
-    "blend": "skerry.engine.primitives:blend",
-    "none": "skerry.engine.primitives:none",
-    "s2a": "skerry.engine.primitives:s2a",
-    "s2s": "skerry.engine.primitives:s2s",
-}
+PRIMITIVES = _Lazy(_primitives, lambda name: _reference(_primitives()[name]))
 
 LOCAL_OPTIMIZERS = {
-    "adam": "skerry.engine.local_optimizers:adam",
-    "momentum": "skerry.engine.local_optimizers:momentum",
+    "adam": "skerry.engine.local_optimizers:adam(momentum, second_momentum, smallest)",
+    "momentum": "skerry.engine.local_optimizers:momentum(momentum)",
     "sgd": "skerry.engine.local_optimizers:sgd",
 }
 
 OPTIMIZERS = {
-    "fedadam": "skerry.engine.server:FedAdam",
+    "fedadam": "skerry.engine.server:FedAdam(momentum, second_momentum, smallest, learning_rate)",
     "fedavg": "skerry.engine.server:FedAvg",
-    "fedavgm": "skerry.engine.server:FedAvgM",
-    "fedavgm_averages": "skerry.engine.server:FedAvgMOfAverages",
-    "fedyogi": "skerry.engine.server:FedYogi",
+    "fedavgm": "skerry.engine.server:FedAvgM(momentum, dampening, learning_rate)",
+    "fedavgm_averages": "skerry.engine.server:FedAvgMOfAverages(momentum, learning_rate)",
+    "fedyogi": "skerry.engine.server:FedYogi(momentum, second_momentum, smallest, learning_rate)",
 }
 
 COMPRESSIONS = {
     "int8": "skerry.engine.compression:Int8",
     "none": "skerry.engine.compression:Compression",
-    "random_k": "skerry.engine.compression:RandomK",
-    "top_k": "skerry.engine.compression:TopK",
+    "random_k": "skerry.engine.compression:RandomK(compression_share)",
+    "top_k": "skerry.engine.compression:TopK(compression_share)",
 }
 
-METHODS = {
-    "carry": "skerry.methods.carry:Carry",
-    "fedprox": "skerry.methods.fedprox:FedProx",
-    "fedvarp": "skerry.methods.fedvarp:FedVarp",
-    "gradient_tracking": "skerry.methods.gradient_tracking:GradientTracking",
-    "mifa": "skerry.methods.mifa:Mifa",
-    "mtgc": "skerry.methods.mtgc:Mtgc",
-    "scaffold": "skerry.methods.scaffold:Scaffold",
-    "sd_gt": "skerry.methods.sd_gt:SdGt",
-    "sgd": "skerry.methods.method:Sgd",
-}
+METHODS = _Lazy(_method_names, lambda name: _reference(_method(name)))
 
 SELECTIONS = {
-    "bernoulli": "skerry.engine.participation.selection:bernoulli",
+    "bernoulli": "skerry.engine.participation.selection:bernoulli(sample_prob)",
     "importance": "skerry.engine.participation.selection:importance",
     "one_each": "skerry.engine.participation.selection:one_each",
     "per_component": "skerry.engine.participation.selection:per_component",
@@ -147,15 +197,24 @@ SELECTIONS = {
 SERVER_SCHEDULES = {
     "constant": "skerry.config.schedules:constant",
     "cosine": "skerry.config.schedules:cosine",
-    "double": "skerry.config.schedules:double",
+    "double": "skerry.config.schedules:double(change_every)",
     "inverse_sqrt": "skerry.config.schedules:inverse_sqrt",
-    "step": "skerry.config.schedules:step",
-    "switch": "skerry.config.schedules:switch",
+    "step": "skerry.config.schedules:step(change_every)",
+    "switch": "skerry.config.schedules:switch(switch_round)",
 }
 
-BETA_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:beta"}
-SAMPLED_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:sampled"}
-PERIOD_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:period"}
+BETA_SCHEDULES = {
+    **SERVER_SCHEDULES,
+    "adaptive": "skerry.theory.adaptive:beta(bias_cost, adapt_over)",
+}
+SAMPLED_SCHEDULES = {
+    **SERVER_SCHEDULES,
+    "adaptive": "skerry.theory.adaptive:sampled(sampled_target, adapt_over)",
+}
+PERIOD_SCHEDULES = {
+    **SERVER_SCHEDULES,
+    "adaptive": "skerry.theory.adaptive:period(period_target, adapt_over)",
+}
 
 TRACKERS = {
     "mlflow": "skerry.runs.trackers:MLflow",
@@ -177,9 +236,9 @@ VIEWS = {
     "lane": "skerry.report.notebook:html_of_lane",
     "results": "skerry.report.notebook:html_of_results",
 }
-"""What lower layers show of themselves, and who draws it when somebody looks."""
+"""HTML and figures of objects in lower layers, for notebooks."""
 
-KINDS = {
+KINDS: dict[str, Mapping[str, str]] = {
     "topology": TOPOLOGIES,
     "mixing": MIXING,
     "dataset": DATASETS,
@@ -204,9 +263,9 @@ KINDS = {
 }
 
 GIVEN = "given"
-"""The name of what no text can hold, in the experiment that is recorded with a run."""
+"""The name that is recorded for a graph, data set or model given from Python."""
 GIVEN_AS = {"topology": "graph", "dataset": "dataset", "model": "model"}
-"""What can be given from Python, and the argument of `skerry.run` it is given as."""
+"""Kinds that can be given from Python as objects, and the argument of `skerry.run` for each."""
 
 
 def resolve(kind: str, name: str) -> Any:
@@ -219,28 +278,32 @@ def resolve(kind: str, name: str) -> Any:
             f"{kind} '{name}' is not in the experiment: it is given from Python. Call "
             f"skerry.run(..., {GIVEN_AS[kind]}=...), or name a {kind}: {', '.join(KINDS[kind])}."
         )
-    return _load(kind, KINDS.get(kind, {}).get(name, name))
+    return _load(kind, KINDS[kind][name] if is_builtin(kind, name) else name)
 
 
 def view(name: str) -> Any:
+    """The function of `skerry.report` that shows an object of a lower layer in a notebook."""
     return _load("view", VIEWS[name])
 
 
 def is_builtin(kind: str, name: str) -> bool:
+    """Whether this kind has a built-in of this name."""
     return name in KINDS.get(kind, ())
 
 
 def is_given(kind: str, name: str) -> bool:
-    """Whether the name stands for something that is given from Python."""
+    """Whether the name stands for a graph, data set or model given from Python as an object."""
     return name == GIVEN and kind in GIVEN_AS
 
 
-def source(reference: str) -> str:
-    """The hash of the file that a user's `package.module:name` comes from: with it in the content
-    key, an edited plug-in is computed anew. Empty where the module is not here. A function given
-    from Python tells its own."""
-    if callables.is_given(reference):
-        return callables.source(reference)
+def source_fingerprint(reference: str) -> str:
+    """The hash of the file that holds a user's `package.module:name`; empty if it is not found.
+
+    It is part of the content key, so that an edited plug-in is computed again. A function given
+    from Python has its fingerprint in its name.
+    """
+    if fingerprint.is_function_name(reference):
+        return fingerprint.fingerprint_in(reference)
     try:
         module = importlib.import_module(reference.partition(":")[0])
         return hashlib.sha256(Path(module.__file__ or "").read_bytes()).hexdigest()[:16]
@@ -249,7 +312,7 @@ def source(reference: str) -> str:
 
 
 def name_fault(kind: str, name: str) -> str | None:
-    """Why `name` cannot be used as a `kind`, or None. Imports a user's reference, no built-in."""
+    """Why `name` cannot be used as a `kind`, or None. Imports a user's module, no built-in."""
     if is_builtin(kind, name) or is_given(kind, name):
         return None
     if ":" not in name:
@@ -271,8 +334,10 @@ def name_fault(kind: str, name: str) -> str | None:
 
 @contextmanager
 def users_own(kind: str, name: str, told_as: type[SkerryError] = SkerryError) -> Iterator[None]:
-    """Whatever a user's own code raises is told as one line; a fault of a built-in is a bug, and
-    stays what it is."""
+    """Raise errors of a user's own code as a `told_as` error of one line.
+
+    Errors inside a built-in are bugs of skerry and pass through unchanged.
+    """
     try:
         yield
     except SkerryError:
@@ -287,9 +352,9 @@ def users_own(kind: str, name: str, told_as: type[SkerryError] = SkerryError) ->
 
 
 def _load(kind: str, reference: str) -> Any:
-    if callables.is_given(reference):
-        return _held(kind, reference)
-    module_name, _, attribute = reference.partition(":")
+    if fingerprint.is_function_name(reference):
+        return _given_function(kind, reference)
+    module_name, _, attribute = reference.partition("(")[0].partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise SkerryError(f"{kind} '{reference}' must read package.module:name.")
     try:
@@ -311,10 +376,10 @@ def _load(kind: str, reference: str) -> Any:
         ) from None
 
 
-def _held(kind: str, name: str) -> Any:
-    found = callables.held(name)
+def _given_function(kind: str, name: str) -> Any:
+    found = fingerprint.find_function(name)
     if found is None:
-        own, _, source = name.removeprefix(callables.PREFIX).rpartition("@")
+        own, _, source = name.removeprefix(fingerprint.PREFIX).rpartition("@")
         raise SkerryError(
             f"{kind} '{name}' was the function {own} (source {source}), given from Python: no text "
             f"holds it. Define it again and give the function itself, or name another {kind}."

@@ -20,7 +20,9 @@ from skerry.records import checksums, devices
 from skerry.records.damage import DamagedError
 
 APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
-VERSION = 1
+VERSION = 2
+KEYS_SINCE = 2
+"""The first format whose runs have the content keys of today; its tables are those of format 1."""
 BUSY_SECONDS = 30.0
 LOOKS = 3
 
@@ -58,7 +60,7 @@ ADDITIONS = {
     devices.TABLE: (devices.SCHEMA, devices.NONE),
 }
 """By table, the statements that add it, and the one that stands for it where nothing may be."""
-MIGRATIONS: dict[int, tuple[str, ...]] = {}
+MIGRATIONS: dict[int, tuple[str, ...]] = {1: ()}
 """By format, the statements that turn a store of it into one of the next."""
 
 MEANINGS = {
@@ -111,6 +113,11 @@ def create_or_open(path: Path) -> sqlite3.Connection:
                         for statement in SCHEMA:
                             db.execute(statement)
             # Only now, so that the file of another program is left as it was.
+            if not has_todays_keys(db):
+                raise RecordsError(
+                    f"{path} holds runs of an earlier skerry with other content keys: they can be "
+                    "shown and exported, but not resumed or added to. Record in a new folder."
+                )
             _check_whole(db, path)
             _write_ahead(db)
             _bring_up_to_date(db)
@@ -128,7 +135,7 @@ def open_existing(path: Path) -> sqlite3.Connection:
             if _is_blank(db, path):
                 raise RecordsError(f"{path} is empty, not a store. Give a folder of recorded runs.")
             _check_whole(db, path)
-            if _version(db) < VERSION:
+            if any(MIGRATIONS[old] for old in range(_version(db), VERSION)):
                 db = _copied_to_memory(db)
                 _bring_up_to_date(db)
             else:
@@ -205,6 +212,16 @@ def _columns(db: sqlite3.Connection, table: str) -> set[Any]:
 def _version(db: sqlite3.Connection) -> int:
     [version] = db.execute("PRAGMA user_version").fetchone()
     return int(version)
+
+
+def has_todays_keys(db: sqlite3.Connection) -> bool:
+    """Whether the content keys in a store are those that this version computes."""
+    return _version(db) >= KEYS_SINCE
+
+
+def keep_version(old: sqlite3.Connection, fresh: sqlite3.Connection) -> None:
+    """Mark a copy of a store's rows as a store of the same format."""
+    fresh.execute(f"PRAGMA user_version = {max(1, min(_version(old), VERSION))}")
 
 
 def _bring_up_to_date(db: sqlite3.Connection) -> None:

@@ -95,6 +95,7 @@ def _copy_what_is_whole(path: Path, fresh: sqlite3.Connection, partial: Path) ->
         database.transaction(fresh),
     ):
         all_read, lost = _copy_rows(old, fresh)
+        database.keep_version(old, fresh)
     found = findings_of(Store(fresh, partial))
     lost |= found.faults
     if not all_read:  # rows may be missing, and nothing tells of which runs

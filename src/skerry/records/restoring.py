@@ -4,13 +4,14 @@ import json
 from typing import Any
 
 from skerry.config.experiment import Experiment, Section
+from skerry.config.toml import current_names
 
 
 def restored(text: str) -> Experiment:
     """The experiment as it was checked when it ran. It is not checked again: that would import
     the user's modules that it names, which may not be here, nor be welcome. Raises ValueError,
     TypeError or AttributeError where the text is none of an experiment."""
-    table = json.loads(text)
+    table = current_names(json.loads(text))
     for name, field in Experiment.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section) and name in table:

@@ -53,6 +53,11 @@ class Store(RecordedRuns):
             raise RecordsError(f"no store at {path}. Give a folder that holds a {FILE}.")
         return cls(database.open_existing(path), path)
 
+    @property
+    def has_todays_keys(self) -> bool:
+        """Whether content keys are those of today. An older store can only be read."""
+        return database.has_todays_keys(self._db)
+
     # Recording
 
     @contextmanager

@@ -15,6 +15,7 @@ from skerry.records.store import Store
 # What is not checked of how many runs, and why.
 NO_CHECKSUM = "the checksums of {} that an older version recorded"
 OWN_CODE = "the keys of {} that count code of their own, which is not imported"
+OLD_KEYS = "the keys of {} that an earlier version computed in another way"
 OTHER_FIELDS = "the keys of {} that a version with other fields recorded"
 
 THE_FILE = "the file"
@@ -45,21 +46,22 @@ def findings_of(store: Store) -> Findings:
         recorded = store.histories()
     found = Findings(store.path, len(recorded) + len(store.damaged), dict(store.damaged))
     unsealed = store.without_checksums()
+    todays = store.has_todays_keys
     for run, history in recorded:
-        if fault := _fault(run, history) or _fault_of_devices(run, store):
+        if fault := _fault(run, history, todays) or _fault_of_devices(run, store):
             found.faults[run.key] = fault
             continue
         if run.key in unsealed:
             found.not_checked.setdefault(NO_CHECKSUM, []).append(run.key)
-        for reason in _why_no_key(run.experiment):
+        for reason in _why_no_key(run.experiment) if todays else [OLD_KEYS]:
             found.not_checked.setdefault(reason, []).append(run.key)
     return found
 
 
-def _fault(run: Run, history: History) -> str | None:
+def _fault(run: Run, history: History, todays: bool) -> str | None:
     """What is wrong with a run besides its checksums: with its rows, or with its key."""
     try:
-        return _fault_of_rows(run, history) or _fault_of_key(run)
+        return _fault_of_rows(run, history) or (_fault_of_key(run) if todays else None)
     except (TypeError, ValueError, AttributeError) as error:  # a field that holds no such value
         return f"its experiment is none ({error})"
 

@@ -69,7 +69,7 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
         return []
     if server.selection not in BY_SEED_ALONE:
         return None
-    awake = Awake(experiment.fleet, experiment.seed, fleet.component_of, fleet.labels)
+    awake = Awake(experiment.availability, experiment.seed, fleet.component_of, fleet.labels)
     who = Who(
         seed=experiment.seed,
         round=t,

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 
-from skerry.config import schedules
 from skerry.config.experiment import Data, Experiment, Server
 from skerry.config.measures import task_of
 from skerry.plugins.registry import is_given
@@ -81,7 +80,7 @@ def _further(experiment: Experiment) -> str:
 def _server_in_words(server: Server) -> str:
     """`server samples 20 every 5 rounds`; with schedules: at first."""
     period = "every round" if server.period == 1 else f"every {server.period} rounds"
-    K_changes, H_changes = (schedules.moves(server, field) for field in ("sampled", "period"))
+    K_changes, H_changes = (server.has_schedule(one) for one in ("sampled", "period"))
     if K_changes and H_changes:
         return f"server samples {server.sampled} {period}, both at first"
     sampled = f"{server.sampled} at first," if K_changes else server.sampled

@@ -6,14 +6,14 @@ from itertools import chain, product
 from typing import Any
 
 from skerry.config.experiment import Experiment, Section
-from skerry.config.toml import shown
+from skerry.config.toml import current_path, show_value
 from skerry.errors import did_you_mean
-from skerry.plugins.callables import as_text
+from skerry.plugins.fingerprint import as_text
 
 SEEDS = "seed"
 COMPARE = "compare"
 """The axis whose values are names, as the argument of that name takes them."""
-TAKE_LISTS = ("network.components", "fleet.awake", "evaluate.measures", "evaluate.own")
+TAKE_LISTS = ("network.components", "availability.awake", "evaluate.measures", "evaluate.own")
 """The fields of which one value may be a list."""
 
 Cell = tuple[tuple[str, Any], ...]
@@ -123,7 +123,7 @@ def _has_options(section: str, typed: Mapping[str, Any], experiment: Mapping[str
 
 def _value_faults(name: str, fields: Sequence[str], values: Any) -> Iterator[str]:
     if not isinstance(values, list | tuple):
-        yield f'axis "{name}" must be a list of values (got {shown(values)}). Example: [5, 10]'
+        yield f'axis "{name}" must be a list of values (got {show_value(values)}). Example: [5, 10]'
     elif not values:
         yield f'the grid is empty: axis "{name}" has no values. Give it some, such as [5, 10].'
     elif len(fields) > 1:
@@ -131,7 +131,7 @@ def _value_faults(name: str, fields: Sequence[str], values: Any) -> Iterator[str
         if wrong:
             yield (
                 f'axis "{name}" must be a list of rows with {len(fields)} values each (got '
-                f"{shown(wrong[0])})."
+                f"{show_value(wrong[0])})."
             )
 
 
@@ -140,7 +140,7 @@ def _is_row(row: Any, length: int) -> bool:
 
 
 def _fields_of(name: str) -> tuple[str, ...]:
-    return tuple(field.strip() for field in name.split(","))
+    return tuple(current_path(field.strip()) for field in name.split(","))
 
 
 def _known_fields() -> list[str]:

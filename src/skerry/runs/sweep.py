@@ -20,11 +20,10 @@ from pydantic import (
 
 from skerry.config.experiment import Count, Experiment, Section, fit_options
 from skerry.config.explain import explain, faulty_paths
-from skerry.config.fields import AtLeastOne
 from skerry.config.measures import MEASURES, shown
-from skerry.config.section import Takes, usual
+from skerry.config.section import AtLeastOne, Takes, default
 from skerry.config.toml import apply_settings, read_settings, read_tables
-from skerry.config.toml import shown as as_typed
+from skerry.config.toml import show_value as as_typed
 from skerry.errors import ExperimentError, SkerryError, did_you_mean, unknown
 from skerry.runs.axes import (
     COMPARE,
@@ -101,7 +100,7 @@ class Sweep(Section):
         Takes[Experiment | Mapping[str, Any], dict[str, Any]], BeforeValidator(_as_table)
     ]
     """What all runs share."""
-    axes: Annotated[Takes[Mapping[str, Any], dict[str, Any]], BeforeValidator(_axes)] = usual(
+    axes: Annotated[Takes[Mapping[str, Any], dict[str, Any]], BeforeValidator(_axes)] = default(
         Field(default_factory=dict)
     )
     """The fields that vary, each with its values; all combinations are run. Several fields in one
@@ -113,7 +112,7 @@ class Sweep(Section):
             AtLeastOne | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)],
         ],
         WrapValidator(_count_or_seeds),
-    ] = usual(1)
+    ] = default(1)
     """How many seeds, counted on from the experiment's own; or a list of seeds."""
     exclude: tuple[Annotated[dict[str, Any], BeforeValidator(flat)], ...] = ()
     """Combinations that are left out."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from skerry.errors import SkerryError, SkerryWarning, argument, one_line
 from skerry.plugins import registry
-from skerry.plugins.callables import as_text
+from skerry.plugins.fingerprint import as_text
 from skerry.records.parts import Column
 from skerry.records.store import Run, Status, Store
 

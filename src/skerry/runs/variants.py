@@ -7,7 +7,7 @@ from skerry.config import labels
 from skerry.config.experiment import Experiment
 from skerry.config.presets import PRESETS, with_preset
 from skerry.errors import ExperimentError, SkerryError, argument, did_you_mean
-from skerry.plugins import callables
+from skerry.plugins import fingerprint, registry
 
 Compared = str | Callable[..., Any]
 """A primitive or preset by its name, or a primitive itself."""
@@ -53,15 +53,15 @@ def _variants(experiment: Experiment, names: Sequence[Compared]) -> list[Experim
 
 def variant(experiment: Experiment, compared: Compared) -> Experiment:
     """The experiment under one primitive or preset."""
-    name = str(callables.as_text(compared)).strip()
+    name = str(fingerprint.as_text(compared)).strip()
     if name in PRESETS:
         return with_preset(experiment, name)
-    primitive, beta = labels.read(name)
-    if ":" not in primitive and primitive not in labels.BUILT_IN:
-        hint = did_you_mean(name, [*labels.BUILT_IN, *PRESETS])
+    primitive, beta = labels.read_label(name)
+    if ":" not in primitive and primitive not in registry.PRIMITIVES:
+        hint = did_you_mean(name, [*registry.PRIMITIVES, *PRESETS])
         raise SkerryError(
-            f"unknown primitive '{name}'{hint} Available: {', '.join(sorted(labels.BUILT_IN))}. "
-            f"Presets: {', '.join(PRESETS)}."
+            f"unknown primitive '{name}'{hint} Available: "
+            f"{', '.join(sorted(registry.PRIMITIVES))}. Presets: {', '.join(PRESETS)}."
         )
     settings = [f"server.primitive={primitive}", "server.name="]
     if experiment.server.name in PRESETS:  # its method is the preset's, not the experiment's own

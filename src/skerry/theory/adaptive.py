@@ -8,7 +8,7 @@ over the last server rounds, `adapt_over` of them.
 import math
 from functools import lru_cache
 
-from skerry.config.schedules import Seen, When
+from skerry.config.schedules import SpreadEstimate, When
 from skerry.theory.counts import Likely
 from skerry.theory.operators import Array, exchange_matrix
 from skerry.theory.participation import exchange
@@ -33,12 +33,12 @@ def staying(p: float, H: int) -> float:
     return (1 - (1 - p) ** H) / (p * H) if p > 0 else 1.0
 
 
-def _left(seen: Seen, remains: float) -> float:
+def _left(seen: SpreadEstimate, remains: float) -> float:
     intra, inter = after_s2s(seen)
     return remains * intra + inter
 
 
-def after_s2s(seen: Seen) -> tuple[float, float]:
+def after_s2s(seen: SpreadEstimate) -> tuple[float, float]:
     """The disagreement inside and between islands that S2S would leave: M (A, B)."""
     intra, inter = _exchange(seen.sizes, seen.counts, seen.by_island) @ (seen.intra, seen.inter)
     return float(intra), float(inter)

@@ -28,7 +28,7 @@ class Contender(NamedTuple):
 
     @property
     def label(self) -> str:
-        return labels.write(self.primitive, self.beta)
+        return labels.write_label(self.primitive, self.beta)
 
 
 class BoundsOver:

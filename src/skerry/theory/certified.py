@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from skerry.config import labels
-from skerry.errors import SkerryError, unknown
+from skerry.errors import SkerryError
 from skerry.plugins import registry
 from skerry.theory.bounds import ONE_SAMPLED, UNIFORMLY, assumed, coefficients
 from skerry.theory.full_recursion import FullRecursion
@@ -234,7 +234,7 @@ def _sampling(parameters: Parameters) -> tuple[str, ...]:
 
 
 def _on_the_dial(primitive: str, beta: float) -> float:
-    place = labels.dial(primitive, beta)
-    if place is None:
-        raise SkerryError(unknown("primitive", primitive, labels.ON_THE_DIAL))
+    labels.check_dial(primitive)
+    place = labels.dial_position(primitive, beta)
+    assert place is not None
     return place

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from skerry.config import labels, schedules
+from skerry.config import labels
 from skerry.config.experiment import Experiment, Server
 from skerry.data.dataset import Dataset
 from skerry.engine.simulate import simulate
@@ -99,7 +99,7 @@ class Constants:
     @property
     def unbounded(self) -> str:
         """Why there is no setting that a bound holds for; empty where there is one."""
-        moving = schedules.moving(self.experiment.server, "sampled", "period")
+        moving = self.experiment.server.first_schedule("sampled", "period")
         return moving and (
             f"bounds hold for a K and an H that stay (got {moving}). Set it to constant, or give "
             "skerry.theory.Parameters the K and H of interest."
@@ -228,8 +228,8 @@ def _remarks(world: World) -> Iterator[str]:
         yield f"the theory's server meets devices from round 0 on (here {server.offset})"
     for field, stays in _STAYING.items():
         plays = field != "beta" or server.primitive == labels.BLEND
-        if server.is_there and plays and schedules.moves(server, field):
-            yield f"{stays} (here {schedules.moving(server, field)})"
+        if server.is_there and plays and server.has_schedule(field):
+            yield f"{stays} (here {server.first_schedule(field)})"
     if server.primitive == "none":
         yield "the theory has a server (here none)"
     asked = server.selection, server.weights, world.sizes, _sampled(server, world.n)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skerry.config import schedules
 from skerry.config.experiment import Experiment
 from skerry.theory.counts import binomial
 from skerry.theory.operators import Array, delta, kappa
@@ -121,11 +120,11 @@ def _exchange(experiment: Experiment, weights: str) -> Exchange | None:
 
 
 def _all_are_awake(experiment: Experiment) -> bool:
-    return experiment.fleet.awake == 1 and experiment.fleet.on is None
+    return experiment.availability.awake == 1 and experiment.availability.on is None
 
 
 def _K_changes(experiment: Experiment) -> bool:
-    return schedules.moves(experiment.server, "sampled")
+    return experiment.server.has_schedule("sampled")
 
 
 def _by_island(experiment: Experiment, intra: float, inter: float) -> Shares:

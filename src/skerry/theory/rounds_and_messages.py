@@ -40,7 +40,7 @@ class Answer:
 
     @property
     def label(self) -> str:
-        return labels.write(self.primitive, self.beta and float(f"{self.beta:.3g}"))
+        return labels.write_label(self.primitive, self.beta and float(f"{self.beta:.3g}"))
 
     def to_json(self) -> dict[str, Any]:
         """Infinite and undefined numbers become null: `reason` says why."""
@@ -73,8 +73,7 @@ def ask(
     """The answer for one setting; `beta` is a blend's, or "best" for the best one."""
     if mode not in MODES:
         raise SkerryError(unknown("mode", mode, MODES))
-    if primitive not in labels.ON_THE_DIAL:
-        raise SkerryError(unknown("primitive", primitive, labels.ON_THE_DIAL))
+    labels.check_dial(primitive)
     if mode == "certified":
         return _certified(parameters, primitive, convex, beta, prices)
     if primitive == labels.BLEND:

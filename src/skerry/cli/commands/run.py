@@ -29,12 +29,22 @@ from skerry.cli.commands.options import (
 )
 from skerry.cli.commands.ranks import is_one_of, run_on, tell_plan
 from skerry.errors import SkerryError
+from skerry.plugins import registry
 
 if TYPE_CHECKING:
     from skerry.analysis.results import Results
 
 DEFAULT_COMPARE = "s2s,s2a,blend"
 DEFAULT_SEEDS = 5
+
+
+def _complete_names(incomplete: str) -> list[str]:
+    """Lists of primitives and presets that begin with the incomplete one, for the shell."""
+    from skerry.config.presets import PRESETS
+
+    before, comma, last = incomplete.rpartition(",")
+    names = (*registry.PRIMITIVES, *PRESETS)
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
 
 
 def run(
@@ -44,8 +54,9 @@ def run(
     compare: Annotated[
         str | None,
         typer.Option(
-            help="Primitives to run side by side, such as s2s,s2a,blend:0.25,none; or presets, "
-            "such as tt_hf,gossip_pga."
+            help=f"Primitives to run side by side, of {', '.join(registry.PRIMITIVES)}, such as "
+            "s2s,s2a,blend:0.25; or presets, such as tt_hf,gossip_pga.",
+            autocompletion=_complete_names,
         ),
     ] = None,
     seeds: Annotated[

@@ -1,38 +1,29 @@
-"""The section [data]."""
+"""The section [data]: the data set, and how samples are assigned to devices."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from skerry.config.fields.numbers import Count, Positive
-from skerry.config.section import Fault, Later, Named, Names, OptionOf, Section, usual
+from skerry.config.section import Count, Fault, Named, Names, OptionOf, Positive, Section, default
 from skerry.plugins import registry
-
-FILES = {
-    "npz": "a .npz file",
-    "devices": "a table with a column device, or a folder with a file per device,",
-}
-"""The data sets that are nowhere but at a path."""
-BY_DEVICE = ("devices", "speeches", "vowels")
-"""Those that lie on devices."""
 
 
 class Data(Section, extra="allow"):
-    """Which samples there are, and who holds them."""
+    """The data set, and how its samples are assigned to devices."""
 
-    dataset: Annotated[Named, Names("dataset")] = usual("digits")
+    dataset: Annotated[Named, Names("dataset")] = default("digits")
     """digits, synthetic, synthetic_regression, synthetic_tokens, mnist, fashion_mnist, cifar10,
     cifar100, npz, devices, vowels, speeches, or your own function."""
     path: Annotated[str, OptionOf("dataset")] = ""
-    """Where the data set lies, if you have it already (required for npz and devices)."""
-    split: Annotated[Literal["dealt", "given"], Later()] = "dealt"
-    """How samples come to devices: dealt (by inter and intra), or given, as they lie there: the
-    data say which device holds them."""
-    inter: Annotated[Named, Names("inter partition")] = usual("non_iid")
-    """Split across components: iid, non_iid (disjoint sets of classes), dirichlet."""
-    intra: Annotated[Named, Names("intra partition")] = usual("iid")
-    """Split inside a component: iid, dirichlet, shards."""
+    """Path of the data set, if it is on this machine (required for npz and devices)."""
+    split: Literal["dealt", "given"] = "dealt"
+    """How samples are assigned to devices: dealt (by inter and intra), or given (the data say which
+    device holds which samples)."""
+    inter: Annotated[Named, Names("inter partition")] = default("non_iid")
+    """Split across islands: iid, non_iid (disjoint sets of classes), dirichlet."""
+    intra: Annotated[Named, Names("intra partition")] = default("iid")
+    """Split within an island: iid, dirichlet, shards."""
     alpha: Annotated[Positive, OptionOf("inter partition", "intra partition")] = 0.1
-    """Concentration of dirichlet splits: small is very different, large is alike."""
+    """Concentration of dirichlet splits: small makes devices different, large makes them alike."""
     inter_alpha: Annotated[Positive | None, OptionOf("inter partition")] = None
     """Concentration of the inter split, where it differs from alpha."""
     shards: Annotated[Count, OptionOf("intra partition")] = 2
@@ -64,27 +55,27 @@ class Data(Section, extra="allow"):
 
     @property
     def functions(self) -> dict[str, str]:
-        """What is given is not dealt."""
+        """The functions that are used; data that are given need no partition."""
         return super().functions if self.split == "dealt" else {"dataset": self.dataset}
 
     def faults(self) -> Iterable[Fault]:
-        if self.dataset in FILES and not self.path:
+        if self.dataset in registry.DATASET_FILES and not self.path:
             yield (
                 ("data.dataset", "data.path"),
-                f"data.path must name {FILES[self.dataset]} when data.dataset = "
+                f"data.path must name {registry.DATASET_FILES[self.dataset]} when data.dataset = "
                 f'"{self.dataset}". Set data.path.',
             )
-        if self.dataset in BY_DEVICE and "split" not in self.model_fields_set:
+        if self.dataset in registry.DATASETS_BY_DEVICE and "split" not in self.model_fields_set:
             yield (
                 ("data.dataset", "data.split"),
                 f'data.dataset = "{self.dataset}" says which device holds which samples. Set '
                 'data.split = "given" to keep it so, or "dealt" to deal them out anew.',
             )
 
-    def idle_fields(self) -> frozenset[str]:
-        """`alpha` too, where inter_alpha takes its place and no device is dealt by it; with data
-        that are given, all that says how to deal."""
-        idle = super().idle_fields()
+    def unused_fields(self) -> frozenset[str]:
+        """Also `alpha`, where inter_alpha replaces it and the intra split does not take it; with
+        split = "given", all fields of the partition."""
+        idle = super().unused_fields()
         if self.split == "given":
             return idle | {"inter", "intra", "alpha", "inter_alpha", "shards", "min_samples"}
         if self.inter != "dirichlet" or self.inter_alpha is None:

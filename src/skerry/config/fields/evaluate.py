@@ -1,13 +1,12 @@
-"""The section [evaluate]."""
+"""The section [evaluate]: what is measured, and when."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from skerry.config.fields.numbers import Count, Round
 from skerry.config.measures import GROUPS, MEASURES, USUAL, own_name
-from skerry.config.section import Later, Names, Section, Takes, usual
+from skerry.config.section import Count, Names, Round, Section, Takes, default
 from skerry.errors import unknown
 
 
@@ -23,7 +22,7 @@ def _measure(name: str) -> str:
 
 
 class _NamesOwnMeasure(Names):
-    """Built-in ones stand in another field."""
+    """A measure of the user's own; built-in ones are set in `measures`."""
 
     def fault(self, name: str) -> str | None:
         if ":" not in name:
@@ -55,18 +54,18 @@ class Evaluate(Section):
     every: Count = 1
     """Rounds between two evaluations (the last round is always evaluated)."""
     after: Round = 0
-    """Rounds before the first evaluation, besides the start: 80 looks at the last of 100 only."""
+    """Rounds before the first evaluation after the start: 80 evaluates the last 20 of 100."""
     devices_every: Count = 1
-    """All devices are scored only in rounds that this divides (and in the last): it is what takes
-    longest."""
+    """Rounds between two evaluations of all devices, the slowest part (the last round is always
+    evaluated)."""
     device_samples: Count | None = None
-    """Score devices on so many test samples only, drawn once for each seed with every class in its
-    share; the average model is always scored on all."""
+    """Test samples on which devices are evaluated, drawn once for each seed with the classes in
+    proportion; unset: all. The average model is always evaluated on all."""
     measures: Annotated[
         Takes[str | Sequence[str], tuple[Annotated[str, AfterValidator(_measure)], ...]],
         BeforeValidator(_one_or_many),
         Field(min_length=1),
-    ] = usual(USUAL)
+    ] = default(USUAL)
     """What is measured: single names such as own_accuracy, or whole groups."""
     own: Annotated[
         Takes[
@@ -75,12 +74,11 @@ class Evaluate(Section):
         ],
         BeforeValidator(_one_or_many),
         AfterValidator(_named_apart),
-        Later(),
-    ] = usual(())
-    """Measures of your own beside them: "package.module:function"."""
+    ] = default(())
+    """Measures of your own in addition: "package.module:function"."""
 
     @property
     def wanted(self) -> frozenset[str]:
-        """The single measures asked for."""
+        """The names of all measures that are to be measured."""
         built_in = (one for name in self.measures for one in GROUPS.get(name, (name,)))
         return frozenset([*built_in, *map(own_name, self.own)])

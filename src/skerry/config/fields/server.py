@@ -1,23 +1,41 @@
-"""The section [server]."""
+"""The section [server]: what the server does, when, and with which devices."""
 
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from skerry.config import labels, schedules
-from skerry.config.fields.numbers import BelowOne, Count, Positive, Round, Share, UpToOne
-from skerry.config.section import Fault, Later, Named, Names, OptionOf, Section, usual
+from skerry.config.schedules import ADAPTIVE, CONSTANT, RANGES, When
+from skerry.config.section import (
+    BelowOne,
+    Count,
+    Fault,
+    Named,
+    Names,
+    OptionOf,
+    Positive,
+    Round,
+    Section,
+    Share,
+    UpToOne,
+    default,
+)
+from skerry.plugins import registry
+from skerry.plugins.options import options_of
 
-SCHEDULES = ("beta schedule", "sampled schedule", "period schedule")
+_SCHEDULES = ("beta schedule", "sampled schedule", "period schedule")
 
 
 class Server(Section, extra="allow"):
     """What the server does, when, and for whom."""
 
     name: str = ""
-    """What it is called beside others, such as the name of a preset; it does not change the
-    result. Without one: the primitive."""
-    primitive: Annotated[Named, Names("primitive")] = usual("s2s")
+    """A label in tables and figures, such as the name of a preset; it does not change the result.
+    Empty: the primitive."""
+    primitive: Annotated[Named, Names("primitive")] = default("s2s")
     """Who receives the average: s2s (the sampled), s2a (all), blend (all, in part), none."""
     beta: Annotated[UpToOne, OptionOf("primitive")] = 0.5
     """blend: how far an unsampled device moves to the average (0 is s2s, 1 is s2a)."""
@@ -27,66 +45,68 @@ class Server(Section, extra="allow"):
     """Rounds between two server rounds (H)."""
     offset: Round = 0
     """The first server round; they are the rounds t >= offset with (t - offset) mod period = 0."""
-    selection: Annotated[Named, Names("selection"), Later()] = usual("uniform")
-    """Whom the server samples: uniform, per_component (every island in proportion), one_each (as
-    many of every island), bernoulli, round_robin, weighted (by data), importance, or your own."""
+    selection: Annotated[Named, Names("selection")] = default("uniform")
+    """How the server samples devices: uniform, per_component (every island in proportion), one_each
+    (as many of every island), bernoulli, round_robin, weighted (by data), importance, or your
+    own."""
     sample_prob: Annotated[Share, OptionOf("selection")] = 0.2
-    """Chance of each device with selection = "bernoulli"."""
-    weights: Annotated[Literal["equal", "stratified", "data"], Later()] = "equal"
-    """How the sampled count in what S2A delivers: equal (as the selection wants it), stratified
-    (islands by their size), data (devices by their samples, as FedAvg has it)."""
-    optimizer: Annotated[Named, Names("server optimizer")] = usual("fedavg")
+    """Probability of each device with selection = "bernoulli"."""
+    weights: Literal["equal", "stratified", "data"] = "equal"
+    """Weights of sampled devices in what S2A delivers: equal (or as the selection sets them),
+    stratified (islands by their size), data (devices by their samples, as in FedAvg)."""
+    optimizer: Annotated[Named, Names("server optimizer")] = default("fedavg")
     """What the server does with the average: fedavg delivers it, fedavgm adds momentum against the
     model delivered last, fedavgm_averages against the average before; fedadam, fedyogi."""
     momentum: Annotated[BelowOne, OptionOf("server optimizer")] = 0.9
     """Momentum of fedavgm, fedavgm_averages, fedadam and fedyogi."""
-    learning_rate: Annotated[Positive | None, OptionOf("server optimizer"), Later()] = None
-    """How far these go along their momentum; unset: 1, for fedadam and fedyogi 0.1."""
-    dampening: Annotated[BelowOne, OptionOf("server optimizer"), Later()] = 0.0
-    """fedavgm: the part of a new move that momentum leaves out."""
-    second_momentum: Annotated[BelowOne, OptionOf("server optimizer"), Later()] = 0.99
-    """fedadam and fedyogi: momentum of the squares."""
-    smallest: Annotated[Positive, OptionOf("server optimizer"), Later()] = 0.001
-    """fedadam and fedyogi: added to the root of the squares (tau)."""
-    compression: Annotated[Named, Names("compression"), Later()] = usual("none")
-    """What of a difference goes to and from the server: none (a model goes as it is), top_k (the
-    largest numbers), random_k, int8 (every number in a byte), or your own class."""
-    compression_share: Annotated[Share, OptionOf("compression"), Later()] = 0.1
-    """The part of the numbers that top_k and random_k send."""
-    compressed: Annotated[Literal["both", "up", "down"], Later()] = "both"
-    """Which way is compressed: up, to the server; down, from it; or both."""
-    error_feedback: Annotated[bool, Later()] = True
-    """Whether what a compressed message left out is remembered, and sent later."""
-    beta_schedule: Annotated[Named, Names("beta schedule"), Later()] = usual("constant")
+    learning_rate: Annotated[Positive | None, OptionOf("server optimizer")] = None
+    """Learning rate of these optimizers; unset: 1, for fedadam and fedyogi 0.1."""
+    dampening: Annotated[BelowOne, OptionOf("server optimizer")] = 0.0
+    """fedavgm: the share of a new update that momentum leaves out."""
+    second_momentum: Annotated[BelowOne, OptionOf("server optimizer")] = 0.99
+    """fedadam and fedyogi: decay rate of the mean of squares."""
+    smallest: Annotated[Positive, OptionOf("server optimizer")] = 0.001
+    """fedadam and fedyogi: constant added to the root of the mean square (tau)."""
+    compression: Annotated[Named, Names("compression")] = default("none")
+    """Compression of messages to and from the server: none (whole models), top_k (the largest
+    numbers of a difference), random_k, int8 (every number in a byte), or your own class."""
+    compression_share: Annotated[Share, OptionOf("compression")] = 0.1
+    """The share of the numbers that top_k and random_k send."""
+    compressed: Literal["both", "up", "down"] = "both"
+    """Which messages are compressed: up (to the server), down (from it), or both."""
+    error_feedback: bool = True
+    """Whether what compression left out of a message is stored and sent later."""
+    beta_schedule: Annotated[Named, Names("beta schedule")] = default("constant")
     """How beta changes over the run: constant, cosine, inverse_sqrt, step, switch, double,
     adaptive, or your own."""
-    beta_end: Annotated[UpToOne | None, Later()] = None
-    """Where beta ends, with a schedule."""
-    sampled_schedule: Annotated[Named, Names("sampled schedule"), Later()] = usual("constant")
-    """How the number of sampled devices changes; the same names."""
-    sampled_end: Annotated[Count | None, Later()] = None
-    """Where it ends."""
-    period_schedule: Annotated[Named, Names("period schedule"), Later()] = usual("constant")
-    """How the period changes; the same names."""
-    period_end: Annotated[Count | None, Later()] = None
-    """Where it ends."""
-    switch_round: Annotated[Round | None, OptionOf(*SCHEDULES), Later()] = None
-    """The first round in which a switch schedule is at its end."""
-    change_every: Annotated[Count, OptionOf(*SCHEDULES), Later()] = 30
+    beta_end: UpToOne | None = None
+    """Value of beta at the end of its schedule."""
+    sampled_schedule: Annotated[Named, Names("sampled schedule")] = default("constant")
+    """How the number of sampled devices changes over the run."""
+    sampled_end: Count | None = None
+    """Number of sampled devices at the end of its schedule."""
+    period_schedule: Annotated[Named, Names("period schedule")] = default("constant")
+    """How the period changes over the run."""
+    period_end: Count | None = None
+    """Period at the end of its schedule."""
+    switch_round: Annotated[Round | None, OptionOf(*_SCHEDULES)] = None
+    """The first round with the end value of a switch schedule."""
+    change_every: Annotated[Count, OptionOf(*_SCHEDULES)] = 30
     """Rounds between two changes of a step or double schedule."""
-    bias_cost: Annotated[Positive, OptionOf("beta schedule"), Later()] = 8.0
+    bias_cost: Annotated[Positive, OptionOf("beta schedule")] = 8.0
     """Adaptive beta: what a move of the average costs against disagreement (lambda). Between 1.6
     and 8, over stepsize times period, was best on quadratics."""
-    sampled_target: Annotated[Positive | None, OptionOf("sampled schedule"), Later()] = None
+    sampled_target: Annotated[Positive | None, OptionOf("sampled schedule")] = None
     """Adaptive K: the bias (per device) that S2A may have; as many are sampled as that takes."""
-    period_target: Annotated[Positive | None, OptionOf("period schedule"), Later()] = None
+    period_target: Annotated[Positive | None, OptionOf("period schedule")] = None
     """Adaptive H: the disagreement between islands (per device) at which the server comes."""
-    adapt_over: Annotated[Count, OptionOf(*SCHEDULES), Later()] = 5
+    adapt_over: Annotated[Count, OptionOf(*_SCHEDULES)] = 5
     """Adaptive schedules: the server rounds whose estimates are averaged."""
 
     def faults(self) -> Iterable[Fault]:
-        yield from schedules.faults(self)
-        if labels.read_any(self.name)[0] in labels.BUILT_IN:
+        for field in RANGES:
+            yield from self._schedule_faults(field)
+        if labels.read_any_label(self.name)[0] in registry.PRIMITIVES:
             yield (
                 ("server.name",),
                 f"server.name must not be that of a primitive (got {self.name!r}): tables would "
@@ -99,70 +119,186 @@ class Server(Section, extra="allow"):
                 f'"{self.weights}"). Leave server.weights out.',
             )
 
-    def idle_fields(self) -> frozenset[str]:
-        """Its name; ends that no schedule goes to; the schedule of a beta that plays no part.
-        Without a server all but the primitive, which says so."""
+    def _schedule_faults(self, name: str) -> Iterator[Fault]:
+        """Missing ends and targets, and selections that an adaptive schedule cannot use."""
+        schedule, field = self._schedule(name), f"server.{name}_schedule"
+        if schedule in schedules.NEED_END and getattr(self, f"{name}_end") is None:
+            yield (
+                (field, f"server.{name}_end"),
+                f'{field} = "{schedule}" goes from server.{name} to an end (got none). Set '
+                f"server.{name}_end.",
+            )
+        if schedule == "switch" and self.switch_round is None:
+            yield (
+                (field, f"server.{name}_end", "server.switch_round"),
+                f'{field} = "switch" changes in one round (got none). Set server.switch_round.',
+            )
+        if not self.is_adaptive(name):
+            return
+        target = f"{name}_target"
+        if schedule == ADAPTIVE and name != "beta" and getattr(self, target) is None:
+            yield (
+                (field, f"server.{target}"),
+                f'{field} = "adaptive" goes by a target (got none). Set server.{target}.',
+            )
+        if self.selection not in schedules.MEASURABLE or self.weights == "data":
+            yield (
+                (field, "server.selection", "server.weights"),
+                f'{field} = "{schedule}" goes by the spread of the sampled models, which is known '
+                f"for the selections {', '.join(schedules.MEASURABLE)}, and not for weights by "
+                f"data (got '{self.selection}' with weights '{self.weights}'). Change one of them.",
+            )
+        if name == "sampled" and self.selection == "one_each":
+            yield (
+                (field, "server.selection"),
+                f'{field} = "{schedule}" may give any number, but server.selection = "one_each" '
+                'needs a multiple of the islands. Use "per_component".',
+            )
+        if name == "sampled" and self.selection == "bernoulli":
+            yield (
+                (field, "server.selection"),
+                f'{field} = "{schedule}" sets how many are sampled, but server.selection = '
+                '"bernoulli" leaves that to chance. Use "uniform".',
+            )
+
+    def unused_fields(self) -> frozenset[str]:
+        """The name, the ends that no schedule uses, and the schedule of a beta that is not used.
+        Without a server, all fields but the primitive."""
         if not self.is_there:
             return frozenset(name for name, _ in self if name != "primitive")
-        idle = super().idle_fields() | (
-            set() if self.compresses else {"compressed", "error_feedback"}
-        )
-        if "beta" in idle and schedules.moves(self, "beta"):
-            idle = self.model_copy(update={"beta_schedule": schedules.CONSTANT}).idle_fields()
-        moot = {"name"} | ({"beta_schedule", "beta_end"} if "beta" in idle else set())
-        return idle.union(moot, schedules.idle_ends(self))
+        unused = super().unused_fields() | {"name"}
+        if not self.compresses:
+            unused |= {"compressed", "error_feedback"}
+        if "beta" in unused and self.has_schedule("beta"):
+            unused |= self.model_copy(update={"beta_schedule": CONSTANT}).unused_fields()
+        if "beta" in unused:
+            unused |= {"beta_schedule", "beta_end"}
+        return unused | self._unused_ends()
+
+    def _unused_ends(self) -> set[str]:
+        """The end fields that no schedule uses; a user's own schedule may use any."""
+        ends = {f"{field}_end": self._schedule(field) for field in RANGES}
+        takers = schedules.TAKE_END
+        unused = {end for end, name in ends.items() if ":" not in name and name not in takers}
+        return unused | ({"beta_end"} if self.beta_schedule == ADAPTIVE else set())
 
     @property
     def label(self) -> str:
-        """How a run is called beside others: by its name, or by its primitive, with the dial's
-        position."""
+        """The label of a run in tables: the name, or the primitive with its beta."""
         if self.name:
             return self.name
-        if self.primitive == labels.BLEND and schedules.moves(self, "beta"):
-            return f"{labels.BLEND} {schedules.in_words(self)}"
-        return labels.write(self.primitive, self.beta)
+        if self.primitive != labels.BLEND or not self.has_schedule("beta"):
+            return labels.write_label(self.primitive, self.beta)
+        words = f"{self.beta:g}"
+        if self.beta_end is not None and "beta_end" not in self._unused_ends():
+            words += f"-{self.beta_end:g}"
+        options = self.options_for("beta schedule") if ":" not in self.beta_schedule else {}
+        values = [f"{option} {value:g}" for option, value in options.items() if value is not None]
+        return f"{labels.BLEND} {self.beta_schedule}({', '.join([words, *values])})"
 
     @property
     def dial(self) -> float | None:
-        """Where the primitive stands between S2S, at 0, and S2A, at 1; None if it is neither, or
-        does not stand still."""
-        moves = self.primitive == labels.BLEND and schedules.moves(self, "beta")
-        return None if moves else labels.dial(self.primitive, self.beta)
+        """The place of the primitive between S2S, at 0, and S2A, at 1; None for other primitives
+        and for a beta with a schedule."""
+        changes = self.primitive == labels.BLEND and self.has_schedule("beta")
+        return None if changes else labels.dial_position(self.primitive, self.beta)
 
     @property
     def compresses(self) -> bool:
+        """Whether messages to or from the server are compressed."""
         return self.compression != "none"
 
     @property
     def is_there(self) -> bool:
+        """Whether there is a server."""
         return self.primitive != labels.NO_SERVER
 
     def most_sampled(self, devices: int) -> int:
-        """How many of so many devices it meets in one round at most; where coins say it, what they
-        hardly ever exceed: four standard deviations above their mean."""
-        if self.selection != "bernoulli":
-            return schedules.most_sampled(self, devices)
-        p = self.sample_prob
-        return min(devices, math.ceil(devices * p + 4 * math.sqrt(devices * p * (1 - p))))
+        """The largest number of sampled devices in a round; all devices where a schedule has no
+        bound. Bernoulli sampling has none either: four standard deviations above its mean."""
+        if self.selection == "bernoulli":
+            p = self.sample_prob
+            return min(devices, math.ceil(devices * p + 4 * math.sqrt(devices * p * (1 - p))))
+        if self.sampled_schedule in (CONSTANT, "inverse_sqrt"):  # K never grows
+            return self.sampled
+        if self.sampled_end is None or ":" in self.sampled_schedule:
+            return devices
+        return max(self.sampled, self.sampled_end)
 
     def server_rounds(self, rounds: int) -> Sequence[int]:
-        """Of so many rounds, those in which it meets devices: offset, offset + H, ..."""
+        """The server rounds among the first `rounds`: offset, offset + H, ... With an adaptive H
+        only the first is known before the run."""
         if not self.is_there:
             return range(0)
-        if schedules.moves(self, "period"):
-            return schedules.server_rounds(self, rounds)
+        if self.has_schedule("period"):
+            return _scheduled_rounds(self, rounds)
         return range(self.offset, rounds, self.period)
 
     def known_rounds(self, rounds: int) -> Sequence[int]:
-        """Those of them that are known without a user's own schedule: records may be read where it
-        is not at hand."""
+        """The server rounds that are known without a user's own schedule, which need not be
+        importable where records are read."""
         own = self.is_there and ":" in self.period_schedule
         return range(self.offset, rounds)[:1] if own else self.server_rounds(rounds)
 
     def meets(self, t: int, rounds: int) -> bool:
-        """Whether round t, of so many, is a server round."""
+        """Whether round t is a server round."""
         return t in self.server_rounds(rounds)
 
+    # Schedules of beta, sampled and period
+
+    def _schedule(self, field: str) -> str:
+        return str(getattr(self, f"{field}_schedule"))
+
+    def has_schedule(self, *fields: str) -> bool:
+        """Whether any of these fields, of beta, sampled and period, has a schedule."""
+        return any(self._schedule(field) != CONSTANT for field in fields)
+
+    def first_schedule(self, *fields: str) -> str:
+        """The first of these fields that has a schedule, as a setting; empty if none has."""
+        found = (field for field in fields if self.has_schedule(field))
+        return next((f"server.{field}_schedule = '{self._schedule(field)}'" for field in found), "")
+
+    def is_adaptive(self, *fields: str) -> bool:
+        """Whether any of these fields, by default all, has a schedule that depends on models."""
+        used = set(fields or RANGES)
+        if ":" not in self.primitive and not options_of("primitive", self.primitive).takes("beta"):
+            used.discard("beta")
+        return any(schedules.needs_spread(field, self._schedule(field)) for field in used)
+
     def at(self, t: int, rounds: int) -> "Server":
-        """As it stands in round t, of so many: with the beta and K that its schedules give."""
-        return schedules.at(self, t, rounds)
+        """The section with the beta and K of round t as constants."""
+        return _server_in_round(self, t, rounds) if self.has_schedule("beta", "sampled") else self
+
+    def at_position(self, when: When) -> "Server":
+        """The section with the beta and K of a position in the run as constants."""
+        scheduled = [field for field in ("beta", "sampled") if self.has_schedule(field)]
+        constants = {f"{field}_schedule": CONSTANT for field in scheduled}
+        values = {field: self._value(field, when) for field in scheduled}
+        return self.model_copy(update={**constants, **values})
+
+    def next_period(self, when: When) -> int:
+        """H(t), the number of rounds from this server round to the next."""
+        return int(self._value("period", when))
+
+    def _value(self, field: str, when: When) -> float:
+        when = replace(when, start=getattr(self, field), end=getattr(self, f"{field}_end"))
+        options = self.options_for(f"{field} schedule")
+        return schedules.scheduled_value(field, self._schedule(field), when, options)
+
+
+@lru_cache(maxsize=4096)
+def _scheduled_rounds(server: Server, rounds: int) -> tuple[int, ...]:
+    """The server rounds where H has a schedule: the one after t is t + H(t)."""
+    found: list[int] = []
+    t = server.offset
+    while t < rounds:
+        found.append(t)
+        if server.is_adaptive("period"):
+            break
+        t += server.next_period(When(t, rounds, len(found) - 1))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _server_in_round(server: Server, t: int, rounds: int) -> Server:
+    return server.at_position(When(t, rounds, bisect_left(server.server_rounds(rounds), t)))

@@ -1,14 +1,14 @@
-"""The section [task]."""
+"""The sections [task] and [model]: what is learnt, and by which model."""
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from skerry.config.fields.numbers import Positive
-from skerry.config.section import Later, Named, Names, OptionOf, Section, usual
+from skerry.config.section import Named, Names, OptionOf, Positive, Section, default
 from skerry.plugins import registry
 
 
 class _NamesOrNone(Names):
-    """Left empty, the task has its usual one."""
+    """A field that may be empty, for the default of the task."""
 
     def fault(self, name: str) -> str | None:
         return super().fault(name) if name else None
@@ -17,25 +17,42 @@ class _NamesOrNone(Names):
 class Task(Section, extra="allow"):
     """What is learnt: classes, numbers, or the next token of a text."""
 
-    name: Annotated[Literal["auto", "classification", "regression", "tokens"], Later()] = "auto"
+    name: Literal["auto", "classification", "regression", "tokens"] = "auto"
     """What is learnt: classification (labels), regression (numbers), tokens (the next token of a
-    text); auto: as the targets of the data say."""
-    loss: Annotated[Named, _NamesOrNone("loss"), Later()] = usual("")
-    """What goes down: cross_entropy, mse, mae, huber, or your own "package.module:function";
+    text); auto: derived from the targets of the data."""
+    loss: Annotated[Named, _NamesOrNone("loss")] = default("")
+    """What is minimised: cross_entropy, mse, mae, huber, or your own "package.module:function";
     empty: cross_entropy, for a regression mse."""
-    delta: Annotated[Positive, OptionOf("loss"), Later()] = 1.0
-    """huber: where the loss turns from a square into a line."""
-    score: Annotated[Named, _NamesOrNone("score"), Later()] = usual("")
-    """A further measure, higher is better: top5, or your own "package.module:function"."""
+    delta: Annotated[Positive, OptionOf("loss")] = 1.0
+    """huber: the error at which the loss turns from quadratic to linear."""
+    score: Annotated[Named, _NamesOrNone("score")] = default("")
+    """A further measure of which more is better: top5, or your own "package.module:function"."""
 
     @property
     def functions(self) -> dict[str, str]:
-        """An empty name is none."""
+        """The functions that are named; an empty name is left out."""
         return {kind: name for kind, name in super().functions.items() if name}
 
-    def idle_fields(self) -> frozenset[str]:
-        """`delta`, where no loss is named that takes it."""
+    def unused_fields(self) -> frozenset[str]:
+        """`delta`, unless the loss takes it."""
         takes = "loss" in self.functions and (
             not registry.is_builtin("loss", self.loss) or "delta" in self.options_for("loss")
         )
         return frozenset() if takes else frozenset({"delta"})
+
+
+class Model(Section, extra="allow"):
+    """The model that every device trains. Further arguments are options of the model."""
+
+    name: Annotated[Named, Names("model")] = default("linear")
+    """linear, mlp, cnn_cifar10, cnn_cifar100, gru, transformer, quadratic, or your own
+    "package.module:factory"."""
+    weights: str = ""
+    """A .safetensors file with the initial weights; empty: drawn from the seed."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, *, name: str | Callable[..., Any] = "linear", weights: str = "", **options: Any
+        ) -> None:
+            """Further arguments are options of the model."""

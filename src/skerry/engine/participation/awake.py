@@ -1,8 +1,8 @@
 """Which devices are awake: a function of the seed and the round.
 
 A sleeping device takes no local step, has all its links down, cannot be sampled, and receives
-nothing unless `fleet.reach_asleep` is set. Its minibatches are drawn all the same, so that lanes
-stay paired.
+nothing unless `availability.reach_asleep` is set. Its minibatches are drawn all the same, so that
+lanes stay paired.
 """
 
 import csv
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.config.fields import Fleet
+from skerry.config.fields import Availability
 from skerry.errors import ExperimentError, did_you_mean
 from skerry.seeds import stream
 
@@ -35,32 +35,38 @@ class Awake:
     """The mask of the devices that are awake in round t."""
 
     def __init__(
-        self, fleet: Fleet, seed: int, islands_n: NDArray[np.int64], names: tuple[str, ...]
+        self,
+        availability: Availability,
+        seed: int,
+        islands_n: NDArray[np.int64],
+        names: tuple[str, ...],
     ):
-        self._fleet, self._seed = fleet, seed
+        self._when, self._seed = availability, seed
         self._islands_n, self._names = islands_n, names
-        self._chances_n = _chances(fleet, len(islands_n))
-        self._spans = list(_spans(fleet.awake, names)) if isinstance(fleet.awake, str) else []
+        self._chances_n = _chances(availability, len(islands_n))
+        self._spans = (
+            list(_spans(availability.awake, names)) if isinstance(availability.awake, str) else []
+        )
 
     @property
     def always(self) -> bool:
         """Whether no device ever sleeps."""
-        return self._fleet.on is None and not self._spans and bool(self._chances_n.min() >= 1)
+        return self._when.on is None and not self._spans and bool(self._chances_n.min() >= 1)
 
     def __call__(self, t: int) -> Mask:
         awake_n: Mask = self._draw_each(stream(self._seed, "awake", t).random) < self._chances_n
         if self._spans:
             awake_n = awake_n & self._table_tn[t % len(self._table_tn)]
-        if self._fleet.on is not None and self._fleet.off is not None:
+        if self._when.on is not None and self._when.off is not None:
             awake_n = awake_n & (
-                (t + self._phases_n) % (self._fleet.on + self._fleet.off) < self._fleet.on
+                (t + self._phases_n) % (self._when.on + self._when.off) < self._when.on
             )
         return awake_n
 
     @cached_property
     def _phases_n(self) -> NDArray[np.int64]:
         """The round of its day in which each device starts."""
-        day = (self._fleet.on or 0) + (self._fleet.off or 0)
+        day = (self._when.on or 0) + (self._when.off or 0)
         rng = stream(self._seed, "awake_phase")
         return self._draw_each(lambda count: rng.integers(0, day, count))
 
@@ -74,20 +80,20 @@ class Awake:
 
     def _draw_each(self, draw: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
         """One draw for each device; where whole islands sleep together, one for each island."""
-        if self._fleet.together == "devices":
+        if self._when.together == "devices":
             return draw(len(self._islands_n))
         return np.asarray(draw(int(self._islands_n.max()) + 1)[self._islands_n])
 
 
-def _chances(fleet: Fleet, n: int) -> NDArray[np.float64]:
-    if isinstance(fleet.awake, tuple):
-        if len(fleet.awake) != n:
+def _chances(availability: Availability, n: int) -> NDArray[np.float64]:
+    if isinstance(availability.awake, tuple):
+        if len(availability.awake) != n:
             raise ExperimentError(
-                f"fleet.awake must have a chance for each of the {n} devices (got "
-                f"{len(fleet.awake)}). Give one number for all, or {n} of them."
+                f"availability.awake must have a chance for each of the {n} devices (got "
+                f"{len(availability.awake)}). Give one number for all, or {n} of them."
             )
-        return np.array(fleet.awake)
-    return np.full(n, 1.0 if isinstance(fleet.awake, str) else fleet.awake)
+        return np.array(availability.awake)
+    return np.full(n, 1.0 if isinstance(availability.awake, str) else availability.awake)
 
 
 def _spans(file: str, names: tuple[str, ...]) -> Iterator[AwakeSpan]:
@@ -98,7 +104,7 @@ def _spans(file: str, names: tuple[str, ...]) -> Iterator[AwakeSpan]:
             rows = list(csv.reader(lines))
     except (OSError, UnicodeDecodeError) as error:
         raise ExperimentError(
-            f"cannot read the trace {file} ({error}). Check fleet.awake."
+            f"cannot read the trace {file} ({error}). Check availability.awake."
         ) from None
     if not rows or tuple(cell.strip().lower() for cell in rows[0]) != COLUMNS:
         raise ExperimentError(

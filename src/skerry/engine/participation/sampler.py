@@ -16,7 +16,7 @@ from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.plugins import registry
 from skerry.plugins.context import Context
-from skerry.plugins.options import CONTEXT, asks_context
+from skerry.plugins.options import CONTEXT, takes_context
 from skerry.seeds import stream
 
 
@@ -50,7 +50,7 @@ class Sampler:
         )
         self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
         self._selection: Callable[..., Any] = registry.resolve("selection", server.selection)
-        self._asks_context = asks_context("selection", server.selection)
+        self._asks_context = takes_context("selection", server.selection)
 
     @property
     def asks_distances(self) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skerry.config.experiment import Experiment
-from skerry.config.labels import dial
+from skerry.config.labels import dial_position
 from skerry.errors import SkerryError, unknown
 from skerry.report.figures.captions import SHARE, measure_title
 from skerry.report.figures.panels import ASIDE
@@ -96,4 +96,4 @@ def with_expected(frame: "pd.DataFrame", experiments: Mapping[str, Experiment]) 
 
 def _beta(ours: "pd.DataFrame") -> float | None:
     """Where the primitive stands on the dial; a user's own is not on it."""
-    return dial(ours["primitive"].iloc[0], float(ours["beta"].iloc[0]))
+    return dial_position(ours["primitive"].iloc[0], float(ours["beta"].iloc[0]))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skerry.analysis.statistics import Estimate, estimate
-from skerry.config.labels import beta_of, rank
+from skerry.config.labels import beta_of, label_order
 from skerry.config.measures import traits
 from skerry.report.figures.captions import measure_title
 from skerry.report.figures.panels import ASIDE
@@ -28,7 +28,7 @@ def front(
     there = measured(labelled(frame), x, y)
     series = looks_of(there["label"])
     points = {name: _point(there[there["label"] == name], x, y) for name in series}
-    path = [points[name] for name in series if rank(name) <= 1]
+    path = [points[name] for name in series if label_order(name) <= 1]
     axis.plot(
         [at.mean for at, _ in path], [height.mean for _, height in path],
         color=FAINT, linewidth=1.0, zorder=1,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skerry.analysis.statistics import Array, estimates
-from skerry.config.labels import BLEND, rank, write
+from skerry.config.labels import BLEND, label_order, write_label
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
 from skerry.report.style import Look, dashes, looks
@@ -36,21 +36,21 @@ def labelled(frame: "pd.DataFrame") -> "pd.DataFrame":
         )
     blends = frame["primitive"].eq(BLEND)
     beta = frame["beta"] if "beta" in frame else frame["primitive"].map(lambda _: 0.5)
-    with_beta = beta[blends].map(partial(write, BLEND))
-    return frame.assign(label=frame["primitive"].map(write).mask(blends, with_beta))
+    with_beta = beta[blends].map(partial(write_label, BLEND))
+    return frame.assign(label=frame["primitive"].map(write_label).mask(blends, with_beta))
 
 
 def with_known_labels(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
     """Parts of the frame remember all of its labels, so that panels give each the same look."""
     import pandas as pd
 
-    known = pd.CategoricalDtype(sorted(set(frame[column]), key=rank))
+    known = pd.CategoricalDtype(sorted(set(frame[column]), key=label_order))
     return frame.assign(**{column: frame[column].astype(known)})
 
 
 def looks_of(labels: "pd.Series[Any]") -> dict[str, Look]:
     """The looks of the labels that are there, from S2S over the blends to S2A."""
-    there = sorted(dict.fromkeys(labels), key=rank)
+    there = sorted(dict.fromkeys(labels), key=label_order)
     known = list(labels.cat.categories) if hasattr(labels, "cat") else there
     found = looks(known)
     return {name: found[name] for name in there}

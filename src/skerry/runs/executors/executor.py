@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
 from skerry.plugins import registry
-from skerry.plugins.callables import as_text
+from skerry.plugins.fingerprint import as_text
 from skerry.records.store import Store
 from skerry.runs.executors.messages import News, Survey, Task
 from skerry.runs.memory import Footprint

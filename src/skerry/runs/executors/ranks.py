@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from skerry.config import schedules
 from skerry.config.experiment import Experiment
 from skerry.engine.ranks.exchange import VARIABLES, Communicator, TorchCommunicator
 from skerry.engine.stack import build_stack
@@ -175,7 +174,7 @@ def _why_not(experiment: Experiment) -> str | None:
         return f"training.sampling = '{sampling}' draws for all devices"
     if not server.is_there:
         return None
-    if schedules.adapts(server, *schedules.RANGES):
+    if server.is_adaptive():
         return "a schedule that goes by the models needs those of all sampled devices"
     if ":" in server.primitive:
         return f"server.primitive = '{server.primitive}' may look at the models of all devices"

@@ -33,7 +33,7 @@ from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import Moment
 from skerry.engine.world import SOURCE, Materials, World, build_world, pick_device, source_of
 from skerry.errors import SkerryError, one_line
-from skerry.plugins import callables
+from skerry.plugins import fingerprint
 from skerry.records.store import Store
 from skerry.runs.determinism import torch_is_deterministic
 from skerry.runs.executors.messages import (
@@ -112,13 +112,13 @@ def take(given: bytes) -> None:
 def pack_functions(experiments: Iterable[Experiment]) -> str:
     """The functions given from Python that these experiments name, to be sent along with them."""
     names = (name for each in experiments for _, name in each.users_own())
-    functions = callables.held_of(names)
+    functions = fingerprint.registered_functions(names)
     if not functions:
         return ""
     try:
         return b64encode(cloudpickle.dumps(functions)).decode()
     except Exception as error:  # whatever a user's function holds on to
-        told = ", ".join(map(callables.label, functions))
+        told = ", ".join(map(fingerprint.short_name, functions))
         raise SkerryError(
             f"functions given from Python cannot be sent to workers: {told} ({one_line(error)}). "
             'Run it here, or name them in the experiment: "package.module:function".'
@@ -126,7 +126,7 @@ def pack_functions(experiments: Iterable[Experiment]) -> str:
 
 
 def take_functions(packed: str) -> None:
-    callables.hold(cloudpickle.loads(b64decode(packed)) if packed else {})
+    fingerprint.register_functions(cloudpickle.loads(b64decode(packed)) if packed else {})
 
 
 def survey_of(world: World) -> Survey:

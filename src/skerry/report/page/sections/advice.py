@@ -93,7 +93,7 @@ def _standings(answer: dict[str, Any]) -> Block:
         ),
         [
             (
-                str(row.get("preset") or labels.write(str(row["primitive"]), row["beta"])),
+                str(row.get("preset") or labels.write_label(str(row["primitive"]), row["beta"])),
                 str(row.get("selection", "uniform")),  # older advice had no choice
                 str(row["sampled"]),
                 str(row["period"]),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry.config import schedules
 from skerry.config.experiment import Experiment
 from skerry.errors import SkerryError
 from skerry.plugins import registry
@@ -163,10 +162,10 @@ def _own_samples(
     seed, rounds = study.grid.seeds[0], set(_shown_rounds(study))
     for group in study.grid.groups:
         one = study.experiment(group).model_copy(update={"seed": seed})
-        plain = one.server.selection == "uniform" and one.fleet == type(one.fleet)()
-        plain = plain and not schedules.moves(one.server, "sampled")
+        plain = one.server.selection == "uniform" and one.availability == type(one.availability)()
+        plain = plain and not one.server.has_schedule("sampled")
         fleet = fleets[group.cell]
-        key = repr((one.server.model_copy(update=ANY), one.fleet, one.network))
+        key = repr((one.server.model_copy(update=ANY), one.availability, one.network))
         if plain or fleet is None:
             places[key] = -1
         elif key not in places:

@@ -9,7 +9,7 @@ from math import prod
 from operator import attrgetter
 from typing import Any
 
-from skerry.config.labels import BLEND, NO_SERVER, typed
+from skerry.config.labels import BLEND, NO_SERVER, command_line_label
 from skerry.config.toml import toml_key, toml_value
 from skerry.records.store import Run
 from skerry.report.page.blocks import Block, Section, code, facts, note, table, text
@@ -85,7 +85,7 @@ def to_repeat(study: Study) -> Section:
 
 def _single(study: Study) -> list[Block]:
     seeds = study.grid.seeds
-    compared = ",".join(typed(*one) for one in _primitives(study))
+    compared = ",".join(command_line_label(*one) for one in _primitives(study))
     command = ["skerry", "run", "experiment.toml", "--compare", compared]
     if len(seeds) > 1:
         command += ["--seeds", str(seeds[-1] - seeds[0] + 1)]

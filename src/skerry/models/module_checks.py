@@ -1,4 +1,4 @@
-"""Whether a user's module can be trained as one of many, told before the work starts."""
+"""Checks that a user's module can be trained as one of many models, before training starts."""
 
 import copy
 from typing import Any
@@ -6,36 +6,39 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from skerry.errors import ModelError, one_line
+from skerry.config.experiment import Experiment
+from skerry.data.dataset import Dataset
+from skerry.errors import ModelError, one_line, warn_once
 from skerry.models.learner import Problem
+from skerry.plugins import registry
 
-WANTED = {
+_OUTPUTS = {
     "classification": "one score per class",
     "regression": "one number for each of a target's",
     "tokens": "one score per token at every place",
 }
 
 
-def outputs(module: nn.Module, problem: Problem) -> Any:
-    """What the module makes of two samples."""
+def example_outputs(module: nn.Module, problem: Problem) -> Any:
+    """The outputs of the module for two example samples."""
     try:
         with torch.no_grad():
             return module(problem.example()[0])
     except Exception as error:  # a user's module may fail in any way
-        _blame_an_embedding(module, problem)
+        _check_embeddings(module, problem)
         what = "tokens 0 to" if problem.task.name == "tokens" else "whole numbers 0 to"
-        told = "" if problem.tokens is None else f" with {what} {problem.tokens - 1}"
+        inputs = "" if problem.tokens is None else f" with {what} {problem.tokens - 1}"
         raise ModelError(
-            f"the model fails on inputs of shape {problem.input_shape}{told} ({one_line(error)}). "
-            "Make it accept a batch of that shape."
+            f"the model fails on inputs of shape {problem.input_shape}{inputs} "
+            f"({one_line(error)}). Make it accept a batch of that shape."
         ) from error
 
 
-def _blame_an_embedding(module: nn.Module, problem: Problem) -> None:
-    """Raise ModelError where an embedding is given what it has no row for: torch says only that an
-    index is out of range, and not whose."""
+def _check_embeddings(module: nn.Module, problem: Problem) -> None:
+    """Raise ModelError if an embedding gets an index that it has no row for. The error of torch
+    does not name the layer."""
 
-    def look(name: str, embedding: nn.Embedding, x: Tensor) -> None:
+    def check(name: str, embedding: nn.Embedding, x: Tensor) -> None:
         if x.is_floating_point():
             raise ModelError(
                 f"embedding '{name}' takes whole numbers (got {x.dtype}). Give the data whole "
@@ -52,7 +55,7 @@ def _blame_an_embedding(module: nn.Module, problem: Problem) -> None:
 
     hooks = [
         child.register_forward_pre_hook(
-            lambda one, given, name=name or "Embedding": look(name, one, given[0])
+            lambda one, given, name=name or "Embedding": check(name, one, given[0])
         )
         for name, child in module.named_modules()
         if isinstance(child, nn.Embedding)
@@ -62,20 +65,21 @@ def _blame_an_embedding(module: nn.Module, problem: Problem) -> None:
             module(problem.example()[0])
     except ModelError:
         raise
-    except Exception:  # told by whoever asks
+    except Exception:  # reported by the caller
         return
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def settle_lazy_layers(module: nn.Module, problem: Problem) -> None:
-    """Layers such as nn.LazyLinear have no parameters until they have seen an input."""
+def initialise_lazy_layers(module: nn.Module, problem: Problem) -> None:
+    """Give layers such as nn.LazyLinear their parameters, which they get with the first input."""
     if any(map(nn.parameter.is_lazy, module.parameters())):
-        outputs(module, problem)
+        example_outputs(module, problem)
 
 
 def refuse_batch_statistics(module: nn.Module) -> None:
+    """Raise ModelError if a layer keeps batch statistics."""
     for name, child in module.named_modules():
         if isinstance(child, nn.modules.batchnorm._NormBase) and (
             isinstance(child, nn.modules.batchnorm._BatchNorm) or child.track_running_stats
@@ -88,22 +92,23 @@ def refuse_batch_statistics(module: nn.Module) -> None:
 
 
 def check_outputs(found: Any, problem: Problem) -> None:
+    """Raise ModelError unless outputs for two samples have the shape of the task."""
     got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
     wanted = (2, *problem.output_shape)
     if got != wanted:
         raise ModelError(
-            f"the model must give {WANTED[problem.task.name]}, shape {wanted} for two samples "
+            f"the model must give {_OUTPUTS[problem.task.name]}, shape {wanted} for two samples "
             f"(got {got}). Change its last layer."
         )
 
 
 def check_training(module: nn.Module, problem: Problem) -> None:
-    """A step must follow from parameters, data and the keys of dropouts alone, and change nothing
-    but parameters."""
+    """Raise ModelError unless a training step depends only on parameters, data and dropout keys,
+    and changes only parameters."""
     tried = copy.deepcopy(module).train()
     before = {name: buffer.clone() for name, buffer in tried.named_buffers()}
     with torch.random.fork_rng(devices=[]):
-        first, second = outputs(tried, problem), outputs(tried, problem)
+        first, second = example_outputs(tried, problem), example_outputs(tried, problem)
     check_outputs(first, problem)
     changed = [
         name for name, buffer in tried.named_buffers() if not torch.equal(before[name], buffer)
@@ -114,16 +119,16 @@ def check_training(module: nn.Module, problem: Problem) -> None:
             "devices cannot average or mix as parameters. Keep such numbers outside of the module."
         )
     if not torch.equal(first, second):
-        if told := _dropouts_inside(module):
-            raise ModelError(told)
+        if message := _inner_dropouts(module):
+            raise ModelError(message)
         raise ModelError(
             "the model draws random numbers of its own while it trains, as functional dropout "
             "does. Use nn.Dropout layers, which follow the seed."
         )
 
 
-def _dropouts_inside(module: nn.Module) -> str:
-    """Which layers have a dropout of torch's own inside, and how to do without that one alone."""
+def _inner_dropouts(module: nn.Module) -> str:
+    """The message about layers with a built-in dropout of torch; empty if there are none."""
     found = {
         name: child
         for name, child in module.named_modules()
@@ -138,3 +143,22 @@ def _dropouts_inside(module: nn.Module) -> str:
         f"does not follow the seed. Switch it off once the model is built, {settings}; nn.Dropout "
         "layers beside it stay, and follow the seed."
     )
+
+
+def warn_of_scaled_tokens(
+    experiment: Experiment, dataset: Dataset, has_own_model: bool = False
+) -> None:
+    """Warn if a user's own model gets whole-number inputs standardised.
+
+    Whole numbers may be tokens or amounts. Built-in models declare which they take; a user's model
+    that rounds standardised tokens back would learn next to nothing, without any error.
+    """
+    data = experiment.data
+    own = has_own_model or not registry.is_builtin("model", experiment.model.name)
+    could_be_tokens = dataset.tokens("raw") is not None and dataset.tokens(data.scaling) is None
+    if own and could_be_tokens and "scaling" not in data.model_fields_set:
+        warn_once(
+            f"the inputs of {dataset.name} are whole numbers, and your model gets them "
+            'standardised. If they are tokens, set data.scaling = "raw", which leaves them whole; '
+            'if they are amounts, set data.scaling = "standard" to silence this warning.'
+        )

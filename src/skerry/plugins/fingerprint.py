@@ -1,8 +1,8 @@
-"""Functions given from Python where an experiment has a name.
+"""Names and fingerprints of functions that are given from Python instead of by name.
 
-An experiment is text: it is compared, recorded and sent as such. A function that a module holds is
-known there as `package.module:name`. Any other, from a notebook or a script, gets a name that tells
-which one it is: `given:halfway@3f2a91c0d4e5`, its own name and a fingerprint of what it does.
+An experiment is text: it is compared, recorded and sent as such. A function of an importable module
+is written as `package.module:name`. Any other, from a notebook or a script, gets a name that
+identifies it: `given:halfway@3f2a91c0d4e5`, its own name and a fingerprint of its code and values.
 """
 
 import functools
@@ -19,60 +19,60 @@ Function = Callable[..., Any]
 PREFIX = "given:"
 DIGITS = 12
 SHOWN_DIGITS = 4
-"""Of the fingerprint in a label: enough to tell the versions of one function apart."""
+"""Digits of the fingerprint in a short name, enough to distinguish versions of a function."""
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
-_held: dict[str, Function] = {}
-"""By the names given here, the functions themselves, as long as this process lives."""
+_functions: dict[str, Function] = {}
+"""Functions given from Python in this process, by the names that stand for them."""
 
 
 def as_text(value: Any) -> Any:
-    """A function by its name, whatever else as it is."""
-    return name_of(value) if callable(value) else value
+    """The name of a function; any other value unchanged."""
+    return function_name(value) if callable(value) else value
 
 
-def name_of(function: Function) -> str:
+def function_name(function: Function) -> str:
     """The name that stands for a function in an experiment."""
     if place := _place_in_module(function):
         return place
-    name = f"{PREFIX}{_own_name(function)}@{fingerprint(function)}"
-    _held[name] = function
+    name = f"{PREFIX}{_own_name(function)}@{fingerprint_function(function)}"
+    _functions[name] = function
     return name
 
 
-def is_given(name: str) -> bool:
-    """Whether it stands for a function given from Python. No module's name holds an `@`."""
+def is_function_name(name: str) -> bool:
+    """Whether the name stands for a function given from Python. No module name contains `@`."""
     return name.startswith(PREFIX) and "@" in name
 
 
-def held(name: str) -> Function | None:
-    """The function of this name, if it was given in this process."""
-    return _held.get(name)
+def find_function(name: str) -> Function | None:
+    """The function that `function_name` gave this name in this process, or None."""
+    return _functions.get(name)
 
 
-def hold(functions: Mapping[str, Function]) -> None:
-    """Functions that were given elsewhere, under the names they got there."""
-    _held.update(functions)
+def register_functions(functions: Mapping[str, Function]) -> None:
+    """Add functions that were named in another process."""
+    _functions.update(functions)
 
 
-def held_of(names: Iterable[str]) -> dict[str, Function]:
-    """Those of these names that stand for functions given here."""
-    return {name: _held[name] for name in names if name in _held}
+def registered_functions(names: Iterable[str]) -> dict[str, Function]:
+    """The functions given in this process, of these names."""
+    return {name: _functions[name] for name in names if name in _functions}
 
 
-def source(name: str) -> str:
-    """The fingerprint in a name."""
+def fingerprint_in(name: str) -> str:
+    """The fingerprint in the name of a function given from Python."""
     return name.rpartition("@")[2]
 
 
-def label(name: str) -> str:
-    """Short, for tables: `halfway@3f2a`."""
+def short_name(name: str) -> str:
+    """A short form of the name for tables: `halfway@3f2a`."""
     own, _, digits = name.removeprefix(PREFIX).rpartition("@")
     return f"{own}@{digits[:SHOWN_DIGITS]}"
 
 
 def _place_in_module(function: Function) -> str | None:
-    """`package.module:name`, where that is this very function and another process finds it."""
+    """`package.module:name`, if another process can import this function under it."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     if not module or module == "__main__" or not name.isidentifier():
         return None
@@ -87,10 +87,9 @@ def _own_name(function: Function) -> str:
     return name if name.isidentifier() else "function"
 
 
-def fingerprint(function: Function) -> str:
-    """A hash of a function's source and of all that it takes from around itself: defaults, what a
-    closure holds, and the functions and values of its own module that it uses. What it calls in
-    other modules counts by name alone."""
+def fingerprint_function(function: Function) -> str:
+    """A hash of a function's source, defaults, closure, and of the functions and values of its own
+    module that it uses. Functions of other modules count by name only."""
     digest = hashlib.sha256()
     for part in _Walk(getattr(function, "__module__", None)).through(function):
         digest.update(part if isinstance(part, bytes) else part.encode())
@@ -99,12 +98,12 @@ def fingerprint(function: Function) -> str:
 
 
 class _Walk:
-    """Goes through a value and whatever it holds on to, each thing once."""
+    """Yields the parts of a value that decide what it computes, each object once."""
 
     def __init__(self, module: str | None):
         self._module = module
         self._seen: set[int] = set()
-        self._kept: list[Any] = []  # what is seen stays alive: its id is not used again
+        self._kept: list[Any] = []  # keeps objects alive, so that no id is used twice
 
     def through(self, value: Any) -> Iterator[str | bytes]:
         yield type(value).__name__
@@ -135,9 +134,9 @@ class _Walk:
             yield from self.through(value)
 
     def _named(self, value: Any) -> Iterator[str | bytes]:
-        """A function or a class: where it comes from, or what it says."""
+        """A function or class: its module, or its source where the module is the user's own."""
         yield f"{value.__qualname__}"
-        if isinstance(value, BuiltinFunctionType) or not self._is_ours(value):
+        if isinstance(value, BuiltinFunctionType) or not self._is_own(value):
             yield f"{value.__module__}"
         elif isinstance(value, FunctionType):
             yield from self._function(value)
@@ -155,7 +154,7 @@ class _Walk:
         code = function.__code__
         text = _source_of(function)
         yield text
-        if not text or function.__name__ == "<lambda>":  # two may stand in one line
+        if not text or function.__name__ == "<lambda>":  # two may be in one line
             yield from self._code(code)
         yield from self._each(function.__defaults__, function.__kwdefaults__, vars(function))
         for cell in function.__closure__ or ():
@@ -175,20 +174,20 @@ class _Walk:
         for constant in code.co_consts:
             yield from self._code(constant) if isinstance(constant, CodeType) else [repr(constant)]
 
-    def _is_ours(self, value: Any) -> bool:
-        """Whether nothing else would tell a change in it: it stands beside the function itself, or
-        where no module could be read again."""
+    def _is_own(self, value: Any) -> bool:
+        """Whether the value is defined beside the function or in `__main__`, so that its source is
+        part of the fingerprint."""
         module = getattr(value, "__module__", None)
         return module in (self._module, "__main__") and not str(module).startswith("skerry.")
 
     def _thing(self, value: Any) -> Iterator[str | bytes]:
-        """Arrays and tensors by their content; other things by their class and what they hold."""
+        """An object: arrays and tensors by content, others by class and attributes."""
         array = value.detach().cpu().numpy() if hasattr(value, "detach") else value
         if hasattr(array, "tobytes"):
             yield f"{getattr(array, 'dtype', '')}{getattr(array, 'shape', '')}"
             yield array.tobytes()
             return
-        if self._is_ours(type(value)):
+        if self._is_own(type(value)):
             yield from self._each(type(value), getattr(value, "__dict__", {}))
             return
         yield f"{type(value).__module__}"
