@@ -27,14 +27,14 @@ ROWS = [
         "compressed links of a method that needs models",
         "network.compression=top_k method.name=carry",
         "network.compression is not defined for method 'carry': its rule needs models as they are. "
-        "Leave network.compression out, or take int8, or set method.name to one of sgd, fedprox, "
-        "gradient_tracking.",
+        "Leave network.compression out, or take int8, or set method.name to one of fedprox, "
+        "gradient_tracking, sgd.",
     ),
     sets(
         "compressed server of a method that needs models",
         "server.compression=int8 method.name=gradient_tracking",
         "server.compression is not defined for method 'gradient_tracking': its rule needs models "
-        "as they are. Leave server.compression out, or set method.name to one of sgd, fedprox.",
+        "as they are. Leave server.compression out, or set method.name to one of fedprox, sgd.",
     ),
     sets(
         "compressed server with a schedule that goes by the models",

@@ -8,8 +8,8 @@ ROWS = [
         ["--compare", "s2s,tthf"],
         "unknown primitive 'tthf'; did you mean 'tt_hf'? Available: blend, none, s2a, s2s. "
         "Presets: fedavg, fedavg_data, local_sgd, dsgd, d_psgd, gossip_pga, hier_favg, tt_hf, "
-        "hl_sgd, modest, gradient_tracking, gradient_tracking_s2s, sd_gt, mtgc, scaffold, "
-        "fedvarp, mifa, fedprox, carry.",
+        "hl_sgd, modest, carry, fedprox, fedvarp, gradient_tracking, gradient_tracking_s2s, "
+        "mifa, mtgc, scaffold, sd_gt.",
     ),
     sets(
         "unknown method",
