@@ -155,11 +155,10 @@ def unlike_the_papers() -> str:
         one = judge(cells, RULES_OF_PAPER[GUIDELINE])
         other = judge(cells, RULES_OF_PAPER["always S2A"])
         told.append(
-            f"For {words} it names the better primitive in {one.right} of the {one.decided} cells "
-            f"with a clear winner; following it loses {one.cost:.2f} points on average over all "
-            f"cells (always taking S2A loses {other.cost:.2f})."
+            f"right for {words} in {one.right} of {one.decided} decided cells, at a cost of "
+            f"{one.cost:.2f} points (always S2A: {other.cost:.2f})"
         )
-    return " ".join(told)
+    return "; ".join(told)
 
 
 # Blend
@@ -295,86 +294,78 @@ def text() -> str:
     parts = [
         "# Past the paper",
         "<!-- Written by `python docs/past_the_paper.py` from kept studies. -->",
-        "The paper compares two ways to hand back the server's average, to the sampled devices "
-        "(S2S) or to all devices (S2A), when the server samples at random and devices run plain "
-        "SGD. It concludes that S2S is better where islands differ. This page asks what changes "
-        "when more can be chosen: whom to sample, how far to move towards the average, and which "
-        "method the devices run. Every number comes from the command below it. Runs are scored by "
-        "their mean over the last 20 of 100 rounds unless stated otherwise.",
+        "The paper asks who should receive the server's average, the sampled (S2S) or all (S2A), "
+        "when the server samples at random and devices run plain SGD. It concludes: S2S where "
+        "islands differ. What changes if one may choose more than that? Each claim has its numbers "
+        "here, and the command that makes them. Runs are scored over the last 20 of 100 rounds "
+        "unless said "
+        "otherwise.",
         "## 1. Whom to sample decides as much as who receives",
-        "On CIFAR-10 with islands that differ, S2S is ahead in the accuracy of the average model, "
-        "as the paper says. Much of this lead comes from random sampling: if the server samples "
-        "every island in proportion to its size, the lead shrinks by "
-        f"{sampling_shrinks()} on average over the rows below. The table shows S2S minus S2A in "
-        "points, ± half of the 95 % interval over 3 seeds:",
+        "On CIFAR-10, islands that differ, S2S leads by the average model, as the paper says. But "
+        "much of that lead is the luck of the draw: if the server samples each island in its "
+        f"share, it shrinks by {sampling_shrinks()} on average over these rows. S2S minus S2A, "
+        "points of "
+        "the average model, ± half of the 95 % interval over 3 seeds:",
         "\n".join(sampling()),
         "```text\n$ python benchmarks/selection_study.py cifar10 --device cuda --out runs --write "
         "docs/selection/data\n```",
         "![Accuracy of the average model against messages to the server]"
         "(selection/accuracy-and-uplink.png)",
-        "[Whom to sample](selection/README.md) has more: under S2A, sampling two devices, one from "
-        "each island, is as good as sampling twenty at random.",
+        "More in [Whom to sample](selection/README.md): two devices, one of each island, do under "
+        "S2A "
+        "what twenty random ones do.",
         "## 2. The conclusion is about what is scored, on other fleets too",
-        "The table counts the settings in which S2S is ahead (in brackets its mean lead in "
-        "points), "
-        "on MNIST with rings, islands that differ and random sampling. The paper's guideline "
-        "recommends S2S in all of them. "
+        "MNIST, rings, islands that differ, at random: in how many settings S2S leads (in brackets "
+        "its mean lead in points). The paper's guideline says S2S in all of them. "
         f"{fleets_in_words()}",
         "\n".join(fleets()),
         "```text\n$ python benchmarks/selection_study.py mnist --out runs --write "
         "docs/selection/data\n"
         "$ skerry reproduce guidelines --profile full\n```",
-        "[The guideline was also tested](reproduction/guidelines.md) on eight other fleets (more "
-        "and unequal islands, stars, random graphs, an MLP), in all four regimes, with the "
-        "stepsize "
-        f"tuned for both primitives. {unlike_the_papers()}",
+        "With stepsizes tuned for both, in all four regimes, on eight fleets (more and unequal "
+        f"islands, stars, random graphs, an MLP) the guideline is {unlike_the_papers()}: "
+        "[the guideline as a rule](reproduction/guidelines.md).",
         "## 3. Between S2S and S2A there is a dial",
-        "With `blend`, every device that was not sampled moves a part β of the way to the average. "
-        f"{blends()}. A value in between is therefore seldom better for either goal; what β does "
-        f"is "
-        "trade one goal against the other: the accuracy of the average model against that of "
-        "devices on their own labels.",
+        f"Everybody may go a part β of the way to the average. {blends()}. That is little; what "
+        "the dial gives is the choice between the two goals: it trades the accuracy of the "
+        "average model against that of devices on their own labels. So the question is less which "
+        "of the "
+        "two than how far.",
         "![The dial on the ring](reproduction/pictures/blend-ring.png)",
         "```text\n$ skerry reproduce blend --profile full\n```",
         "## 4. Memory removes the error; whether it pays depends on the task",
-        "S2S and S2A trade one error for another; methods that remember gradients remove it. The "
-        "table shows their gain in the accuracy of devices on all labels over the better of S2S "
-        "and S2A (MNIST, two rings, 20 devices sampled at random; points, ± half of the 95 % "
-        "interval over 5 seeds):",
+        "Methods that remember gradients remove the error that S2S and S2A only trade. Gain in the "
+        "accuracy of devices on all labels over the better of S2S and S2A, MNIST, two rings, 20 "
+        "sampled at random, points ± half of the 95 % interval over 5 seeds:",
         "\n".join(methods("mnist")),
         "![Methods side by side](methods/mnist.png)",
-        "On CIFAR-10 with the paper's network the gains are small or negative in most rows (3 "
-        "seeds). 100 rounds do not train this network to convergence, so the error that remains "
-        "after convergence does not limit it yet.",
+        "On CIFAR-10 with the paper's network, which 100 rounds do not train to its end, the same "
+        "comparison over 3 seeds leaves little of it: what stands in the way there is not yet the "
+        "error in which averaging ends.",
         "\n".join(methods("cifar10")),
         "```text\n$ python benchmarks/methods_study.py mnist --out runs --write "
         "docs/methods/data\n$ python benchmarks/methods_study.py cifar10 --out runs --write "
         "docs/methods/data\n```",
-        "Gradient tracking sends twice as much over links and to the server, and in MTGC the "
-        "server "
-        "samples all devices. carry sends no more than S2S, but needs more than 100 rounds where "
-        "islands differ and H = 20. [Methods](methods.md) explains each of them.",
+        "Gradient tracking sends twice as much over links and to the server, MTGC meets all "
+        "devices. carry sends no more than S2S, but needs more than 100 rounds where islands "
+        "differ and "
+        "H = 20. [Methods](methods.md).",
         "## 5. A pilot chooses better than a rule",
-        "A fixed rule looks at the fleet and not at the goal. `skerry advise` runs a short pilot "
-        "on "
-        "the fleet itself. The table counts how often each rule names the better of S2S and S2A, "
-        "among the cells whose gap exceeds two standard errors. In brackets is the accuracy lost "
-        "by "
-        "following the rule, in points, averaged over all 48 cells:",
+        "Rules look at the fleet, not at what one wants of it. `skerry advise` runs a short race "
+        "on the fleet itself. Who names the winner of S2S and S2A, of the cells whose gap exceeds "
+        "two standard "
+        "errors; in brackets what following it costs, the mean over all 48 cells, in points:",
         "\n".join(choosing()),
         f"![What following each rule costs]({PICTURE})",
         "```text\n$ python benchmarks/advise_study.py --dataset mnist --device cuda\n"
         "$ python benchmarks/advise_study.py --dataset digits\n```",
-        "The bounds are those of the theorems with all constants set to one, as in the paper's "
-        "Figure 1.",
+        "The bounds are those of the theorems with all constants one, as in the paper's Figure 1.",
         "## What stays of the paper",
-        "The paper's two errors, the bias of S2A and the disagreement of S2S, and the exact "
-        "formulas "
-        "for their expected sizes: measured runs agree with them "
-        "([Figure 14](reproduction/figures.md)). They also explain the five findings above. "
-        "Sampling islands in proportion to their sizes removes the bias between islands. β weighs "
-        "one error against the other. Memory removes the cause of the disagreement. Which of the "
-        "two errors hurts more depends on whether the average model or the devices are scored.",
+        "The two errors, bias under S2A and disagreement under S2S, and their exact mean sizes: "
+        "runs meet them ([Figure 14](reproduction/figures.md)), and they explain all five "
+        "points. Sampling in shares takes away the bias between islands; the dial weighs the one "
+        "error against the other; memory removes what makes devices disagree; and which of the two "
+        "errors hurts depends on whether one scores the average or the devices.",
     ]
     return "\n\n".join(parts) + "\n"
 
