@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Annotated, Any
@@ -46,20 +46,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = {
-    "run": run_command,
-    "advise": advise_command,
-    "sweep": sweep_command,
-    "watch": watch_command,
-    "results": results_command,
-    "report": report_command,
-    "figure": figure_command,
-    "show": show_command,
-    "new": new_command,
-    "schema": schema_command,
-}
-for _name, _function in COMMANDS.items():
-    app.command(_name)(_function)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    *(run_command, advise_command, sweep_command, watch_command, results_command),
+    *(report_command, figure_command, show_command, new_command, schema_command),
+)
+for _function in COMMANDS:
+    app.command(_function.__name__.removesuffix("_command"))(_function)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")
 app.add_typer(store.app, name="store")

@@ -32,7 +32,7 @@ Settings = Annotated[
         help="Change a field; repeatable. Example: --set server.period=10",
     ),
 ]
-Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="A folder with recorded runs.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with recorded runs.")]
 
 # Computation
 

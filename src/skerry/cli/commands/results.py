@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -131,7 +131,7 @@ class _View:
 
     frame: "pd.DataFrame"
     sheets: "list[Sheet]"
-    header: dict[str, object]
+    header: Mapping[str, object]
     footer: dict[str, list[str]]
     """Lists of sentences; in Markdown they follow the tables."""
     show: Callable[[], None]

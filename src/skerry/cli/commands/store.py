@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skerry.cli.commands.options import Folder
 from skerry.errors import RecordsError, unknown
 from skerry.report.text import plural
 
@@ -16,7 +17,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with recorded runs.")]
 SHOWN_KEYS = 5
 
 
