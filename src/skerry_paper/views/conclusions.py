@@ -182,14 +182,12 @@ def closest_sheet(studies: Mapping[str, Study], found: Found) -> Sheet:
 
 
 CLOSE = (
-    "Distance is the root mean square difference from the printed gaps, in points, and ranks is "
-    "Spearman's correlation with them; both are ± half of the 95 % interval over seeds. Without "
-    "noise is the distance minus the part that our own standard errors contribute: an estimate of "
-    "the distance with many more seeds. Signs counts the cells that have the printed sign, among "
-    f"printed gaps beyond {TELLING:g} points. Two predictions need no runs and serve as baselines: "
-    "always S2S predicts the same gap in every cell (the value that is closest on average), and "
-    "zero predicts no gap. A protocol that is not closer than these baselines does not predict the "
-    "size of the gaps, even if it orders them correctly."
+    "Distance: root mean square difference from the printed gaps, in points; ranks: Spearman's "
+    "correlation with them; both ± half of the 95 % interval over seeds. Without noise: less what "
+    "our own standard errors add to the distance, about what many more seeds would come to. Signs: "
+    f"of printed gaps beyond {TELLING:g} points. Always S2S has the one gap for all cells that "
+    "comes closest; zero is no gap at all: what does not beat them says nothing of how large gaps "
+    "are, whatever it says of their order."
 )
 
 
@@ -206,12 +204,12 @@ def front_line(found: Found) -> str:
     parts = []
     if told[False]:
         parts.append(
-            "no scoring protocol is clearly closer to the printed gaps than the prediction "
-            f"'no gap anywhere' on {' and '.join(told[False])}"
+            "no way of scoring comes clearly closer to the printed gaps than predicting zero on "
+            f"{' and '.join(told[False])}"
         )
     if told[True]:
-        parts.append(f"some are closer on {' and '.join(told[True])}")
-    return f"**Scored after 100 rounds, as the paper states, {'; '.join(parts)}.**"
+        parts.append(f"some do on {' and '.join(told[True])}")
+    return f"**After 100 rounds, the timing that the paper states, {'; '.join(parts)}.**"
 
 
 def _how(protocol: Protocol) -> str:
