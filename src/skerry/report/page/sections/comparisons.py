@@ -101,10 +101,10 @@ def stepsizes(study: Study) -> Section | None:
         "Best stepsizes",
         [
             text(
-                "The best stepsize of a primitive in a cell is the one that finished most often "
-                "among the seeds run with every stepsize; of several such, the one with the best "
-                f"{traits(study.headline).title}. Choosing and judging on the same seeds makes the "
-                "chosen stepsize look slightly better than it is."
+                "For each primitive and cell: of the seeds that every stepsize was run with, the "
+                "stepsize that came to an end on most, and among those the best by "
+                f"{traits(study.headline).title}. Choosing and judging on the same seeds flatters "
+                "the chosen a little."
             ),
             widget("stepsizes"),
             *_chosen(study),
