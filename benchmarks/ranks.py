@@ -95,7 +95,7 @@ class Contestant:
 
     def run(self, job: Job, folder: Path) -> None:
         out = folder / f"runs{len(self.whole)}-{self.threads}-{self.ranks}"
-        # A machine's threads are divided among its ranks (cli/commands/ranks.py).
+        # A machine's threads are divided among its ranks (cli/commands/run.py).
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads * (self.ranks or 1))}
         on_ranks = [] if self.ranks is None else ["--ranks", str(self.ranks)]
         command = [

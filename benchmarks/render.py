@@ -150,60 +150,59 @@ def drawn() -> Iterator[str]:
         yield f"| {name} | {nanoseconds:.1f} |"
 
 
+FEATURES = {
+    "Skerry": ("yes", "yes", "yes", "no: simulation"),
+    "Flower 1.42": ("yes", "no", "no", "yes"),
+    "pfl 0.6": ("yes", "no", "no", "no: simulation"),
+    "fluke 0.8": ("yes", "no: passes models to one neighbour", "no", "no: simulation"),
+    "NVFlare": ("yes", "yes", "not found", "yes"),
+    "DecentralizePy": ("yes", "yes", "not found", "on several machines"),
+}
+"""Columns of the README's table, checked in the versions named there."""
+
+
 def speed() -> Iterator[str]:
-    """The short version, for the README."""
-    rows = kept("two-cores")["rows"]
-    linear = kept("peers-two-cores")["jobs"]["linear"]["rows"]
-    yield "| | device-steps per second | times a plain PyTorch loop |"
-    yield "|---|---|---|"
-    for name in ("plain loop", "1 lane", "24 lanes", "96 lanes", "480 lanes"):
-        row, who = rows[name], "" if name == "plain loop" else "Skerry, "
-        yield (
-            f"| {who}{name} | {rate(row['device_steps_per_second'])} | "
-            f"{row['times_plain_loop']:.1f} |"
-        )
-    for name, row in linear.items():
-        if "Skerry" not in name and "plain" not in name:
-            yield (
-                f"| {name} | {rate(row['device_steps_per_second'])} | "
-                f"{row['times_plain_loop']:.2f} |"
-            )
+    """Features and speed beside other frameworks, for the README."""
+    rows = kept("peers-two-cores")["jobs"]["linear"]["rows"]
+    rates = {
+        "Skerry": " / ".join(
+            rate(rows[f"Skerry, {lanes}"]["device_steps_per_second"])
+            for lanes in ("1 lane", "480 lanes")
+        ),
+        "Flower 1.42": rate(rows["Flower"]["device_steps_per_second"]),
+        "pfl 0.6": rate(rows["pfl, 2 processes"]["device_steps_per_second"]),
+        "fluke 0.8": rate(rows["fluke"]["device_steps_per_second"]),
+    }
+    yield (
+        "| | server averages sampled devices | devices average with neighbours by weights W | "
+        "both in "
+        "one run, on islands | runs on real devices | device-steps per second |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for name, features in FEATURES.items():
+        yield f"| {name} | {' | '.join(features)} | {rates.get(name, 'not checked')} |"
+    yield ""
+    yield (
+        "Skerry's two figures are for 1 lane and for 480 lanes. A plain PyTorch loop over devices "
+        f"reaches {rate(rows['plain PyTorch loop']['device_steps_per_second'])}."
+    )
 
 
 def speed_gpu() -> Iterator[str]:
     rows = {row["name"]: row for row in kept("h200")["rows"]}
     cnn, loop = rows["CNN, 100 devices, bf16"], rows["CNN, plain loop over devices, tf32"]
-    many, seen = (rows[f"linear, 480 lanes, tf32{more}"] for more in ("", ", measured"))
     grid = rows["the paper's MNIST grid, seconds"]
     yield (
         f"- the paper's CNN (3,353,034 parameters) on 100 devices: {cnn['ms_per_round']:.1f} ms a "
         f"round in bf16, {loop['ms_per_round']:.0f} ms in a plain loop;"
     )
-    yield (
-        f"- 480 lanes of softmax regression: {rate(many['device_steps_per_second'])} device-steps "
-        f"per second in TF32, {rate(seen['device_steps_per_second'])} with measures every round;"
-    )
     yield f"- the paper's MNIST grid, 9,600 runs measured every round: {grid['seconds']:.0f} s;"
     large = {row["name"]: row for row in kept("scale-h200")["rows"]}
     fleet = large["1,000,000 devices, 1 lanes, tf32"]
     yield (
-        f"- a million devices, each with its own softmax regression on 64 features: "
-        f"{fleet['ms_per_round']:.0f} ms a round, {rate(fleet['device_steps_per_second'])} "
-        "device-steps per second."
+        "- a million devices, each with its own softmax regression on 64 features: "
+        f"{fleet['ms_per_round']:.0f} ms a round."
     )
-
-
-def reproduction() -> Iterator[str]:
-    """What fits the printed tables, and who leads by what is scored."""
-    from skerry_paper.study import kept_studies
-    from skerry_paper.summary import headline
-    from skerry_paper.targets import TARGETS
-
-    kept_there = kept_studies(ROOT / "docs" / "reproduction" / "data")
-    studies = {name: kept_there[name] for name in TARGETS["protocol"].studies if name in kept_there}
-    for part in headline(studies):
-        yield part if isinstance(part, str) else part.to_markdown().partition("\n\n")[2].rstrip()
-        yield ""
 
 
 LANES = {
@@ -259,7 +258,6 @@ SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "drawn": drawn,
     "speed": speed,
     "speed-gpu": speed_gpu,
-    "reproduction": reproduction,
     "speeches": speeches,
 }
 

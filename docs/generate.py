@@ -1,4 +1,4 @@
-"""Bring docs/experiment.md and docs/reference.md up to date: `python docs/generate.py`."""
+"""Write docs/experiment.md and docs/reference.md: `python docs/generate.py`."""
 
 import inspect
 import runpy
@@ -13,32 +13,32 @@ PAGE = Path(__file__).parent / "experiment.md"
 BEGIN = "<!-- From here on the page is written by `python docs/generate.py`. -->"
 
 SECTIONS = {
-    "network": "Who can talk to whom. [Compression](compression.md).",
-    "data": "Which samples there are, and who holds them. [More about data](data.md).",
-    "model": "What is learned.",
-    "training": "What a device does on its own in a round.",
-    "server": "What the server does, when, and for whom. [Who takes part](participation.md), "
+    "network": "Devices, islands and links. [Compression](compression.md).",
+    "data": "The data set and its partition among devices. [Data](data.md).",
+    "model": "The model and its options. [Models](models.md).",
+    "training": "Local training of devices.",
+    "server": "Sampling, averaging and delivery by the server. [Who takes part](participation.md), "
     "[presets](presets.md).",
     "availability": "When devices are awake. [Who takes part](participation.md).",
-    "method": "What devices and the server keep beside a model. [Methods](methods.md).",
-    "evaluate": "What is measured, and how often. [More about measures](measures.md).",
+    "method": "Methods with additional state. [Methods](methods.md).",
+    "evaluate": "Measures and their frequency. [Measures](measures.md).",
 }
 
 OPTIONS = """\
-An option is told to some functions only; to the others it makes no difference. It stands beside the
-name, in the same section: in `[model]`, `name = "mlp"` and `hidden = 32`. Your own functions get
-[options](plug-ins.md#options) in the same way. Those in the tables above may always be set, the
+An option is a parameter of some functions and has no effect with others. It is set beside the
+name, in the same section: in `[model]`, `name = "mlp"` and `hidden = 32`. Your own functions have
+[options](plug-ins.md#options) in the same way. Options in the tables above may always be set, all
 others only with a name that takes them.
 """
 
-NAMES = 'Wherever a built-in name stands, [your own](plug-ins.md) `"module:name"` may stand.\n'
+NAMES = 'Instead of a built-in name you can use [your own](plug-ins.md) `"module:name"`.\n'
 
 
 def rendered() -> str:
-    """The whole page: what a person wrote, and the tables."""
+    """Return the whole page: the hand-written part and the tables."""
     written = PAGE.read_text(encoding="utf-8").partition(BEGIN)[0]
     experiment = Experiment()
-    parts = [written + BEGIN, "", "## At the top", "", _fields(experiment)]
+    parts = [written + BEGIN, "", "## Top level", "", _fields(experiment)]
     for name, about in SECTIONS.items():
         parts += [f"## [{name}]", "", about, "", _fields(getattr(experiment, name))]
     parts += ["## Options", "", OPTIONS, _options()]
@@ -55,7 +55,7 @@ def _fields(section: Section) -> str:
 
 
 def _options() -> str:
-    """A row for every option: who takes it, and its default."""
+    """Return a table of all options: the functions that take them, and their defaults."""
     experiment, rows = Experiment(), []
     for section in SECTIONS:
         fields = getattr(experiment, section)
@@ -86,7 +86,7 @@ def _names() -> str:
 
 
 def _value(value: Any) -> str:
-    """A default as it is written in TOML."""
+    """Return a default as it is written in TOML."""
     match value:
         case None | "":
             return "none"

@@ -1,4 +1,4 @@
-"""docs/reference.md: all that `skerry` has, from its docstrings, each with an example that runs."""
+"""Write docs/reference.md: all public names of `skerry`, with docstrings and executed examples."""
 
 import inspect
 from pathlib import Path
@@ -14,8 +14,8 @@ HEAD = """\
 
 <!-- This page is written by `python docs/generate.py`. -->
 
-All that `import skerry` gives. Examples share one small experiment; what they record
-lies in the folder `runs`.
+This page lists all public names of `skerry`. The examples share one small experiment, and record
+runs in the folder `runs`.
 
 ```python
 import numpy as np
@@ -36,10 +36,10 @@ x, y = rng.normal(size=(240, 5)), rng.integers(0, 3, 240)
 PARTS = {
     "Running": ("run", "advise", "Results", "Lane", "Advice", "Watcher", "SkerryError"),
     "Records": ("load", "finals", "results", "devices", "write_report"),
-    "What is run": (
+    "Experiments": (
         "Experiment", "Sweep", "Network", "Data", "Task", "Model", "Training", "Server", "Evaluate"
     ),
-    "Data of your own": (
+    "Your own data": (
         "from_arrays", "from_devices", "from_torch", "from_huggingface", "from_flower"
     ),
 }  # fmt: skip

@@ -96,7 +96,7 @@ def test_seeds_count_on_from_the_experiments_own():
 def test_a_second_run_takes_what_is_recorded_and_again_computes_anew():
     first = skerry("run", *QUICK, "--json")
     second = skerry("run", *QUICK)
-    assert "1 finished run taken from runs (--again computes anew)." in second.out
+    assert "1 finished run taken from runs (--again computes them again)." in second.out
     assert "seed 0" not in second.err
     third = skerry("run", *QUICK, "--again")
     assert "finished run" not in third.out
@@ -265,7 +265,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does():
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
     assert process.returncode == 130
-    assert rest.strip() == "Stopped. The same command goes on from the last checkpoint."
+    assert rest.strip() == "Stopped. The same command continues from the last checkpoint."
     (lane,) = lanes_of(skerry("run", *LONG, "--json"))
     assert lane["status"] == "finished"
     rounds = lane["history"]["round"]

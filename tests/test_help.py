@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from command_line import environment, skerry
-from skerry.cli.commands.new import about, examples
+from skerry.cli.commands.new import describe_example, examples
 from skerry.cli.main import app
 from skerry.config.experiment import Experiment
 from skerry.runs.sweep import Sweep
@@ -73,7 +73,7 @@ def test_every_example_is_listed_in_a_line():
     for name, file in examples().items():
         (line,) = [line for line in lines if line.startswith(f"{name} ")]
         assert len(line) <= 100
-        first = about(file.read_text(encoding="utf-8")).split()[:3]
+        first = describe_example(file.read_text(encoding="utf-8")).split()[:3]
         assert " ".join(first) in line
 
 

@@ -11,13 +11,13 @@ import typer
 from typer.testing import CliRunner
 
 import skerry
-from skerry.cli.commands.results import results
+from skerry.cli.commands.results import results_command
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError
 from skerry.records.store import Store
 
 app = typer.Typer()
-app.command()(results)
+app.command("results")(results_command)
 
 
 def call(*arguments) -> str:

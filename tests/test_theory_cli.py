@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from skerry.cli.commands.ranges import numbers
+from skerry.cli.commands.options import parse_numbers
 from skerry.cli.commands.theory import app
 from skerry.errors import SkerryError
 
@@ -277,11 +277,11 @@ def test_regimes():
 
 def test_ranges():
     """Ranges include their end; lists and ranges mix."""
-    assert numbers("period", "1:4", whole=True) == [1, 2, 3, 4]
-    assert numbers("period", "1:10:4,20", whole=True) == [1, 5, 9, 20]
-    assert numbers("p", "0.1:0.5:0.1", whole=False) == [0.1, 0.2, 0.3, 0.4, 0.5]
-    assert len(numbers("p", "0.1:1", whole=False)) == 10
-    assert numbers("p", "3:3", whole=False) == [3]
+    assert parse_numbers("period", "1:4", whole=True) == [1, 2, 3, 4]
+    assert parse_numbers("period", "1:10:4,20", whole=True) == [1, 5, 9, 20]
+    assert parse_numbers("p", "0.1:0.5:0.1", whole=False) == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert len(parse_numbers("p", "0.1:1", whole=False)) == 10
+    assert parse_numbers("p", "3:3", whole=False) == [3]
 
 
 def test_help_stays_light():

@@ -16,10 +16,10 @@ from skerry.cli.commands.options import (
     RayAddress,
     Settings,
     Workers,
-    may_be_stopped,
+    find_plug_ins,
+    handle_ctrl_c,
     save_picture,
 )
-from skerry.cli.commands.plug_ins import find_plug_ins
 from skerry.errors import RecordsError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def reproduce(
     if not dataset:
         request = request.about(_within_reach(request.targets, device))
     find_plug_ins()
-    with may_be_stopped(f"Finished runs are in {out}. The same command goes on."):
+    with handle_ctrl_c(f"Finished runs are in {out}. The same command goes on."):
         studies = _computed(
             request.needs(profile), profile, settings or [], device, out, again, minutes,
             (executor, workers, ray_address),

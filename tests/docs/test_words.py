@@ -1,5 +1,5 @@
-"""A thing has one word. The glossary's table of words that we do not use decides; here they are
-looked for, in code, messages, pages and experiments."""
+"""The project uses one word for each thing. The glossary lists retired words; these tests search
+for them in code, messages, pages, studies, examples and notebooks."""
 
 import ast
 import re
@@ -11,28 +11,36 @@ import pytest
 from docs_pages import ROOT
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
-TEXT = (".py", ".js", ".md", ".toml", ".json")
+TEXT = (".py", ".js", ".css", ".html", ".md", ".toml", ".json", ".ipynb")
+TOPS = (
+    *("src", "docs", "studies", "experiments"),
+    *("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"),
+)
+RECORDED = re.compile(r"(docs|studies)/(.*/)?(data|results)/")
 SEARCHED = [
     path
-    for top in ("src", "docs", "experiments", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+    for top in TOPS
     for path in ([ROOT / top] if (ROOT / top).is_file() else sorted((ROOT / top).rglob("*")))
-    if path.suffix in TEXT
+    if path.suffix in TEXT and not RECORDED.match(path.relative_to(ROOT).as_posix())
 ]
+"""All texts of the project, except recorded data of studies."""
 
 ALLOWED = {
     "docs/glossary.md": r"^\| `",  # the table itself
-    "docs/reproduction/data/": r"",  # kept studies, as they were recorded
-    # The engine's record of one server round: whom `meet` met, and what was sent.
+    # The engine's record of one server round.
     "src/skerry/engine/": r"[Mm]eeting",
     "src/skerry/measure/": r"[Mm]eeting",
     # Another program's own command.
     "src/skerry/runs/trackers.py": r"wandb sync",
     "docs/results.md": r"wandb sync",
 }
-"""Where a word may stand: the path's beginning, and what the line must have."""
+"""Places where a word is allowed: the beginning of the path, and a pattern of the line."""
 
-TO_PASTE = ("src/skerry/paper/views/__init__.py", "src/skerry/report/page/sections/provenance.py")
-"""Where whole commands are written out for a reader to paste."""
+COMMANDS = (
+    *("src/skerry/cli/", "src/skerry_paper/command.py"),
+    *("src/skerry_paper/views/__init__.py", "src/skerry/report/page/sections/provenance.py"),
+)
+"""Code that declares options, or writes whole commands for a reader to copy."""
 
 
 def retired() -> list[str]:
@@ -42,8 +50,8 @@ def retired() -> list[str]:
 
 
 def pattern(word: str) -> re.Pattern[str]:
-    """The word alone or as part of a name (`sync_cost`, `syncCost`), one or several; its letters
-    inside another word (`asynchronous`, `visited`) do not count."""
+    """A pattern for the word alone or as part of a name (`sync_cost`, `syncCost`), also in the
+    plural, and not inside another word (`asynchronous`, `visited`)."""
     first, rest = word[0], re.escape(word[1:]).replace(r"\ ", r"\s+")
     return re.compile(rf"(?<![A-Za-z])[{first}{first.upper()}]{rest}s?(?![a-z])")
 
@@ -58,25 +66,26 @@ def found(word: str, paths: list[Path]) -> Iterator[str]:
 
 
 def test_the_glossary_names_them() -> None:
-    """The table is found and holds words; without it the test below would look for nothing."""
+    """The table exists and has words; otherwise the test below would search for nothing."""
     assert {"visit", "sync", "meeting"} <= set(retired())
 
 
 @pytest.mark.parametrize("word", retired())
 def test_no_word_that_we_do_not_use(word: str) -> None:
-    """Code, messages, pages and experiments say what the glossary says."""
-
+    """No text of the project uses a retired word."""
     places = list(found(word, SEARCHED))
-    assert not places, f"say what docs/glossary.md says instead of '{word}':\n" + "\n".join(places)
+    assert not places, f"use the word of docs/glossary.md instead of '{word}':\n" + "\n".join(
+        places
+    )
 
 
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
 OTHER_PROGRAMS = ("src/skerry/data/sources/hosts.py",)
-"""Whose strings are options of npm and dpkg-deb."""
+"""Code with options of other programs (npm, dpkg-deb)."""
 
 
 def strings(path: Path) -> Iterator[tuple[int, str]]:
-    """Every string in the code that is no docstring, with its line; one in pieces as a whole."""
+    """Every string in the code except docstrings, with its line; f-strings are joined."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     ours = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -91,14 +100,14 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_messages_name_arguments() -> None:
-    """Outside the command line a message names a function's argument (`errors.argument`), which the
-    command line shows as its option. A whole command (`skerry run --out DIR`) may be a hint."""
-    its_own = ("src/skerry/cli/main.py", "src/skerry/commands/", *OTHER_PROGRAMS, *TO_PASTE)
+    """Messages outside the command line name arguments of functions (`errors.argument`), which the
+    command line shows as options. Only a whole command (`skerry run --out DIR`) has options."""
+    allowed = (*COMMANDS, *OTHER_PROGRAMS)
     places = [
         f"{path.relative_to(ROOT).as_posix()}:{line}: {text}"
         for path in SEARCHED
         if path.suffix == ".py" and path.is_relative_to(ROOT / "src")
-        if not path.relative_to(ROOT).as_posix().startswith(its_own)
+        if not path.relative_to(ROOT).as_posix().startswith(allowed)
         for line, text in strings(path)
         if OPTION.search(text) and "skerry " not in text
     ]
@@ -117,5 +126,5 @@ def test_messages_name_arguments() -> None:
     ],
 )
 def test_what_counts_as_the_word(text: str, is_one: bool) -> None:
-    """A word is found in names and at the start of a sentence, not inside other words."""
+    """A word is found in names and at the start of a sentence, and not inside other words."""
     assert (pattern("sync").search(text) is not None) is is_one

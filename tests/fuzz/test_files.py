@@ -172,7 +172,7 @@ def damaged_store(case: tuple[tuple[str, ...], bytes]) -> str:
     told = f"{command}: {outcome.err}"
     assert outcome.code in (0, 1, 2), told
     assert "Traceback" not in outcome.err, told
-    assert "fault of Skerry" not in outcome.err, told
+    assert "bug in Skerry" not in outcome.err, told
     if outcome.code == 1:
         assert command[:2] == ("store", "verify"), told
     return f"exit code {outcome.code}"

@@ -55,7 +55,7 @@ def change(folder, statement, *values, sealed=False):
 def test_a_whole_store_is_told_so(folder):
     outcome = skerry("store", "verify", folder)
     assert outcome.code == 0
-    assert outcome.out == f"30 runs in {folder / FILE}: 30 sound, 0 damaged.\n"
+    assert outcome.out == f"30 runs in {folder / FILE}: 30 intact, 0 damaged.\n"
 
 
 def test_a_run_is_known_by_its_key_even_without_checksums(folder):
@@ -67,7 +67,7 @@ def test_a_run_is_known_by_its_key_even_without_checksums(folder):
     assert outcome.code == 1
     assert "its experiment and materials belong to run" in outcome.out
     assert "30 runs" in outcome.out
-    assert "29 sound, 1 damaged" in outcome.out
+    assert "29 intact, 1 damaged" in outcome.out
 
 
 def test_missing_rows_are_known_even_without_checksums(folder):
@@ -131,7 +131,7 @@ def test_forgotten_runs_are_computed_again(folder, study):
     key = list(study[1])[3]
     outcome = skerry("store", "forget", folder, key, "--yes")
     assert outcome.code == 0, outcome.err
-    assert outcome.out.startswith("Forgot 1 run.")
+    assert outcome.out.startswith("Removed 1 run.")
     assert list(told(folder)) == [other for other in study[1] if other != key]
     run(small("rounds=3"), seeds=SEEDS, out=folder, device="cpu")
     assert told(folder)[key][1].keys() == study[1][key][1].keys()
@@ -141,7 +141,7 @@ def test_forgetting_asks(folder, study):
     key = next(iter(study[1]))
     outcome = skerry_process("store", "forget", folder, key)  # nobody answers
     assert outcome.code == 1
-    assert f"Forget 1 run of {folder}, with all rounds?" in outcome.out
+    assert f"Remove 1 run of {folder}, with all rounds?" in outcome.out
     assert len(told(folder)) == SEEDS
 
 
@@ -248,5 +248,5 @@ def test_nobody_is_disturbed_at_work(folder, monkeypatch):
     for command in (("repair", folder), ("forget", folder, next(iter(told(folder))), "--yes")):
         outcome = skerry("store", *command)
         assert outcome.code == 2
-        assert "somebody is computing in" in outcome.err
+        assert "another process is computing in" in outcome.err
     assert len(told(folder)) == SEEDS

@@ -19,7 +19,7 @@ import skerry
 from conftest import small
 from skerry.analysis.answers import results as answers_of
 from skerry.analysis.statistics import estimate
-from skerry.cli.commands.figure import KINDS, figure
+from skerry.cli.commands.figure import KINDS, figure_command
 from skerry.config.experiment import Data, Network
 from skerry.data.partition import split
 from skerry.engine.world import build_world
@@ -50,7 +50,7 @@ PRIMITIVES_RUN = ["s2s", "s2a", "blend:0.25", "blend:0.75", "none"]
 HOSTILE = ["$\\frac{1", "a$b$c", "_hidden", "x\x00\ny", "50% & <tag>", "n" * 300]
 
 app = typer.Typer()
-app.command()(figure)
+app.command("figure")(figure_command)
 
 
 def draw(*arguments: object) -> str:

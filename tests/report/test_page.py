@@ -19,7 +19,7 @@ from browser import opened
 from conftest import small
 from skerry.analysis.answers import results
 from skerry.analysis.recorded import read_cells
-from skerry.cli.commands.report import report
+from skerry.cli.commands.report import report_command
 from skerry.config.experiment import Experiment, Server
 from skerry.engine.world import build_world
 from skerry.errors import RecordsError
@@ -633,7 +633,7 @@ def test_a_section_is_a_function_and_a_line(browser, single, tmp_path, monkeypat
 def test_the_command_writes_the_page(single, tmp_path):
     """Into the folder, or where it is told; and says so."""
     app = typer.Typer()
-    app.command()(report)
+    app.command("report")(report_command)
     done = CliRunner().invoke(app, [str(single)])
     assert done.exit_code == 0
     assert re.fullmatch(rf"Wrote {single}/report.html \(\d\.\d MB\)\.\n", done.output)

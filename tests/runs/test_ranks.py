@@ -260,7 +260,7 @@ def test_a_rank_that_dies_ends_all_with_a_line_and_the_same_command_goes_on(file
     code, _, err = ended(stopped)
     assert (code, err.splitlines()[-1]) == (
         130,
-        "Stopped. The same command goes on from the last checkpoint.",
+        "Stopped. The same command continues from the last checkpoint.",
     )
     code, out, err = ended(start(file, "--out", "ranks", "--json"))
     assert code == 0, err

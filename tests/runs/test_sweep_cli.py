@@ -58,7 +58,7 @@ def test_a_table_says_where_each_primitive_is_best_and_what_to_do_next(grid):
     assert "skerry results here" in outcome.out
     assert "skerry show here" in outcome.out
     again = skerry("sweep", grid(), "--out", "here")
-    assert "8 finished runs taken from here (--again computes anew)." in again.out
+    assert "8 finished runs taken from here (--again computes them again)." in again.out
 
 
 def test_json_is_that_of_a_run_without_the_histories(grid):
@@ -168,7 +168,7 @@ def test_ctrl_c_says_how_to_go_on(grid, tmp_path):
     child.send_signal(signal.SIGINT)
     told = child.communicate(timeout=60)[1]
     assert child.returncode == 130, told
-    assert "Stopped. Finished runs are in runs. The same command goes on." in told
+    assert "Stopped. Finished runs are in runs. The same command continues." in told
     assert "Traceback" not in told
 
 

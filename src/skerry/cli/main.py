@@ -1,8 +1,8 @@
-"""The command line. Heavy imports wait until a command needs them: `skerry --help` is instant."""
+"""The `skerry` command. Heavy imports happen inside the commands, so `skerry --help` is fast."""
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Annotated, Any
@@ -10,45 +10,48 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from skerry.cli import ending
+from skerry.cli import exit_codes
 from skerry.cli.commands import data, store, theory
-from skerry.cli.commands.advise import advise
-from skerry.cli.commands.figure import figure
-from skerry.cli.commands.new import new
-from skerry.cli.commands.report import report
-from skerry.cli.commands.results import results
-from skerry.cli.commands.run import run, schema, show
-from skerry.cli.commands.sweep import sweep
-from skerry.cli.commands.watch import watch
+from skerry.cli.commands.advise import advise_command
+from skerry.cli.commands.figure import figure_command
+from skerry.cli.commands.new import new_command
+from skerry.cli.commands.report import report_command
+from skerry.cli.commands.results import results_command
+from skerry.cli.commands.run import run_command, schema_command, show_command
+from skerry.cli.commands.sweep import sweep_command
+from skerry.cli.commands.watch import watch_command
 from skerry.errors import SkerryWarning, as_options, printable
 
 DEBUG = "--debug"
 
 
-class _PassedError(Exception):
-    """Carries an error past typer, which would end the program itself."""
+class _WrappedError(Exception):
+    """Carries an error through typer, which would otherwise exit the program itself."""
 
 
-class _Commands(TyperGroup):
+class _CommandGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, EOFError, OSError) as error:
-            raise _PassedError from error
+            raise _WrappedError from error
 
 
 app = typer.Typer(
     name="skerry",
-    cls=_Commands,
-    help="Semi-decentralized federated learning: simulate fleets of devices on islands, and see "
-    "what S2S, S2A and the dial between them do.",
+    cls=_CommandGroup,
+    help="Simulate semi-decentralized federated learning: devices on islands gossip, a server "
+    "samples some of them, and S2S, S2A and blends of the two are compared.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (run, advise, sweep, watch, results, report, figure, show, new, schema)
-for command in COMMANDS:
-    app.command()(command)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    *(run_command, advise_command, sweep_command, watch_command, results_command),
+    *(report_command, figure_command, show_command, new_command, schema_command),
+)
+for _function in COMMANDS:
+    app.command(_function.__name__.removesuffix("_command"))(_function)
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")
 app.add_typer(store.app, name="store")
@@ -75,8 +78,8 @@ def _add_commands_of_other_packages() -> None:
 _add_commands_of_other_packages()
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         import skerry
 
         typer.echo(f"skerry {skerry.__version__}")
@@ -97,10 +100,10 @@ def options(
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Our own without the place in the code; those of other libraries as ever."""
+    """Print Skerry's own warnings in one line; leave those of other libraries unchanged."""
     usual = warnings.formatwarning
 
-    def told(
+    def format_warning(
         message: Warning | str,
         category: type[Warning],
         filename: str,
@@ -111,7 +114,7 @@ def _one_line_warnings() -> Iterator[None]:
             return f"warning: {printable(as_options(str(message)))}\n"
         return usual(message, category, filename, lineno, line)
 
-    warnings.formatwarning = told
+    warnings.formatwarning = format_warning
     try:
         yield
     finally:
@@ -119,33 +122,33 @@ def _one_line_warnings() -> Iterator[None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. Whatever goes wrong is told in one line (see skerry/cli/ending.py)."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    ending.mend_streams()
-    with ending.terminable() as signals:
-        code = ending.flushed(_run(given))
-    raise SystemExit(ending.TERMINATED if signals.terminated else code)
+    """Run the command line and exit; an error is printed in one line (see `cli/exit_codes.py`)."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    exit_codes.repair_streams()
+    with exit_codes.raise_on_sigterm() as signals:
+        code = exit_codes.flush_streams(_run(words))
+    raise SystemExit(exit_codes.TERMINATED if signals.terminated else code)
 
 
-def _run(given: Sequence[str]) -> int:
-    """Run a command; gives its exit code."""
+def _run(words: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
     try:
         with _one_line_warnings():
-            # The switch may stand anywhere.
-            plain = [argument for argument in given if argument != DEBUG]
-            app(plain, prog_name="skerry", obj=list(given))  # ranks are given the same
-    except SystemExit as left:
-        if isinstance(left.code, str):
-            raise  # a user's own code may leave with words, which Python prints
-        return left.code or 0
-    except _PassedError as passed:
-        return _ended(passed.__cause__ or passed, DEBUG in given)
+            # --debug is accepted anywhere on the line.
+            without_debug = [word for word in words if word != DEBUG]
+            app(without_debug, prog_name="skerry", obj=list(words))  # ranks get the same words
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            raise  # plug-ins may exit with a text, which Python prints
+        return ended.code or 0
+    except _WrappedError as wrapped:
+        return _handle(wrapped.__cause__ or wrapped, DEBUG in words)
     except BaseException as error:
-        return _ended(error, DEBUG in given)
+        return _handle(error, DEBUG in words)
     return 0
 
 
-def _ended(error: BaseException, debug: bool) -> int:
+def _handle(error: BaseException, debug: bool) -> int:
     if debug and not isinstance(error, KeyboardInterrupt):
         raise error
-    return ending.tell(error)
+    return exit_codes.print_error(error)

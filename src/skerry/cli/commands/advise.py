@@ -1,4 +1,4 @@
-"""`skerry advise`: which primitive to use on a fleet of one's own."""
+"""`skerry advise`: recommend a primitive, a selection, K and H for a fleet."""
 
 import shlex
 import sys
@@ -8,58 +8,49 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skerry.cli.commands.options import (
-    AsJson,
-    Device,
-    ExperimentFile,
-    Settings,
-    may_be_stopped,
-    print_json,
-    read_experiment,
-)
+from skerry.cli.commands import options
 
 if TYPE_CHECKING:
     from skerry.advice.advice import Advice
 
 
-def advise(
-    file: ExperimentFile = None,
-    settings: Settings = None,
+def advise_command(
+    file: options.ExperimentFile = None,
+    settings: options.Settings = None,
     goal: Annotated[
         str,
         typer.Option(
             metavar="global|own|both|worst_tenth",
-            help="What counts: the average model on all data, devices on data like their own, the "
-            "mean of the two, or the tenth of the devices that is worst on its own.",
+            help="The goal: accuracy of the average model on all data (global), of devices on data "
+            "like their own (own), the mean of the two (both), or of the worst tenth of devices.",
         ),
     ] = "both",
     among: Annotated[
         str,
         typer.Option(
             help="What may be recommended: primitives, such as s2a,blend:0.3, presets, such as "
-            "gradient_tracking,carry, and rules of selection, such as uniform,one_each. Without a "
-            "rule: the experiment's own, and those that meet every island."
+            "gradient_tracking,carry, and selections, such as uniform,one_each. Selections by "
+            "default: the experiment's own, and those that sample every island."
         ),
     ] = "s2s,s2a,blend",
     budget_messages: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Spend at most so many messages; K and H are chosen too."),
+        typer.Option(metavar="N", help="Send at most N messages; K and H are chosen too."),
     ] = None,
     budget_bytes: Annotated[
-        float | None, typer.Option(metavar="N", help="The same in bytes.")
+        float | None,
+        typer.Option(metavar="N", help="Send at most N bytes; K and H are chosen too."),
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="Rounds that there are.", show_default="the experiment's"
-        ),
+        typer.Option(min=1, metavar="N", help="Number of rounds.", show_default="the experiment's"),
     ] = None,
     price: Annotated[
         str | None,
         typer.Option(
             metavar="PRICES",
-            help="What a message costs, such as up=1,down=0.2 (also broadcast, d2d); without a "
-            "budget, contenders get the money that the experiment's own setting costs.",
+            help="Price of a message, such as up=1,down=0.2 (also broadcast, d2d). If no budget is "
+            "given, the budget is what the experiment's own setting costs at these prices.",
             show_default="up=1,down=1,d2d=0",
         ),
     ] = None,
@@ -71,31 +62,30 @@ def advise(
             show_default="a grid around the experiment's",
         ),
     ] = None,
-    minutes: Annotated[float, typer.Option(help="How long it may take.")] = 5.0,
-    seeds: Annotated[int, typer.Option(min=1, help="At most so many seeds.")] = 20,
-    device: Device = "auto",
+    minutes: Annotated[float, typer.Option(help="Time limit.")] = 5.0,
+    seeds: Annotated[int, typer.Option(min=1, help="Largest number of seeds.")] = 20,
+    device: options.Device = "auto",
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep the pilot's runs and advice.json in a folder."),
+        typer.Option(metavar="DIR", help="Folder for the recorded runs and advice.json."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Which primitive, whom to sample, K and H for your fleet: tried out, with reasons."""
+    """Recommend a primitive, whom to sample, K and H for your fleet, from runs on that fleet."""
     from skerry.advice.screen import tell, watch_advice
-    from skerry.cli.commands.ranges import numbers
     from skerry.report.text import console
 
-    experiment = read_experiment(file, settings)
-    kept = f"What was run is kept: the same command reuses it from {out}." if out else ""
+    experiment = options.read_experiment(file, settings)
+    hint = f"Finished runs are in {out}. The same command reuses them." if out else ""
     with (
-        may_be_stopped(kept),
-        redirect_stdout(sys.stderr),  # what plug-ins print must not come between the results
+        options.handle_ctrl_c(hint),
+        redirect_stdout(sys.stderr),  # keeps output of plug-ins out of the results
         watch_advice(minutes) as watcher,
     ):
-        from skerry.advice.advise import advise as ask
+        from skerry.advice.advise import advise
         from skerry.advice.question import read_prices
 
-        advice = ask(
+        advice = advise(
             experiment,
             goal=goal,
             among=among,
@@ -103,7 +93,9 @@ def advise(
             budget_bytes=budget_bytes,
             prices=read_prices(price) if price is not None else None,
             rounds=rounds,
-            stepsizes=numbers("stepsizes", stepsizes, whole=False) if stepsizes else None,
+            stepsizes=options.parse_numbers("stepsizes", stepsizes, whole=False)
+            if stepsizes
+            else None,
             minutes=minutes,
             seeds=seeds,
             device=device,
@@ -111,7 +103,7 @@ def advise(
             watcher=watcher,
         )
     if as_json:
-        print_json(advice.to_json())
+        options.print_json(advice.to_json())
         return
     screen = console()
     tell(advice, screen)
@@ -121,7 +113,7 @@ def advise(
 
 
 def _run_command(advice: "Advice", file: Path | None) -> str:
-    """`skerry run` with the recommendation, to paste."""
+    """Return the `skerry run` command that uses the recommendation."""
     contender, stepsize = advice.best
     settings = {
         "server.primitive": contender.primitive,
@@ -134,7 +126,7 @@ def _run_command(advice: "Advice", file: Path | None) -> str:
     words = ["skerry", "run", *([str(file)] if file else [])]
     if contender.preset:
         words += ["--compare", contender.preset]
-        del settings["server.primitive"]  # which is the preset's
+        del settings["server.primitive"]  # the preset sets it
     for field, value in settings.items():
         if value is not None:
             words += ["--set", f"{field}={value}"]

@@ -1,4 +1,4 @@
-"""`skerry data`: the data sets."""
+"""`skerry data`: list and fetch data sets, and convert availability traces."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="The data sets: what there is, fetch one, where they are kept.", no_args_is_help=True
+    help="List and fetch data sets; convert availability traces.", no_args_is_help=True
 )
 
 
 @app.command("list")
 def data_list() -> None:
-    """List the data sets, and whether each is here."""
+    """List the data sets, and whether each is on this machine."""
     from rich.table import Table
 
     from skerry.data.sources.catalog import list_datasets
@@ -31,9 +31,9 @@ def data_list() -> None:
 @app.command("fetch")
 def data_fetch(
     name: Annotated[str, typer.Argument(help="A name from `skerry data list`.")],
-    path: Annotated[str, typer.Option(help="Where it lies, if you have it.")] = "",
+    path: Annotated[str, typer.Option(help="File or folder, if you already have it.")] = "",
 ) -> None:
-    """Fetch a data set into the cache, checked."""
+    """Download a data set into the cache and verify its checksum."""
     from skerry.data.sources.fetch import fetch
     from skerry.files import cache_folder
 
@@ -43,7 +43,7 @@ def data_fetch(
 
 @app.command("where")
 def data_where() -> None:
-    """Print the folder where fetched data sets are kept."""
+    """Print the cache folder of downloaded data sets."""
     from skerry.files import cache_folder
 
     typer.echo(cache_folder())
@@ -51,12 +51,14 @@ def data_where() -> None:
 
 @app.command("trace")
 def data_trace(
-    file: Annotated[Path, typer.Argument(help="A public trace (JSON), as FedScale's.")],
+    file: Annotated[
+        Path, typer.Argument(help="A public availability trace (JSON), as FedScale's.")
+    ],
     out: Annotated[Path, typer.Argument(help="The trace to write (CSV), for fleet.awake.")],
-    round_seconds: Annotated[float, typer.Option(help="How long a round takes.")] = 600.0,
-    devices: Annotated[int | None, typer.Option(help="Take the first of so many only.")] = None,
+    round_seconds: Annotated[float, typer.Option(help="Duration of a round in seconds.")] = 600.0,
+    devices: Annotated[int | None, typer.Option(help="Take only the first of the devices.")] = None,
 ) -> None:
-    """Make a trace of who is awake from a public one."""
+    """Convert a public availability trace into a trace of which devices are awake."""
     from skerry.data.sources.availability import convert_trace
 
     made = convert_trace(file, out, round_seconds, devices)

@@ -1,25 +1,25 @@
-"""`skerry figure`: pictures for papers from a folder of records."""
+"""`skerry figure`: draw publication figures of recorded runs."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from skerry.cli.commands.options import Folder, PictureFile, names, save_picture
+from skerry.cli.commands.options import Folder, PictureFile, save_picture, split_names
 from skerry.errors import SkerryError, as_options, unknown
 from skerry.report.figure_kinds import KINDS, draw
 
-_KINDS_IN_WORDS = "\n\n".join(f"{name}: {kind.says}." for name, kind in KINDS.items())
+_KIND_DESCRIPTIONS = "\n\n".join(f"{name}: {kind.says}." for name, kind in KINDS.items())
 
 
-def figure(
+def figure_command(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.")],
     folder: Folder = Path("runs"),
     file: PictureFile = None,
     measure: Annotated[
         list[str] | None,
         typer.Option(
-            help="What to look at; repeatable for curves and bound.",
+            help="The measure to draw; repeatable for curves and bound.",
             show_default="average_accuracy; front: own_accuracy",
         ),
     ] = None,
@@ -27,7 +27,7 @@ def figure(
         str | None,
         typer.Option(
             metavar="PRIMITIVES",
-            help="Which to draw, such as s2s,s2a,blend:0.5; gap: the first minus the second.",
+            help="Primitives to draw, such as s2s,s2a,blend:0.5; gap: the first minus the second.",
             show_default="all",
         ),
     ] = None,
@@ -35,8 +35,8 @@ def figure(
         list[str] | None,
         typer.Option(
             metavar="FIELD",
-            help="A panel for each value of a field; repeatable, or joined by commas. Fields "
-            "that are not named are averaged over.",
+            help="Draw a panel for each value of a field; repeatable, or joined by commas. Other "
+            "fields are averaged over.",
             show_default="all that vary",
         ),
     ] = None,
@@ -44,15 +44,15 @@ def figure(
         list[str] | None,
         typer.Option(
             metavar="FIELD=VALUE",
-            help="Only runs with this value, such as period=5 or seed=0; repeatable, and one "
+            help="Only runs with this value, such as period=5 or seed=0; repeatable. The same "
             "field twice means either value.",
         ),
     ] = None,
     rows: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="gap: what varies downwards.")
+        str | None, typer.Option(metavar="FIELD", help="gap: the field of the vertical axis.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="gap: what varies sideways.")
+        str | None, typer.Option(metavar="FIELD", help="gap: the field of the horizontal axis.")
     ] = None,
     x: Annotated[
         str | None,
@@ -67,7 +67,7 @@ def figure(
         str | None,
         typer.Option(
             metavar="FIELD",
-            help="curves, sensitivity: a field told by the style of lines.",
+            help="curves, sensitivity: the field that sets the line style.",
             show_default="sensitivity: topology",
         ),
     ] = None,
@@ -93,14 +93,14 @@ def figure(
         typer.Option(
             "--round",
             metavar="N",
-            help="network: which round, from 1.",
+            help="network: the round, from 1.",
             show_default="the first server round",
         ),
     ] = None,
     width: Annotated[
-        str, typer.Option(help="column: 3.3 inches, one column of a page; full: 6.9.")
+        str, typer.Option(help="column: 3.3 inches, one column of a page; full: 6.9 inches.")
     ] = "column",
-    title: Annotated[str, typer.Option(help="Above the figure.", show_default="none")] = "",
+    title: Annotated[str, typer.Option(help="Title of the figure.", show_default="none")] = "",
 ) -> None:
     from skerry.analysis.names import parse_where
     from skerry.report.figures.files import check_format
@@ -113,16 +113,16 @@ def figure(
         raise SkerryError(unknown("width", width, WIDTHS))
     path = file or Path(f"{kind}.png")
     check_format(path)
-    given = {
+    options = {
         "measure": measure, "compare": compare, "by": by, "rows": rows, "columns": columns,
         "x": x, "lines": lines, "best": best, "last": last, "round": round_,
     }  # fmt: skip
-    _check_taken(kind, [name for name, value in given.items() if value is not None])
+    _check_options(kind, [name for name, value in options.items() if value is not None])
     asked = Asked(
         folder=folder,
-        measures=names(measure),
-        compare=names([compare] if compare else None),
-        by=names(by) if by is not None else None,
+        measures=split_names(measure),
+        compare=split_names([compare] if compare else None),
+        by=split_names(by) if by is not None else None,
         where=parse_where(where or ()),
         lines=lines,
         x=x,
@@ -142,19 +142,19 @@ def figure(
     typer.echo(f"Wrote {path}.")
 
 
-figure.__doc__ = f"""Draw a figure for a paper from recorded runs.
+figure_command.__doc__ = f"""Draw a publication figure of recorded runs.
 
 The kinds:
 
-{_KINDS_IN_WORDS}
+{_KIND_DESCRIPTIONS}
 """
 
 
-def _check_taken(kind: str, asked: list[str]) -> None:
-    foreign = [f"--{name}" for name in asked if name not in KINDS[kind].takes]
-    if foreign:
+def _check_options(kind: str, names: list[str]) -> None:
+    unused = [f"--{name}" for name in names if name not in KINDS[kind].takes]
+    if unused:
         takes = ", ".join(f"--{name}" for name in KINDS[kind].takes)
         raise SkerryError(
-            f"{kind} has no use for {', '.join(foreign)}. It takes: {takes}, --where, --width, "
+            f"{kind} has no use for {', '.join(unused)}. It takes: {takes}, --where, --width, "
             "--title."
         )

@@ -1,4 +1,4 @@
-"""`skerry new`: a complete experiment to begin with, or one of the examples that come along."""
+"""`skerry new`: print a complete experiment, or copy one of the examples."""
 
 import re
 from importlib.resources import files
@@ -15,22 +15,20 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 FOLDER = "experiments/"
-"""Where the examples lie in the project, and how they name each other's files."""
+"""Folder of the examples in the project; they refer to their data files by it."""
 WIDTH = 100
 
 
-def new(
+def new_command(
     name: Annotated[
         str | None,
-        typer.Argument(help="An example to copy, with the files that it needs; see --list."),
+        typer.Argument(help="An example to copy, with its data files; see --list."),
     ] = None,
     out: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Where an example goes.", show_default="this folder"),
+        typer.Option(metavar="DIR", help="Folder to copy to.", show_default="this folder"),
     ] = Path(),
-    list_them: Annotated[
-        bool, typer.Option("--list", help="List the examples, each in a line.")
-    ] = False,
+    list_them: Annotated[bool, typer.Option("--list", help="List the examples.")] = False,
 ) -> None:
     """Print a complete, commented experiment, or copy an example: skerry new > experiment.toml"""
     if list_them:
@@ -44,15 +42,13 @@ def new(
 
 
 def examples() -> dict[str, "Traversable"]:
-    """The experiments that come along, by name."""
-    found = (file for file in (files("skerry") / "examples").iterdir())
-    tables = [file for file in found if file.name.endswith(".toml")]
+    """The example experiments in the package, by name."""
+    tables = [f for f in (files("skerry") / "examples").iterdir() if f.name.endswith(".toml")]
     return {file.name.removesuffix(".toml"): file for file in sorted(tables, key=lambda f: f.name)}
 
 
-def about(text: str) -> str:
-    """What an example is about: the sentences that its file begins with, as far as a line holds
-    them."""
+def describe_example(text: str) -> str:
+    """Return the description of an example: the comment at the top of its file."""
     comment = re.match(r"(?:#.*\n)*", text)
     lines = comment[0].splitlines() if comment else []
     words = " ".join(line.removeprefix("#").strip() for line in lines)
@@ -61,10 +57,10 @@ def about(text: str) -> str:
 
 def _list() -> None:
     found = examples()
-    wide = max(map(len, found)) + 2
+    width = max(map(len, found)) + 2
     for name, file in found.items():
-        words = shorten(about(file.read_text(encoding="utf-8")), WIDTH - wide, placeholder=" ...")
-        typer.echo(f"{name:{wide}}{words}")
+        words = describe_example(file.read_text(encoding="utf-8"))
+        typer.echo(f"{name:{width}}{shorten(words, WIDTH - width, placeholder=' ...')}")
     typer.echo("\nCopy one: skerry new NAME, then skerry run NAME.toml")
 
 
@@ -73,15 +69,15 @@ def _copy(name: str, folder: Path) -> None:
     if name not in found:
         raise SkerryError(unknown("example", name, found))
     text = found[name].read_text(encoding="utf-8")
-    # Paths in an experiment are taken from the folder that one is in.
-    placed = text.replace(FOLDER, "" if folder == Path() else f"{folder.as_posix()}/")
-    content = {f"{name}.toml": placed}
+    # Paths in an experiment are relative to the working folder.
+    adapted = text.replace(FOLDER, "" if folder == Path() else f"{folder.as_posix()}/")
+    content = {f"{name}.toml": adapted}
     for other in (files("skerry") / "examples").iterdir():
         if not other.name.endswith(".toml") and f"{FOLDER}{other.name}" in text:
             content[other.name] = other.read_text(encoding="utf-8")
-    if there := [str(folder / one) for one in content if (folder / one).exists()]:
+    if existing := [str(folder / one) for one in content if (folder / one).exists()]:
         raise SkerryError(
-            f"{' and '.join(there)} would be overwritten. Move it away, or choose another folder: "
+            f"{' and '.join(existing)} would be overwritten. Move it, or choose another folder: "
             f"skerry new {name} --out DIR"
         )
     try:

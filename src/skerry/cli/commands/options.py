@@ -1,27 +1,27 @@
-"""Options and arguments that several commands take, and what several of them do."""
+"""Options, arguments and helper functions that several commands share."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.cli.commands.plug_ins import find_plug_ins
-from skerry.errors import RecordsError
+from skerry.errors import RecordsError, SkerryError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from skerry.config.experiment import Experiment
 
-# What is asked about
+# Input
 
 ExperimentFile = Annotated[
     Path | None,
     typer.Argument(
-        help="An experiment (TOML). Without one: two rings of 50 devices on the digits data."
+        help="An experiment file (TOML). Default: two rings of 50 devices on the digits data."
     ),
 ]
 Settings = Annotated[
@@ -32,15 +32,15 @@ Settings = Annotated[
         help="Change a field; repeatable. Example: --set server.period=10",
     ),
 ]
-Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="A folder that holds records.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with recorded runs.")]
 
-# How it is computed
+# Computation
 
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Precision = Annotated[
     str | None,
     typer.Option(
-        help="Products on a GPU: float32 (exact), tf32 or bf16 (faster). Short for "
+        help="Precision of products on a GPU: float32 (exact), tf32 or bf16 (faster). Short for "
         "--set training.precision=...",
         show_default="the experiment's",
     ),
@@ -49,48 +49,49 @@ ExecutorName = Annotated[
     str | None,
     typer.Option(
         "--executor",
-        help="Where to compute: here (this process), processes, ray, or your own "
+        help="Where runs are computed: here (this process), processes, ray, or your own "
         "package.module:name.",
         show_default="here, or processes with --workers",
     ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="How many stacks at once.", show_default="one per core"),
+    typer.Option(min=1, help="Number of worker processes.", show_default="one per core"),
 ]
 RankCount = Annotated[
     int | None,
     typer.Option(
         "--ranks",
         min=1,
-        help="Compute each run on so many processes of this machine, each with a share of the "
-        "devices and a GPU of its own, if there are GPUs. torchrun does so on several machines.",
+        help="Compute each run on this number of processes, each with a part of the devices and, "
+        "where there are GPUs, a GPU of its own. Use torchrun for several machines.",
         show_default="one process holds all devices",
     ),
 ]
 RayAddress = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="Join this Ray cluster; auto finds it.")
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Connect to this Ray cluster; auto searches for one."),
 ]
 Deterministic = Annotated[
     bool,
     typer.Option(
         "--deterministic",
-        help="Repeat to the bit on machines of one type, whatever runs beside it. Slower: runs are "
-        "computed one by one, each on one thread.",
+        help="Give identical bits on machines of one type, whatever else runs there. Slower: runs "
+        "are computed one by one, each on one thread.",
     ),
 ]
-Again = Annotated[bool, typer.Option("--again", help="Compute finished runs anew.")]
+Again = Annotated[bool, typer.Option("--again", help="Compute finished runs again.")]
 Track = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME", help="Tell a tracker too: tensorboard, mlflow, wandb; repeatable."
+        metavar="NAME", help="Log to a tracker too: tensorboard, mlflow, wandb; repeatable."
     ),
 ]
 
-# Where it goes
+# Output
 
 Out = Annotated[
-    Path, typer.Option(metavar="DIR", help="Where records go, and whatever else is made.")
+    Path, typer.Option(metavar="DIR", help="Folder for the recorded runs and the pictures.")
 ]
 PictureFile = Annotated[
     Path | None,
@@ -107,19 +108,32 @@ AsJson = Annotated[
 ]
 
 
-def names(texts: Iterable[str] | None) -> tuple[str, ...]:
-    """Names that are given one by one, or joined by commas."""
+def split_names(texts: Iterable[str] | None) -> tuple[str, ...]:
+    """Split names at commas; several texts are joined."""
     return tuple(name.strip() for text in texts or () for name in text.split(",") if name.strip())
 
 
 def with_precision(settings: list[str] | None, precision: str | None) -> list[str]:
-    """The settings, with a precision that was asked for by its own option."""
+    """Return the settings, with the value of --precision added as one of them."""
     own = [f"training.precision={precision}"] if precision is not None else []
     return [*(settings or ()), *own]
 
 
+def find_plug_ins(file: Path | None = None) -> None:
+    """Let `package.module:name` also find modules beside the experiment file and in this folder.
+
+    Both folders go to the end of the search path, so that a `numpy.py` in one of them does not hide
+    the installed library.
+    """
+    for folder in [*([file.parent] if file is not None else []), Path()]:
+        with suppress(OSError):  # a folder that was deleted holds no plug-ins
+            path = str(folder.resolve())
+            if path not in sys.path:
+                sys.path.append(path)
+
+
 def read_experiment(file: Path | None, settings: list[str] | None) -> "Experiment":
-    """The experiment of a file, or the default one, with the settings on top."""
+    """Read an experiment file, or take the default experiment, and apply the settings."""
     from skerry.config.experiment import Experiment
 
     find_plug_ins(file)
@@ -129,31 +143,31 @@ def read_experiment(file: Path | None, settings: list[str] | None) -> "Experimen
 
 
 @contextmanager
-def may_be_stopped(how_it_goes_on: str = "") -> Iterator[None]:
-    """Ctrl-C ends what is computed inside in one line."""
+def handle_ctrl_c(hint: str = "") -> Iterator[None]:
+    """Turn Ctrl-C into one line on stderr and exit code 130; the hint says how to continue."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"\nStopped. {how_it_goes_on}".rstrip(), err=True)
+        typer.echo(f"\nStopped. {hint}".rstrip(), err=True)
         raise typer.Exit(130) from None
 
 
 def print_json(content: Any) -> None:
-    """Strict JSON: numbers that it does not have are a fault of ours."""
+    """Print strict JSON; NaN and infinity raise, because JSON has no such numbers."""
     typer.echo(json.dumps(content, allow_nan=False))
 
 
-def tell_reused(count: int, folder: Path) -> None:
-    """How many runs need not be computed."""
+def print_reused(count: int, folder: Path) -> None:
+    """Print how many runs were already recorded, if any."""
     from skerry.report.text import plural
 
     if count:
-        taken = plural(count, "finished run")
-        typer.echo(f"{taken} taken from {folder} (--again computes anew).")
+        runs = plural(count, "finished run")
+        typer.echo(f"{runs} taken from {folder} (--again computes them again).")
 
 
 def save_picture(figure: "Figure", path: Path, dpi: int = 150) -> None:
-    """Write a picture that a command was asked for."""
+    """Write a figure to a file; raises a one-line error if that is impossible."""
     from skerry.report.figures import save
 
     try:
@@ -163,6 +177,52 @@ def save_picture(figure: "Figure", path: Path, dpi: int = 150) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> RecordsError:
+    """Return the error for a file that could not be written."""
     return RecordsError(
         f"cannot write {path} ({error.strerror}). Choose a folder that exists and can be written."
     )
+
+
+RANGE_POINTS = 10
+MAX_NUMBERS = 10_000
+
+
+def parse_numbers(option: str, text: str, *, whole: bool) -> list[float]:
+    """Parse the numbers of an option: 20, 1:50, 1:50:5 or 0.1,0.5,1.
+
+    Ranges include their end. Without a step, whole numbers advance by one; other ranges have ten
+    points.
+    """
+    try:
+        numbers = [number for part in text.split(",") for number in _parse_range(part, whole)]
+    except ValueError:
+        raise SkerryError(
+            f"--{option} must be a {'whole ' if whole else ''}number, a range such as 1:50 or "
+            f"1:50:5, or a list such as 5,10,20 (got '{text}'). Write it like one of these."
+        ) from None
+    if len(numbers) > MAX_NUMBERS:
+        raise SkerryError(
+            f"--{option} must name at most {MAX_NUMBERS:,} numbers (got {len(numbers):,}). "
+            "Take larger steps."
+        )
+    return numbers
+
+
+def _parse_range(text: str, whole: bool) -> Iterator[float]:
+    parse = int if whole else float
+    ends = [parse(number) for number in text.split(":")]
+    if len(ends) == 1:
+        yield ends[0]
+        return
+    first, last, *steps = ends
+    if len(steps) > 1 or last < first or (steps and steps[0] <= 0):
+        raise ValueError
+    step = steps[0] if steps else 1 if whole else (last - first) / (RANGE_POINTS - 1)
+    count = int((last - first) / step + 1e-9) + 1 if step else 1
+    if count > MAX_NUMBERS:
+        raise SkerryError(
+            f"a range must have at most {MAX_NUMBERS:,} numbers (got {count:,} in {text}). "
+            "Take larger steps."
+        )
+    # Rounded: 0.1 + 2 * 0.1 should read 0.3.
+    yield from (parse(round(first + i * step, 12)) for i in range(count))

@@ -1,24 +1,24 @@
-"""`skerry report`: one page about a folder of records."""
+"""`skerry report`: write an HTML page about recorded runs."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from skerry.cli.commands.options import Folder
 
-def report(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="A folder that holds records.")
-    ] = Path("runs"),
+
+def report_command(
+    folder: Folder = Path("runs"),
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Where the page goes.", show_default="report.html in the folder"
+            metavar="FILE", help="The page to write.", show_default="report.html in the folder"
         ),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Write one interactive page that explains what was run: no network, no other file."""
+    """Write an interactive HTML page about recorded runs: one file that works offline."""
     from skerry.report.page.build import write_report
 
     file = write_report(folder, out)

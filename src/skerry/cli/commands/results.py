@@ -1,8 +1,9 @@
-"""`skerry results`: tables, paired tests and exports from a folder of records."""
+"""`skerry results`: tables, paired tests and exports of recorded runs."""
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,36 +11,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skerry.analysis import spreadsheet
-from skerry.cli.commands.options import AsJson, Folder, cannot_write, names, print_json
+from skerry.cli.commands.options import AsJson, Folder, cannot_write, print_json, split_names
 from skerry.errors import SkerryError
 from skerry.files import replace_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skerry.analysis.answers import Answers
     from skerry.report.text import Sheet
 
 STDOUT = Path("-")
 
 
-def results(
+def results_command(
     folder: Folder = Path("runs"),
     measure: Annotated[
         str | None,
-        typer.Option(help="What to look at.", show_default="average_accuracy"),
+        typer.Option(help="The measure to print.", show_default="average_accuracy"),
     ] = None,
     last: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="R", help="Mean over the last R rounds.", show_default="the final value"
+            min=1,
+            metavar="R",
+            help="Take the mean over the last R rounds.",
+            show_default="the final value",
         ),
     ] = None,
     by: Annotated[
         str | None,
         typer.Option(
             metavar="FIELDS",
-            help="Fields that tell cells apart, such as server.period,topology; others are "
+            help="Fields that define the cells, such as server.period,topology; other fields are "
             "averaged over.",
             show_default="all that vary",
         ),
@@ -54,130 +57,119 @@ def results(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="PRIMITIVE", help="What the others are compared with.", show_default="s2a"
+            metavar="PRIMITIVE",
+            help="The primitive to compare the others with.",
+            show_default="s2a",
         ),
     ] = None,
     level: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Level of the tests, all of them together.")
+        float, typer.Option(min=0.0, max=1.0, help="Significance level of all tests together.")
     ] = 0.05,
     devices: Annotated[
         bool,
         typer.Option(
             "--devices",
-            help="What single devices scored at the end, by island and the worst first, instead.",
+            help="Print final scores of single devices instead, by island, the worst first.",
         ),
     ] = False,
     csv: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a row per cell and primitive; - is stdout."),
+        typer.Option(metavar="FILE", help="Write a row for each cell and primitive; - is stdout."),
     ] = None,
     parquet: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the same rows; needs the extra parquet."),
     ] = None,
     latex: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the tables for booktabs.")
+        Path | None, typer.Option(metavar="FILE", help="Write LaTeX tables (booktabs).")
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")
+        Path | None, typer.Option(metavar="FILE", help="Write Markdown tables.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tables over seeds: every cell's mean and interval, and primitives compared seed by seed."""
-    if devices:
-        _check_alone(measure=measure, last=last, by=by, best=best, against=against)
-        _tell_devices(folder, csv, parquet, latex, markdown, as_json)
-        return
-    from skerry.analysis.answers import results as answers_of
-
-    asked = [(csv, to_csv), (parquet, to_parquet), (latex, to_latex), (markdown, to_markdown)]
-    exports = [(file, content) for file, content in asked if file is not None]
-    to_stdout = _count_stdout(as_json, [file for file, _ in exports])
-    answers = answers_of(
-        folder,
-        measure,
-        last=last,
-        by=list(names([by])) if by is not None else None,
-        best=best,
-        against=against,
-        level=level,
-    )
-    for file, content in exports:
-        write(file, content(answers))
-    if as_json:
-        print_json(to_json(answers))
-    if not to_stdout:
-        from skerry.report.screens.results import tell
-
-        tell(answers)
-    for file, _ in exports:
-        if file != STDOUT:
-            typer.echo(f"Wrote {file}.", err=bool(to_stdout))
-
-
-def _check_alone(**options: object) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise SkerryError(
-                f"--devices shows what single devices scored at the end; --{name} has no part in "
-                "that. Leave one out."
-            )
-
-
-def _count_stdout(as_json: bool, files: list[Path]) -> int:
-    to_stdout = as_json + sum(file == STDOUT for file in files)
+    """Print means and intervals over seeds for every cell, and compare primitives seed by seed."""
+    files = {"csv": csv, "parquet": parquet, "latex": latex, "markdown": markdown}
+    targets = {kind: file for kind, file in files.items() if file is not None}
+    to_stdout = as_json + sum(file == STDOUT for file in targets.values())
     if to_stdout > 1:
         raise SkerryError(
             f"only one output can go to stdout (got {to_stdout}). Name a file for the others."
         )
-    return to_stdout
-
-
-def _tell_devices(
-    folder: Path,
-    csv: Path | None,
-    parquet: Path | None,
-    latex: Path | None,
-    markdown: Path | None,
-    as_json: bool,
-) -> None:
-    from skerry.analysis.devices import devices as devices_of
-    from skerry.report.screens import devices as screen
-
-    to_stdout = _count_stdout(as_json, [one for one in (csv, parquet, latex, markdown) if one])
-    found = devices_of(folder)
-    sheets, notes = screen.sheets(found), screen.notes(found)
-    contents: list[tuple[Path | None, Callable[[], bytes]]] = [
-        (csv, lambda: spreadsheet.to_csv(found.frame)),
-        (parquet, lambda: _parquet(found.frame)),
-        (latex, lambda: _booktabs(sheets)),
-        (markdown, lambda: "\n".join([*(s.to_markdown() for s in sheets), *notes, ""]).encode()),
-    ]
-    files = [(file, content) for file, content in contents if file is not None]
-    for file, content in files:
-        write(file, content())
+    if devices:
+        _check_unused(measure=measure, last=last, by=by, best=best, against=against)
+        view = _device_view(folder)
+    else:
+        fields = list(split_names([by])) if by is not None else None
+        view = _cell_view(
+            folder, measure, last=last, by=fields, best=best, against=against, level=level
+        )
+    for kind, file in targets.items():
+        _write(file, EXPORTS[kind](view))
     if as_json:
-        rows = json.loads(found.frame.to_json(orient="records", double_precision=15))
-        print_json({"fields": found.fields, "rows": rows, "notes": notes})
+        rows = json.loads(view.frame.to_json(orient="records", double_precision=15))  # NaN: null
+        print_json({**view.header, "rows": rows, **view.footer})
     if not to_stdout:
-        screen.tell(found)
-    for file, _ in files:
+        view.show()
+    for file in targets.values():
         if file != STDOUT:
             typer.echo(f"Wrote {file}.", err=bool(to_stdout))
 
 
-def to_csv(answers: "Answers") -> bytes:
-    return spreadsheet.to_csv(answers.frame())
+def _check_unused(**options: object) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise SkerryError(
+                f"--devices shows final scores of single devices and does not use --{name}. Leave "
+                "one out."
+            )
 
 
-def to_parquet(answers: "Answers") -> bytes:
-    return _parquet(answers.frame())
+@dataclass(frozen=True)
+class _View:
+    """One set of results in every form in which it can be printed or exported."""
+
+    frame: "pd.DataFrame"
+    sheets: "list[Sheet]"
+    header: Mapping[str, object]
+    footer: dict[str, list[str]]
+    """Lists of sentences; in Markdown they follow the tables."""
+    show: Callable[[], None]
 
 
-def _parquet(frame: "pd.DataFrame") -> bytes:
+def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
+    from skerry.analysis.answers import results
+    from skerry.report.screens.results import notes, sheets, summary, tell
+
+    answers = results(folder, measure, **options)
+    header = {
+        "measure": answers.cells.measure,
+        "last": answers.cells.last,
+        "fields": answers.cells.fields,
+        "against": answers.against,
+        "level": answers.level,
+    }
+    footer = {"summary": summary(answers), "notes": notes(answers)}
+    return _View(answers.frame(), sheets(answers), header, footer, lambda: tell(answers))
+
+
+def _device_view(folder: Path) -> _View:
+    from skerry.analysis.devices import devices
+    from skerry.report.screens.devices import notes, sheets, tell
+
+    found = devices(folder)
+    footer = {"notes": notes(found)}
+    return _View(found.frame, sheets(found), {"fields": found.fields}, footer, lambda: tell(found))
+
+
+def _to_csv(view: _View) -> bytes:
+    return spreadsheet.to_csv(view.frame)
+
+
+def _to_parquet(view: _View) -> bytes:
     content = BytesIO()
     try:
-        frame.to_parquet(content, engine="pyarrow", index=False)
+        view.frame.to_parquet(content, engine="pyarrow", index=False)
     except ImportError:
         raise SkerryError(
             "Parquet files need the package pyarrow. Install it: pip install 'skerry[parquet]'"
@@ -185,42 +177,22 @@ def _parquet(frame: "pd.DataFrame") -> bytes:
     return content.getvalue()
 
 
-def to_latex(answers: "Answers") -> bytes:
-    from skerry.report.screens.results import sheets
-
-    return _booktabs(sheets(answers))
-
-
-def _booktabs(sheets: "list[Sheet]") -> bytes:
-    tables = [sheet.to_latex() for sheet in sheets]
+def _to_latex(view: _View) -> bytes:
+    tables = [sheet.to_latex() for sheet in view.sheets]
     return "\n".join(["% \\usepackage{booktabs}", *tables]).encode()
 
 
-def to_markdown(answers: "Answers") -> bytes:
-    from skerry.report.screens.results import notes, sheets, summary
-
-    tables = [sheet.to_markdown() for sheet in sheets(answers)]
-    return "\n".join([*tables, *summary(answers), *notes(answers), ""]).encode()
-
-
-def to_json(answers: "Answers") -> dict[str, Any]:
-    """What is not a number is null."""
-    from skerry.report.screens.results import notes, summary
-
-    return {
-        "measure": answers.cells.measure,
-        "last": answers.cells.last,
-        "fields": answers.cells.fields,
-        "against": answers.against,
-        "level": answers.level,
-        "rows": json.loads(answers.frame().to_json(orient="records", double_precision=15)),
-        "summary": summary(answers),
-        "notes": notes(answers),
-    }
+def _to_markdown(view: _View) -> bytes:
+    tables = [sheet.to_markdown() for sheet in view.sheets]
+    sentences = [sentence for part in view.footer.values() for sentence in part]
+    return "\n".join([*tables, *sentences, ""]).encode()
 
 
-def write(file: Path, content: bytes) -> None:
-    """To stdout, or as a whole file."""
+EXPORTS = {"csv": _to_csv, "parquet": _to_parquet, "latex": _to_latex, "markdown": _to_markdown}
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write to stdout, or replace a file in one step."""
     if file == STDOUT:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)

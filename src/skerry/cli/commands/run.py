@@ -1,38 +1,19 @@
-"""`skerry run`, and what goes with a single study: schema, show."""
+"""`skerry run`, `skerry show` and `skerry schema`."""
 
 import json
+import os
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from skerry.cli.commands.options import (
-    Again,
-    AsJson,
-    Deterministic,
-    Device,
-    ExperimentFile,
-    Folder,
-    Out,
-    Precision,
-    RankCount,
-    Settings,
-    Track,
-    may_be_stopped,
-    names,
-    print_json,
-    read_experiment,
-    tell_reused,
-    with_precision,
-)
-from skerry.cli.commands.ranks import is_one_of, run_on, tell_plan
+from skerry.cli.commands import options
 from skerry.errors import SkerryError
 from skerry.plugins import registry
-
-if TYPE_CHECKING:
-    from skerry.analysis.results import Results
 
 DEFAULT_COMPARE = "s2s,s2a,blend"
 DEFAULT_SEEDS = 5
@@ -47,60 +28,69 @@ def _complete_names(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
 
 
-def run(
+def run_command(
     context: typer.Context,
-    file: ExperimentFile = None,
-    settings: Settings = None,
+    file: options.ExperimentFile = None,
+    settings: options.Settings = None,
     compare: Annotated[
         str | None,
         typer.Option(
-            help=f"Primitives to run side by side, of {', '.join(registry.PRIMITIVES)}, such as "
+            help=f"Primitives to compare, of {', '.join(registry.PRIMITIVES)}, such as "
             "s2s,s2a,blend:0.25; or presets, such as tt_hf,gossip_pga.",
             autocompletion=_complete_names,
         ),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="How many seeds, counted on from the experiment's own."),
+        typer.Option(min=1, help="Number of seeds, starting with the experiment's own."),
     ] = None,
-    device: Device = "auto",
-    ranks: RankCount = None,
-    precision: Precision = None,
-    out: Out = Path("runs"),
-    again: Again = False,
-    deterministic: Deterministic = False,
-    track: Track = None,
-    as_json: AsJson = False,
+    device: options.Device = "auto",
+    ranks: options.RankCount = None,
+    precision: options.Precision = None,
+    out: options.Out = Path("runs"),
+    again: options.Again = False,
+    deterministic: options.Deterministic = False,
+    track: options.Track = None,
+    as_json: options.AsJson = False,
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
-            help="Tell what memory it takes, and what each rank would hold; run nothing.",
+            help="Print the memory needed and what each rank would hold; run nothing.",
         ),
     ] = False,
 ) -> None:
-    """Run an experiment: a table, pictures, and records to come back to."""
+    """Run an experiment: print a table, draw pictures and record the runs."""
     from skerry.report.screens.progress import watch_run
 
-    experiment = read_experiment(file, with_precision(settings, precision))
-    plain = file is not None or "primitive" in experiment.server.model_fields_set
-    primitives = compare if compare is not None else ("" if plain else DEFAULT_COMPARE)
+    experiment = options.read_experiment(file, options.with_precision(settings, precision))
+    one_primitive = file is not None or "primitive" in experiment.server.model_fields_set
+    default = "" if one_primitive else DEFAULT_COMPARE
+    primitives = options.split_names([default if compare is None else compare])
     seeds = seeds or (1 if file else DEFAULT_SEEDS)
     if dry_run:
-        tell_plan(experiment, names([primitives]), seeds, ranks, device, as_json)
+        from skerry.report.screens.rank_plan import tell as print_plan
+        from skerry.runs.rank_plan import plan_ranks
+        from skerry.runs.variants import expand
+
+        plan = plan_ranks(expand(experiment, primitives, seeds), ranks, device)
+        if as_json:
+            options.print_json(asdict(plan))
+        else:
+            print_plan(plan)
         return
-    if ranks is not None and not is_one_of(ranks):
-        run_on(ranks, context.obj)
+    if ranks is not None and not _is_rank(ranks):
+        _launch_ranks(ranks, context.obj)
     with (
-        may_be_stopped("The same command goes on from the last checkpoint."),
-        redirect_stdout(sys.stderr),  # what plug-ins print must not come between the results
+        options.handle_ctrl_c("The same command continues from the last checkpoint."),
+        redirect_stdout(sys.stderr),  # keeps output of plug-ins out of the results
         watch_run() as watcher,
     ):
         from skerry.runs.run import run as run_experiments
 
         results = run_experiments(
             experiment,
-            compare=names([primitives]),
+            compare=primitives,
             seeds=seeds,
             device=device,
             out=out,
@@ -109,40 +99,46 @@ def run(
             trackers=track or (),
             deterministic=deterministic,
         )
-    if not results:  # those of another rank
+    if not results:  # another rank has them
         return
     if as_json:
-        print_json(results.to_json())
+        options.print_json(results.to_json())
         return
-    from skerry.report.screens.run import tell
+    from skerry.report.screens.run import pictures, tell
 
     tell(results)
-    pictures = _pictures(results, out)
-    tell_reused(watcher.reused, out)
-    typer.echo(f"Pictures: {', '.join(map(str, pictures))}. Records: {out}/skerry.sqlite.")
+    try:
+        files = pictures(results, out)
+    except OSError as error:
+        raise SkerryError(
+            f"cannot write the pictures to {out} ({error.strerror}). The results are recorded: "
+            f"skerry show {out}"
+        ) from error
+    options.print_reused(watcher.reused, out)
+    typer.echo(f"Pictures: {', '.join(map(str, files))}. Records: {out}/skerry.sqlite.")
     by_device = results[0].experiment.data.split == "given"
-    next_one = f"results {out} --devices" if by_device else "run --set data.intra=dirichlet"
+    suggestion = f"results {out} --devices" if by_device else "run --set data.intra=dirichlet"
     typer.echo(
-        f"Try next: skerry {next_one}    "
+        f"Try next: skerry {suggestion}    "
         "or your own: skerry new > mine.toml && skerry run mine.toml"
     )
 
 
-def schema() -> None:
-    """Print the JSON schema of experiments, for editors."""
+def schema_command() -> None:
+    """Print the JSON schema of experiment files, for editors."""
     from skerry.config.experiment import Experiment
 
     typer.echo(json.dumps(Experiment.model_json_schema(), indent=2))
 
 
-def show(folder: Folder = Path("runs"), as_json: AsJson = False) -> None:
-    """Show what is recorded in a folder: every study as a table."""
+def show_command(folder: options.Folder = Path("runs"), as_json: options.AsJson = False) -> None:
+    """Print the recorded runs of a folder, a table for each study."""
     from skerry.analysis.results import recorded
     from skerry.report.screens.run import tell
 
     studies = recorded(folder)
     if as_json:
-        print_json({"lanes": [lane.to_json() for results in studies for lane in results]})
+        options.print_json({"lanes": [lane.to_json() for results in studies for lane in results]})
         return
     if not studies:
         typer.echo(f"No runs are recorded in {folder}.")
@@ -150,13 +146,29 @@ def show(folder: Folder = Path("runs"), as_json: AsJson = False) -> None:
         tell(results)
 
 
-def _pictures(results: "Results", out: Path) -> list[Path]:
-    from skerry.report.screens.run import pictures
+def _is_rank(ranks: int) -> bool:
+    """Whether this process is already one of the ranks; raises if their number is another."""
+    from skerry.runs.executors.ranks import is_rank
 
-    try:
-        return pictures(results, out)
-    except OSError as error:
+    if not is_rank():
+        return False
+    started = int(os.environ["WORLD_SIZE"])
+    if started != ranks:
         raise SkerryError(
-            f"cannot write the pictures to {out} ({error.strerror}). The results are recorded: "
-            f"skerry show {out}"
-        ) from error
+            f"--ranks must be {started}, the number that torchrun has started (got {ranks}). Leave "
+            "--ranks out."
+        )
+    return True
+
+
+def _launch_ranks(ranks: int, arguments: Sequence[str]) -> None:
+    """Run the same command on several ranks, and exit with their exit code."""
+    import torch
+
+    from skerry.runs.launch import launch
+
+    threads = max(1, torch.get_num_threads() // ranks)
+    code, line = launch(ranks, arguments, threads)
+    if line:
+        typer.echo(f"error: {line}", err=True)
+    raise typer.Exit(code)

@@ -1,10 +1,11 @@
-"""`skerry store`: look after the records of a folder."""
+"""`skerry store`: verify, back up and repair recorded runs, or remove some of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skerry.cli.commands.options import Folder
 from skerry.errors import RecordsError, unknown
 from skerry.report.text import plural
 
@@ -12,59 +13,59 @@ if TYPE_CHECKING:
     from skerry.records.verify import Findings
 
 app = typer.Typer(
-    help="The records of a folder: verify them, forget runs, back up, repair.",
+    help="Recorded runs: verify, remove, back up and repair them.",
     no_args_is_help=True,
 )
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds records.")]
-MOST_KEYS = 5
+SHOWN_KEYS = 5
 
 
 @app.command("verify")
 def store_verify(folder: Folder = Path("runs")) -> None:
-    """Check the file, every run and its key; exit code 1 if something is wrong."""
+    """Verify the file, every run and its key; the exit code is 1 if something is damaged."""
     from skerry.records.verify import verify
 
     found = verify(folder)
-    for line in _in_words(found):
+    for line in _describe(found):
         typer.echo(line)
     if found.faults:
-        typer.echo(f"To keep what is sound: skerry store repair {folder}")
+        typer.echo(f"To keep the intact runs: skerry store repair {folder}")
         raise typer.Exit(1)
 
 
 @app.command("forget")
 def store_forget(
     folder: Folder,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="The keys of runs.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys of runs.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove runs, to have them computed again."""
+    """Remove runs, so that they are computed again."""
     from skerry.records.store import Store
 
     with Store.read(folder) as store:
-        there = store.keys()
+        recorded = store.keys()
     for key in keys:
-        if key not in there:
-            raise RecordsError(unknown("run", key, there) if len(there) < 20 else _no_run(key))
-    _check_that_nobody_works_in(folder)
+        if key not in recorded:
+            no_run = f"no run {key} is recorded. skerry show DIR --json lists all keys."
+            raise RecordsError(unknown("run", key, recorded) if len(recorded) < 20 else no_run)
+    _check_idle(folder)
     if not yes:
         typer.confirm(
-            f"Forget {plural(len(set(keys)), 'run')} of {folder}, with all rounds?", abort=True
+            f"Remove {plural(len(set(keys)), 'run')} of {folder}, with all rounds?", abort=True
         )
     with Store.open(folder) as store:
         store.forget(keys)
-    typer.echo(
-        f"Forgot {plural(len(set(keys)), 'run')}. The command that computed them does it again."
-    )
+    typer.echo(f"Removed {plural(len(set(keys)), 'run')}. The same command computes them again.")
 
 
 @app.command("backup")
 def store_backup(
     folder: Folder,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to write; it must not exist.")
+    ],
 ) -> None:
-    """Copy the records into one file, as of one moment, while others may be writing."""
+    """Copy all runs into one file, also while a sweep is writing."""
     from skerry.records.repair import back_up
 
     typer.echo(f"Wrote {plural(back_up(folder, file), 'run')} to {file}.")
@@ -72,52 +73,47 @@ def store_backup(
 
 @app.command("repair")
 def store_repair(folder: Folder) -> None:
-    """Save what can be read of damaged records; the damaged file is kept."""
+    """Recover the intact runs of a damaged file; the damaged file is kept."""
+    from skerry.records.damage import sayable
     from skerry.records.repair import repair
 
-    _check_that_nobody_works_in(folder)
+    _check_idle(folder)
     done = repair(folder)
     if done is None:
         typer.echo(f"Nothing is damaged in {folder}.")
         return
     for key, reason in done.lost.items():
-        typer.echo(f"lost: {_sayable(key)}: {reason}")
+        typer.echo(f"lost: {sayable(str(key))}: {reason}")
     typer.echo(
-        f"Kept {plural(done.kept, 'run')} in {folder}. What is lost is computed again by the "
-        f"command that computed it. The damaged file is {done.aside}."
+        f"Kept {plural(done.kept, 'run')} in {folder}. The command that computed the lost runs "
+        f"computes them again. The damaged file is {done.aside}."
     )
 
 
-def _check_that_nobody_works_in(folder: Path) -> None:
+def _check_idle(folder: Path) -> None:
     from skerry.runs.presence import is_working
 
     if is_working(folder):
-        raise RecordsError(f"somebody is computing in {folder}. Try again when that is done.")
+        raise RecordsError(
+            f"another process is computing in {folder}. Try again when it has finished."
+        )
 
 
-def _in_words(found: "Findings") -> list[str]:
-    sound = found.runs - len(found.faults)
+def _describe(found: "Findings") -> list[str]:
+    from skerry.records.damage import sayable
+
+    intact = found.runs - len(found.faults)
     return [
-        *(f"damaged: {_sayable(key)}: {fault}" for key, fault in found.faults.items()),
+        *(f"damaged: {sayable(str(key))}: {fault}" for key, fault in found.faults.items()),
         *(
             f"not checked: {reason.format(plural(len(keys), 'run'))} ({_first(keys)})"
             for reason, keys in found.not_checked.items()
         ),
-        f"{plural(found.runs, 'run')} in {found.path}: {max(0, sound)} sound, "
+        f"{plural(found.runs, 'run')} in {found.path}: {max(0, intact)} intact, "
         f"{len(found.faults)} damaged.",
     ]
 
 
 def _first(keys: list[str]) -> str:
-    more = f", and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
-    return ", ".join(keys[:MOST_KEYS]) + more
-
-
-def _no_run(key: str) -> str:
-    return f"no run {key} is recorded. skerry show DIR --json tells all keys."
-
-
-def _sayable(key: object) -> str:
-    from skerry.records.damage import sayable
-
-    return sayable(str(key))
+    more = f", and {len(keys) - SHOWN_KEYS} more" if len(keys) > SHOWN_KEYS else ""
+    return ", ".join(keys[:SHOWN_KEYS]) + more

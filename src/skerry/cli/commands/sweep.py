@@ -1,76 +1,68 @@
-"""`skerry sweep`: a grid of runs from one file, on this machine or on many."""
+"""`skerry sweep`: run a grid of experiments from one file, on one machine or several."""
 
 import sys
 from contextlib import redirect_stdout
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from skerry.cli.commands.options import (
-    Again,
-    AsJson,
-    Deterministic,
-    Device,
-    ExecutorName,
-    Out,
-    Precision,
-    RayAddress,
-    Settings,
-    Track,
-    Workers,
-    may_be_stopped,
-    print_json,
-    tell_reused,
-    with_precision,
-)
-from skerry.cli.commands.plug_ins import find_plug_ins
-
-if TYPE_CHECKING:
-    from skerry.analysis.results import Results
-    from skerry.runs.sweep import Sweep
+from skerry.cli.commands import options
 
 
-def sweep(
+def sweep_command(
     file: Annotated[
         Path,
-        typer.Argument(help="An experiment (TOML) with the tables sweep and sweep.axes."),
+        typer.Argument(help="An experiment file (TOML) with the tables sweep and sweep.axes."),
     ],
-    settings: Settings = None,
-    executor: ExecutorName = None,
-    workers: Workers = None,
-    ray_address: RayAddress = None,
-    device: Device = "auto",
-    precision: Precision = None,
-    out: Out = Path("runs"),
-    again: Again = False,
-    deterministic: Deterministic = False,
-    track: Track = None,
-    as_json: AsJson = False,
+    settings: options.Settings = None,
+    executor: options.ExecutorName = None,
+    workers: options.Workers = None,
+    ray_address: options.RayAddress = None,
+    device: options.Device = "auto",
+    precision: options.Precision = None,
+    out: options.Out = Path("runs"),
+    again: options.Again = False,
+    deterministic: options.Deterministic = False,
+    track: options.Track = None,
+    as_json: options.AsJson = False,
     history: Annotated[
-        bool, typer.Option("--history", help="With --json: every round, not only the last values.")
+        bool,
+        typer.Option("--history", help="With --json: print every round, not only the last values."),
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Tell what would be run, and for how long; run nothing."),
+        typer.Option(
+            "--dry-run", help="Print the number of runs and the expected time; run nothing."
+        ),
     ] = False,
 ) -> None:
-    """Run a grid of experiments: stop at any time, the same command goes on."""
-    how = "The same command without --again" if again else "The same command"
-    with may_be_stopped(f"Finished runs are in {out}. {how} goes on."):
+    """Run a grid of experiments. Stop it at any time; the same command continues."""
+    command = "The same command without --again" if again else "The same command"
+    with options.handle_ctrl_c(f"Finished runs are in {out}. {command} continues."):
         from skerry.runs.materials import sized_sweep
         from skerry.runs.sweep import Sweep
 
-        find_plug_ins(file)
-        asked = sized_sweep(Sweep.load(file, with_precision(settings, precision)))
+        options.find_plug_ins(file)
+        asked = sized_sweep(Sweep.load(file, options.with_precision(settings, precision)))
         if dry_run:
-            _forecast(asked, executor, workers, device, ray_address, out, deterministic, as_json)
+            from skerry.report.screens.sweep import tell_forecast
+            from skerry.runs.executors.executor import open_executor
+            from skerry.runs.forecast import forecast
+
+            place = open_executor(executor, device=device, workers=workers, address=ray_address)
+            expected = forecast(asked, place, out, device, deterministic)
+            if as_json:
+                options.print_json(asdict(expected))
+            else:
+                tell_forecast(expected, out)
             return
 
         from skerry.report.screens.progress import watch_sweep
         from skerry.runs.run import run
 
-        # What plug-ins print, and Ray when a worker dies, must not come between the results.
+        # Output of plug-ins, and of Ray when a worker dies, must not mix with the results.
         with redirect_stdout(sys.stderr), watch_sweep(asked.tune_by) as watcher:
             results = run(
                 asked,
@@ -85,29 +77,21 @@ def sweep(
                 deterministic=deterministic,
             )
     if as_json:
-        print_json(_to_json(asked, results, history))
+        table = results.to_json(history)
+        if tuned := asked.tune:
+            from skerry.runs.stages import choices
+
+            table["tuned"] = [
+                {**dict(choice.cell), tuned: choice.value} for choice in choices(asked, results)
+            ]
+        options.print_json(table)
     else:
         from skerry.report.screens.sweep import tell
 
         tell(asked, results)
-        tell_reused(watcher.reused, out)
+        options.print_reused(watcher.reused, out)
         typer.echo(f"Records: {out}/skerry.sqlite.")
-        typer.echo(f"Look closer: skerry results {out}    or every study: skerry show {out}")
-    _end(results)
-
-
-def _to_json(sweep: "Sweep", results: "Results", history: bool) -> dict[str, object]:
-    from skerry.runs.stages import choices
-
-    table = results.to_json(history)
-    if sweep.tune:
-        table["tuned"] = [
-            {**dict(choice.cell), sweep.tune: choice.value} for choice in choices(sweep, results)
-        ]
-    return table
-
-
-def _end(results: "Results") -> None:
+        typer.echo(f"Next: skerry results {out}    or every study: skerry show {out}")
     failed = [lane for lane in results if lane.status == "failed"]
     if failed:
         typer.echo(
@@ -116,27 +100,3 @@ def _end(results: "Results") -> None:
             err=True,
         )
         raise typer.Exit(1)
-
-
-def _forecast(
-    sweep: "Sweep",
-    executor: str | None,
-    workers: int | None,
-    device: str,
-    ray_address: str | None,
-    out: Path,
-    deterministic: bool,
-    as_json: bool,
-) -> None:
-    from dataclasses import asdict
-
-    from skerry.report.screens.sweep import tell_forecast
-    from skerry.runs.executors.executor import open_executor
-    from skerry.runs.forecast import forecast
-
-    place = open_executor(executor, device=device, workers=workers, address=ray_address)
-    found = forecast(sweep, place, out, device, deterministic)
-    if as_json:
-        print_json(asdict(found))
-    else:
-        tell_forecast(found, out)

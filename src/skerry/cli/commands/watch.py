@@ -1,4 +1,4 @@
-"""`skerry watch`: look at a running sweep from another terminal, without disturbing it."""
+"""`skerry watch`: show the progress of a running sweep in another terminal."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,31 +8,31 @@ import typer
 from skerry.cli.commands.options import AsJson, Folder, print_json
 
 
-def watch(
+def watch_command(
     folder: Folder = Path("runs"),
     every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Time between updates.")
     ] = 2.0,
     measure: Annotated[
         str | None,
         typer.Option(
             metavar="M",
-            help="What the best cells are best by.",
+            help="Measure by which the best cells are chosen.",
             show_default="average_accuracy and own_accuracy",
         ),
     ] = None,
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Look once, print it, and leave; so it is in a pipe, and with --json."
+            "--once", help="Print the progress once and exit; default in a pipe and with --json."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a sweep: how far it is, how fast, how long it takes yet, and what is best so far.
+    """Show the progress of a running sweep, its speed, the time left and the best cells so far.
 
-    Leaves by itself when the sweep is done (exit code 0), or when nobody is working on it any more
-    and runs are left (exit code 1). Ctrl-C leaves at any time; the sweep goes on.
+    Exits when the sweep is finished (exit code 0), or when no process works on it any more and runs
+    are missing (exit code 1). Ctrl-C exits at any time and does not stop the sweep.
     """
     from skerry.report.screens.watch import follow, render
     from skerry.report.text import PAGE, console

@@ -94,8 +94,8 @@ class Server(Section, extra="allow"):
     change_every: Annotated[Count, OptionOf(*_SCHEDULES)] = 30
     """Rounds between two changes of a step or double schedule."""
     bias_cost: Annotated[Positive, OptionOf("beta schedule")] = 8.0
-    """Adaptive beta: what a move of the average costs against disagreement (lambda). Between 1.6
-    and 8, over stepsize times period, was best on quadratics."""
+    """Adaptive beta: lambda, the weight of the bias against the disagreement; a larger one makes
+    beta smaller. On quadratics, 1.6 / (stepsize * period) to 8 / (stepsize * period) was best."""
     sampled_target: Annotated[Positive | None, OptionOf("sampled schedule")] = None
     """Adaptive K: the bias (per device) that S2A may have; as many are sampled as that takes."""
     period_target: Annotated[Positive | None, OptionOf("period schedule")] = None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import SCRIPT, environment, skerry
-from skerry.cli import ending
+from skerry.cli import exit_codes
 from skerry.errors import ExperimentError, printable
 
 SLOW = pytest.mark.slow  # a process more of the same kind
@@ -51,15 +51,15 @@ def record() -> None:
         (ExperimentError("no file. Make one."), 2, "error: no file. Make one."),
         (MemoryError("16 PiB"), 2, "error: out of memory (MemoryError: 16 PiB). Lower network.dev"),
         (RecursionError(), 2, "error: the input is nested too deep to be read."),
-        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), 2, "error: a text is not sound UTF-8"),
-        (OSError(errno.ENOSPC, "No space", "a.pdf"), 1, "error: no room is left to write a.pdf (N"),
-        (OSError(errno.ENOSPC, "No space"), 1, "error: no room is left to write the output (No sp"),
-        (OSError(errno.EFBIG, "File too large"), 1, "error: no room is left to write the output"),
-        (PermissionError(13, "Denied", "x"), 1, "error: cannot use x (Denied). See that it is the"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), 2, "error: a text is not valid UTF-8"),
+        (OSError(errno.ENOSPC, "No space", "a.pdf"), 1, "error: no space is left to write a.pdf ("),
+        (OSError(errno.ENOSPC, "No space"), 1, "error: no space is left to write the output (No"),
+        (OSError(errno.EFBIG, "File too large"), 1, "error: no space is left to write the output"),
+        (PermissionError(13, "Denied", "x"), 1, "error: cannot use x (Denied). Check that it exi"),
         (OSError(errno.ENAMETOOLONG, "Too long", "x" * 99), 2, "error: a path is too long (Too lo"),
-        (EOFError(), 1, "error: this is a fault of Skerry (EOFError). Please report it"),
+        (EOFError(), 1, "error: this is a bug in Skerry (EOFError). Please report it"),
         (ModuleNotFoundError("No module"), 1, "error: a library cannot be loaded (ModuleNotFound"),
-        (TypeError("a\nb"), 1, "error: this is a fault of Skerry (TypeError: a b). Please report"),
+        (TypeError("a\nb"), 1, "error: this is a bug in Skerry (TypeError: a b). Please report"),
         (KeyboardInterrupt(), 130, "Stopped."),
         (BrokenPipeError(), 1, None),
     ],
@@ -137,9 +137,9 @@ def test_workers_take_no_library_from_the_folder():
 def test_a_terminal_without_the_letters_gets_others(monkeypatch):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
-    ending.mend_streams()
+    exit_codes.repair_streams()
     print("5 ± 1 ≤ ε, café, \udcff, 雪")
-    assert ending.flushed(0) == 0
+    assert exit_codes.flush_streams(0) == 0
     assert written.getvalue() == b"5 +- 1 <= epsilon, cafe, ?, ?\n"
 
 
@@ -164,8 +164,8 @@ def test_an_output_that_is_full_is_told(arguments):
     outcome = shell(f'"$SKERRY" {arguments} > /dev/full')
     assert outcome.returncode == 1
     assert outcome.stderr == (
-        "error: no room is left to write the output (No space left on device). Make room, or write "
-        "elsewhere.\n"
+        "error: no space is left to write the output (No space left on device). Free some "
+        "space, or write elsewhere.\n"
     )
 
 
@@ -231,7 +231,7 @@ def test_a_signal_to_terminate_is_treated_like_ctrl_c():
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
     assert process.returncode == 143
-    assert rest.strip() == "Stopped. The same command goes on from the last checkpoint."
+    assert rest.strip() == "Stopped. The same command continues from the last checkpoint."
 
 
 def test_a_signal_stops_also_a_command_that_does_not_expect_it(monkeypatch):
