@@ -13,7 +13,7 @@ import pytest
 
 from conftest import small
 from recorded_runs import assert_same, histories
-from skerry.records.verify import verify
+from skerry.records.maintenance import verify
 from sweep_children import nursery, until
 
 LONGEST = 15.0

@@ -15,7 +15,7 @@ from skerry.engine.world import Materials, build_world
 from skerry.measure.accuracy import DeviceScores
 from skerry.measure.by_device import ByDevice
 from skerry.records.store import Store
-from skerry.records.verify import verify
+from skerry.records.maintenance import verify
 
 MEASURES = ["average", "devices", "fairness"]
 

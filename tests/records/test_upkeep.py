@@ -9,9 +9,8 @@ from command_line import skerry, skerry_process
 from conftest import small
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
-from skerry.records.repair import back_up, repair
+from skerry.records.maintenance import OTHER_FIELDS, OWN_CODE, THE_FILE, back_up, repair, verify
 from skerry.records.store import FILE, Store
-from skerry.records.verify import OTHER_FIELDS, OWN_CODE, THE_FILE, verify
 from skerry.runs.run import run
 
 SEEDS = 30
@@ -244,7 +243,7 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(folder, study, seed):
 
 
 def test_nobody_is_disturbed_at_work(folder, monkeypatch):
-    monkeypatch.setattr("skerry.runs.presence.is_working", lambda folder: True)
+    monkeypatch.setattr("skerry.records.activity.is_working", lambda folder: True)
     for command in (("repair", folder), ("forget", folder, next(iter(told(folder))), "--yes")):
         outcome = skerry("store", *command)
         assert outcome.code == 2

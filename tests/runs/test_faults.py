@@ -10,10 +10,10 @@ import pytest
 import skerry
 from skerry.errors import RecordsError
 from skerry.runs.executors import processes
-from skerry.runs.progress import Watcher
+from skerry.runs.progress import Progress
 
 
-class Meddling(Watcher):
+class Meddling(Progress):
     """Does something to the folder once a stack is under way."""
 
     def __init__(self, meddle):
@@ -45,7 +45,7 @@ def test_a_folder_that_goes_away_is_told(small, tmp_path, meddle, seeds):
     out = tmp_path / "out"
     watcher = Meddling(lambda: meddle(out))
     with pytest.raises(RecordsError, match="was removed, renamed or replaced while runs"):
-        skerry.run(small(), seeds=seeds, out=out, watcher=watcher)
+        skerry.run(small(), seeds=seeds, out=out, progress=watcher)
 
 
 @pytest.mark.slow

@@ -124,11 +124,11 @@ def test_what_takes_long_to_save_is_saved_less_often(small, tmp_path, monkeypatc
         clock.now += moment.phase == "end"
 
     monkeypatch.setattr(stack_run, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr(stack_run, "save", save)
+    monkeypatch.setattr(stack_run, "save_stack", save)
     lanes = [small("rounds=20")]
     with Store.open(tmp_path) as store:
         run_world(
-            build_world(lanes[0]), lanes, store, tmp_path, progress=second, checkpoint_seconds=2
+            build_world(lanes[0]), lanes, store, tmp_path, on_moment=second, checkpoint_seconds=2
         )
     assert len(saved) == saves
 
@@ -258,10 +258,10 @@ def test_a_checkpoint_comes_soon_and_then_less_often(small, tmp_path, monkeypatc
         clock.now += moment.phase == "end"
 
     monkeypatch.setattr(stack_run, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr(stack_run, "save", lambda *_: saved.append(clock.now))
+    monkeypatch.setattr(stack_run, "save_stack", lambda *_: saved.append(clock.now))
     lanes = [small("rounds=200")]
     with Store.open(tmp_path) as store:
-        run_world(build_world(lanes[0]), lanes, store, tmp_path, progress=second)
+        run_world(build_world(lanes[0]), lanes, store, tmp_path, on_moment=second)
     assert saved == [2, 6, 14, 30, 62, 122, 182]
 
 

@@ -123,7 +123,7 @@ def advise_on(
     recording_in = partial(
         Driver,
         here,
-        watcher=watcher,
+        progress=watcher,
         materials=materials,
         keep_going=False,
         checkpoint_seconds=math.inf,

@@ -158,9 +158,9 @@ SAMPLED_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:sam
 PERIOD_SCHEDULES = {**SERVER_SCHEDULES, "adaptive": "skerry.theory.adaptive:period"}
 
 TRACKERS = {
-    "mlflow": "skerry.runs.trackers:MLflow",
-    "tensorboard": "skerry.runs.trackers:TensorBoard",
-    "wandb": "skerry.runs.trackers:WandB",
+    "mlflow": "skerry.runs.tracking:MLflow",
+    "tensorboard": "skerry.runs.tracking:TensorBoard",
+    "wandb": "skerry.runs.tracking:WandB",
 }
 
 EXECUTORS = {

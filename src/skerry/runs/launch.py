@@ -126,7 +126,7 @@ def _free_port() -> int:
         return port
 
 
-def hold_the_lifeline() -> None:
+def end_with_parent() -> None:
     """On a rank: live no longer than whoever started it, however that ended."""
     if os.environ.pop(LIFELINE, None):
         threading.Thread(target=_end_with_stdin, daemon=True).start()

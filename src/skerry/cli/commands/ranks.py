@@ -52,7 +52,7 @@ def tell_plan(
 ) -> None:
     """What each rank would hold, or this process alone; nothing is run."""
     from skerry.report.screens.rank_plan import tell
-    from skerry.runs.rank_plan import plan_ranks
+    from skerry.runs.forecast import plan_ranks
     from skerry.runs.variants import expand
 
     found = plan_ranks(expand(experiment, compare, seeds), ranks, device)

@@ -69,7 +69,7 @@ def run(
     ] = False,
 ) -> None:
     """Run an experiment: a table, pictures, and records to come back to."""
-    from skerry.report.screens.progress import watch_run
+    from skerry.report.screens.progress import show_run_progress
 
     experiment = read_experiment(file, with_precision(settings, precision))
     plain = file is not None or "primitive" in experiment.server.model_fields_set
@@ -83,7 +83,7 @@ def run(
     with (
         may_be_stopped("The same command goes on from the last checkpoint."),
         redirect_stdout(sys.stderr),  # what plug-ins print must not come between the results
-        watch_run() as watcher,
+        show_run_progress() as watcher,
     ):
         from skerry.runs.run import run as run_experiments
 
@@ -94,7 +94,7 @@ def run(
             device=device,
             out=out,
             again=again,
-            watcher=watcher,
+            progress=watcher,
             trackers=track or (),
             deterministic=deterministic,
         )

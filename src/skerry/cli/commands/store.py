@@ -9,7 +9,7 @@ from skerry.errors import RecordsError, unknown
 from skerry.report.text import plural
 
 if TYPE_CHECKING:
-    from skerry.records.verify import Findings
+    from skerry.records.maintenance import Findings
 
 app = typer.Typer(
     help="The records of a folder: verify them, forget runs, back up, repair.",
@@ -23,7 +23,7 @@ MOST_KEYS = 5
 @app.command("verify")
 def store_verify(folder: Folder = Path("runs")) -> None:
     """Check the file, every run and its key; exit code 1 if something is wrong."""
-    from skerry.records.verify import verify
+    from skerry.records.maintenance import verify
 
     found = verify(folder)
     for line in _in_words(found):
@@ -65,7 +65,7 @@ def store_backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")],
 ) -> None:
     """Copy the records into one file, as of one moment, while others may be writing."""
-    from skerry.records.repair import back_up
+    from skerry.records.maintenance import back_up
 
     typer.echo(f"Wrote {plural(back_up(folder, file), 'run')} to {file}.")
 
@@ -73,7 +73,7 @@ def store_backup(
 @app.command("repair")
 def store_repair(folder: Folder) -> None:
     """Save what can be read of damaged records; the damaged file is kept."""
-    from skerry.records.repair import repair
+    from skerry.records.maintenance import repair
 
     _check_that_nobody_works_in(folder)
     done = repair(folder)
@@ -89,7 +89,7 @@ def store_repair(folder: Folder) -> None:
 
 
 def _check_that_nobody_works_in(folder: Path) -> None:
-    from skerry.runs.presence import is_working
+    from skerry.records.activity import is_working
 
     if is_working(folder):
         raise RecordsError(f"somebody is computing in {folder}. Try again when that is done.")
@@ -118,6 +118,6 @@ def _no_run(key: str) -> str:
 
 
 def _sayable(key: object) -> str:
-    from skerry.records.damage import sayable
+    from skerry.errors import escape_surrogates
 
-    return sayable(str(key))
+    return escape_surrogates(str(key))

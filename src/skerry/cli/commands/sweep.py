@@ -67,11 +67,11 @@ def sweep(
             _forecast(asked, executor, workers, device, ray_address, out, deterministic, as_json)
             return
 
-        from skerry.report.screens.progress import watch_sweep
+        from skerry.report.screens.progress import show_sweep_progress
         from skerry.runs.run import run
 
         # What plug-ins print, and Ray when a worker dies, must not come between the results.
-        with redirect_stdout(sys.stderr), watch_sweep(asked.tune_by) as watcher:
+        with redirect_stdout(sys.stderr), show_sweep_progress(asked.tune_by) as watcher:
             results = run(
                 asked,
                 out=out,
@@ -80,7 +80,7 @@ def sweep(
                 device=device,
                 ray_address=ray_address,
                 again=again,
-                watcher=watcher,
+                progress=watcher,
                 trackers=track or (),
                 deterministic=deterministic,
             )
@@ -132,10 +132,10 @@ def _forecast(
 
     from skerry.report.screens.sweep import tell_forecast
     from skerry.runs.executors.executor import open_executor
-    from skerry.runs.forecast import forecast
+    from skerry.runs.forecast import forecast_sweep
 
     place = open_executor(executor, device=device, workers=workers, address=ray_address)
-    found = forecast(sweep, place, out, device, deterministic)
+    found = forecast_sweep(sweep, place, out, device, deterministic)
     if as_json:
         print_json(asdict(found))
     else:
