@@ -195,7 +195,8 @@ value = 0
 while True:
     value += 1
     try:
-        checkpoint.save_checkpoint(path, {"X": torch.full((200_000,), float(value))}, {"value": value})
+        tensors = {"X": torch.full((200_000,), float(value))}
+        checkpoint.save_checkpoint(path, tensors, {"value": value})
     except RecordsError as error:
         print(error, flush=True)
         break

@@ -20,7 +20,7 @@ from skerry.cli.commands.results import results
 from skerry.cli.commands.run import run, schema, show
 from skerry.cli.commands.sweep import sweep
 from skerry.cli.commands.watch import watch
-from skerry.errors import SkerryWarning, as_options, printable
+from skerry.errors import SkerryWarning, as_options, one_line, printable
 
 DEBUG = "--debug"
 

@@ -216,6 +216,7 @@ def history_checksum(parts: Iterable[StoredPart], before: int = 0) -> int:
 
 def store_entry_checksum(db: sqlite3.Connection, key: str) -> list[Any]:
     """Update the checksum of a run whose entry has changed; returns the entry."""
+    entry: list[Any]
     [(run, *entry)] = db.execute(f"SELECT id, {ENTRY_COLUMNS} FROM runs WHERE key = ?", (key,))
     crc32 = entry_checksum(entry)
     db.execute(f"INSERT OR REPLACE INTO {CHECKSUM_TABLE} VALUES (?, 'entry', ?)", (run, crc32))

@@ -136,7 +136,7 @@ class Driver:
         StoppedError is raised."""
         experiments = with_sizes(experiments)
         groups = group_by_world(experiments)
-        ahead = deque(groups)
+        ahead: deque[Sequence[Experiment]] = deque(groups)
         with explain_memory_errors(), self._session(experiments, groups):
             while ahead or self._queue or self._running:
                 if until is not None and until():

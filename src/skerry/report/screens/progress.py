@@ -13,7 +13,7 @@ from skerry.report.text import duration, plural, say
 from skerry.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress as RichProgress
 
     from skerry.config.experiment import Experiment
     from skerry.engine.world import World
@@ -259,7 +259,7 @@ def describe_stack(job: "StackJob") -> str:
     return f"seed {job.experiments[0].seed}, {plural(len(job), 'lane')}"
 
 
-def _bars() -> "Progress":
+def _bars() -> "RichProgress":
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
     from rich.text import Text

@@ -47,6 +47,7 @@ class Here:
         self.device = str(pick_device(device))
         self.worlds = WorldCache(materials)
         self._job: StackJob | None = None
+        self._moments: Generator[Moment] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +90,8 @@ class Here:
 
     def events(self) -> list[tuple[StackJob, Event]]:
         """Compute the job until its next tick or its end."""
-        job, event = self._job, Done()
+        job = self._job
+        event: Event = Done()
         if job is None:
             return []
         try:
