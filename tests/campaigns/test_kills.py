@@ -36,7 +36,7 @@ def sweep(tmp_path_factory, children):
         small("rounds=200").to_toml()
         + '[sweep]\nseeds = 2\n[sweep.axes]\n"server.primitive" = ["s2s", "s2a", "blend"]\n'
     )
-    assert children.start(file, folder / "whole").wait(300) == 0
+    assert children.start(file, folder / "whole").wait() == 0
     return file, histories(folder / "whole")
 
 
@@ -44,7 +44,7 @@ def campaign(children, sweep, out, kills, seed, options, counts):
     """Kill so many times; a sweep that comes to its end in between begins anew elsewhere."""
     file, whole = sweep
     began = time.monotonic()
-    assert children.start(file, out / "undisturbed", **options).wait(300) == 0
+    assert children.start(file, out / "undisturbed", **options).wait() == 0
     seconds = min(LONGEST, time.monotonic() - began)
     draw = random.Random(seed)
     ends = Counter()
@@ -54,12 +54,12 @@ def campaign(children, sweep, out, kills, seed, options, counts):
         child = children.start(file, folder, checkpoint_seconds=0.02, **options)
         if disturbed(draw, child, folder, seconds, ends):
             continue
-        assert child.wait(300) == 0
+        assert child.wait() == 0
         check(folder, whole)
         ends["ended between"] += 1
         number += 1
     folder = out / str(number)
-    assert children.start(file, folder, checkpoint_seconds=0.02, **options).wait(300) == 0
+    assert children.start(file, folder, checkpoint_seconds=0.02, **options).wait() == 0
     check(folder, whole)
     ends["ended"] = ends.pop("ended between", 0) + 1
     done = ", ".join(f"{times} {what}" for what, times in sorted(ends.items()))
@@ -79,7 +79,7 @@ def disturbed(draw, child, folder, seconds, ends):
         time.sleep(draw.uniform(0.0, seconds))
     strike = signal.SIGKILL if draw.random() < 0.8 else signal.SIGINT
     child.kill(strike)
-    until(child.ended, 120)
+    until(child.ended)
     ends["killed" if strike == signal.SIGKILL else "stopped"] += 1
     return True
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -27,6 +28,7 @@ from skerry.report.screens import watch
 from skerry.report.screens.watch import render, show_live
 from skerry.report.snapshot import covered_length, recent_speed
 from skerry.report.watched import WatchedFolder
+from skerry.runs.progress import Progress
 from skerry.runs.run import run
 from sweep_children import nursery, until
 
@@ -379,18 +381,39 @@ def test_an_unknown_measure_is_told_in_a_line(swept):
     assert "did you mean 'own_accuracy'?" in outcome.err
 
 
-def test_a_terminal_sees_the_sweep_to_its_end(children, tmp_path, monkeypatch):
+class Viewed(Progress):
+    """Starts a view with the first stack, and lets the sweep go on when the view has shown it."""
+
+    def __init__(self, folder):
+        self.console = Console(
+            file=io.StringIO(), width=120, force_terminal=True, color_system=None
+        )
+        self.last = None
+        self._thread = threading.Thread(target=self._view, args=(folder,))
+
+    def _view(self, folder):
+        self.last = show_live(WatchedFolder(folder), self.console, every=0.02)
+
+    def stack_begun(self, job):
+        if self._thread.ident is None:
+            self._thread.start()
+            until(lambda: " to do" in self.console.file.getvalue())
+
+    def end(self):
+        self._thread.join(600)
+        return self.last
+
+
+def test_a_terminal_sees_the_sweep_to_its_end(tmp_path, monkeypatch):
     """The view ends by itself, and its last picture, the summary, stays."""
     monkeypatch.setattr(watch, "GRACE_SECONDS", 0.2)
     out = tmp_path / "out"
-    child = children.start(write(tmp_path, "rounds=200"), out)
-    until(lambda: plan_of(out) is not None)
-    console = Console(file=io.StringIO(), width=120, force_terminal=True, color_system=None)
-    last = show_live(WatchedFolder(out), console, every=0.02)
-    assert child.wait() == 0
+    view = Viewed(out)
+    run(write(tmp_path), out=out, device="cpu", progress=view)
+    last = view.end()
     assert last.state == "done"
     assert last.finished == 12
-    shown = console.file.getvalue()
+    shown = view.console.file.getvalue()
     assert "12 to do" in shown or "8 to do" in shown
     assert shown.rstrip("\x1b[?25h\n").endswith(f"Done. Look closer: skerry results {out}")
 
@@ -399,7 +422,7 @@ def test_a_terminal_sees_the_sweep_to_its_end(children, tmp_path, monkeypatch):
 def test_ctrl_c_leaves_the_view_and_not_the_sweep(children, tmp_path):
     """Quietly, with exit code 0; the sweep goes on."""
     out = tmp_path / "out"
-    child = children.start(write(tmp_path, LONG), out)
+    child = children.start(write(tmp_path, "rounds=100000"), out)
     until(lambda: plan_of(out) is not None)
     ours, theirs = pty.openpty()
     view = subprocess.Popen(
@@ -419,7 +442,7 @@ def test_ctrl_c_leaves_the_view_and_not_the_sweep(children, tmp_path):
             drained += piece
     except OSError:  # so a terminal ends when its last program has left
         pass
-    told = view.communicate(timeout=30)[1]
+    told = view.communicate(timeout=600)[1]
     os.close(ours)
     assert (view.returncode, told) == (0, b"")
     assert not child.ended()

@@ -159,7 +159,7 @@ def test_a_thread_holds_nothing(small, tmp_path, handlers):
     results = []
     thread = threading.Thread(target=lambda: results.append(finished(tmp_path, lanes)))
     thread.start()
-    thread.join(60)
+    thread.join(600)
     assert len(results) == 1
 
 
@@ -215,13 +215,13 @@ def children_of(pid):
 def test_a_stopped_sweep_leaves_checkpoints(children, tmp_path, workers, number):
     """Before any was due: here, and in other processes, which their driver asks to save."""
     file, out = sweep_file(tmp_path), tmp_path / "stopped"
-    assert children.start(file, tmp_path / "whole", workers=workers).wait(120) == 0
+    assert children.start(file, tmp_path / "whole", workers=workers).wait() == 0
     child = children.start(file, out, workers=workers, checkpoint_seconds=1000)
     places = (lambda: children_of(child.pid)) if workers > 1 else (lambda: [child.pid])
-    until(lambda: sum(map(holds_signals, places())) == workers, 120)
+    until(lambda: sum(map(holds_signals, places())) == workers)
     child.kill(number)
-    assert child.wait(120) == (130 if number == signal.SIGINT else None)
+    assert child.wait() == (130 if number == signal.SIGINT else None)
     saved = "workers/*/checkpoints" if workers > 1 else "checkpoints"
     assert len(list(out.glob(f"{saved}/*.safetensors"))) == workers
-    assert children.start(file, out, workers=workers).wait(120) == 0
+    assert children.start(file, out, workers=workers).wait() == 0
     assert_same(histories(out), histories(tmp_path / "whole"))

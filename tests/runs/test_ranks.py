@@ -223,11 +223,11 @@ def start(*arguments, **variables):
 
 
 def ended(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 
-def until(holds, seconds=90):
+def until(holds, seconds=600):
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
@@ -279,7 +279,7 @@ def test_torchrun_starts_ranks_too(file):
         capture_output=True,
         text=True,
         env=environment() | {"GLOO_SOCKET_IFNAME": "lo"},
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
