@@ -13,7 +13,7 @@ import pytest
 
 from conftest import small
 from recorded_runs import assert_same, histories
-from skerry.records.maintenance import verify
+from skerry.records.maintenance import verify_store
 from sweep_children import nursery, until
 
 LONGEST = 15.0
@@ -95,8 +95,8 @@ def children_of(pid):
 
 def check(folder, whole):
     assert_same(histories(folder), whole)
-    assert verify(folder).faults == {}
-    assert verify(folder).not_checked == {}
+    assert verify_store(folder).faults == {}
+    assert verify_store(folder).not_checked == {}
     with sqlite3.connect(folder / "skerry.sqlite") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()

@@ -9,7 +9,7 @@ import pytest
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
 from skerry.records import checkpoint, database
-from skerry.records.maintenance import NO_CHECKSUM, verify
+from skerry.records.maintenance import NO_CHECKSUM, verify_store
 from skerry.records.store import FILE, Store
 
 BEFORE = Path(__file__).parent / "data" / "before"
@@ -38,7 +38,7 @@ def test_a_store_of_the_version_before_is_read_as_it_is(before):
         assert all(len(history["round"]) for _, history in store.histories())
         assert store.without_checksums() == store.keys()
     assert (before / FILE).read_bytes() == content
-    found = verify(before)
+    found = verify_store(before)
     assert found.faults == {}
     assert len(found.not_checked[NO_CHECKSUM]) == 2
 

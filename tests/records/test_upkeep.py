@@ -9,7 +9,14 @@ from command_line import skerry, skerry_process
 from conftest import small
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
-from skerry.records.maintenance import OTHER_FIELDS, OWN_CODE, THE_FILE, back_up, repair, verify
+from skerry.records.maintenance import (
+    OTHER_FIELDS,
+    OWN_CODE,
+    THE_FILE,
+    back_up_store,
+    repair_store,
+    verify_store,
+)
 from skerry.records.store import FILE, Store
 from skerry.runs.run import run
 
@@ -73,7 +80,7 @@ def test_missing_rows_are_known_even_without_checksums(folder):
     change(
         folder, "UPDATE runs SET experiment = replace(experiment, '\"rounds\": 3', '\"rounds\": 4')"
     )
-    faults = verify(folder).faults
+    faults = verify_store(folder).faults
     assert len(faults) == SEEDS
     assert set(faults.values()) == {"finished, but recorded up to round 3 of 4 only"}
 
@@ -87,16 +94,16 @@ def test_holes_are_known_even_without_checksums(tmp_path):
             rounds = list(range(start, start + 3 + (start == 6)))
             store.append({experiment.key(): {"round": rounds, "train_loss": rounds}})
         store.finish(experiment.key(), "finished", wall_seconds=1.0)
-    assert verify(tmp_path).faults == {}
+    assert verify_store(tmp_path).faults == {}
     change(tmp_path, "DELETE FROM parts WHERE first = 3")
-    assert list(verify(tmp_path).faults.values()) == ["3 rows are missing before round 9"]
+    assert list(verify_store(tmp_path).faults.values()) == ["3 rows are missing before round 9"]
 
 
 def test_keys_that_count_what_is_not_imported_are_not_checked(folder):
     change(
         folder, "UPDATE runs SET experiment = replace(experiment, '\"linear\"', '\"nowhere:any\"')"
     )
-    found = verify(folder)
+    found = verify_store(folder)
     assert found.faults == {}
     assert len(found.not_checked[OWN_CODE]) == SEEDS
 
@@ -106,7 +113,7 @@ def test_keys_of_other_versions_are_not_checked(folder):
     change(
         folder, "UPDATE runs SET experiment = replace(experiment, '\"momentum\"', '\"inertia\"')"
     )
-    found = verify(folder)
+    found = verify_store(folder)
     assert found.faults == {}
     assert len(found.not_checked[OTHER_FIELDS]) == SEEDS
 
@@ -155,7 +162,7 @@ def test_a_damaged_run_can_be_forgotten(folder, study):
     key = list(study[1])[3]
     change(folder, "UPDATE parts SET matrix = x'00' WHERE run = 4", sealed=True)
     assert skerry("store", "forget", folder, key, "--yes").code == 0
-    assert verify(folder).faults == {}
+    assert verify_store(folder).faults == {}
 
 
 # backup
@@ -177,9 +184,9 @@ def test_a_backup_is_the_store_in_one_file(folder, study, tmp_path):
 def test_a_backup_overwrites_nothing(folder):
     (folder / "mine").write_text("mine")
     with pytest.raises(RecordsError, match="is there already"):
-        back_up(folder, folder / "mine")
+        back_up_store(folder, folder / "mine")
     with pytest.raises(RecordsError, match="cannot write"):
-        back_up(folder, folder / "nowhere" / "copy")
+        back_up_store(folder, folder / "nowhere" / "copy")
     assert (folder / "mine").read_text() == "mine"
 
 
@@ -187,7 +194,7 @@ def test_a_backup_overwrites_nothing(folder):
 
 
 def test_a_sound_store_is_left_alone(folder, study):
-    assert repair(folder) is None
+    assert repair_store(folder) is None
     assert (folder / FILE).read_bytes() == study[0]
     assert skerry("store", "repair", folder).out == f"Nothing is damaged in {folder}.\n"
 
@@ -210,8 +217,8 @@ def test_runs_that_are_whole_are_kept(folder, study, column):
     [aside] = folder.glob(f"{FILE}.damaged-*")
     assert aside.read_bytes() == spoiled
     assert str(aside) in outcome.out
-    assert verify(folder).faults == {}
-    assert verify(folder).not_checked == {}
+    assert verify_store(folder).faults == {}
+    assert verify_store(folder).not_checked == {}
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -226,7 +233,7 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(folder, study, seed):
         del content[4096 * draw.randrange(len(content) // 8192, len(content) // 4096) :]
     (folder / FILE).write_bytes(content)
     try:
-        done = repair(folder)
+        done = repair_store(folder)
     except RecordsError as error:
         assert "\n" not in str(error)  # noqa: PT017
         assert (folder / FILE).read_bytes() == content
@@ -237,7 +244,7 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(folder, study, seed):
     kept = told(folder)
     assert all(study[1][key] == value for key, value in kept.items())
     assert len(kept) == done.kept
-    assert verify(folder).faults == {}
+    assert verify_store(folder).faults == {}
     run(small("rounds=3"), seeds=SEEDS, out=folder, device="cpu")
     assert told(folder).keys() == study[1].keys()
 

@@ -39,7 +39,7 @@ MOST_PROBED = 1_000_000
 
 @dataclass
 class Findings:
-    """What `verify` found in a store."""
+    """What `verify_store` found in a store."""
 
     path: Path
     runs: int = 0
@@ -49,7 +49,7 @@ class Findings:
     """By reason, the keys of runs that could not be checked completely."""
 
 
-def verify(folder: Path | str) -> Findings:
+def verify_store(folder: Path | str) -> Findings:
     """Check the file, every run and every key of a store, without importing what runs name."""
     try:
         with Store.read(folder) as store:
@@ -59,7 +59,7 @@ def verify(folder: Path | str) -> Findings:
 
 
 def check_store(store: Store) -> Findings:
-    """`verify` for a store that is open."""
+    """`verify_store` for a store that is open."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", SkerryWarning
@@ -135,7 +135,7 @@ def _is_complete(section: Section) -> bool:
 
 @dataclass(frozen=True)
 class Repaired:
-    """What `repair` kept and lost."""
+    """What `repair_store` kept and lost."""
 
     kept: int
     lost: dict[str, str]
@@ -144,7 +144,7 @@ class Repaired:
     """The path of the damaged file, which is kept."""
 
 
-def back_up(folder: Path | str, file: Path) -> int:
+def back_up_store(folder: Path | str, file: Path) -> int:
     """Copy a store as of one moment, also while it is written to; returns the number of runs."""
     if file.exists():
         raise RecordsError(f"{file} is there already. Name a file that is not.")
@@ -155,11 +155,11 @@ def back_up(folder: Path | str, file: Path) -> int:
         return len(store.runs())
 
 
-def repair(folder: Path) -> Repaired | None:
+def repair_store(folder: Path) -> Repaired | None:
     """Replace a damaged store by one with all of its sound runs, and keep the damaged file beside
     it. Returns None where nothing is damaged."""
     path = folder / FILE
-    if not verify(folder).faults:
+    if not verify_store(folder).faults:
         return None
     aside = path.with_name(f"{FILE}.damaged-{datetime.now():%Y%m%d-%H%M%S}")
     with _writing(path), replacing(path) as partial:

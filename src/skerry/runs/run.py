@@ -17,7 +17,7 @@ from skerry.plugins import registry
 from skerry.runs.driver import Driver
 from skerry.runs.executors.executor import Executor, open_executor
 from skerry.runs.executors.ranks import Ranks, is_first, is_rank, refuse_on_ranks
-from skerry.runs.materials import given_experiments, given_materials, given_sweep
+from skerry.runs.materials import collect_materials, sweep_with_materials, with_materials
 from skerry.runs.process import deterministic_torch
 from skerry.runs.progress import ModelKeeper, Progress, ProgressGroup
 from skerry.runs.stages import first_runs, further_runs
@@ -81,14 +81,14 @@ def run(
     devices; the first one records the runs and returns the results, the others return none.
     """
     asked = _load_file(experiment) if isinstance(experiment, str | Path) else experiment
-    materials = given_materials(graph, dataset, model)
+    materials = collect_materials(graph, dataset, model)
     if isinstance(asked, Sweep):
         if compare or seeds is not None:
             raise SkerryError(
                 "a sweep names its primitives and seeds itself (got compare or seeds). Set them in "
                 'its file: "server.primitive" = [...] in [sweep.axes], seeds = ... in [sweep].'
             )
-        asked = given_sweep(asked, materials)
+        asked = sweep_with_materials(asked, materials)
         first = first_runs(asked)
     else:
         first = _experiments(asked, materials, compare, 1 if seeds is None else seeds)
@@ -181,7 +181,7 @@ def _experiments(
 ) -> list[Experiment]:
     names = compare.split(",") if isinstance(compare, str) else compare
     names = [names] if callable(names) else names
-    complete = given_experiments([asked] if isinstance(asked, Experiment) else asked, materials)
+    complete = with_materials([asked] if isinstance(asked, Experiment) else asked, materials)
     experiments = [one for each in complete for one in expand(each, names, seeds)]
     if not experiments:
         raise SkerryError(

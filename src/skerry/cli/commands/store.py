@@ -23,9 +23,9 @@ MOST_KEYS = 5
 @app.command("verify")
 def store_verify(folder: Folder = Path("runs")) -> None:
     """Check the file, every run and its key; exit code 1 if something is wrong."""
-    from skerry.records.maintenance import verify
+    from skerry.records.maintenance import verify_store
 
-    found = verify(folder)
+    found = verify_store(folder)
     for line in _in_words(found):
         typer.echo(line)
     if found.faults:
@@ -65,18 +65,18 @@ def store_backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")],
 ) -> None:
     """Copy the records into one file, as of one moment, while others may be writing."""
-    from skerry.records.maintenance import back_up
+    from skerry.records.maintenance import back_up_store
 
-    typer.echo(f"Wrote {plural(back_up(folder, file), 'run')} to {file}.")
+    typer.echo(f"Wrote {plural(back_up_store(folder, file), 'run')} to {file}.")
 
 
 @app.command("repair")
 def store_repair(folder: Folder) -> None:
     """Save what can be read of damaged records; the damaged file is kept."""
-    from skerry.records.maintenance import repair
+    from skerry.records.maintenance import repair_store
 
     _check_that_nobody_works_in(folder)
-    done = repair(folder)
+    done = repair_store(folder)
     if done is None:
         typer.echo(f"Nothing is damaged in {folder}.")
         return

@@ -58,11 +58,11 @@ def sweep(
     """Run a grid of experiments: stop at any time, the same command goes on."""
     how = "The same command without --again" if again else "The same command"
     with may_be_stopped(f"Finished runs are in {out}. {how} goes on."):
-        from skerry.runs.materials import sized_sweep
+        from skerry.runs.materials import sweep_with_sizes
         from skerry.runs.sweep import Sweep
 
         find_plug_ins(file)
-        asked = sized_sweep(Sweep.load(file, with_precision(settings, precision)))
+        asked = sweep_with_sizes(Sweep.load(file, with_precision(settings, precision)))
         if dry_run:
             _forecast(asked, executor, workers, device, ray_address, out, deterministic, as_json)
             return
@@ -97,12 +97,13 @@ def sweep(
 
 
 def _to_json(sweep: "Sweep", results: "Results", history: bool) -> dict[str, object]:
-    from skerry.runs.stages import choices
+    from skerry.runs.stages import tuned_cells
 
     table = results.to_json(history)
     if sweep.tune:
         table["tuned"] = [
-            {**dict(choice.cell), sweep.tune: choice.value} for choice in choices(sweep, results)
+            {**dict(choice.cell), sweep.tune: choice.value}
+            for choice in tuned_cells(sweep, results)
         ]
     return table
 
