@@ -316,13 +316,13 @@ def test_a_plan_stays_after_an_error_and_goes_when_it_is_done(tmp_path):
     Store.open(tmp_path).close()
     with pytest.raises(KeyError), Presence(tmp_path / FILE, runs):
         raise KeyError
-    assert len(plan_of(tmp_path).runs) == 3
+    assert len(plan_of(tmp_path).rows) == 3
     assert not is_working(tmp_path)
     with Presence(tmp_path / FILE, runs[:1]):
-        assert len(plan_of(tmp_path).runs) == 1
+        assert len(plan_of(tmp_path).rows) == 1
         with Presence(tmp_path / FILE, runs):
-            assert len(plan_of(tmp_path).runs) == 3
-        assert len(plan_of(tmp_path).runs) == 1
+            assert len(plan_of(tmp_path).rows) == 3
+        assert len(plan_of(tmp_path).rows) == 1
     assert plan_of(tmp_path) is None
 
 

@@ -16,9 +16,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
@@ -57,50 +56,26 @@ PROGRESS_SCHEMA = (
 # Plans
 
 
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run that a driver intends to compute."""
-
-    key: str
-    """Its content key without fingerprints of files and objects outside the experiment."""
-    digest: str
-    """`text_digest` of its experiment, which such fingerprints do not change."""
-    steps: int
-    """Device-steps from start to end."""
-
-    @classmethod
-    def of(cls, experiment: Experiment) -> "PlannedRun":
-        return cls(experiment.key(), text_digest(experiment), device_steps(experiment))
-
-
-@dataclass(frozen=True)
 class RunPlan:
-    """All runs that a driver intends to compute."""
+    """The runs that a driver intends to compute: key, text digest and device-steps of each.
 
-    runs: tuple[PlannedRun, ...]
+    The key lacks fingerprints of files and objects outside the experiment; the digest, which they
+    do not change, identifies such runs.
+    """
+
+    def __init__(self, rows: Iterable[Sequence[Any]]):
+        self.rows = [(str(key), str(digest), int(steps)) for key, digest, steps in rows]
+        self._positions = {digest: i for i, (_, digest, _) in enumerate(self.rows)}
+        self._positions |= {key: i for i, (key, _, _) in enumerate(self.rows)}
 
     @classmethod
     def of(cls, experiments: Iterable[Experiment]) -> "RunPlan":
-        return cls(tuple(map(PlannedRun.of, experiments)))
-
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        by_digest = {planned.digest: i for i, planned in enumerate(self.runs)}
-        return by_digest | {planned.key: i for i, planned in enumerate(self.runs)}
+        """The plan to compute these experiments."""
+        return cls((one.key(), text_digest(one), device_steps(one)) for one in experiments)
 
     def position(self, key: str, digest: str) -> int | None:
         """The index of a recorded run in the plan, or None."""
         return self._positions.get(key, self._positions.get(digest))
-
-    def to_json(self) -> str:
-        return json.dumps([[planned.key, planned.digest, planned.steps] for planned in self.runs])
-
-    @classmethod
-    def from_json(cls, text: str) -> "RunPlan":
-        return cls(tuple(PlannedRun(str(k), str(d), int(s)) for k, d, s in json.loads(text)))
-
-    def __le__(self, other: "RunPlan") -> bool:
-        return {planned.key for planned in self.runs} <= {planned.key for planned in other.runs}
 
 
 def device_steps(experiment: Experiment) -> int:
@@ -150,7 +125,7 @@ class Presence:
             )
             self._row = self._db.execute(
                 f"INSERT INTO {DRIVER_TABLE} (host, pid, heartbeat, plan) VALUES (?, ?, ?, ?)",
-                (socket.gethostname(), os.getpid(), time.time(), self._plan.to_json()),
+                (socket.gethostname(), os.getpid(), time.time(), json.dumps(self._plan.rows)),
             ).lastrowid
         self._thread.start()
         return self
@@ -237,7 +212,7 @@ def read_activity(db: sqlite3.Connection) -> Activity:
     progress = db.execute(f"SELECT {PROGRESS_COLUMNS} FROM {PROGRESS_TABLE}").fetchall()
     plan = None
     with suppress(ValueError, TypeError, IndexError):
-        plan = RunPlan.from_json(rows[-1][4])
+        plan = RunPlan(json.loads(rows[-1][4]))
     return Activity(
         bool(alive),
         plan,

@@ -165,7 +165,7 @@ def _of_plan(
     positions = {seen.run.key: plan.position(seen.run.key, seen.digest) for seen in runs}
     asked = [seen for seen in runs if positions[seen.run.key] is not None]
     begun = set(positions.values())
-    return asked, [planned.steps for i, planned in enumerate(plan.runs) if i not in begun]
+    return asked, [steps for i, (_, _, steps) in enumerate(plan.rows) if i not in begun]
 
 
 def _stacks(runs: Iterable[Run]) -> Iterator[RunningStack]:

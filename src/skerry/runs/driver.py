@@ -34,12 +34,9 @@ from skerry.runs.executors.executor import (
     Done,
     Event,
     Executor,
-    Failed,
+    Failure,
     StackJob,
-    StoreFailed,
     Tick,
-    TooBig,
-    WorkerLost,
     WorldSurvey,
     choose_stack_size,
     error_line,
@@ -206,6 +203,7 @@ class Driver:
 
     def _survey_first(self, groups: Sequence[Sequence[Experiment]]) -> None:
         """Build a world before anything is written, so that an error leaves no files."""
+        self._rehearsed.clear()
         shapes: dict[str, Sequence[Experiment]] = {}
         for group in groups:
             shapes.setdefault(memory_shape(group[0]), group)
@@ -351,23 +349,26 @@ class Driver:
             return
         self._running -= 1
         self._presence.clear(job.keys)
-        match event:
-            case Done():
-                self._record(job, event)
-            case StoreFailed():
-                raise RecordsError(event.message)
-            case TooBig() if len(job) > 1:
-                self._halve(job, remember=True)
-            case Failed() | TooBig() if not self._keep_going:
-                raise event.error or SkerryError(event.message)
-            case Failed() if len(job) > 1 and not event.whole_world:
-                self._halve(job)
-            case WorkerLost() if job.attempts + 1 < ATTEMPTS:
-                self._queue.appendleft(replace(job, attempts=job.attempts + 1))
-            case WorkerLost() if len(job) > 1:
-                self._halve(job)
-            case _:
-                self._give_up(job, event.message)
+        if isinstance(event, Done):
+            self._record(job, event)
+        else:
+            self._handle(job, event)
+
+    def _handle(self, job: StackJob, failure: Failure) -> None:
+        """Split, retry or give up a job that has failed, or end all runs."""
+        cause, several = failure.cause, len(job) > 1
+        if cause == "store":
+            raise RecordsError(failure.message)
+        if cause == "memory" and several:
+            self._halve(job, remember=True)
+        elif cause != "worker" and not self._keep_going:
+            raise failure.error or SkerryError(failure.message)
+        elif cause == "worker" and job.attempts + 1 < ATTEMPTS:
+            self._queue.appendleft(replace(job, attempts=job.attempts + 1))
+        elif cause in ("lanes", "worker") and several:
+            self._halve(job)
+        else:
+            self._give_up(job, failure.message)
 
     def _halve(self, job: StackJob, remember: bool = False) -> None:
         """Split a stack: one that is too big fits in halves, and one half is without a faulty

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from skerry.config.experiment import Experiment
 from skerry.engine.simulate import Moment
@@ -183,48 +183,27 @@ class Done:
 
 
 @dataclass(frozen=True)
-class TooBig:
-    """A stack did not fit into memory."""
+class Failure:
+    """A job ended without results."""
 
+    cause: Literal["memory", "lanes", "world", "worker", "store"]
+    """The stack did not fit into memory; it raised an error that some lane, or every lane of the
+    world, would raise again; its worker ended, and another one may finish it; or its records cannot
+    be written, and no worker could."""
     message: str
     error: Exception | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A stack raised an error that it would raise again."""
-
-    message: str
-    whole_world: bool = False
-    """Whether every lane of the world would."""
-    error: Exception | None = field(default=None, compare=False)
+Event = Tick | Done | Failure
 
 
-@dataclass(frozen=True)
-class WorkerLost:
-    """The worker has ended; another one may finish the stack."""
-
-    message: str
-
-
-@dataclass(frozen=True)
-class StoreFailed:
-    """A worker cannot write its records, and no other could."""
-
-    message: str
-
-
-Event = Tick | Done | TooBig | Failed | WorkerLost | StoreFailed
-
-
-def event_of(error: Exception) -> Event:
+def failure_of(error: Exception) -> Failure:
     """What an error in a stack means for the rest of the sweep."""
     if is_out_of_memory(error):
         error.__traceback__ = error.__context__ = None  # they refer to the tensors that filled it
-        return TooBig(f"out of memory ({one_line(error)})", error)
-    if isinstance(error, RecordsError):
-        return StoreFailed(str(error))
-    return Failed(error_line(error), error=error)
+        return Failure("memory", f"out of memory ({one_line(error)})", error)
+    cause: Literal["store", "lanes"] = "store" if isinstance(error, RecordsError) else "lanes"
+    return Failure(cause, error_line(error), error)
 
 
 def error_line(error: Exception) -> str:

@@ -17,7 +17,7 @@ from skerry.runs.executors.executor import (
     StackJob,
     StepCounter,
     WorldSurvey,
-    event_of,
+    failure_of,
 )
 from skerry.runs.executors.worker import WorldCache, release_memory, survey_world
 from skerry.runs.memory import Footprint
@@ -106,7 +106,7 @@ class Here:
         except Exception as error:  # a user's code may raise anything
             if not self.errors_are_events:
                 raise
-            event = event_of(error)
+            event = failure_of(error)
         if not isinstance(event, Done):
             self._moments = None
             release_memory()

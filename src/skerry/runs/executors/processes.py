@@ -25,9 +25,9 @@ from skerry.runs.executors import worker
 from skerry.runs.executors.executor import (
     POLL_SECONDS,
     Event,
+    Failure,
     StackJob,
     Tick,
-    WorkerLost,
     WorldSurvey,
     memory_shape,
 )
@@ -223,7 +223,7 @@ class Processes(WorkerExecutor):
         if message is _ENDED:
             self._pool[self._pool.index(process)] = None
             process.job = None
-            return (job, WorkerLost(f"its worker ended ({process.ending})")) if job else None
+            return (job, Failure("worker", f"its worker ended ({process.ending})")) if job else None
         if message is worker.HEARTBEAT:
             return None
         assert job is not None, "only a job has events"

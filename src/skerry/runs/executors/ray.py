@@ -17,11 +17,9 @@ from skerry.runs.executors import worker
 from skerry.runs.executors.executor import (
     POLL_SECONDS,
     Event,
-    Failed,
+    Failure,
     StackJob,
     Tick,
-    TooBig,
-    WorkerLost,
     WorldSurvey,
 )
 from skerry.runs.executors.processes import WorkerExecutor
@@ -128,11 +126,11 @@ class OnRay(WorkerExecutor):
             event: Event = self._ray.get(next(submitted.stream))
             return event
         except exceptions.OutOfMemoryError as error:
-            return TooBig(one_line(error))
+            return Failure("memory", one_line(error))
         except exceptions.RayTaskError as error:
-            return Failed(one_line(error.cause))
+            return Failure("lanes", one_line(error.cause))
         except (exceptions.RayError, StopIteration) as error:
-            return WorkerLost(f"its worker ended ({type(error).__name__})")
+            return Failure("worker", f"its worker ended ({type(error).__name__})")
 
     def _materials_on_ray(self) -> Any:
         """What was given from Python, which the cluster keeps once for all tasks."""

@@ -38,13 +38,12 @@ from skerry.records.store import Store
 from skerry.runs.executors.executor import (
     Done,
     Event,
-    Failed,
+    Failure,
     RunOutcome,
     StackJob,
     StepCounter,
-    TooBig,
     WorldSurvey,
-    event_of,
+    failure_of,
 )
 from skerry.runs.memory import measure_footprint
 from skerry.runs.process import deterministic_torch
@@ -176,17 +175,17 @@ def survey(order: Order, materials: bytes = b"") -> WorldSurvey:
 
 def work(order: Order, materials: bytes = b"") -> Iterator[Event]:
     """Compute an order; errors become events."""
-    failure: Event | None = None
+    failure: Failure | None = None
     try:
         torch.set_num_threads(order.threads)
         with deterministic_torch(order.deterministic):
             yield from _compute(order, materials)
     except Exception as error:  # a user's code may raise anything
-        failure = event_of(error)
+        failure = failure_of(error)
     if failure is not None:
         release_memory()
         # The error itself stays here: a user's exception need not be picklable.
-        yield replace(failure, error=None) if isinstance(failure, Failed | TooBig) else failure
+        yield replace(failure, error=None)
 
 
 def release_memory() -> None:
@@ -201,8 +200,9 @@ def _compute(order: Order, materials: bytes) -> Iterator[Event]:
     try:
         world = _prepare(order, materials)
     except Exception as error:  # a user's data and model may raise anything
-        event = event_of(error)
-        yield replace(event, whole_world=True, error=None) if isinstance(event, Failed) else event
+        failure = failure_of(error)
+        cause = "world" if failure.cause == "lanes" else failure.cause
+        yield replace(failure, cause=cause, error=None)
         return
     if world.fingerprints != order.fingerprints:
         raise SkerryError(
