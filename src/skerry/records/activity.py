@@ -45,7 +45,7 @@ PROGRESS_TABLE = "progress"
 PROGRESS_COLUMNS = "driver, key, round"
 PROGRESS_SCHEMA = (
     f"""CREATE TABLE {PROGRESS_TABLE} (
-        driver INTEGER NOT NULL,
+        driver INTEGER NOT NULL REFERENCES drivers ON DELETE CASCADE,
         key TEXT NOT NULL,
         round INTEGER NOT NULL,
         PRIMARY KEY (driver, key)
@@ -104,7 +104,8 @@ class Presence:
         self._path, self._plan = path, RunPlan.of(experiments)
         self._rounds: dict[str, int] = {}
         self._written: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self._row: int | None = None
+        self._lock, self._writing = threading.Lock(), threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
 
@@ -116,32 +117,32 @@ class Presence:
             isolation_level=None,
             check_same_thread=False,
         )
-        self._row: int | None = None
         with suppress(sqlite3.Error):
             # A heartbeat need not survive a loss of power: no commit waits for the disk.
             self._db.execute("PRAGMA synchronous = NORMAL")
-            self._remove(
-                [row for row, host, pid, beat, _ in self._rows() if not is_alive(host, pid, beat)]
-            )
-            self._row = self._db.execute(
-                f"INSERT INTO {DRIVER_TABLE} (host, pid, heartbeat, plan) VALUES (?, ?, ?, ?)",
-                (socket.gethostname(), os.getpid(), time.time(), json.dumps(self._plan.rows)),
-            ).lastrowid
+            self._db.execute("PRAGMA foreign_keys = ON")
+            rows = self._db.execute(f"SELECT {DRIVER_COLUMNS} FROM {DRIVER_TABLE}").fetchall()
+            for row, host, pid, heartbeat, _ in rows:
+                if not is_alive(host, pid, heartbeat):
+                    self._db.execute(f"DELETE FROM {DRIVER_TABLE} WHERE number = ?", (row,))
+            self._announce()
         self._thread.start()
         return self
 
     def __exit__(self, kind: object, *error: object) -> None:
         self._stop.set()
         self._thread.join()
+        end = f"UPDATE {DRIVER_TABLE} SET heartbeat = 0" if kind else f"DELETE FROM {DRIVER_TABLE}"
         with suppress(sqlite3.Error):
-            if kind is None:
-                self._remove([self._row])
-            else:
-                self._db.execute(
-                    f"UPDATE {DRIVER_TABLE} SET heartbeat = 0 WHERE number = ?", (self._row,)
-                )
-                self._db.execute(f"DELETE FROM {PROGRESS_TABLE} WHERE driver = ?", (self._row,))
+            self._db.execute(f"{end} WHERE number = ?", (self._row,))
         self._db.close()
+
+    def _announce(self) -> None:
+        self._written = {}
+        self._row = self._db.execute(
+            f"INSERT INTO {DRIVER_TABLE} (host, pid, heartbeat, plan) VALUES (?, ?, ?, ?)",
+            (socket.gethostname(), os.getpid(), time.time(), json.dumps(self._plan.rows)),
+        ).lastrowid
 
     def update(self, keys: Sequence[str], round_: int) -> None:
         """Note how many rounds of these runs are done."""
@@ -158,34 +159,23 @@ class Presence:
         """Write the heartbeat, and the progress where it has changed."""
         with self._lock:
             rounds = dict(self._rounds)
-        with suppress(sqlite3.Error):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                self._db.execute(
-                    f"UPDATE {DRIVER_TABLE} SET heartbeat = ? WHERE number = ?",
-                    (time.time(), self._row),
-                )
-                if rounds != self._written:
+        beat = f"UPDATE {DRIVER_TABLE} SET heartbeat = ? WHERE number = ?"
+        with suppress(sqlite3.Error), self._writing:
+            if not self._db.execute(beat, (time.time(), self._row)).rowcount:
+                self._announce()  # this machine slept, and another driver took it for gone
+            if rounds != self._written:
+                with self._db:
+                    self._db.execute("BEGIN IMMEDIATE")
                     self._db.execute(f"DELETE FROM {PROGRESS_TABLE} WHERE driver = ?", (self._row,))
                     self._db.executemany(
                         f"INSERT INTO {PROGRESS_TABLE} VALUES (?, ?, ?)",
                         [(self._row, key, round_) for key, round_ in rounds.items()],
                     )
-            finally:
-                self._db.execute("COMMIT")
-            self._written = rounds
+                self._written = rounds
 
     def _beat(self) -> None:
         while not self._stop.wait(HEARTBEAT_SECONDS):
             self.write()
-
-    def _rows(self) -> list[tuple[int, str, int, float, str]]:
-        return self._db.execute(f"SELECT {DRIVER_COLUMNS} FROM {DRIVER_TABLE}").fetchall()
-
-    def _remove(self, rows: Iterable[int | None]) -> None:
-        for row in rows:
-            self._db.execute(f"DELETE FROM {DRIVER_TABLE} WHERE number = ?", (row,))
-            self._db.execute(f"DELETE FROM {PROGRESS_TABLE} WHERE driver = ?", (row,))
 
 
 # Reading
