@@ -1,4 +1,4 @@
-"""What is told while a sweep is under way."""
+"""What is status while a sweep is under way."""
 
 from types import SimpleNamespace
 
@@ -85,8 +85,8 @@ class Rows:
     def __init__(self):
         self.rows = []
 
-    def add_task(self, words, total, told):
-        self.rows.append([{"total": total, "told": told}])
+    def add_task(self, words, total, status):
+        self.rows.append([{"total": total, "status": status}])
         return len(self.rows) - 1
 
     def update(self, row, **changed):
@@ -109,7 +109,7 @@ def test_a_run_tells_how_long_it_takes_yet(clock):
     bars.tick(stack, Tick(2, 20, 20))
     last = bars._progress.rows[0][-1]
     assert (last["completed"], last["total"]) == (2, 50)
-    assert last["told"] == "round 2 of 50, about 2 min left, 10 device-steps/s"
+    assert last["status"] == "round 2 of 50, about 2 min left, 10 device-steps/s"
 
 
 class Stopped(RunBars):

@@ -191,7 +191,7 @@ def test_a_killed_sweep_is_seen_as_stopped_and_as_done_after_it_went_on(children
     assert snapshot.running > 0
     assert snapshot.to_do > 0
     assert snapshot.seconds_left is None
-    assert "Nobody is working on it" in as_text(snapshot)
+    assert "The sweep has stopped" in as_text(snapshot)
     short = write(tmp_path, "rounds=5")
     assert children.start(short, out).wait() == 0
     after = WatchedFolder(out).look()
@@ -359,7 +359,7 @@ def test_json_is_one_object(swept):
         ("bare", "error: no store at bare/skerry.sqlite."),
         ("blank", "error: blank/skerry.sqlite is empty, not a store."),
         ("foreign", "error: cannot use the store foreign/skerry.sqlite: it is no SQLite file."),
-        ("unused", "error: no runs are recorded in unused, and nobody is working there."),
+        ("unused", "error: no runs are recorded in unused, and no sweep is running there."),
     ],
 )
 def test_a_folder_without_runs_is_told_in_a_line(tmp_path, monkeypatch, folder, line):
@@ -433,7 +433,7 @@ def test_ctrl_c_leaves_the_view_and_not_the_sweep(children, tmp_path):
     )
     os.close(theirs)
     shown = b""
-    while b"working on it" not in shown:
+    while b"sweep is running" not in shown:
         shown += os.read(ours, 4096)
     view.send_signal(signal.SIGINT)
     drained = shown

@@ -50,17 +50,18 @@ def test_a_folder_that_goes_away_is_told(small, tmp_path, meddle, seeds):
 
 @pytest.mark.slow
 def test_a_worker_that_stops_answering_is_replaced(small, tmp_path, monkeypatch):
-    """Stopped, not ended: only its silence tells."""
-    monkeypatch.setattr(processes, "SILENT_SECONDS", 8.0)
+    """Stopped, not ended: only its silence tells. Two minutes of it are pretended."""
     started = []
     start = processes.Processes._start
 
+    def stop(process):
+        os.kill(process.popen.pid, signal.SIGSTOP)
+        process.heard -= 2 * processes.SILENT_SECONDS
+
     def remembered(self):
         process = start(self)
-        if started:  # a busy machine may take long to start a worker
-            monkeypatch.setattr(processes, "SILENT_SECONDS", 600.0)
-        else:
-            threading.Timer(0.5, os.kill, (process.popen.pid, signal.SIGSTOP)).start()
+        if not started:
+            threading.Timer(0.5, stop, (process,)).start()
         started.append(process)
         return process
 

@@ -1,8 +1,8 @@
 """Who is at work in a store's folder: locks of worlds, and two tables that `skerry watch` reads.
 
 A driver keeps a row in the table `drivers` while it works: host, process, planned runs, and a
-heartbeat that a thread renews every second. The table `progress` holds the rounds done of runs
-under way, because their histories reach the store only with a checkpoint. A driver that was killed
+heartbeat that a thread renews every second. The table `progress` holds the rounds done of runs in
+progress, because their histories reach the store only with a checkpoint. A driver that was killed
 is recognised by its missing process, or by its old heartbeat where it ran on another machine.
 """
 
@@ -183,14 +183,14 @@ class Presence:
 
 @dataclass(frozen=True)
 class Activity:
-    """What drivers tell about their work in a store."""
+    """The drivers at work in a store, their plan and their progress."""
 
     working: bool = False
     """Whether a driver is at work."""
     plan: RunPlan | None = None
     """The newest plan that is not done."""
     rounds: Mapping[str, int] | None = None
-    """By key, rounds done of runs under way."""
+    """By key, rounds done of runs in progress."""
     heartbeat: float = 0.0
     """The newest heartbeat, in seconds since 1970."""
 

@@ -205,7 +205,7 @@ def _copy_sound_runs(path: Path, fresh: sqlite3.Connection, partial: Path) -> di
         all_read, lost = _copy_rows(old, fresh)
     found = check_store(Store(fresh, partial))
     lost |= found.faults
-    if not all_read:  # rows may be missing, and nothing tells of which runs
+    if not all_read:  # rows may be missing, and it is unknown of which runs
         lost |= dict.fromkeys(found.not_checked.get(NO_CHECKSUM, []), "it cannot be checked")
     with database.transaction(fresh):
         for run, key in fresh.execute("SELECT id, key FROM runs").fetchall():

@@ -129,30 +129,30 @@ def take_snapshot(
 ) -> Snapshot:
     """Summarise runs. `plan` is the newest plan of a driver; `working`, whether one is at work;
     `written`, the time of its last heartbeat."""
-    asked, missing = _of_plan(runs, plan)
-    counts = Counter(seen.run.status for seen in asked)
-    running = [seen for seen in asked if seen.run.status == "running"]
-    speed = recent_speed([seen.run for seen in runs]) or _first_speed(running, written)
-    left = sum(missing) + sum(seen.steps - seen.steps_done for seen in running)
-    whole = sum(missing) + sum(seen.steps for seen in asked)
+    planned, missing = _of_plan(runs, plan)
+    counts = Counter(watched.run.status for watched in planned)
+    running = [watched for watched in planned if watched.run.status == "running"]
+    speed = recent_speed([watched.run for watched in runs]) or _first_speed(running, written)
+    left = sum(missing) + sum(watched.steps - watched.steps_done for watched in running)
+    whole = sum(missing) + sum(watched.steps for watched in planned)
     idle = not running and not missing
     return Snapshot(
         folder=folder,
-        name=(asked or runs)[-1].run.name if runs else "",
+        name=(planned or runs)[-1].run.name if runs else "",
         state="working" if working else "done" if idle else "stopped",
         finished=counts["finished"],
         running=counts["running"],
         diverged=counts["diverged"],
         failed=counts["failed"],
         to_do=len(missing) if plan is not None else None,
-        others=len(runs) - len(asked),
+        others=len(runs) - len(planned),
         share=1 - left / whole if whole else 0.0,
         device_steps_per_second=speed.steps if speed else None,
         rounds_per_second=speed.rounds if speed else None,
         seconds_left=left / speed.steps if working and speed else None,
-        stacks=tuple(_stacks(seen.run for seen in running)),
-        best=tuple(best_by_primitive(asked, measure)),
-        messages=tuple(_newest_messages([seen.run for seen in asked])),
+        stacks=tuple(_stacks(watched.run for watched in running)),
+        best=tuple(best_by_primitive(planned, measure)),
+        messages=tuple(_newest_messages([watched.run for watched in planned])),
     )
 
 
@@ -162,10 +162,12 @@ def _of_plan(
     """The planned runs that have started, and the device-steps of those that have not."""
     if plan is None:
         return list(runs), []
-    positions = {seen.run.key: plan.position(seen.run.key, seen.digest) for seen in runs}
-    asked = [seen for seen in runs if positions[seen.run.key] is not None]
+    positions = {
+        watched.run.key: plan.position(watched.run.key, watched.digest) for watched in runs
+    }
+    planned = [watched for watched in runs if positions[watched.run.key] is not None]
     begun = set(positions.values())
-    return asked, [steps for i, (_, _, steps) in enumerate(plan.rows) if i not in begun]
+    return planned, [steps for i, (_, _, steps) in enumerate(plan.rows) if i not in begun]
 
 
 def _stacks(runs: Iterable[Run]) -> Iterator[RunningStack]:
@@ -197,16 +199,16 @@ def _newest_messages(runs: Sequence[Run]) -> Iterator[Message]:
 def best_by_primitive(runs: Sequence[WatchedRun], measure: str | None = None) -> Iterator[Best]:
     """Every primitive's best cell by a measure (default: the usual ones), by its mean over finished
     seeds."""
-    done = [seen for seen in runs if seen.final]
-    there = {name for seen in done for name in seen.final}
+    done = [watched for watched in runs if watched.final]
+    there = {name for watched in done for name in watched.final}
     usual = [name for one in USUAL_MEASURES if (name := shown(one, there)) in there]
     if not done:
         return
     grid = Grid.with_studies(
-        [seen.run for seen in done], {seen.run.key: seen.fields for seen in done}
+        [watched.run for watched in done], {watched.run.key: watched.fields for watched in done}
     )
     for name in (measure,) if measure is not None else usual:
-        values = [seen.final.get(name, math.nan) for seen in done]
+        values = [watched.final.get(name, math.nan) for watched in done]
         yield from _best_of(grid, grid.read(name, values))
 
 
@@ -274,12 +276,12 @@ def recent_speed(runs: Sequence[Run], recent: float = RECENT_SECONDS) -> RunSpee
 
 def _first_speed(running: Sequence[WatchedRun], written: float) -> RunSpeed | None:
     """The speed before any run has ended: the rounds done, over the time since the start."""
-    steps = sum(seen.steps_done for seen in running)
+    steps = sum(watched.steps_done for watched in running)
     if not steps:
         return None
-    began = min(datetime.fromisoformat(seen.run.started).timestamp() for seen in running)
+    began = min(datetime.fromisoformat(watched.run.started).timestamp() for watched in running)
     seconds = max(1.0, written - began)
-    return RunSpeed(steps / seconds, sum(seen.run.rounds_done for seen in running) / seconds)
+    return RunSpeed(steps / seconds, sum(watched.run.rounds_done for watched in running) / seconds)
 
 
 def covered_length(spans: Iterable[tuple[float, float]]) -> float:

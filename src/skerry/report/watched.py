@@ -50,8 +50,8 @@ class WatchedFolder:
     def _snapshot(self, activity: Activity) -> Snapshot:
         if not self._runs and activity.plan is None and not activity.working:
             raise RecordsError(
-                f"no runs are recorded in {self.folder}, and nobody is working there. Start "
-                f"some: skerry sweep FILE --out {self.folder}"
+                f"no runs are recorded in {self.folder}, and no sweep is running there. Start "
+                f"one: skerry sweep FILE --out {self.folder}"
             )
         rounds = activity.rounds or {}
         runs = [

@@ -33,20 +33,20 @@ def with_materials(experiments: Iterable[Experiment], materials: Materials) -> l
 
 def sweep_with_materials(sweep: Sweep, materials: Materials) -> Sweep:
     """`with_materials` for a sweep; fields of objects from Python cannot be axes."""
-    told = {
+    fields = {
         f"{section}.{field}": value
-        for section, fields in _material_fields(Experiment(), materials).items()
-        for field, value in fields.items()
+        for section, values in _material_fields(Experiment(), materials).items()
+        for field, value in values.items()
     }
-    if not told:
+    if not fields:
         return sweep_with_sizes(sweep)
     for field in sweep.fields:
-        if field in told:
+        if field in fields:
             raise ExperimentError(
                 f"{field} is an axis of the sweep, but given from Python too. Leave out one."
             )
     table = dict(sweep.experiment)
-    for path, value in told.items():
+    for path, value in fields.items():
         section, _, field = path.partition(".")
         table[section] = {**table.get(section, {}), field: value}
     return sweep_with_sizes(Sweep(**{**dict(sweep), "experiment": table}))
@@ -54,9 +54,9 @@ def sweep_with_materials(sweep: Sweep, materials: Materials) -> Sweep:
 
 def sweep_with_sizes(sweep: Sweep) -> Sweep:
     """`with_sizes` for the runs of a sweep."""
-    told = with_sizes(point.experiment for point in sweep.points)
-    same = all(one is point.experiment for one, point in zip(told, sweep.points, strict=True))
-    return sweep if same else sweep.with_experiments(told)
+    sized = with_sizes(point.experiment for point in sweep.points)
+    same = all(one is point.experiment for one, point in zip(sized, sweep.points, strict=True))
+    return sweep if same else sweep.with_experiments(sized)
 
 
 def _with_fields(experiment: Experiment, materials: Materials) -> Experiment:
@@ -70,22 +70,22 @@ def _with_fields(experiment: Experiment, materials: Materials) -> Experiment:
 
 def _material_fields(experiment: Experiment, materials: Materials) -> dict[str, dict[str, Any]]:
     """By section, the fields that stand for objects from Python."""
-    told: dict[str, dict[str, Any]] = {}
+    fields: dict[str, dict[str, Any]] = {}
     if materials.dataset is not None:
-        told["data"] = {"dataset": GIVEN, "path": ""}
+        fields["data"] = {"dataset": GIVEN, "path": ""}
         if materials.dataset.holdings and "split" not in experiment.data.model_fields_set:
-            told["data"]["split"] = "given"
+            fields["data"]["split"] = "given"
     if materials.graph is not None:
         sizes = build_fleet(experiment.network, experiment.seed, materials.graph).sizes
-        told["network"] = {"topology": GIVEN, "devices": sum(sizes), "components": sizes}
+        fields["network"] = {"topology": GIVEN, "devices": sum(sizes), "components": sizes}
     elif materials.dataset is not None and not experiment.network.is_file:
-        data = experiment.data.model_copy(update=told["data"])
+        data = experiment.data.model_copy(update=fields["data"])
         if data.split == "given":
             network, _ = layout_of(materials.dataset, experiment.network, data)
-            told["network"] = {"devices": network.devices, "components": network.components}
+            fields["network"] = {"devices": network.devices, "components": network.components}
     if materials.model is not None:
-        told["model"] = {"name": GIVEN}
-    return told
+        fields["model"] = {"name": GIVEN}
+    return fields
 
 
 def with_sizes(experiments: Iterable[Experiment]) -> list[Experiment]:

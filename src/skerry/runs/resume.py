@@ -147,10 +147,10 @@ def _rows_of_lanes(
 ) -> dict[str, int]:
     """By key, the number of rows of each requested lane of a checkpoint whose rows are complete in
     the store, which may be an older copy or damaged."""
-    asked = [key for key in found.lanes if key in waiting]
-    counts = {key: _rows_of(waiting[key], store, key, found) for key in asked}
+    wanted = [key for key in found.lanes if key in waiting]
+    counts = {key: _rows_of(waiting[key], store, key, found) for key in wanted}
     whole = {key: count for key, count in counts.items() if count is not None}
-    if lost := len(asked) - len(whole):
+    if lost := len(wanted) - len(whole):
         warn_user(
             f"{store.path} lacks rows of {count_runs(lost)} that the checkpoint {file.name} "
             f"counts: it is an older copy, or damaged. {RECOMPUTED}"

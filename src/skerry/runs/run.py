@@ -80,18 +80,18 @@ def run(
     Under `torchrun` all of its processes compute every run together, each with a share of the
     devices; the first one records the runs and returns the results, the others return none.
     """
-    asked = _load_file(experiment) if isinstance(experiment, str | Path) else experiment
+    requested = _load_file(experiment) if isinstance(experiment, str | Path) else experiment
     materials = collect_materials(graph, dataset, model)
-    if isinstance(asked, Sweep):
+    if isinstance(requested, Sweep):
         if compare or seeds is not None:
             raise SkerryError(
                 "a sweep names its primitives and seeds itself (got compare or seeds). Set them in "
                 'its file: "server.primitive" = [...] in [sweep.axes], seeds = ... in [sweep].'
             )
-        asked = sweep_with_materials(asked, materials)
-        first = first_runs(asked)
+        requested = sweep_with_materials(requested, materials)
+        first = first_runs(requested)
     else:
-        first = _experiments(asked, materials, compare, 1 if seeds is None else seeds)
+        first = _experiments(requested, materials, compare, 1 if seeds is None else seeds)
     elsewhere = executor is not None or (workers or 1) > 1 or ray_address or is_rank()
     if keep_models and elsewhere:
         raise SkerryError(
@@ -99,7 +99,7 @@ def run(
             f"{argument('keep_models')}). Leave those out: runs are computed in this process."
         )
     if is_rank():
-        _check_for_ranks(asked, first, executor or workers or ray_address)
+        _check_for_ranks(requested, first, executor or workers or ray_address)
     models, tracking = ModelKeeper(), open_trackers(trackers, out) if is_first() else []
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with (
@@ -117,7 +117,7 @@ def run(
             ),
             materials=materials,
             again=again,
-            keep_going=isinstance(asked, Sweep) if keep_going is None else keep_going,
+            keep_going=isinstance(requested, Sweep) if keep_going is None else keep_going,
             checkpoint_seconds=checkpoint_seconds,
             deterministic=deterministic,
         ) as driver,
@@ -126,7 +126,7 @@ def run(
             place.follow()
             return Results(())
         results = _read_results(driver, first, driver.run(first))
-        further = further_runs(asked, results) if isinstance(asked, Sweep) else []
+        further = further_runs(requested, results) if isinstance(requested, Sweep) else []
         if further:
             more = _read_results(driver, further, driver.run(further))
             results = Results((*results, *more))
@@ -159,8 +159,8 @@ def _open_executor(
     )
 
 
-def _check_for_ranks(asked: Runnable, runs: Sequence[Experiment], executor: object) -> None:
-    if isinstance(asked, Sweep) or executor:
+def _check_for_ranks(requested: Runnable, runs: Sequence[Experiment], executor: object) -> None:
+    if isinstance(requested, Sweep) or executor:
         raise SkerryError(
             "ranks compute one run after the other, all on the same one (got a sweep or another "
             f"executor). Run a sweep without them: its runs are shared by {argument('workers')}."
@@ -174,14 +174,16 @@ def _load_file(path: str | Path) -> Experiment | Sweep:
 
 
 def _experiments(
-    asked: Experiment | Sequence[Experiment],
+    requested: Experiment | Sequence[Experiment],
     materials: Materials,
     compare: Compared | Sequence[Compared],
     seeds: int,
 ) -> list[Experiment]:
     names = compare.split(",") if isinstance(compare, str) else compare
     names = [names] if callable(names) else names
-    complete = with_materials([asked] if isinstance(asked, Experiment) else asked, materials)
+    complete = with_materials(
+        [requested] if isinstance(requested, Experiment) else requested, materials
+    )
     experiments = [one for each in complete for one in expand(each, names, seeds)]
     if not experiments:
         raise SkerryError(

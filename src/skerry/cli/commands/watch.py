@@ -1,4 +1,4 @@
-"""`skerry watch`: look at a running sweep from another terminal, without disturbing it."""
+"""`skerry watch`: show the progress of a sweep that another process computes."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,28 +11,29 @@ from skerry.cli.commands.options import AsJson, Folder, print_json
 def watch(
     folder: Folder = Path("runs"),
     every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Seconds between two looks.")
     ] = 2.0,
     measure: Annotated[
         str | None,
         typer.Option(
             metavar="M",
-            help="What the best cells are best by.",
+            help="Measure that ranks the cells.",
             show_default="average_accuracy and own_accuracy",
         ),
     ] = None,
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Look once, print it, and leave; so it is in a pipe, and with --json."
+            "--once",
+            help="Print the current state once and exit; the default in a pipe and with --json.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a sweep: how far it is, how fast, how long it takes yet, and what is best so far.
+    """Watch a sweep: progress, speed, time left, and the best cells so far.
 
-    Leaves by itself when the sweep is done (exit code 0), or when nobody is working on it any more
-    and runs are left (exit code 1). Ctrl-C leaves at any time; the sweep goes on.
+    Ends when the sweep is done (exit code 0), or when it has stopped with runs left (exit code 1).
+    Ctrl-C ends the view at any time; the sweep continues.
     """
     from skerry.report.screens.watch import render, show_live
     from skerry.report.text import PAGE, console

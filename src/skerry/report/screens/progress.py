@@ -96,13 +96,13 @@ class RunBars(CountingProgress):
 
     def stack_begun(self, job: "StackJob") -> None:
         # Where a resumed stack starts is known with its first tick: until then there is no share.
-        self._row = self._progress.add_task(describe_stack(job), total=None, told="getting ready")
+        self._row = self._progress.add_task(describe_stack(job), total=None, status="getting ready")
 
     def tick(self, job: "StackJob", tick: "Tick") -> None:
         super().tick(job, tick)
         rounds = job.experiments[0].rounds
-        told = ", ".join([f"round {tick.round:,} of {rounds:,}", *self.pace()])
-        self._progress.update(self._row, completed=tick.round, total=rounds, told=told)
+        status = ", ".join([f"round {tick.round:,} of {rounds:,}", *self.pace()])
+        self._progress.update(self._row, completed=tick.round, total=rounds, status=status)
 
 
 class RunLines(CountingProgress):
@@ -173,11 +173,11 @@ class SweepProgress(CountingProgress):
 
     def status_line(self) -> str:
         """`12 of 96 runs, about 40 s left, 310,000 device-steps/s, best so far s2a 93.2`."""
-        told = [f"{self.reused + self.done:,} of {self.runs:,} runs", *self.pace()]
+        status = [f"{self.reused + self.done:,} of {self.runs:,} runs", *self.pace()]
         if self.best is not None:
             value, name = self.best
-            told.append(f"best so far {name} {value:.4g}")
-        return ", ".join(told)
+            status.append(f"best so far {name} {value:.4g}")
+        return ", ".join(status)
 
     def say_once(self, line: str) -> None:
         if line not in self._printed:
@@ -194,24 +194,24 @@ class SweepBars(SweepProgress):
     def __init__(self, progress: Any, measure: str) -> None:
         super().__init__(measure)
         self._progress = progress
-        self._row = progress.add_task("sweep", total=1.0, told="")
+        self._row = progress.add_task("sweep", total=1.0, status="")
         self._rows: dict[StackJob, Any] = {}
 
     def say(self, line: str) -> None:
         self._progress.console.print(line, highlight=False)
 
     def show(self) -> None:
-        self._progress.update(self._row, completed=self.share, told=self.status_line())
+        self._progress.update(self._row, completed=self.share, status=self.status_line())
 
     def stack_begun(self, job: "StackJob") -> None:
         words = describe_stack(job)
-        self._rows[job] = self._progress.add_task(words, total=None, told="getting ready")
+        self._rows[job] = self._progress.add_task(words, total=None, status="getting ready")
 
     def tick(self, job: "StackJob", tick: "Tick") -> None:
         super().tick(job, tick)
         rounds = job.experiments[0].rounds
-        told = f"round {tick.round:,} of {rounds:,}"
-        self._progress.update(self._rows[job], completed=tick.round, total=rounds, told=told)
+        status = f"round {tick.round:,} of {rounds:,}"
+        self._progress.update(self._rows[job], completed=tick.round, total=rounds, status=status)
 
     def stack_split(self, job: "StackJob") -> None:
         super().stack_split(job)
@@ -274,6 +274,6 @@ def _bars() -> "RichProgress":
         TextColumn("{task.description}"),
         BarColumn(),
         Share(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[status]}"),
         console=Console(stderr=True),
     )

@@ -76,10 +76,10 @@ def status_lines(snapshot: Snapshot) -> list[str]:
         "diverged": snapshot.diverged,
         "to do": snapshot.to_do,
     }
-    told = [f"{count:,} {status}" for status, count in counts.items() if count is not None]
+    counted = [f"{count:,} {status}" for status, count in counts.items() if count is not None]
     unknown = snapshot.state == "working" and snapshot.to_do is None
     runs = plural(snapshot.runs, "run") + (" so far" if unknown else "")
-    lines = [f"{runs}, {_percent(snapshot)} of the computing: {', '.join(told)}"]
+    lines = [f"{runs}, {_percent(snapshot)} of the computing: {', '.join(counted)}"]
     if snapshot.others:
         lines[0] += f"; and {plural(snapshot.others, 'run')} of other sweeps"
     steps, rounds = snapshot.device_steps_per_second, snapshot.rounds_per_second
@@ -93,15 +93,13 @@ def status_lines(snapshot: Snapshot) -> list[str]:
 def verdict(snapshot: Snapshot) -> str:
     """Whether the sweep is running, done or stopped, and what to do next."""
     if snapshot.state == "working":
-        return "Somebody is working on it. Ctrl-C leaves this view, not the sweep."
+        return "The sweep is running. Ctrl-C ends this view, not the sweep."
     if snapshot.state == "done":
         failed = f" {plural(snapshot.failed, 'run')} failed." if snapshot.failed else ""
         return f"Done.{failed} Look closer: skerry results {printable(snapshot.folder)}"
     waiting = snapshot.running + (snapshot.to_do or 0)
-    return (
-        f"Nobody is working on it, and {plural(waiting, 'run is', 'runs are')} left. The command "
-        "that began them goes on."
-    )
+    left = plural(waiting, "run is", "runs are")
+    return f"The sweep has stopped, and {left} left. The same command resumes it."
 
 
 def best_table(found: Sequence[Best]) -> "Table":
@@ -142,18 +140,18 @@ def _running(snapshot: Snapshot) -> Iterator[str]:
 def _stack(stack: RunningStack) -> str:
     first = f"{plural(stack.runs, 'run')} of seed {stack.seed}"
     if stack.round == 0:
-        return f"{first}: {stack.rounds:,} rounds, no checkpoint yet"
-    return f"{first}: past round {stack.round:,} of {stack.rounds:,}"
+        return f"{first}: {stack.rounds:,} rounds, starting"
+    return f"{first}: round {stack.round:,} of {stack.rounds:,}"
 
 
 def _message(message: Message) -> str:
     when = datetime.fromisoformat(message.time).astimezone()
     today = when.date() == datetime.now().astimezone().date()
-    told = f"{when:%H:%M:%S}" if today else f"{when:%Y-%m-%d %H:%M}"
+    shown_time = f"{when:%H:%M:%S}" if today else f"{when:%Y-%m-%d %H:%M}"
     seeds = ", ".join(map(str, message.seeds[:5])) + (", ..." if len(message.seeds) > 5 else "")
     of = f"of {'seed' if len(message.seeds) == 1 else 'seeds'} {seeds}"
     note = f": {shorten(printable(message.note), NOTE)}" if message.note else ""
-    return f"{told}  {plural(message.runs, 'run')} {of} {message.status}{note}"
+    return f"{shown_time}  {plural(message.runs, 'run')} {of} {message.status}{note}"
 
 
 def _style(message: Message) -> str:

@@ -36,7 +36,7 @@ from skerry.runs.progress import Progress
 
 WORKER_FOLDER = "workers"
 SILENT_SECONDS = 120.0
-"""A worker that sends nothing for so long is ended; it sends a heartbeat every few seconds."""
+"""Silence after which a worker is ended; it sends a heartbeat every few seconds."""
 SAVING_SECONDS = 30.0
 """How long a driver that was stopped waits for its workers' checkpoints."""
 

@@ -42,8 +42,7 @@ def is_first() -> bool:
 
 
 class Ranks(Here):
-    """The executor of the first rank, which computes with the others; those call `follow`
-    instead."""
+    """The executor of the first rank; the other ranks call `follow` instead."""
 
     errors_are_events = False  # whatever fails here, the other ranks cannot continue
 
@@ -105,9 +104,9 @@ def follow_first_rank(exchange: Exchange, world_of: Callable[[Experiment], World
             case "see":
                 _check_sees(Path(order["file"]), exchange.rank)
             case "take":
-                asked = [Experiment.parse(table) for table in order["experiments"]]
-                world = world_of(asked[0])
-                lanes = {world.key(experiment): experiment for experiment in asked}
+                experiments = [Experiment.parse(table) for table in order["experiments"]]
+                world = world_of(experiments[0])
+                lanes = {world.key(experiment): experiment for experiment in experiments}
                 _check_same(list(lanes), order["keys"], exchange.rank)
             case "load":
                 found = load_stack(Path(order["file"]), world)
@@ -185,7 +184,7 @@ def _why_not(experiment: Experiment) -> str | None:
     if not server.is_there:
         return None
     if schedules.adapts(server, *schedules.RANGES):
-        return "a schedule that goes by the models needs those of all sampled devices"
+        return "a schedule that adapts to the models needs all sampled devices"
     if ":" in server.primitive:
         return f"server.primitive = '{server.primitive}' may look at the models of all devices"
     if getattr(registry.resolve("selection", server.selection), "asks_distances", False):
