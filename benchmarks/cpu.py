@@ -33,7 +33,7 @@ from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import Materials, World, build_world
 from skerry.models.learner import Problem
 from skerry.models.networks import cnn_cifar10
-from skerry.runs.memory import footprint
+from skerry.runs.memory import measure_footprint
 
 BATCH = 128
 LANES = (1, 8, 24, 96, 480)
@@ -197,7 +197,7 @@ def memory_in_a_process(devices: int) -> dict:
 
 def memory_of(devices: int, lanes: int = 8) -> dict:
     world = world_of((784,), 60_000, *fleet_of(devices))
-    told = footprint(world)
+    told = measure_footprint(world)
     rounds_of(lanes_of(world_of((784,), 1_000, *fleet_of(20)), 1), 2)()  # what torch itself takes
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here

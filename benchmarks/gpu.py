@@ -36,7 +36,7 @@ from skerry.engine.simulate import Moment, simulate
 from skerry.engine.stack import Stack, build_stack
 from skerry.engine.world import Materials, World, build_world
 from skerry.measure.observer import Observer
-from skerry.runs.memory import footprint
+from skerry.runs.memory import measure_footprint
 
 REPEATS = 3
 BATCH = 128
@@ -119,7 +119,7 @@ def time_rounds(
     gc.collect()  # or worlds of earlier rows would count
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    told = footprint(stack.world).need(len(stack))
+    told = measure_footprint(stack.world).need(len(stack))
     run = Rounds(stack, measured)
     run(4)  # compiles kernels and chooses tiles
     found = [1e3 * s / rounds for s in seconds(lambda: run(rounds))]

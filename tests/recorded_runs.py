@@ -30,7 +30,7 @@ def record(folder, experiments, stop_after=None):
         done = store.finished([world.key(e) for e in experiments])
         waiting = [e for e in experiments if world.key(e) not in done]
         run_world(
-            world, waiting, store, folder / "checkpoints", progress=progress, checkpoint_seconds=0
+            world, waiting, store, folder / "checkpoints", on_moment=progress, checkpoint_seconds=0
         )
     return histories(folder)
 

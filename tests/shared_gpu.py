@@ -22,16 +22,15 @@ from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.measure.observer import Observer
 from skerry.records.store import Store
-from skerry.runs.executors import worker
-from skerry.runs.executors.ranks import follow
-from skerry.runs.stack_run import follow_world
+from skerry.runs.executors.ranks import follow_first_rank, to_table
+from skerry.runs.stack_run import run_lanes
 
 TEAMS = (2, 3, 1)
 """The last one goes on from a checkpoint of the first."""
 WHOLE = {
     "fixed": [],
     "dynamic": ["network.dynamic=true", "network.topology=regular", "network.degree=2"],
-    "asleep": ["fleet.awake=0.5"],
+    "asleep": ["availability.awake=0.5"],
     "two local steps": ["training.local_steps=2", "network.gossip_steps=2"],
     "mlp": ["model.name=mlp", "model.hidden=[5]"],
 }
@@ -110,14 +109,13 @@ def recorded(folder, device, wire, stop_after=None):
     base = experiment("fixed")
     world_of = partial(build_world, device=device, exchange=wire)
     if wire.rank:
-        follow(wire, world_of)
+        follow_first_rank(wire, world_of)
         return None
     world, lanes = world_of(base), lanes_of(base)
     keys = [world.key(lane) for lane in lanes]
-    tables = [worker.table_of(lane) for lane in lanes]
-    world.ranks.broadcast(do="take", experiments=tables, keys=keys)
+    world.ranks.broadcast(do="take", experiments=[to_table(lane) for lane in lanes], keys=keys)
     with Store.open(folder) as store:
-        for moment in follow_world(world, lanes, store, folder / "checkpoints", 0):
+        for moment in run_lanes(world, lanes, store, folder / "checkpoints", 0):
             if stop_after is not None and moment.round > stop_after and moment.phase == "end":
                 os._exit(0)
         world.ranks.broadcast(do="end")

@@ -59,7 +59,7 @@ class Child:
             return True
         return False
 
-    def wait(self, seconds: float = 60) -> int | None:
+    def wait(self, seconds: float = 600) -> int | None:
         """Its exit code; None if it was killed."""
         until(self.ended, seconds)
         return int(self._code.read_text()) if self._code.exists() else None
@@ -90,11 +90,12 @@ def nursery():
         yield Nursery(process)
     finally:
         process.stdin.close()
-        process.wait(10)
+        process.wait(600)
         process.stdout.close()
 
 
-def until(condition, seconds: float = 60) -> None:
+def until(condition, seconds: float = 600) -> None:
+    """Wait for a condition; the limit only ends a test that hangs, however busy the machine is."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -50,12 +50,12 @@ results.plot("curves", measure="own_accuracy").save("curves.pdf")
 sweep = skerry.Sweep(experiment=experiment, axes={"server.period": [1, 2]}, seeds=[0, 1])
 
 
-class Quiet(skerry.Watcher):
+class Quiet(skerry.Progress):
     def failed(self, experiments: Any, message: str) -> None:
         pass
 
 
-skerry.run(sweep, watcher=Quiet(), out="runs")
+skerry.run(sweep, progress=Quiet(), out="runs")
 """
 
 MISTAKES = {

@@ -47,9 +47,9 @@ class Thread:
     def _all(self, own):
         """What every rank lays on the desk, by rank."""
         self._desk[self.rank] = own.clone() if isinstance(own, torch.Tensor) else own
-        self._barrier.wait(timeout=60)
+        self._barrier.wait(timeout=600)
         found = list(self._desk)
-        self._barrier.wait(timeout=60)
+        self._barrier.wait(timeout=600)
         return found
 
 

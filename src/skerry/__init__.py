@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skerry.data.sources.catalog import from_arrays, from_devices, from_torch
     from skerry.errors import SkerryError
     from skerry.report.page.build import write_report
-    from skerry.runs.progress import Watcher
+    from skerry.runs.progress import Progress
     from skerry.runs.run import run
     from skerry.runs.sweep import Sweep
 
@@ -42,13 +42,13 @@ _HOME = {
     "Lane": "skerry.analysis.results",
     "Model": "skerry.config.experiment",
     "Network": "skerry.config.experiment",
+    "Progress": "skerry.runs.progress",
     "Results": "skerry.analysis.results",
     "Server": "skerry.config.experiment",
     "SkerryError": "skerry.errors",
     "Sweep": "skerry.runs.sweep",
     "Task": "skerry.config.experiment",
     "Training": "skerry.config.experiment",
-    "Watcher": "skerry.runs.progress",
     "advise": "skerry.advice.advise",
     "devices": "skerry.analysis.devices",
     "finals": "skerry.analysis.recorded",
@@ -71,13 +71,13 @@ __all__ = [
     "Lane",
     "Model",
     "Network",
+    "Progress",
     "Results",
     "Server",
     "SkerryError",
     "Sweep",
     "Task",
     "Training",
-    "Watcher",
     "advise",
     "devices",
     "finals",

@@ -41,6 +41,14 @@ class RecordsError(SkerryError):
     """A store or checkpoint that cannot be read or written."""
 
 
+class DamagedError(RecordsError):
+    """A store, run or checkpoint whose content is not what was written."""
+
+    def __init__(self, message: str, *, reason: str):
+        super().__init__(escape_surrogates(message))
+        self.reason = escape_surrogates(reason)
+
+
 class SkerryWarning(UserWarning):
     """A warning of one line, which the command line prints; the work goes on."""
 
@@ -82,6 +90,11 @@ def one_line(error: BaseException) -> str:
 def printable(text: str) -> str:
     """The text in one line: line ends and other control characters are written as \\n or \\x1b."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def escape_surrogates(text: str) -> str:
+    """Text as it can be printed: bytes of a damaged file that are no text are written out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 _FULL = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")

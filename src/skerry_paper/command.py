@@ -144,7 +144,7 @@ def _computed(
     place: tuple[str | None, int | None, str | None],
 ) -> dict[str, "Study"]:
     from skerry.engine.world import pick_device
-    from skerry.report.screens.progress import watch_sweep
+    from skerry.report.screens.progress import show_sweep_progress
     from skerry.runs.executors.executor import open_executor
     from skerry_paper.compute import compute
     from skerry_paper.plans import PLANS, count_of
@@ -153,7 +153,7 @@ def _computed(
     if slow and pick_device(device).type == "cpu":
         typer.echo(CPU_WARNING.format(f"{count_of(slow, profile):,}"), err=True)
     executor, workers, ray_address = place
-    with redirect_stdout(sys.stderr), watch_sweep("average_accuracy") as watcher:
+    with redirect_stdout(sys.stderr), show_sweep_progress("average_accuracy") as watcher:
         return compute(
             needs,
             profile,

@@ -11,7 +11,6 @@ from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError, argument
 from skerry.records.parts import History
 from skerry.records.store import Run, versions
-from skerry.runs.grouping import stacks
 from skerry_paper.dial import measured_constants
 from skerry_paper.plan import Plan, Profile
 from skerry_paper.plans import PLANS, Need, runs_of
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from skerry.runs.driver import Driver
     from skerry.runs.executors.executor import Executor
-    from skerry.runs.progress import Watcher
+    from skerry.runs.progress import Progress
 
 Recorded = tuple[Run, History]
 Tell = Callable[[str], None]
@@ -42,7 +41,7 @@ def compute(
     settings: Sequence[str] = (),
     again: bool = False,
     minutes: float = math.inf,
-    watcher: "Watcher | None" = None,
+    watcher: "Progress | None" = None,
     tell: Tell = lambda line: None,
 ) -> dict[str, Study]:
     """Run these slices and keep a study of each plan they are from, with all that the folder has
@@ -59,7 +58,7 @@ def compute(
         for name in dict.fromkeys(need.study for need in needs)
     }
     runs = {run.key(): run for of_study in planned.values() for run in of_study}
-    with executor, Driver(executor, out, watcher=watcher, again=again) as driver:
+    with executor, Driver(executor, out, progress=watcher, again=again) as driver:
         began = time.monotonic()
         if math.isinf(minutes):
             driver.run(list(runs.values()))
@@ -102,7 +101,9 @@ def compute(
 
 def _pieces(runs: Sequence[Experiment]) -> Iterator[list[Experiment]]:
     """What is computed together; all of a seed before the next."""
-    yield from sorted(stacks(runs), key=lambda piece: piece[0].seed)
+    from skerry.runs.executors.executor import group_by_world
+
+    yield from sorted(group_by_world(runs), key=lambda piece: piece[0].seed)
 
 
 def run_what_fits(

@@ -53,7 +53,7 @@ def stopped(folder, lanes, after):
             lanes,
             store,
             folder / "live" / "checkpoints",
-            progress=progress,
+            on_moment=progress,
             checkpoint_seconds=0,
         )
     return folder / f"round-{after}"

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import small
 from recorded_runs import assert_same, histories
-from skerry.records.verify import verify
+from skerry.records.maintenance import verify_store
 from sweep_children import nursery, until
 
 LONGEST = 15.0
@@ -36,7 +36,7 @@ def sweep(tmp_path_factory, children):
         small("rounds=200").to_toml()
         + '[sweep]\nseeds = 2\n[sweep.axes]\n"server.primitive" = ["s2s", "s2a", "blend"]\n'
     )
-    assert children.start(file, folder / "whole").wait(300) == 0
+    assert children.start(file, folder / "whole").wait() == 0
     return file, histories(folder / "whole")
 
 
@@ -44,7 +44,7 @@ def campaign(children, sweep, out, kills, seed, options, counts):
     """Kill so many times; a sweep that comes to its end in between begins anew elsewhere."""
     file, whole = sweep
     began = time.monotonic()
-    assert children.start(file, out / "undisturbed", **options).wait(300) == 0
+    assert children.start(file, out / "undisturbed", **options).wait() == 0
     seconds = min(LONGEST, time.monotonic() - began)
     draw = random.Random(seed)
     ends = Counter()
@@ -54,12 +54,12 @@ def campaign(children, sweep, out, kills, seed, options, counts):
         child = children.start(file, folder, checkpoint_seconds=0.02, **options)
         if disturbed(draw, child, folder, seconds, ends):
             continue
-        assert child.wait(300) == 0
+        assert child.wait() == 0
         check(folder, whole)
         ends["ended between"] += 1
         number += 1
     folder = out / str(number)
-    assert children.start(file, folder, checkpoint_seconds=0.02, **options).wait(300) == 0
+    assert children.start(file, folder, checkpoint_seconds=0.02, **options).wait() == 0
     check(folder, whole)
     ends["ended"] = ends.pop("ended between", 0) + 1
     done = ", ".join(f"{times} {what}" for what, times in sorted(ends.items()))
@@ -79,7 +79,7 @@ def disturbed(draw, child, folder, seconds, ends):
         time.sleep(draw.uniform(0.0, seconds))
     strike = signal.SIGKILL if draw.random() < 0.8 else signal.SIGINT
     child.kill(strike)
-    until(child.ended, 120)
+    until(child.ended)
     ends["killed" if strike == signal.SIGKILL else "stopped"] += 1
     return True
 
@@ -95,8 +95,8 @@ def children_of(pid):
 
 def check(folder, whole):
     assert_same(histories(folder), whole)
-    assert verify(folder).faults == {}
-    assert verify(folder).not_checked == {}
+    assert verify_store(folder).faults == {}
+    assert verify_store(folder).not_checked == {}
     with sqlite3.connect(folder / "skerry.sqlite") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()

@@ -16,7 +16,7 @@ from skerry.data.split import build_partition, layout_of
 from skerry.engine.world import build_world
 from skerry.errors import DataError, ExperimentError
 from skerry.records.store import Store
-from skerry.runs.materials import given_materials, with_sizes
+from skerry.runs.materials import collect_materials, with_sizes
 from trajectories import assert_same_trajectories
 
 
@@ -131,7 +131,7 @@ def test_a_common_test_set_is_what_all_are_measured_on():
         Experiment.parse({}, ["data.split=given", "server.sampled=2"]).replace(
             data={"dataset": "given"}
         ),
-        given_materials(None, from_python(test=test), None),
+        collect_materials(None, from_python(test=test), None),
     )
     assert len(world.y_test) == 40
     assert len(world.y_own) == 55
@@ -257,7 +257,7 @@ def test_a_folder_runs_and_resumes_by_content(tmp_path):
 
 def test_a_sweep_over_given_data(tmp_path):
     """Tuning finds the runs of its cells."""
-    from skerry.runs.materials import sized_sweep
+    from skerry.runs.materials import sweep_with_sizes
     from skerry.runs.sweep import Sweep
 
     path = fleet_data.write_folder(tmp_path / "fleet")
@@ -269,7 +269,7 @@ def test_a_sweep_over_given_data(tmp_path):
     lanes = skerry.run(sweep)
     assert len(lanes) == 4 + 2
     assert {lane.experiment.network.sizes for lane in lanes} == {(3, 3)}
-    sized = sized_sweep(sweep)
+    sized = sweep_with_sizes(sweep)
     assert {point.at(0).key() for point in sized.points} == {
         lane.experiment.key() for lane in lanes if lane.experiment.seed == 0
     }

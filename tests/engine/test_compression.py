@@ -23,7 +23,7 @@ from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
 from skerry.measure.ledger import Ledger
 from skerry.plugins import registry
-from skerry.runs.memory import footprint
+from skerry.runs.memory import measure_footprint
 from trajectories import assert_same_trajectories
 
 NAMES = [name for name in registry.COMPRESSIONS if name != "none"]
@@ -401,7 +401,7 @@ def test_links_that_are_new_in_every_round_gain_little(small):
 
 def test_a_plan_leaves_room_for_what_both_sides_know(small):
     world = build_world(small())
-    plain = footprint(world)
+    plain = measure_footprint(world)
     for settings_, expected in (
         (["network.compression=top_k"], 1),
         (["network.compression=top_k", "method.name=gradient_tracking"], 4),
@@ -414,7 +414,7 @@ def test_a_plan_leaves_room_for_what_both_sides_know(small):
         ([], 0),
     ):
         lane = small(*settings_)
-        assert plain.keeping([lane]).companions == expected
+        assert plain.for_lanes([lane]).companions == expected
         arrays = last_state(build_stack(world, [lane])).companions.arrays
         assert len(arrays) == expected
     assert count_compression_arrays(small(), 1) == 0
@@ -454,9 +454,9 @@ def test_a_plan_leaves_room_for_messages_on_their_way(small, compression, primit
     state.X_nld.add_(torch.randn_like(state.X_nld))
     with Peak(state.X_nld, *state.companions.arrays.values()) as peak:
         run_server_rounds(stack, state)
-    told = footprint(world).keeping([lane]).messages(state.X_nld.nbytes)
+    told = measure_footprint(world).for_lanes([lane]).messages(state.X_nld.nbytes)
     assert 0.95 * peak.most <= told <= 1.1 * peak.most
-    assert told < footprint(world).keeping([lane]).need(1)
+    assert told < measure_footprint(world).for_lanes([lane]).need(1)
 
 
 def test_fields_play_a_part_only_where_something_is_compressed():

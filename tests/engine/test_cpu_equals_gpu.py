@@ -173,7 +173,7 @@ def test_resumed_on_a_gpu_equals_uninterrupted_bit_for_bit(small, tmp_path):
     def record(folder, progress=None):
         with Store.open(folder) as store:
             run_world(
-                world, [base], store, folder / "checkpoints", progress=progress,
+                world, [base], store, folder / "checkpoints", on_moment=progress,
                 checkpoint_seconds=0,
             )  # fmt: skip
             return store.history(world.key(base))

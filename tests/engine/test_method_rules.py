@@ -14,7 +14,7 @@ from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
 from skerry.methods.method import count_companions
 from skerry.plugins import registry
-from skerry.runs.memory import footprint
+from skerry.runs.memory import measure_footprint
 from skerry.runs.variants import expand
 
 METHODS = {name: registry.resolve("method", name) for name in registry.METHODS}
@@ -52,14 +52,14 @@ def test_the_page_says_what_the_table_says(name):
 def test_a_plan_leaves_room_for_what_is_kept(small):
     """As much as the lane that keeps most."""
     base = small("server.offset=2")
-    plain = footprint(build_world(base))
-    assert plain.keeping([base]) == plain
+    plain = measure_footprint(build_world(base))
+    assert plain.for_lanes([base]) == plain
     for name, kept in KEPT.items():
         lanes = [base, *expand(base, [name])] if name != "sgd" else [base]
-        found = plain.keeping(lanes)
+        found = plain.for_lanes(lanes)
         assert found.companions == kept
         assert found.need(2) == plain.need(2) + kept * 2 * plain.lane
-    roomy = plain.keeping(expand(base, ["sd_gt"]))
+    roomy = plain.for_lanes(expand(base, ["sd_gt"]))
     assert roomy.lanes() <= plain.lanes()
 
 

@@ -13,8 +13,8 @@ from command_line import skerry as command
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials, build_world
 from skerry.measure.device_scores import DeviceScorer, ScoresByDevice
+from skerry.records.maintenance import verify_store
 from skerry.records.store import Store
-from skerry.records.verify import verify
 
 MEASURES = ["average", "devices", "fairness"]
 
@@ -98,7 +98,7 @@ def test_damage_is_found(recorded):
     with closing(sqlite3.connect(recorded / "skerry.sqlite")) as db:
         db.execute("UPDATE devices SET content = zeroblob(9) WHERE run = 1")
         db.commit()
-    assert list(verify(recorded).faults.values()) == ["wrong checksum of its devices"]
+    assert list(verify_store(recorded).faults.values()) == ["wrong checksum of its devices"]
 
 
 def test_a_store_without_them_can_be_read(recorded):
@@ -111,7 +111,7 @@ def test_a_store_without_them_can_be_read(recorded):
     told = command("results", str(recorded), "--devices")
     assert told.code == 2
     assert "has kept what single devices scored" in told.err
-    assert verify(recorded).faults == {}
+    assert verify_store(recorded).faults == {}
 
 
 def test_results_by_device(recorded):

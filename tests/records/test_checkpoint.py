@@ -66,14 +66,14 @@ def test_tensors_return_bit_for_bit(folder, data, dtype, shape):
     size = math.prod(shape)
     drawn = data.draw(st.lists(patterns, min_size=size, max_size=size))
     tensors = {"X": torch.tensor(drawn, dtype=bits).view(dtype).reshape(shape)}
-    checkpoint.save(folder / "bits", tensors, {})
-    assert identical(checkpoint.load(folder / "bits", "cpu")[0], tensors)
+    checkpoint.save_checkpoint(folder / "bits", tensors, {})
+    assert identical(checkpoint.load_checkpoint(folder / "bits", "cpu")[0], tensors)
 
 
 def test_facts_return(tmp_path):
     """Facts are JSON and return equal."""
-    checkpoint.save(tmp_path / "deep" / "c", state(), FACTS)
-    tensors, facts = checkpoint.load(tmp_path / "deep" / "c", torch.device("cpu"))
+    checkpoint.save_checkpoint(tmp_path / "deep" / "c", state(), FACTS)
+    tensors, facts = checkpoint.load_checkpoint(tmp_path / "deep" / "c", torch.device("cpu"))
     assert facts == FACTS
     assert identical(tensors, state())
     assert os.listdir(tmp_path / "deep") == ["c"]
@@ -95,18 +95,18 @@ def test_views_are_saved_as_what_they_show(tmp_path):
         "scalar": torch.tensor(3.0),
         "trained": torch.ones(2, requires_grad=True),
     }
-    checkpoint.save(tmp_path / "c", tensors, {})
-    assert identical(checkpoint.load(tmp_path / "c", "cpu")[0], tensors)
+    checkpoint.save_checkpoint(tmp_path / "c", tensors, {})
+    assert identical(checkpoint.load_checkpoint(tmp_path / "c", "cpu")[0], tensors)
 
 
 def test_loaded_tensors_are_independent_of_the_file(tmp_path):
     """Changing what was loaded changes no file, and removing the file changes no tensor."""
-    checkpoint.save(tmp_path / "c", state(), FACTS)
+    checkpoint.save_checkpoint(tmp_path / "c", state(), FACTS)
     content = (tmp_path / "c").read_bytes()
-    tensors, _ = checkpoint.load(tmp_path / "c", "cpu")
+    tensors, _ = checkpoint.load_checkpoint(tmp_path / "c", "cpu")
     tensors["X"].zero_()
     assert (tmp_path / "c").read_bytes() == content
-    tensors, _ = checkpoint.load(tmp_path / "c", "cpu")
+    tensors, _ = checkpoint.load_checkpoint(tmp_path / "c", "cpu")
     (tmp_path / "c").write_bytes(bytes(len(content)))
     assert identical(tensors, state())
 
@@ -115,8 +115,8 @@ def test_loaded_tensors_are_independent_of_the_file(tmp_path):
 def test_cuda_tensors_travel_through_the_cpu(tmp_path):
     """What was on a GPU returns there, bit for bit."""
     tensors = {name: tensor.cuda() for name, tensor in state().items()}
-    checkpoint.save(tmp_path / "c", tensors, {})
-    loaded, _ = checkpoint.load(tmp_path / "c", "cuda")
+    checkpoint.save_checkpoint(tmp_path / "c", tensors, {})
+    loaded, _ = checkpoint.load_checkpoint(tmp_path / "c", "cuda")
     assert all(tensor.is_cuda for tensor in loaded.values())
     assert identical(loaded, tensors)
 
@@ -124,11 +124,11 @@ def test_cuda_tensors_travel_through_the_cpu(tmp_path):
 def test_a_truncated_checkpoint_is_explained(tmp_path):
     """A file cut at any length is refused in a line that names it and the way out."""
     path = tmp_path / "c"
-    checkpoint.save(path, state(), FACTS)
+    checkpoint.save_checkpoint(path, state(), FACTS)
     content = path.read_bytes()
     for size in [*range(16), *range(16, len(content), 37), len(content) - 1]:
         path.write_bytes(content[:size])
-        line = refusal(lambda: checkpoint.load(path, "cpu"))
+        line = refusal(lambda: checkpoint.load_checkpoint(path, "cpu"))
         assert str(path) in line
         assert "Deleting it restarts the run" in line
 
@@ -136,14 +136,14 @@ def test_a_truncated_checkpoint_is_explained(tmp_path):
 def test_a_flipped_bit_is_never_taken_for_state(tmp_path):
     """Damage anywhere is found, also where the file still has its proper form."""
     path = tmp_path / "c"
-    checkpoint.save(path, state(), FACTS)
+    checkpoint.save_checkpoint(path, state(), FACTS)
     content = path.read_bytes()
     for position in range(0, len(content), 5):
         spoiled = bytearray(content)
         spoiled[position] ^= 0x01
         path.write_bytes(spoiled)
         try:
-            tensors, _ = checkpoint.load(path, "cpu")
+            tensors, _ = checkpoint.load_checkpoint(path, "cpu")
         except RecordsError:
             continue
         assert all(identical({"": t}, {"": state().get(n, t)}) for n, t in tensors.items())
@@ -153,20 +153,24 @@ def test_a_flipped_bit_is_never_taken_for_state(tmp_path):
 def test_a_foreign_file_is_explained(tmp_path, content):
     """What is no checkpoint is refused in a line."""
     (tmp_path / "c").write_bytes(content)
-    assert "no checkpoint of skerry" in refusal(lambda: checkpoint.load(tmp_path / "c", "cpu"))
+    assert "no checkpoint of skerry" in refusal(
+        lambda: checkpoint.load_checkpoint(tmp_path / "c", "cpu")
+    )
 
 
 def test_safetensors_of_another_program_are_explained(tmp_path):
     """A safetensors file without the facts of a run is no checkpoint."""
     for notes in (None, {"format": "pt"}, {"skerry": "{", "crc32": "{}"}):
         save_file(state(), tmp_path / "c", notes)
-        assert "no checkpoint of skerry" in refusal(lambda: checkpoint.load(tmp_path / "c", "cpu"))
+        assert "no checkpoint of skerry" in refusal(
+            lambda: checkpoint.load_checkpoint(tmp_path / "c", "cpu")
+        )
 
 
 def test_a_missing_checkpoint_is_explained(tmp_path):
     """A missing file, or a folder in its place, is told in a line."""
-    assert "no checkpoint" in refusal(lambda: checkpoint.load(tmp_path / "c", "cpu"))
-    assert str(tmp_path) in refusal(lambda: checkpoint.load(tmp_path, "cpu"))
+    assert "no checkpoint" in refusal(lambda: checkpoint.load_checkpoint(tmp_path / "c", "cpu"))
+    assert str(tmp_path) in refusal(lambda: checkpoint.load_checkpoint(tmp_path, "cpu"))
 
 
 def test_a_place_that_cannot_be_written_is_explained(tmp_path):
@@ -174,7 +178,9 @@ def test_a_place_that_cannot_be_written_is_explained(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "folder" / "inside").mkdir(parents=True)
     for path in (tmp_path / "file" / "c", tmp_path / "folder", tmp_path / ("x" * 300)):
-        assert "cannot write" in refusal(lambda path=path: checkpoint.save(path, state(), {}))
+        assert "cannot write" in refusal(
+            lambda path=path: checkpoint.save_checkpoint(path, state(), {})
+        )
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
 
 
@@ -189,7 +195,8 @@ value = 0
 while True:
     value += 1
     try:
-        checkpoint.save(path, {"X": torch.full((200_000,), float(value))}, {"value": value})
+        tensors = {"X": torch.full((200_000,), float(value))}
+        checkpoint.save_checkpoint(path, tensors, {"value": value})
     except RecordsError as error:
         print(error, flush=True)
         break
@@ -199,7 +206,7 @@ while True:
 
 def test_a_full_disk_keeps_the_checkpoint_before(tmp_path):
     """When a save fails for want of space, the old checkpoint stays and no rest is left."""
-    checkpoint.save(tmp_path / "c", state(), FACTS)
+    checkpoint.save_checkpoint(tmp_path / "c", state(), FACTS)
     done = subprocess.run(
         [sys.executable, "-c", SAVING, str(tmp_path / "c"), "100000"],
         capture_output=True,
@@ -209,19 +216,19 @@ def test_a_full_disk_keeps_the_checkpoint_before(tmp_path):
     [line] = done.stdout.splitlines()
     assert line.startswith(f"cannot write the checkpoint {tmp_path / 'c'}")
     assert os.listdir(tmp_path) == ["c"]
-    assert identical(checkpoint.load(tmp_path / "c", "cpu")[0], state())
+    assert identical(checkpoint.load_checkpoint(tmp_path / "c", "cpu")[0], state())
 
 
 def test_a_checkpoint_does_not_fill_the_disk(tmp_path, monkeypatch):
     """Without room for it nothing is written, and the one before stays."""
-    checkpoint.save(tmp_path / "c", state(), FACTS)
+    checkpoint.save_checkpoint(tmp_path / "c", state(), FACTS)
     usage = shutil.disk_usage(tmp_path)._replace(free=checkpoint.ROOM)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     monkeypatch.setattr("safetensors.torch.save_file", lambda *_: pytest.fail("written"))
-    line = refusal(lambda: checkpoint.save(tmp_path / "c", state(), FACTS))
+    line = refusal(lambda: checkpoint.save_checkpoint(tmp_path / "c", state(), FACTS))
     assert line.startswith(f"cannot write the checkpoint {tmp_path / 'c'}")
     assert "0.0 GB, which are not free" in line
-    assert identical(checkpoint.load(tmp_path / "c", "cpu")[0], state())
+    assert identical(checkpoint.load_checkpoint(tmp_path / "c", "cpu")[0], state())
 
 
 def test_a_killed_save_leaves_a_whole_checkpoint(tmp_path):
@@ -233,12 +240,12 @@ def test_a_killed_save_leaves_a_whole_checkpoint(tmp_path):
     told = [int(writer.stdout.readline()) for _ in range(5)]
     os.kill(writer.pid, signal.SIGKILL)
     writer.communicate()
-    tensors, facts = checkpoint.load(path, "cpu")
+    tensors, facts = checkpoint.load_checkpoint(path, "cpu")
     assert facts["value"] >= told[-1]
     assert torch.all(tensors["X"] == facts["value"])
     for name in (path.name, "c1x"):
         (tmp_path / f"{name}.123.partial").mkdir()
         (tmp_path / f"{name}.123.partial" / "fresh").touch()
-    checkpoint.remove(path)
-    checkpoint.remove(path)
+    checkpoint.remove_checkpoint(path)
+    checkpoint.remove_checkpoint(path)
     assert os.listdir(tmp_path) == ["c1x.123.partial"]

@@ -9,9 +9,8 @@ import torch
 
 from command_line import skerry
 from skerry.config.experiment import Experiment
-from skerry.errors import RecordsError, SkerryWarning
-from skerry.records import checkpoint, checksums
-from skerry.records.damage import DamagedError
+from skerry.errors import DamagedError, RecordsError, SkerryWarning
+from skerry.records import checkpoint, parts
 from skerry.records.store import FILE, Store
 from skerry.runs.run import run
 
@@ -32,24 +31,24 @@ def test_no_bit_of_a_checkpoint_changes_unseen(tmp_path):
     """Every bit of the header, of the facts and of the tensors: the file is refused with a line."""
     path = tmp_path / "c"
     facts = {"round": 13, "lanes": ["a", "Ærø"], "ledger": {"a": [1, 2, 3]}, "chunk": 4}
-    checkpoint.save(path, {"X": torch.arange(3.0), "none": torch.empty(0, 3)}, facts)
+    checkpoint.save_checkpoint(path, {"X": torch.arange(3.0), "none": torch.empty(0, 3)}, facts)
     content = path.read_bytes()
     for bit in range(8 * len(content)):
         path.write_bytes(flipped(content, bit))
         with pytest.raises(RecordsError) as error:
-            checkpoint.load(path, "cpu")
+            checkpoint.load_checkpoint(path, "cpu")
         assert "\n" not in str(error.value)
     path.write_bytes(content)
-    assert checkpoint.load(path, "cpu")[1] == facts
+    assert checkpoint.load_checkpoint(path, "cpu")[1] == facts
 
 
 def test_a_checkpoint_of_a_newer_version_is_refused_as_such(tmp_path, monkeypatch):
     """It is not damaged: it is for who made it."""
     with monkeypatch.context() as newer:
         newer.setattr(checkpoint, "FORMAT", 3)
-        checkpoint.save(tmp_path / "c", {"X": torch.zeros(1)}, {})
+        checkpoint.save_checkpoint(tmp_path / "c", {"X": torch.zeros(1)}, {})
     with pytest.raises(RecordsError, match="made by a newer skerry") as error:
-        checkpoint.load(tmp_path / "c", "cpu")
+        checkpoint.load_checkpoint(tmp_path / "c", "cpu")
     assert not isinstance(error.value, DamagedError)
 
 
@@ -272,5 +271,5 @@ def test_checksums_cost_next_to_nothing(tmp_path):
     """Each run has two numbers."""
     recorded(tmp_path)
     with Store.read(tmp_path) as store:
-        assert store._select(f"SELECT count(*) FROM {checksums.TABLE}") == [(2 * COUNT,)]
+        assert store._select(f"SELECT count(*) FROM {parts.CHECKSUM_TABLE}") == [(2 * COUNT,)]
         assert store.without_checksums() == set()

@@ -9,8 +9,8 @@ import pytest
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
 from skerry.records import checkpoint, database
+from skerry.records.maintenance import NO_CHECKSUM, verify_store
 from skerry.records.store import FILE, Store
-from skerry.records.verify import NO_CHECKSUM, verify
 
 BEFORE = Path(__file__).parent / "data" / "before"
 """Written by the version that had no checksums: a finished run, and one that a checkpoint keeps."""
@@ -47,7 +47,7 @@ def test_a_store_of_the_version_before_is_read_as_it_is(before):
         assert all(len(history["round"]) for _, history in store.histories())
         assert store.without_checksums() == store.keys()
     assert (before / FILE).read_bytes() == content
-    found = verify(before)
+    found = verify_store(before)
     assert found.faults == {}
     assert len(found.not_checked[NO_CHECKSUM]) == 2
 
@@ -76,7 +76,7 @@ def test_what_is_recorded_in_a_store_of_the_version_before_has_checksums(unseale
 
 def test_a_checkpoint_of_the_version_before_opens(before):
     [file] = (before / "checkpoints").iterdir()
-    tensors, facts = checkpoint.load(file, "cpu")
+    tensors, facts = checkpoint.load_checkpoint(file, "cpu")
     assert (facts["round"], tensors["X"].shape) == (4, (6, 1, 16))
 
 

@@ -71,9 +71,9 @@ def test_a_new_store_is_marked(tmp_path):
     """A run that is computed anew has another key, and its store takes more."""
     Store.open(tmp_path).close()
     with Store.read(tmp_path) as store:
-        assert store.has_todays_keys
+        assert store.has_current_keys
     with Store.read(DATA / "keys-1") as store:
-        assert not store.has_todays_keys
+        assert not store.has_current_keys
         for run in store.runs():
             again = Experiment.parse(json.loads(json.dumps(run.experiment.model_dump())))
             assert again.key(run.materials) != run.key

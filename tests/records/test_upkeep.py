@@ -9,9 +9,15 @@ from command_line import skerry, skerry_process
 from conftest import small
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
-from skerry.records.repair import back_up, repair
+from skerry.records.maintenance import (
+    OTHER_FIELDS,
+    OWN_CODE,
+    THE_FILE,
+    back_up_store,
+    repair_store,
+    verify_store,
+)
 from skerry.records.store import FILE, Store
-from skerry.records.verify import OTHER_FIELDS, OWN_CODE, THE_FILE, verify
 from skerry.runs.run import run
 
 SEEDS = 30
@@ -74,7 +80,7 @@ def test_missing_rows_are_known_even_without_checksums(folder):
     change(
         folder, "UPDATE runs SET experiment = replace(experiment, '\"rounds\": 3', '\"rounds\": 4')"
     )
-    faults = verify(folder).faults
+    faults = verify_store(folder).faults
     assert len(faults) == SEEDS
     assert set(faults.values()) == {"finished, but recorded up to round 3 of 4 only"}
 
@@ -88,16 +94,16 @@ def test_holes_are_known_even_without_checksums(tmp_path):
             rounds = list(range(start, start + 3 + (start == 6)))
             store.append({experiment.key(): {"round": rounds, "train_loss": rounds}})
         store.finish(experiment.key(), "finished", wall_seconds=1.0)
-    assert verify(tmp_path).faults == {}
+    assert verify_store(tmp_path).faults == {}
     change(tmp_path, "DELETE FROM parts WHERE first = 3")
-    assert list(verify(tmp_path).faults.values()) == ["3 rows are missing before round 9"]
+    assert list(verify_store(tmp_path).faults.values()) == ["3 rows are missing before round 9"]
 
 
 def test_keys_that_count_what_is_not_imported_are_not_checked(folder):
     change(
         folder, "UPDATE runs SET experiment = replace(experiment, '\"linear\"', '\"nowhere:any\"')"
     )
-    found = verify(folder)
+    found = verify_store(folder)
     assert found.faults == {}
     assert len(found.not_checked[OWN_CODE]) == SEEDS
 
@@ -107,7 +113,7 @@ def test_keys_of_other_versions_are_not_checked(folder):
     change(
         folder, "UPDATE runs SET experiment = replace(experiment, '\"momentum\"', '\"inertia\"')"
     )
-    found = verify(folder)
+    found = verify_store(folder)
     assert found.faults == {}
     assert len(found.not_checked[OTHER_FIELDS]) == SEEDS
 
@@ -156,7 +162,7 @@ def test_a_damaged_run_can_be_forgotten(folder, study):
     key = list(study[1])[3]
     change(folder, "UPDATE parts SET matrix = x'00' WHERE run = 4", sealed=True)
     assert skerry("store", "forget", folder, key, "--yes").code == 0
-    assert verify(folder).faults == {}
+    assert verify_store(folder).faults == {}
 
 
 # backup
@@ -178,9 +184,9 @@ def test_a_backup_is_the_store_in_one_file(folder, study, tmp_path):
 def test_a_backup_overwrites_nothing(folder):
     (folder / "mine").write_text("mine")
     with pytest.raises(RecordsError, match="is there already"):
-        back_up(folder, folder / "mine")
+        back_up_store(folder, folder / "mine")
     with pytest.raises(RecordsError, match="cannot write"):
-        back_up(folder, folder / "nowhere" / "copy")
+        back_up_store(folder, folder / "nowhere" / "copy")
     assert (folder / "mine").read_text() == "mine"
 
 
@@ -188,7 +194,7 @@ def test_a_backup_overwrites_nothing(folder):
 
 
 def test_a_sound_store_is_left_alone(folder, study):
-    assert repair(folder) is None
+    assert repair_store(folder) is None
     assert (folder / FILE).read_bytes() == study[0]
     assert skerry("store", "repair", folder).out == f"Nothing is damaged in {folder}.\n"
 
@@ -211,8 +217,8 @@ def test_runs_that_are_whole_are_kept(folder, study, column):
     [aside] = folder.glob(f"{FILE}.damaged-*")
     assert aside.read_bytes() == spoiled
     assert str(aside) in outcome.out
-    assert verify(folder).faults == {}
-    assert verify(folder).not_checked == {}
+    assert verify_store(folder).faults == {}
+    assert verify_store(folder).not_checked == {}
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -227,7 +233,7 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(folder, study, seed):
         del content[4096 * draw.randrange(len(content) // 8192, len(content) // 4096) :]
     (folder / FILE).write_bytes(content)
     try:
-        done = repair(folder)
+        done = repair_store(folder)
     except RecordsError as error:
         assert "\n" not in str(error)  # noqa: PT017
         assert (folder / FILE).read_bytes() == content
@@ -238,13 +244,13 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(folder, study, seed):
     kept = told(folder)
     assert all(study[1][key] == value for key, value in kept.items())
     assert len(kept) == done.kept
-    assert verify(folder).faults == {}
+    assert verify_store(folder).faults == {}
     run(small("rounds=3"), seeds=SEEDS, out=folder, device="cpu")
     assert told(folder).keys() == study[1].keys()
 
 
 def test_nobody_is_disturbed_at_work(folder, monkeypatch):
-    monkeypatch.setattr("skerry.runs.presence.is_working", lambda folder: True)
+    monkeypatch.setattr("skerry.records.activity.is_working", lambda folder: True)
     for command in (("repair", folder), ("forget", folder, next(iter(told(folder))), "--yes")):
         outcome = skerry("store", *command)
         assert outcome.code == 2

@@ -12,7 +12,7 @@ from skerry.analysis.results import Results
 from skerry.errors import SkerryError
 from skerry.report import notebook
 from skerry.report.figure_kinds import KINDS
-from skerry.runs.progress import Together
+from skerry.runs.progress import ProgressGroup
 from skerry.theory import Parameters, best_blend, bound
 
 
@@ -113,7 +113,7 @@ def test_without_a_request_a_line_tells_how():
 # Progress
 
 
-class Counting(skerry.Watcher):
+class Counting(skerry.Progress):
     def __init__(self):
         self.rounds, self.done = [], 0
 
@@ -127,7 +127,7 @@ class Counting(skerry.Watcher):
 
 def test_a_watcher_hears_of_it():
     watcher, other = Counting(), Counting()
-    skerry.run(small("rounds=3"), compare=["s2s", "s2a"], watcher=Together(watcher, other))
+    skerry.run(small("rounds=3"), compare=["s2s", "s2a"], progress=ProgressGroup(watcher, other))
     assert watcher.rounds == other.rounds == [1, 2, 3]
     assert watcher.done == other.done == 2
 

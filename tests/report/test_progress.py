@@ -1,4 +1,4 @@
-"""What is told while a sweep is under way."""
+"""What is status while a sweep is under way."""
 
 from types import SimpleNamespace
 
@@ -6,12 +6,12 @@ import pytest
 
 from conftest import small
 from skerry.config.experiment import Experiment
+from skerry.records.activity import Presence
 from skerry.records.store import Store
 from skerry.report.screens import progress
-from skerry.report.screens.progress import RunBars, SweepWatcher
-from skerry.report.watched import Watched
-from skerry.runs import presence
-from skerry.runs.executors.messages import Task, Tick
+from skerry.report.screens.progress import RunBars, SweepProgress
+from skerry.report.watched import WatchedFolder
+from skerry.runs.executors.executor import StackJob, Tick
 from skerry.runs.run import run
 from skerry.runs.sweep import Sweep
 
@@ -27,27 +27,27 @@ def clock(monkeypatch):
 def test_time_left_does_not_count_the_start(clock):
     """Building a world and making kernels ready took 100 s for the first round; the others take
     a second each, so 50 rounds take 48 s more after the second."""
-    watcher = SweepWatcher()
+    watcher = SweepProgress()
     watcher.planned([Experiment.parse({}, ["rounds=50", "network.devices=10", "server.sampled=2"])])
-    assert watcher.told() == "0 of 1 runs"
+    assert watcher.status_line() == "0 of 1 runs"
     clock.now = 100
     watcher.tick("stack", Tick(1, 10, 10))
-    assert watcher.told() == "0 of 1 runs"
+    assert watcher.status_line() == "0 of 1 runs"
     clock.now = 101
     watcher.tick("stack", Tick(2, 20, 20))
-    assert watcher.told() == "0 of 1 runs, about 48 s left, 10 device-steps/s"
+    assert watcher.status_line() == "0 of 1 runs, about 48 s left, 10 device-steps/s"
 
 
-class Interrupted(SweepWatcher):
+class Interrupted(SweepProgress):
     """Ctrl-C in the second of two worlds, after so many rounds."""
 
-    def tick(self, task, tick):
-        super().tick(task, tick)
+    def tick(self, job, tick):
+        super().tick(job, tick)
         if self.done and tick.round == 5:
             raise KeyboardInterrupt
 
 
-class Followed(SweepWatcher):
+class Followed(SweepProgress):
     def __init__(self):
         super().__init__()
         self.shares = []
@@ -62,21 +62,21 @@ def test_bars_watch_and_show_agree(tmp_path):
     asked = Sweep(experiment=small("rounds=10"), axes={"server.primitive": ["s2s", "s2a"]}, seeds=2)
     stopped = Interrupted()
     with pytest.raises(KeyboardInterrupt):
-        run(asked, out=tmp_path, device="cpu", watcher=stopped, checkpoint_seconds=0)
+        run(asked, out=tmp_path, device="cpu", progress=stopped, checkpoint_seconds=0)
     assert stopped.share == (10 + 5) / 20
-    seen = Watched(tmp_path).look()
+    seen = WatchedFolder(tmp_path).look()
     with Store.read(tmp_path) as store:
         recorded = [one.rounds_done for one in store.runs()]
     assert recorded in ([10, 10, 4, 4], [10, 10, 5, 5])  # the last round may have no checkpoint yet
     assert seen.share == sum(recorded) / 40
     again = Followed()
-    run(asked, out=tmp_path, device="cpu", watcher=again, checkpoint_seconds=0)
+    run(asked, out=tmp_path, device="cpu", progress=again, checkpoint_seconds=0)
     assert again.shares[0] == 10 / 20, "finished runs count from the start"
     first, second = sorted({share for share in again.shares if share > 10 / 20})[:2]
     assert first == seen.share, "the bar begins where the runs were"
     assert second == seen.share + 1 / 20, "the first round that is computed now follows on"
     assert again.shares == sorted(again.shares)
-    assert again.shares[-1] == Watched(tmp_path).look().share == 1
+    assert again.shares[-1] == WatchedFolder(tmp_path).look().share == 1
 
 
 class Rows:
@@ -85,8 +85,8 @@ class Rows:
     def __init__(self):
         self.rows = []
 
-    def add_task(self, words, total, told):
-        self.rows.append([{"total": total, "told": told}])
+    def add_task(self, words, total, status):
+        self.rows.append([{"total": total, "status": status}])
         return len(self.rows) - 1
 
     def update(self, row, **changed):
@@ -101,7 +101,7 @@ def test_a_run_tells_how_long_it_takes_yet(clock):
     ]
     bars = RunBars(Rows())
     bars.planned(asked)
-    stack = Task(tuple(asked[:1]), None)
+    stack = StackJob(tuple(asked[:1]), None)
     bars.stack_begun(stack)
     clock.now = 100
     bars.tick(stack, Tick(1, 10, 10))
@@ -109,12 +109,12 @@ def test_a_run_tells_how_long_it_takes_yet(clock):
     bars.tick(stack, Tick(2, 20, 20))
     last = bars._progress.rows[0][-1]
     assert (last["completed"], last["total"]) == (2, 50)
-    assert last["told"] == "round 2 of 50, about 2 min left, 10 device-steps/s"
+    assert last["status"] == "round 2 of 50, about 2 min left, 10 device-steps/s"
 
 
 class Stopped(RunBars):
-    def tick(self, task, tick):
-        super().tick(task, tick)
+    def tick(self, job, tick):
+        super().tick(job, tick)
         if tick.round == 5:
             raise KeyboardInterrupt
 
@@ -123,38 +123,43 @@ def test_the_bar_of_a_resumed_run_begins_where_it_was(tmp_path):
     """Before its first round is computed; until then it has no share."""
     asked = small("rounds=10")
     with pytest.raises(KeyboardInterrupt):
-        run(asked, out=tmp_path, device="cpu", watcher=Stopped(Rows()), checkpoint_seconds=0)
+        run(asked, out=tmp_path, device="cpu", progress=Stopped(Rows()), checkpoint_seconds=0)
     with Store.read(tmp_path) as store:
         (found,) = store.runs()
     again = RunBars(Rows())
-    run(asked, out=tmp_path, device="cpu", watcher=again, checkpoint_seconds=0)
+    run(asked, out=tmp_path, device="cpu", progress=again, checkpoint_seconds=0)
     begun, first, *_ = again._progress.rows[0]
     assert begun["total"] is None
     assert (first["completed"], first["total"]) == (found.rounds_done, 10)
 
 
-class Compared(SweepWatcher):
+class Compared(SweepProgress):
     """Looks at the folder, as somebody else would, after every round."""
 
     def __init__(self, folder):
         super().__init__()
-        self.watched, self.shares = Watched(folder), []
+        self.watched, self.shares = WatchedFolder(folder), []
 
-    def tick(self, task, tick):
-        super().tick(task, tick)
+    def tick(self, job, tick):
+        super().tick(job, tick)
         self.shares.append((self.share, self.watched.look().share))
 
 
 def test_watch_shows_the_share_of_the_sweeps_own_bar(tmp_path, monkeypatch):
     """Also between checkpoints, and where runs were recorded before whose world opens last."""
-    monkeypatch.setattr(presence, "TELL_SECONDS", 0.0)
+    update = Presence.update
+
+    def update_at_once(presence, keys, round_):
+        update(presence, keys, round_)
+        presence.write()
+
+    monkeypatch.setattr(Presence, "update", update_at_once)
     axes = {"server.primitive": ["s2s", "s2a"]}
     last = Sweep(experiment=small("rounds=10"), axes=axes, seeds=[1])
     run(last, out=tmp_path, device="cpu")
     asked = Sweep(experiment=small("rounds=10"), axes=axes, seeds=[0, 1])
     bar = Compared(tmp_path)
-    run(asked, out=tmp_path, device="cpu", watcher=bar, checkpoint_seconds=1000)
+    run(asked, out=tmp_path, device="cpu", progress=bar, checkpoint_seconds=1000)
     ours, theirs = zip(*bar.shares, strict=True)
     assert ours[0] == 0.5 + 0.5 / 10
     assert theirs == pytest.approx(ours)
-    assert not (tmp_path / presence.UNDER_WAY).exists()

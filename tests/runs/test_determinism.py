@@ -11,8 +11,8 @@ from recorded_runs import PlugPulledError, assert_same, histories
 from skerry.engine.world import build_world
 from skerry.errors import SkerryWarning
 from skerry.records.store import Store
-from skerry.runs.determinism import torch_is_deterministic
-from skerry.runs.progress import Watcher
+from skerry.runs.process import deterministic_torch
+from skerry.runs.progress import Progress
 from skerry.runs.run import run
 from skerry.runs.sweep import Sweep
 
@@ -96,7 +96,7 @@ def test_finished_runs_that_were_not_deterministic_are_computed_again(alone, tmp
     assert_same({key: found[key] for key in whole}, whole)
 
 
-class Unplugged(Watcher):
+class Unplugged(Progress):
     def moment(self, moment):
         if moment.phase == "before_server" and moment.round > 4:
             raise PlugPulledError
@@ -114,7 +114,7 @@ def test_an_interrupted_run_goes_on_from_its_own_kind_alone(alone, before, tmp_p
             device="cpu",
             deterministic=before,
             keep_going=False,
-            watcher=Unplugged(),
+            progress=Unplugged(),
             checkpoint_seconds=0,
         )
     [checkpoint] = (tmp_path / "checkpoints").glob("*.safetensors")
@@ -130,7 +130,7 @@ def test_an_interrupted_run_goes_on_from_its_own_kind_alone(alone, before, tmp_p
 
 def test_torch_is_as_it_was_afterwards():
     with threads(2):
-        with torch_is_deterministic():
+        with deterministic_torch():
             assert torch.get_num_threads() == 1
             assert torch.are_deterministic_algorithms_enabled()
         assert torch.get_num_threads() == 2

@@ -10,7 +10,7 @@ from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError
 from skerry.runs.driver import Driver, StoppedError
 from skerry.runs.executors.here import Here
-from skerry.runs.progress import Watcher
+from skerry.runs.progress import Progress
 
 
 def two_worlds() -> list[Experiment]:
@@ -38,11 +38,11 @@ def test_what_is_done_in_time_is_not_stopped(tmp_path) -> None:
     """The stop rule is asked only as long as there is something to stop."""
     experiment, told = two_worlds()[0], []
 
-    class Heard(Watcher):
+    class Heard(Progress):
         def stack_done(self, task, finals) -> None:
             told.append(task)
 
-    with Driver(Here(), tmp_path, watcher=Heard()) as driver:
+    with Driver(Here(), tmp_path, progress=Heard()) as driver:
         (key,) = driver.run([experiment], until=lambda: bool(told))
         assert driver.store.run(key).status == "finished"
 
@@ -52,12 +52,12 @@ def test_without_checkpoints_nothing_broken_off_is_left(tmp_path, seconds, left)
     """Where there is nothing to go on from, an interrupt leaves finished runs only; else what is
     under way stays recorded, to go on."""
 
-    class Interrupt(Watcher):
+    class Interrupt(Progress):
         def tick(self, task, tick) -> None:
             if task.experiments[0].seed == 1:
                 raise KeyboardInterrupt
 
-    with Driver(Here(), tmp_path, watcher=Interrupt(), checkpoint_seconds=seconds) as driver:
+    with Driver(Here(), tmp_path, progress=Interrupt(), checkpoint_seconds=seconds) as driver:
         with pytest.raises(KeyboardInterrupt):
             driver.run(two_worlds())
         unfinished = [run for run in driver.store.runs() if run.status != "finished"]
@@ -69,7 +69,7 @@ def test_the_first_error_is_told(tmp_path, monkeypatch) -> None:
     """Where a store can be written no more, what broke the runs off is told, not what came of
     tidying up."""
 
-    class Interrupt(Watcher):
+    class Interrupt(Progress):
         def tick(self, task, tick) -> None:
             raise KeyboardInterrupt
 
@@ -78,7 +78,7 @@ def test_the_first_error_is_told(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr("skerry.records.store.Store.forget", unwritable)
     with (
-        Driver(Here(), tmp_path, watcher=Interrupt(), checkpoint_seconds=inf) as driver,
+        Driver(Here(), tmp_path, progress=Interrupt(), checkpoint_seconds=inf) as driver,
         pytest.raises(KeyboardInterrupt),
     ):
         driver.run(two_worlds())
@@ -90,7 +90,7 @@ def test_memory_that_ends_is_told_in_words(tmp_path, monkeypatch) -> None:
     def full(*args, **more):
         raise MemoryError
 
-    monkeypatch.setattr("skerry.runs.executors.worker.follow_world", full)
+    monkeypatch.setattr("skerry.runs.executors.here.run_lanes", full)
     with (
         Driver(Here(), tmp_path, keep_going=False) as driver,
         pytest.raises(SkerryError, match=r"out of memory .* Lower network.devices"),

@@ -10,10 +10,10 @@ import pytest
 import skerry
 from skerry.errors import RecordsError
 from skerry.runs.executors import processes
-from skerry.runs.progress import Watcher
+from skerry.runs.progress import Progress
 
 
-class Meddling(Watcher):
+class Meddling(Progress):
     """Does something to the folder once a stack is under way."""
 
     def __init__(self, meddle):
@@ -45,20 +45,23 @@ def test_a_folder_that_goes_away_is_told(small, tmp_path, meddle, seeds):
     out = tmp_path / "out"
     watcher = Meddling(lambda: meddle(out))
     with pytest.raises(RecordsError, match="was removed, renamed or replaced while runs"):
-        skerry.run(small(), seeds=seeds, out=out, watcher=watcher)
+        skerry.run(small(), seeds=seeds, out=out, progress=watcher)
 
 
 @pytest.mark.slow
 def test_a_worker_that_stops_answering_is_replaced(small, tmp_path, monkeypatch):
-    """Stopped, not ended: only its silence tells."""
-    monkeypatch.setattr(processes, "SILENT_SECONDS", 8.0)
+    """Stopped, not ended: only its silence tells. Two minutes of it are pretended."""
     started = []
     start = processes.Processes._start
+
+    def stop(process):
+        os.kill(process.popen.pid, signal.SIGSTOP)
+        process.heard -= 2 * processes.SILENT_SECONDS
 
     def remembered(self):
         process = start(self)
         if not started:
-            threading.Timer(0.5, os.kill, (process.popen.pid, signal.SIGSTOP)).start()
+            threading.Timer(0.5, stop, (process,)).start()
         started.append(process)
         return process
 

@@ -13,7 +13,7 @@ from skerry.analysis.results import Lane
 from skerry.config.experiment import Experiment
 from skerry.errors import ExperimentError
 from skerry.runs.axes import TAKE_LISTS
-from skerry.runs.stages import choices, first_runs, further_runs, planned_runs
+from skerry.runs.stages import first_runs, further_runs, planned_runs, tuned_cells
 from skerry.runs.sweep import Sweep
 
 PERIODS = {"server.period": [5, 10]}
@@ -277,7 +277,7 @@ def test_every_primitive_keeps_its_own_best_value():
         asked.runs(), lambda run: -abs(run.training.stepsize - best[run.server.primitive])
     )
     found = {
-        dict(choice.cell)["server.primitive"]: choice.value for choice in choices(asked, lanes)
+        dict(choice.cell)["server.primitive"]: choice.value for choice in tuned_cells(asked, lanes)
     }
     assert found == best
 
@@ -285,14 +285,14 @@ def test_every_primitive_keeps_its_own_best_value():
 def test_the_lowest_loss_is_best():
     asked = sweep(**TUNED, tune_by="average_loss")
     lanes = lanes_of(asked.runs(), lambda run: run.training.stepsize, "average_loss")
-    assert {choice.value for choice in choices(asked, lanes)} == {0.01}
+    assert {choice.value for choice in tuned_cells(asked, lanes)} == {0.01}
 
 
 def test_a_value_that_diverges_on_a_seed_loses():
     asked = sweep(**TUNED)
     bad = lambda run: run.training.stepsize == 1.0 and run.seed == 2  # noqa: E731
     lanes = lanes_of(asked.runs(), lambda run: math.nan if bad(run) else run.training.stepsize)
-    assert {choice.value for choice in choices(asked, lanes)} == {0.1}
+    assert {choice.value for choice in tuned_cells(asked, lanes)} == {0.1}
 
 
 def test_only_the_first_seeds_are_tuned_on():

@@ -9,7 +9,7 @@ import pytest
 from command_line import environment
 from conftest import small
 from skerry.engine.world import build_world
-from skerry.runs.memory import footprint
+from skerry.runs.memory import measure_footprint
 
 CHILD = """
 import json, sys
@@ -18,8 +18,8 @@ from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.config.experiment import Experiment
-from skerry.measure.observer import Observer
-from skerry.runs.memory import footprint
+from skerry.measure.observer import Observer, Reading, columns_by_key
+from skerry.runs.memory import measure_footprint
 
 def taken(when):
     # VmRSS is now, VmHWM the peak; ru_maxrss would begin with that of the parent.
@@ -32,7 +32,7 @@ def told(experiment):
     observer = Observer(stack)
     for moment in simulate(stack):
         observer.read(moment)
-    return footprint(world).need(1)
+    return measure_footprint(world).need(1)
 
 told(Experiment(rounds=2))  # all that is imported late
 before = taken("VmRSS")
@@ -67,7 +67,7 @@ def test_a_forecast_counts_links_and_data(settings):
 def test_shared_weights_are_counted_once():
     """Four islands with the same links share one W."""
     four, one = (
-        footprint(build_world(small("data.inter=iid", f"network.components={count}")))
+        measure_footprint(build_world(small("data.inter=iid", f"network.components={count}")))
         for count in (4, 1)
     )
     assert four.world < one.world

@@ -13,19 +13,19 @@ from skerry.engine.compressed_messages import compression_temporaries
 from skerry.engine.stack import group_keys
 from skerry.engine.world import build_world
 from skerry.errors import is_out_of_memory
+from skerry.runs.executors.executor import group_by_world, memory_shape, split_lanes
 from skerry.runs.executors.ray import CUDA_CONTEXT, gpu_share
-from skerry.runs.grouping import cut, shape, stacks
 from skerry.runs.memory import (
     EVALUATION,
     WORKSPACE,
     Footprint,
     _scores,
     _workspaces,
-    footprint,
     free_memory,
+    measure_footprint,
     total_memory,
 )
-from skerry.runs.progress import Watcher
+from skerry.runs.progress import Progress
 from skerry.runs.run import run
 from skerry.runs.sweep import Sweep
 
@@ -35,10 +35,10 @@ GIGABYTE = 10**9
 
 def test_the_papers_grid_is_twenty_worlds():
     """9,600 runs; a world is a regime of the data and a seed, with 480 lanes."""
-    groups = stacks(Sweep.load(PAPER).runs())
+    groups = group_by_world(Sweep.load(PAPER).runs())
     assert [len(group) for group in groups] == [480] * 20
     assert len({(g[0].data.inter, g[0].data.intra, g[0].seed) for g in groups}) == 20
-    assert len({shape(group[0]) for group in groups}) == 1
+    assert len({memory_shape(group[0]) for group in groups}) == 1
 
 
 LANES = [
@@ -51,7 +51,7 @@ LANES = [
 
 @given(st.integers(1, 20), st.permutations(LANES))
 def test_a_cut_keeps_every_lane_once_and_stacks_alike(most, lanes):
-    pieces = cut(lanes, most)
+    pieces = split_lanes(lanes, most)
     assert sorted(e.key() for piece in pieces for e in piece) == sorted(e.key() for e in lanes)
     sizes = [len(piece) for piece in pieces]
     assert max(sizes) <= most
@@ -61,13 +61,13 @@ def test_a_cut_keeps_every_lane_once_and_stacks_alike(most, lanes):
 @given(st.integers(1, 17), st.permutations(LANES))
 def test_a_cut_divides_no_more_groups_than_it_must(most, lanes):
     """Lanes that meet the server together are divided only where a stack ends."""
-    pieces = cut(lanes, most)
+    pieces = split_lanes(lanes, most)
     parts = sum(len({group_keys(e) for e in piece}) for piece in pieces)
     assert parts - len({group_keys(e) for e in lanes}) <= len(pieces) - 1
 
 
 def test_no_lanes_are_no_stacks():
-    assert cut([], 5) == []
+    assert split_lanes([], 5) == []
 
 
 @given(
@@ -87,7 +87,7 @@ def test_stacks_that_are_planned_side_by_side_fit(free, world, lane, sharers):
 
 def test_memory_is_measured():
     assert 0 < free_memory() <= total_memory()
-    found = footprint(build_world(small()))
+    found = measure_footprint(build_world(small()))
     assert found.free <= total_memory()
     # d = 4 classes x 8 inputs (6 features and the bias, aligned), 12 devices, four bytes
     assert found.lane >= 12 * 4 * 8 * 4
@@ -118,7 +118,7 @@ def test_room_is_left_for_as_many_as_the_server_may_meet(settings: list[str], mo
     experiment = small(*settings)
     assert experiment.server.most_sampled(12) == most
     means = 3 * 2 + 2  # of two islands, and what is made of them
-    assert footprint(build_world(experiment)).other == pytest.approx(max(most, means) / 12)
+    assert measure_footprint(build_world(experiment)).other == pytest.approx(max(most, means) / 12)
 
 
 def test_room_is_left_for_the_messages_of_as_many():
@@ -203,7 +203,7 @@ def test_a_full_machine_is_known():
     assert is_out_of_memory(caught.value)
 
 
-class Sizes(Watcher):
+class Sizes(Progress):
     def __init__(self):
         self.begun, self.split = [], []
 
@@ -222,7 +222,7 @@ def test_a_stack_that_does_not_fit_is_split_and_the_size_remembered(tmp_path):
         seeds=2,
     )
     sizes = Sizes()
-    results = run(asked, out=tmp_path, watcher=sizes)
+    results = run(asked, out=tmp_path, progress=sizes)
     assert [lane.status for lane in results] == ["finished"] * 20
     assert sizes.split == [10, 5]
     assert sizes.begun[:2] == [10, 5]

@@ -23,10 +23,9 @@ from skerry.engine.world import build_world
 from skerry.errors import SkerryError, SkerryWarning
 from skerry.records import checkpoint
 from skerry.records.store import Store
-from skerry.runs.executors import worker
-from skerry.runs.executors.ranks import follow, refuse_on_ranks
-from skerry.runs.rank_plan import plan_ranks
-from skerry.runs.stack_run import follow_world
+from skerry.runs.executors.ranks import follow_first_rank, refuse_on_ranks, to_table
+from skerry.runs.forecast import plan_ranks
+from skerry.runs.stack_run import run_lanes
 from thread_ranks import build, together
 
 
@@ -36,15 +35,15 @@ def record_on(ranks, folder, experiments, stop_after=None):
     def work(wire):
         world_of = partial(build, exchange=wire)
         if wire.rank:
-            follow(wire, world_of)
+            follow_first_rank(wire, world_of)
             return
         with Store.open(folder) as store:
             world = world_of(experiments[0])
             keys = [world.key(experiment) for experiment in experiments]
             world.ranks.broadcast(
-                do="take", experiments=[worker.table_of(e) for e in experiments], keys=keys
+                do="take", experiments=[to_table(e) for e in experiments], keys=keys
             )
-            for moment in follow_world(world, experiments, store, folder / "checkpoints", 0):
+            for moment in run_lanes(world, experiments, store, folder / "checkpoints", 0):
                 if stop_after is not None and moment.round > stop_after and moment.phase == "end":
                     raise PlugPulledError
             world.ranks.broadcast(do="end")
@@ -114,14 +113,14 @@ def test_a_part_that_is_damaged_is_told_and_computed_again(small, tmp_path, dama
 def test_a_crash_between_parts_leaves_the_checkpoint_before(small, tmp_path, monkeypatch):
     """The checkpoint names its parts, and is replaced when all of them are there."""
     lanes = lanes_of(small("network.components=3"))
-    save = checkpoint.save
+    save = checkpoint.save_checkpoint
 
     def crash(path, tensors, facts):
         if facts["round"] == 4 and "-1of" in str(path):
             raise PlugPulledError
         save(path, tensors, facts)
 
-    monkeypatch.setattr(checkpoint, "save", crash)
+    monkeypatch.setattr(checkpoint, "save_checkpoint", crash)
     with pytest.raises(PlugPulledError):
         record_on(3, tmp_path / "parts", lanes)
     monkeypatch.undo()
@@ -169,7 +168,7 @@ def test_a_plan_tells_what_ranks_hold(small):
     [
         ["network.components=[5, 4, 3]"],
         ["network.components=1", "network.dynamic=true"],
-        ["network.components=2", "network.link_failure=0.3", "fleet.awake=0.7"],
+        ["network.components=2", "network.link_failure=0.3", "availability.awake=0.7"],
     ],
 )
 def test_gloo_carries_what_threads_do(small, settings):
@@ -226,11 +225,11 @@ def start(*arguments, **variables):
 
 
 def ended(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 
-def until(holds, seconds=90):
+def until(holds, seconds=600):
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
@@ -282,7 +281,7 @@ def test_torchrun_starts_ranks_too(file):
         capture_output=True,
         text=True,
         env=environment() | {"GLOO_SOCKET_IFNAME": "lo"},
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

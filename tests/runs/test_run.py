@@ -11,7 +11,7 @@ import skerry
 from skerry.analysis.results import recorded
 from skerry.analysis.statistics import estimate
 from skerry.errors import ExperimentError
-from skerry.runs.grouping import stacks
+from skerry.runs.executors.executor import group_by_world
 from skerry.runs.variants import expand
 
 
@@ -49,7 +49,7 @@ def test_runs_that_share_a_world_are_lanes_of_one_stack(small):
         base.with_settings("network.topology=complete", "training.stepsize=1.0"),
         base.with_settings("training.batch=5"),
     ]
-    assert [len(group) for group in stacks(runs)] == [4, 2, 1]
+    assert [len(group) for group in group_by_world(runs)] == [4, 2, 1]
 
 
 def test_results_tell_what_was_measured(small):
@@ -79,7 +79,7 @@ def test_json_is_strict_and_complete(small):
 
 
 def test_a_finished_run_is_not_computed_again_unless_asked(small, tmp_path):
-    class Counter(skerry.runs.run.Watcher):
+    class Counter(skerry.runs.run.Progress):
         rounds = 0
 
         def moment(self, moment):
@@ -88,7 +88,7 @@ def test_a_finished_run_is_not_computed_again_unless_asked(small, tmp_path):
     counts = []
     for again in (False, False, True):
         watcher = Counter()
-        skerry.run(small(), out=tmp_path, again=again, watcher=watcher)
+        skerry.run(small(), out=tmp_path, again=again, progress=watcher)
         counts.append(watcher.rounds)
     assert counts == [7, 0, 7]
 

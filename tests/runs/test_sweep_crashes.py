@@ -119,7 +119,7 @@ def test_a_killed_worker_is_replaced(children, tmp_path, whole, executor):
         time.sleep(0.1)
         killed += workers_in(log, child, killed)[-1:]
         os.kill(killed[-1], signal.SIGKILL)
-    assert child.wait(120) == 0
+    assert child.wait() == 0
     assert_same(rows_of(out), whole, rtol=1e-5)
     assert_whole(out)
 

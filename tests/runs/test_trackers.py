@@ -3,7 +3,7 @@
 import socket
 import struct
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +12,9 @@ import skerry
 from skerry.errors import SkerryError
 from skerry.plugins import registry
 from skerry.records.store import Store
-from skerry.runs.tracking import open_trackers, tracked_store
+from skerry.runs.progress import Progress
+from skerry.runs.stack_run import report_recorded
+from skerry.runs.tracking import TrackerProgress, open_trackers
 
 
 class Notes:
@@ -75,28 +77,23 @@ def test_a_tracker_that_fails_does_not_stop_the_runs(small, tmp_path):
     assert notes.rounds[results[0].key] == list(range(8))
 
 
-def test_what_is_taken_back_is_not_told(small, tmp_path):
-    """Trackers hear of a transaction when it is over, and only if it was recorded."""
-    notes, facts = Notes(), {"materials": {}, "world": "", "device": "cpu", "versions": {}}
-    part = {"round": [0, 1], "bias": [1.0, 2.0]}
-    with tracked_store(tmp_path, [notes]) as store:
-        for key, error in (("kept", None), ("taken back", ZeroDivisionError)):
-            with pytest.raises(error) if error else nullcontext(), store.transaction():
-                store.begin(key, small(), **facts)
-                store.append({key: part})
-                store.finish(key, "finished", wall_seconds=1.0)
-                assert key not in notes.rounds
-                if error:
-                    raise error
-    assert notes.rounds == {"kept": [0, 1]}
-    assert notes.over == {"kept": (0, "finished", {"bias": 2.0})}
+def test_trackers_are_closed_when_runs_are_stopped(small, tmp_path):
+    class Interrupt(Progress):
+        def tick(self, job, tick):
+            raise KeyboardInterrupt
 
-
-def test_trackers_are_closed_when_runs_are_stopped(tmp_path):
     notes = Notes()
-    with pytest.raises(KeyboardInterrupt), tracked_store(tmp_path, [notes]):
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        skerry.run(small(), out=tmp_path, trackers=[notes], progress=Interrupt())
     assert notes.closed == 1
+
+
+def test_workers_results_reach_trackers(small, tmp_path):
+    """Also where the store that trackers hear of is not the one a worker writes."""
+    notes = Notes()
+    (lane,) = skerry.run(small(), out=tmp_path, trackers=[notes], executor="processes", workers=1)
+    assert notes.rounds == {lane.key: list(range(8))}
+    assert notes.over == {lane.key: (0, "finished", lane.final)}
 
 
 def test_a_tracker_of_ones_own_is_found_by_name(tmp_path, monkeypatch):
@@ -135,17 +132,29 @@ def test_a_missing_library_says_what_to_install(name, module, tmp_path, monkeypa
 # The real libraries
 
 
+@contextmanager
+def tracked_store(name, folder):
+    progress = TrackerProgress(open_trackers([name], folder))
+    with Store.open(folder) as store:
+        yield store, progress
+    progress.close()
+
+
 def tell_in_two_parts(tracker, experiment, folder, again_from=2):
-    """A run of four rounds that is stopped after round 2 and goes on from a checkpoint."""
+    """A run of four rounds that is stopped after round 2 and resumes from a checkpoint."""
     key = experiment.key()
-    with tracked_store(folder, open_trackers([tracker], folder)) as store:
+    with tracked_store(tracker, folder) as (store, progress):
         facts = {"materials": {}, "world": "", "device": "cpu", "versions": {}}
         store.begin(key, experiment, **facts)
-        store.append({key: {"round": [0, 1, 2], "bias": [0.5, float("nan"), 9.0]}})
-    with tracked_store(folder, open_trackers([tracker], folder)) as store:
+        part = {key: {"round": [0, 1, 2], "bias": [0.5, float("nan"), 9.0]}}
+        store.append(part)
+        report_recorded(store, progress, part, [])
+    with tracked_store(tracker, folder) as (store, progress):
         store.rewind([key], again_from - 1)
-        store.append({key: {"round": [2, 3, 4], "bias": [0.25, 0.125, 0.0625]}})
+        part = {key: {"round": [2, 3, 4], "bias": [0.25, 0.125, 0.0625]}}
+        store.append(part)
         store.finish(key, "finished", wall_seconds=1.0)
+        report_recorded(store, progress, part, [key])
     return key
 
 

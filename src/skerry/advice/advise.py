@@ -36,7 +36,7 @@ from skerry.files import replace_file
 from skerry.report.page.sections.advice import FILE
 from skerry.runs.driver import Driver
 from skerry.runs.executors.here import Here
-from skerry.runs.materials import given_experiments, given_materials
+from skerry.runs.materials import collect_materials, with_materials
 from skerry.theory.communication import ONE_EACH, Prices
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ def advise(
         seeds=seeds,
         minutes=minutes,
     )
-    materials = given_materials(graph, dataset, model)
+    materials = collect_materials(graph, dataset, model)
     if isinstance(experiment, str | Path):
         experiment = Experiment.load(experiment)
-    (asked,) = given_experiments([experiment or Experiment()], materials)
+    (asked,) = with_materials([experiment or Experiment()], materials)
     if rounds is not None:
         asked = asked.with_settings(f"rounds={rounds}")
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
@@ -123,7 +123,7 @@ def advise_on(
     recording_in = partial(
         Driver,
         here,
-        watcher=watcher,
+        progress=watcher,
         materials=materials,
         keep_going=False,
         checkpoint_seconds=math.inf,

@@ -24,7 +24,7 @@ from skerry.errors import SkerryError, argument
 from skerry.measure.observer import Observer
 from skerry.runs.driver import Driver
 from skerry.runs.executors.here import Here
-from skerry.runs.memory import footprint
+from skerry.runs.memory import measure_footprint
 
 MEASURED = ("average", "devices", "training", "communication")
 FURTHER: dict[Goal, tuple[str, ...]] = {"worst_tenth": ("fairness",)}
@@ -82,7 +82,7 @@ def plan(
     runs = [entry.run(base, experiment.seed) for entry in fullest.entries]
     if driver.waiting(runs):
         on_cpu = world.device.type == "cpu"
-        few = PROBE_LANES if on_cpu else footprint(world).keeping(runs).lanes()
+        few = PROBE_LANES if on_cpu else measure_footprint(world).for_lanes(runs).lanes()
         pace = probe(world, runs[:: -(-len(runs) // few)], timer, PROBE * timer.seconds)
         seconds = FIRST_STAGE * timer.left
         menu, rounds, looks = _fit(menus, experiment, question, budget, pace, seconds)

@@ -16,7 +16,7 @@ from skerry.advice.question import Goal, Question, Timer
 from skerry.config.experiment import Experiment
 from skerry.records.parts import History
 from skerry.runs.driver import Driver, StoppedError
-from skerry.runs.progress import Watcher
+from skerry.runs.progress import Progress
 
 FIRST_SEEDS = 2
 EARLY_LEVEL = 0.01
@@ -32,7 +32,7 @@ Histories: TypeAlias = dict[tuple[Entry, int], History | None]
 """By entry and seed; None where a run diverged."""
 
 
-class AdviceWatcher(Watcher):
+class AdviceWatcher(Progress):
     """What a caller may follow; every method may be left as it is."""
 
     def doing(self, words: str) -> None:

@@ -18,7 +18,7 @@ from skerry.report.words import fleet_in_words, problem_in_words
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from skerry.runs.executors.messages import Task, Tick
+    from skerry.runs.executors.executor import StackJob, Tick
 
 PLAIN_SECONDS = 5.0
 SHOWN = 10
@@ -114,7 +114,7 @@ class _Bar(AdviceWatcher):
         self._progress.update(self._row, description=words)
         self._move()
 
-    def tick(self, task: "Task", tick: "Tick") -> None:
+    def tick(self, task: "StackJob", tick: "Tick") -> None:
         self._move()
 
     def _move(self) -> None:

@@ -217,9 +217,9 @@ PERIOD_SCHEDULES = {
 }
 
 TRACKERS = {
-    "mlflow": "skerry.runs.trackers:MLflow",
-    "tensorboard": "skerry.runs.trackers:TensorBoard",
-    "wandb": "skerry.runs.trackers:WandB",
+    "mlflow": "skerry.runs.tracking:MLflow",
+    "tensorboard": "skerry.runs.tracking:TensorBoard",
+    "wandb": "skerry.runs.tracking:WandB",
 }
 
 EXECUTORS = {

@@ -1,8 +1,8 @@
-"""Checkpoints: the state of a running stack in one safetensors file, replaced as a whole.
+"""Checkpoint files: tensors and facts of a stack in one safetensors file, replaced as a whole.
 
 safetensors checks the layout of a file, not its content. So the header holds a checksum of each
-tensor, and one of the header itself: of all its bytes, with the place of that checksum left blank.
-No bit can change unseen. Checkpoints of format 1 had no checksum of the header, and still open.
+tensor and one of the header itself, computed with its own place left blank: no bit can change
+unnoticed. Checkpoints of format 1 have no checksum of the header and can still be loaded.
 """
 
 import glob
@@ -16,9 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from skerry.errors import RecordsError
+from skerry.errors import DamagedError, RecordsError
 from skerry.files import PARTIAL, being_written
-from skerry.records.damage import DamagedError
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -37,8 +36,10 @@ ROOM = 100_000_000
 """Bytes that a checkpoint leaves free."""
 
 
-def save(path: Path | str, tensors: Mapping[str, "Tensor"], facts: Mapping[str, JSON]) -> None:
-    """Replace the checkpoint at once: a reader, or a crash, finds the old one or the new one."""
+def save_checkpoint(
+    path: Path | str, tensors: Mapping[str, "Tensor"], facts: Mapping[str, JSON]
+) -> None:
+    """Write a checkpoint; a reader, or a crash, finds either the previous one or this one."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -70,12 +71,12 @@ def save(path: Path | str, tensors: Mapping[str, "Tensor"], facts: Mapping[str, 
 
 
 def _check_room(path: Path, size: int) -> None:
-    """Before a disk is filled to the brim, which others may be writing to."""
+    """Refuse to fill a disk completely, because other programs may be writing to it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(path.parent).free
     except OSError:
-        return  # saving tells what is wrong
+        return  # saving reports what is wrong
     if free < size + ROOM:
         raise RecordsError(
             f"cannot write the checkpoint {path} ({size / 1e9:,.1f} GB, which are not free). Free "
@@ -83,11 +84,11 @@ def _check_room(path: Path, size: int) -> None:
         )
 
 
-def load(
+def load_checkpoint(
     path: Path | str, device: "str | device", rows: Mapping[str, slice] | None = None
 ) -> tuple[dict[str, "Tensor"], dict[str, Any]]:
-    """The tensors, bit for bit, on a device, all or some `rows` of those named; and the facts.
-    Raises DamagedError if they are not what was saved."""
+    """Load the tensors, bit for bit, and the facts of a checkpoint; of the tensors that `rows`
+    names only these rows. Raises DamagedError if they are not what was saved."""
     some = rows or {}
     from safetensors import SafetensorError, safe_open
 
@@ -101,7 +102,7 @@ def load(
             wrong = [name for name in checksums if _checksum(tensors[name]) != checksums[name]]
             if wrong:
                 raise ValueError(f"wrong checksum of {', '.join(wrong)}")
-            # A copy, because the file's own tensors are views of it as it lies on the disk.
+            # Copies, because the loaded tensors are views of the mapped file.
             copies = {
                 name: (tensor[some[name]] if name in some else tensor).to(device, copy=True)
                 for name, tensor in tensors.items()
@@ -120,12 +121,12 @@ def load(
 
 
 def parts_folder(path: Path | str) -> Path:
-    """Where the parts of a checkpoint lie that several ranks have saved."""
+    """The folder with the parts of a checkpoint that several ranks have saved."""
     return Path(path).with_suffix(".parts")
 
 
-def remove(path: Path | str) -> None:
-    """Remove a checkpoint, if there is one, and what interrupted attempts to save it have left."""
+def remove_checkpoint(path: Path | str) -> None:
+    """Remove a checkpoint, if it exists, and leftovers of interrupted attempts to save it."""
     try:
         partial = glob.glob(f"{glob.escape(str(path))}.*{PARTIAL}")
         for left in (path, parts_folder(path), *partial):
@@ -138,7 +139,7 @@ def remove(path: Path | str) -> None:
 
 
 def _read_notes(path: Path, notes: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, int]]:
-    """The facts, and the checksums of the tensors."""
+    """The facts and the checksums of the tensors, from the notes of a header."""
     if FACTS_1 in notes:
         return json.loads(notes[FACTS_1]), json.loads(notes[CHECKSUMS])
     _check_seal(path, notes[SEAL])
@@ -151,7 +152,7 @@ def _read_notes(path: Path, notes: Mapping[str, str]) -> tuple[dict[str, Any], d
 
 
 def _seal(file: Path) -> None:
-    """Put the header's checksum into its place, which is blank so far."""
+    """Write the checksum of the header into its place, which is blank so far."""
     header = _header(file)
     place = header.index(_note(BLANK)) + len(_note("")) - 1
     with file.open("r+b") as opened:
@@ -167,19 +168,19 @@ def _check_seal(file: Path, seal: str) -> None:
 
 
 def _note(seal: str) -> bytes:
-    """As safetensors writes it. Quotes inside of other notes are escaped: it is there once."""
+    """The checksum as safetensors writes it; it occurs once, because other notes escape quotes."""
     return f'"{SEAL}":"{seal}"'.encode()
 
 
 def _header(file: Path) -> bytes:
-    """The length and the text that a safetensors file begins with."""
+    """The first bytes of a safetensors file: the length of its header, and the header."""
     with file.open("rb") as opened:
         length = opened.read(8)
         return length + opened.read(min(int.from_bytes(length, "little"), MOST_HEADER))
 
 
 def _plain(tensors: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
-    """Contiguous tensors on the CPU, none of which share memory: what safetensors can write."""
+    """Contiguous tensors on the CPU that share no memory, as safetensors requires."""
     plain: dict[str, Tensor] = {}
     owners = set()
     for name, tensor in tensors.items():

@@ -1,9 +1,9 @@
 """The SQLite file under a store: its schema, how it is opened, and what its errors mean.
 
-Formats. The number of a store's format grows when a version that knows only the one before would
-misread it. A newer store is refused. An older one is brought up to date: in one transaction when it
-is opened to record, in a copy in memory when it is only read (`MIGRATIONS`). What older versions
-may overlook is added without a new number (`ADDITIONS`).
+The format number of a store grows when an older version would misread it. A newer store is refused.
+An older one is migrated: in one transaction when it is opened to record, in a copy in memory when
+it is only read (`MIGRATIONS`). Tables that older versions may ignore need no new number
+(`ADDITIONS`).
 """
 
 import os
@@ -15,14 +15,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import RecordsError
-from skerry.records import checksums, devices
-from skerry.records.damage import DamagedError
+from skerry.errors import DamagedError, RecordsError
+from skerry.records import activity, parts
 
 APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
 VERSION = 2
 KEYS_SINCE = 2
-"""The first format whose runs have the content keys of today; its tables are those of format 1."""
+"""The first format whose runs have the current content keys; its tables are those of format 1."""
 BUSY_SECONDS = 30.0
 LOOKS = 3
 
@@ -56,12 +55,15 @@ SCHEMA = (
     f"PRAGMA user_version = {VERSION}",
 )
 ADDITIONS = {
-    checksums.TABLE: (checksums.SCHEMA, checksums.NONE),
-    devices.TABLE: (devices.SCHEMA, devices.NONE),
+    parts.CHECKSUM_TABLE: (parts.CHECKSUM_SCHEMA, "run, part, crc32"),
+    parts.DEVICE_TABLE: (parts.DEVICE_SCHEMA, "run, content, crc32"),
+    activity.DRIVER_TABLE: (activity.DRIVER_SCHEMA, activity.DRIVER_COLUMNS),
+    activity.PROGRESS_TABLE: (activity.PROGRESS_SCHEMA, activity.PROGRESS_COLUMNS),
 }
-"""By table, the statements that add it, and the one that stands for it where nothing may be."""
+"""By table, the statements that add it, and its columns: a store that lacks it and may only be read
+gets an empty temporary table in its place."""
 MIGRATIONS: dict[int, tuple[str, ...]] = {1: ()}
-"""By format, the statements that turn a store of it into one of the next."""
+"""By format, the statements that migrate a store to the next one."""
 
 MEANINGS = {
     "SQLITE_BUSY": f"another program has kept it locked for {BUSY_SECONDS:.0f} s. Try again when "
@@ -76,24 +78,25 @@ MEANINGS = {
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """SQLite's errors as one line for people; misuse by a program stays what it is."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Raise SQLite's errors as RecordsError with one line for people; programming errors pass."""
     try:
         yield
     except sqlite3.ProgrammingError:
         raise
     except UnicodeDecodeError as error:  # what SQLite says of a damaged schema, it quotes
-        raise damaged(path, str(error)) from error
+        raise damaged_store(path, str(error)) from error
     except sqlite3.Error as error:
         # Extended names such as SQLITE_IOERR_WRITE begin with the plain one.
         plain = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
         if plain == "SQLITE_CORRUPT":
-            raise damaged(path, str(error)) from error
+            raise damaged_store(path, str(error)) from error
         meaning = MEANINGS.get(plain, f"{error}.")
         raise RecordsError(f"cannot use the store {path}: {meaning}") from error
 
 
-def damaged(path: Path, reason: str) -> DamagedError:
+def damaged_store(path: Path, reason: str) -> DamagedError:
+    """The error for a store file that is damaged as a whole."""
     return DamagedError(
         f"cannot use the store {path}: it is damaged. Restore it from a copy, or save what can be "
         f"read of it: skerry store repair {path.parent}",
@@ -102,10 +105,10 @@ def damaged(path: Path, reason: str) -> DamagedError:
 
 
 def create_or_open(path: Path) -> sqlite3.Connection:
-    """A connection that writes, to a store that is made if the file is not there or empty."""
-    with explained(path):
+    """Open a connection that writes; creates the store if the file is missing or empty."""
+    with translate_errors(path):
         db = connect(path, "mode=rwc")
-        with _closed_on_error(db):
+        with _close_on_error(db):
             if _is_blank(db, path):
                 with transaction(db):
                     # Another process may have been first, between the look and the lock.
@@ -113,14 +116,14 @@ def create_or_open(path: Path) -> sqlite3.Connection:
                         for statement in SCHEMA:
                             db.execute(statement)
             # Only now, so that the file of another program is left as it was.
-            if not has_todays_keys(db):
+            if not has_current_keys(db):
                 raise RecordsError(
                     f"{path} holds runs of an earlier skerry with other content keys: they can be "
                     "shown and exported, but not resumed or added to. Record in a new folder."
                 )
-            _check_whole(db, path)
-            _write_ahead(db)
-            _bring_up_to_date(db)
+            _check_integrity(db, path)
+            _use_write_ahead_log(db)
+            _migrate(db)
             _check_columns(db, path)
             # A checkpoint must never be ahead of the history after a loss of power.
             db.execute("PRAGMA synchronous = FULL")
@@ -128,26 +131,36 @@ def create_or_open(path: Path) -> sqlite3.Connection:
 
 
 def open_existing(path: Path) -> sqlite3.Connection:
-    """A connection that only reads."""
-    with explained(path):
+    """Open a connection that only reads."""
+    with translate_errors(path):
         db = connect(path, "mode=ro" if _can_share(path) else "immutable=1")
-        with _closed_on_error(db):
+        with _close_on_error(db):
             if _is_blank(db, path):
                 raise RecordsError(f"{path} is empty, not a store. Give a folder of recorded runs.")
-            _check_whole(db, path)
+            _check_integrity(db, path)
             if any(MIGRATIONS[old] for old in range(_version(db), VERSION)):
-                db = _copied_to_memory(db)
-                _bring_up_to_date(db)
+                db = _copy_to_memory(db)
+                _migrate(db)
             else:
                 for table in _missing_additions(db):
-                    db.execute(ADDITIONS[table][1])
+                    db.execute(f"CREATE TEMP TABLE {table} ({ADDITIONS[table][1]})")
             _check_columns(db, path)
     return db
 
 
+def has_current_keys(db: sqlite3.Connection) -> bool:
+    """Whether the content keys in a store are those that this version computes."""
+    return _version(db) >= KEYS_SINCE
+
+
+def copy_version(old: sqlite3.Connection, fresh: sqlite3.Connection) -> None:
+    """Mark a copy of a store's rows as a store of the same format."""
+    fresh.execute(f"PRAGMA user_version = {max(1, min(_version(old), VERSION))}")
+
+
 @contextmanager
 def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """All or nothing; inside another transaction, a piece of that one."""
+    """Run the body in a transaction, or as a piece of the one that is open already."""
     if db.in_transaction:
         yield
         return
@@ -161,17 +174,13 @@ def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Itera
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    return _set_up(
-        sqlite3.connect(
-            f"{path.absolute().as_uri()}?{mode}",
-            uri=True,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-        )
-    )
+    """Open the file in a mode of SQLite's URIs, such as `mode=ro`."""
+    address = f"{path.absolute().as_uri()}?{mode}"
+    db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    return _configure(db)
 
 
-def _set_up(db: sqlite3.Connection) -> sqlite3.Connection:
+def _configure(db: sqlite3.Connection) -> sqlite3.Connection:
     db.execute("PRAGMA foreign_keys = ON")
     # A store may come from a stranger: its schema gets to call nothing.
     db.execute("PRAGMA trusted_schema = OFF")
@@ -180,24 +189,24 @@ def _set_up(db: sqlite3.Connection) -> sqlite3.Connection:
     return db
 
 
-def _check_whole(db: sqlite3.Connection, path: Path) -> None:
-    """SQLite looks at pages as it needs them: rows that are lost with a page would not be missed.
-    This looks at all of them, in a twentieth of a second for 100 MB."""
+def _check_integrity(db: sqlite3.Connection, path: Path) -> None:
+    """Check every page, in a twentieth of a second for 100 MB. SQLite alone reads pages as it needs
+    them, so rows that are lost with a page would not be missed."""
     [found] = db.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
-        raise damaged(path, " ".join(found.split()))
+        raise damaged_store(path, " ".join(found.split()))
 
 
 def _check_columns(db: sqlite3.Connection, path: Path) -> None:
-    """SQLite believes what the file says of its own tables: where `id` is no key any more, all runs
-    would be read as if they had no rounds."""
-    for table, columns in _columns_as_made().items():
+    """Check the columns of the main tables. SQLite trusts the file's own schema: were `id` no key
+    any more, all runs would be read as if they had no rounds."""
+    for table, columns in _expected_columns().items():
         if not columns <= _columns(db, table):
-            raise damaged(path, f"its table {table} has other columns")
+            raise damaged_store(path, f"its table {table} has other columns")
 
 
 @cache
-def _columns_as_made() -> dict[str, set[Any]]:
+def _expected_columns() -> dict[str, set[Any]]:
     with closing(sqlite3.connect(":memory:")) as db:
         for statement in SCHEMA:
             db.execute(statement)
@@ -205,7 +214,7 @@ def _columns_as_made() -> dict[str, set[Any]]:
 
 
 def _columns(db: sqlite3.Connection, table: str) -> set[Any]:
-    """Their places, names, types and keys."""
+    """Position, name, type and key of every column."""
     return set(db.execute(f"PRAGMA table_info({table})"))
 
 
@@ -214,17 +223,7 @@ def _version(db: sqlite3.Connection) -> int:
     return int(version)
 
 
-def has_todays_keys(db: sqlite3.Connection) -> bool:
-    """Whether the content keys in a store are those that this version computes."""
-    return _version(db) >= KEYS_SINCE
-
-
-def keep_version(old: sqlite3.Connection, fresh: sqlite3.Connection) -> None:
-    """Mark a copy of a store's rows as a store of the same format."""
-    fresh.execute(f"PRAGMA user_version = {max(1, min(_version(old), VERSION))}")
-
-
-def _bring_up_to_date(db: sqlite3.Connection) -> None:
+def _migrate(db: sqlite3.Connection) -> None:
     if _version(db) == VERSION and not _missing_additions(db):
         return
     with transaction(db):
@@ -242,16 +241,16 @@ def _missing_additions(db: sqlite3.Connection) -> list[str]:
     return [table for table in ADDITIONS if table not in there]
 
 
-def _copied_to_memory(db: sqlite3.Connection) -> sqlite3.Connection:
-    copy = _set_up(sqlite3.connect(":memory:", isolation_level=None))
+def _copy_to_memory(db: sqlite3.Connection) -> sqlite3.Connection:
+    copy = _configure(sqlite3.connect(":memory:", isolation_level=None))
     db.backup(copy)
     db.close()
     return copy
 
 
-def _write_ahead(db: sqlite3.Connection) -> None:
-    """Let readers and a writer work side by side. SQLite does not wait for a lock to make this
-    switch, which several processes may ask for when they make a store together."""
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Switch on write-ahead logging, so that readers and a writer work side by side. SQLite does
+    not wait for a lock here, and several processes may create a store at the same time."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -264,7 +263,7 @@ def _write_ahead(db: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _closed_on_error(db: sqlite3.Connection) -> Iterator[None]:
+def _close_on_error(db: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -273,15 +272,16 @@ def _closed_on_error(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def _can_share(path: Path) -> bool:
-    """Whether SQLite can coordinate with writers, through files beside the store. Where it can
-    neither find nor make them, nobody is writing, and the store is complete in one file."""
+    """Whether SQLite can coordinate with writers through files beside the store. Where it can
+    neither find nor create them, nobody is writing, and the one file is complete."""
     return os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists()
 
 
 def _is_blank(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether nothing was ever written to the file; RecordsError if it is not a store of ours."""
+    """Whether nothing was ever written to the file; raises RecordsError if it is no store of
+    ours."""
     for _ in range(LOOKS):
-        # The size first: a rival that makes the store now can only be seen as the store it made.
+        # The size first: another process may be creating the store right now.
         size = path.stat().st_size
         application, version, page, tables = db.execute(
             """SELECT application_id, user_version, page_size, (SELECT count(*) FROM sqlite_master)
@@ -291,7 +291,7 @@ def _is_blank(db: sqlite3.Connection, path: Path) -> bool:
             return True
         if size == path.stat().st_size:
             break
-        # The look itself has undone what a program left that was killed while it made the store.
+        # Reading it has rolled back what a killed process left while it created the store.
     if application != APPLICATION:
         raise RecordsError(
             f"{path} was made by another program, not by skerry. Choose another folder."
@@ -304,5 +304,5 @@ def _is_blank(db: sqlite3.Connection, path: Path) -> bool:
         )
     if size % page:
         # SQLite finds missing pages by itself, but reads half a page as if zeros followed.
-        raise damaged(path, "it ends within a page")
+        raise damaged_store(path, "it ends within a page")
     return False

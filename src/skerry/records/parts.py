@@ -1,14 +1,25 @@
-"""A part of a history: some rounds of one run as one compressed matrix."""
+"""How runs are encoded in a store: parts of histories, tables of devices, and checksums.
 
+A part of a history holds some rounds of one run as one compressed matrix. SQLite keeps no checksums
+of its own, so a table of ours holds one for the entry of each run and one for its history. A
+trigger removes the checksums of a run that is changed without them, by an older version or in an
+SQLite shell; such a run counts as not checked. Older versions ignore both additional tables.
+"""
+
+import json
+import sqlite3
 import sys
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from skerry.measure.device_scores import DeviceTable
 
 History = dict[str, NDArray[Any]]
 """Columns of equal length: "round" (int64) and every measure (float64)."""
@@ -20,15 +31,15 @@ LEVEL = 1  # higher levels of zlib save 2 % of space for 2.5 times the time
 
 
 @dataclass(frozen=True)
-class Part:
-    """Row 0 of the matrix holds the rounds, the rows below it the named measures."""
+class HistoryPart:
+    """Some rounds of one run: row 0 of the matrix holds the rounds, each other row a measure."""
 
     names: tuple[str, ...]
     matrix: NDArray[np.float64]
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Column]) -> Self:
-        """Raises ValueError with the rule that the columns break."""
+        """Check columns and pack them; raises ValueError with the rule that they break."""
         names = tuple(name for name in columns if name != "round")
         if "round" not in columns:
             raise ValueError('must have a column "round"')
@@ -50,21 +61,22 @@ class Part:
     def from_blob(
         cls, names: tuple[str, ...], blob: bytes, first: int | None = None, last: int | None = None
     ) -> Self:
-        """Raises ValueError if the blob is damaged (zlib keeps a checksum). Where the rounds of the
-        part are known, it holds those, and no blob takes more memory than their rows can."""
+        """Unpack a blob; raises ValueError if it is damaged (zlib keeps a checksum). Given `first`
+        and `last`, its rounds must be those, which also limits the memory it can take."""
         columns = 1 + len(names)
         most = 0
         if first is not None and last is not None:
             if not 0 <= first <= last <= LAST_ROUND:
                 raise ValueError(f"no rounds go from {first} to {last}")
             most = min(8 * columns * (last - first + 1), sys.maxsize)
-        content = _decompressed(blob, most)
+        content = _decompress(blob, most)
         part = cls(names, np.frombuffer(content, "<f8").reshape(columns, -1))
         if most and (part.is_empty or (part.first, part.last) != (first, last)):
             raise ValueError(f"its rounds are not {first} to {last}")
         return part
 
     def to_blob(self) -> bytes:
+        """The matrix, compressed."""
         return zlib.compress(self.matrix.tobytes(), LEVEL)
 
     @property
@@ -79,12 +91,12 @@ class Part:
     def last(self) -> int:
         return int(self.matrix[0, -1])
 
-    def up_to(self, round_: int) -> "Part":
-        return Part(self.names, self.matrix[:, self.matrix[0] <= round_])
+    def up_to(self, round_: int) -> "HistoryPart":
+        return HistoryPart(self.names, self.matrix[:, self.matrix[0] <= round_])
 
 
-def join(parts: Iterable[Part]) -> History:
-    """One history from parts in order; NaN where a part lacks a measure of another. Raises
+def join_parts(parts: Iterable[HistoryPart]) -> History:
+    """Join parts in order to one history, NaN where a part lacks a measure of another. Raises
     ValueError if their rounds do not follow each other."""
     blocks = [
         (names, np.concatenate([part.matrix for part in alike], axis=1))
@@ -112,8 +124,8 @@ def last_values(history: History) -> dict[str, float]:
     return {name: float(values[-1]) if len(values) else np.nan for name, values in measured.items()}
 
 
-def _decompressed(blob: bytes, most: int) -> bytes:
-    """At most so many bytes; 0 is without an end."""
+def _decompress(blob: bytes, most: int) -> bytes:
+    """Decompress to at most `most` bytes; 0 means without limit."""
     stream = zlib.decompressobj()
     try:
         content = stream.decompress(blob, most)
@@ -124,3 +136,98 @@ def _decompressed(blob: bytes, most: int) -> bytes:
     if not stream.eof or stream.unused_data:
         raise ValueError("its end is missing, or something follows it")
     return content
+
+
+# Tables of devices
+
+DEVICE_TABLE = "devices"
+DEVICE_SCHEMA = (
+    f"""CREATE TABLE {DEVICE_TABLE} (
+        run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE,
+        content BLOB NOT NULL,
+        crc32 INTEGER NOT NULL
+    )""",
+)
+
+
+def encode_devices(table: "DeviceTable") -> bytes:
+    """The last evaluation of every device of a run, as compressed JSON."""
+    return zlib.compress(json.dumps(table, separators=(",", ":")).encode())
+
+
+def decode_devices(content: bytes, crc32: int) -> "DeviceTable":
+    """The table of `encode_devices`; raises ValueError where it is damaged."""
+    if zlib.crc32(content) != crc32:
+        raise ValueError("wrong checksum of its devices")
+    try:
+        table: DeviceTable = json.loads(zlib.decompress(content))
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(table, dict) or len({len(column) for column in table.values()}) > 1:
+        raise ValueError("a table of devices whose columns differ in length")
+    return table
+
+
+# Checksums
+
+CHECKSUM_TABLE = "checksums"
+CHECKSUM_SCHEMA = (
+    f"""CREATE TABLE {CHECKSUM_TABLE} (
+        run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+        part TEXT NOT NULL CHECK (part IN ('entry', 'history')),
+        crc32 INTEGER NOT NULL,
+        PRIMARY KEY (run, part)
+    ) WITHOUT ROWID""",
+    f"""CREATE TRIGGER entry_changed AFTER UPDATE ON runs
+        BEGIN DELETE FROM {CHECKSUM_TABLE} WHERE run = OLD.id AND part = 'entry'; END""",
+    f"""CREATE TRIGGER history_grew AFTER INSERT ON parts
+        BEGIN DELETE FROM {CHECKSUM_TABLE} WHERE run = NEW.run AND part = 'history'; END""",
+    f"""CREATE TRIGGER history_shrank AFTER DELETE ON parts
+        BEGIN DELETE FROM {CHECKSUM_TABLE} WHERE run = OLD.run AND part = 'history'; END""",
+    f"""CREATE TRIGGER history_changed AFTER UPDATE ON parts
+        BEGIN DELETE FROM {CHECKSUM_TABLE} WHERE run IN (OLD.run, NEW.run) AND part = 'history';
+        END""",
+)
+
+ENTRY_COLUMNS = """key, status, experiment, materials, world, device, versions, started, finished,
+    wall_seconds, note"""
+
+
+class StoredPart(NamedTuple):
+    """A part of a history as a row of the store."""
+
+    first: int
+    last: int
+    names: str
+    blob: bytes
+
+
+def entry_checksum(entry: Sequence[Any]) -> int:
+    """Checksum of a run's entry, its values in the order of `ENTRY_COLUMNS`."""
+    return zlib.crc32(json.dumps(list(entry)).encode())
+
+
+def history_checksum(parts: Iterable[StoredPart], before: int = 0) -> int:
+    """Checksum of parts in order, continued from `before`, that of the parts before them."""
+    for first, last, names, blob in parts:
+        before = zlib.crc32(blob, zlib.crc32(json.dumps([first, last, names]).encode(), before))
+    return before
+
+
+def store_entry_checksum(db: sqlite3.Connection, key: str) -> list[Any]:
+    """Update the checksum of a run whose entry has changed; returns the entry."""
+    entry: list[Any]
+    [(run, *entry)] = db.execute(f"SELECT id, {ENTRY_COLUMNS} FROM runs WHERE key = ?", (key,))
+    crc32 = entry_checksum(entry)
+    db.execute(f"INSERT OR REPLACE INTO {CHECKSUM_TABLE} VALUES (?, 'entry', ?)", (run, crc32))
+    return entry
+
+
+def store_history_checksum(db: sqlite3.Connection, run: int, crc32: int) -> None:
+    """Update the checksum of a run whose history has changed."""
+    db.execute(f"INSERT OR REPLACE INTO {CHECKSUM_TABLE} VALUES (?, 'history', ?)", (run, crc32))
+
+
+def select_checksum(part: str) -> str:
+    """SQL expression in a query of runs: the checksum of a part of them, or NULL."""
+    return f"(SELECT crc32 FROM {CHECKSUM_TABLE} WHERE run = runs.id AND part = '{part}')"

@@ -1,11 +1,12 @@
-"""The store: every run of a folder in one SQLite file, and its history round by round.
+"""The store: all runs of a folder and their histories, in one SQLite file.
 
-The rounds of a history count what is done: 0 is the start, T the end. Several processes may write
-one store at once; each opens its own (a connection must not cross a fork).
+The column `round` of a history counts rounds done: 0 is the start, T the end. Several processes may
+write to one store at once; each opens its own object (a connection must not cross a fork).
 """
 
 import json
 import platform
+import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,9 +18,19 @@ from typing import TYPE_CHECKING, Self
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
 from skerry.files import remove_leftovers
-from skerry.records import checksums, database, devices
-from skerry.records.checksums import StoredPart
-from skerry.records.parts import Column, Part
+from skerry.records import database
+from skerry.records.parts import (
+    DEVICE_TABLE,
+    Column,
+    HistoryPart,
+    StoredPart,
+    encode_devices,
+    history_checksum,
+    join_parts,
+    select_checksum,
+    store_entry_checksum,
+    store_history_checksum,
+)
 from skerry.records.reading import FILE, RecordedRuns, Run, Status
 
 if TYPE_CHECKING:
@@ -29,11 +40,16 @@ __all__ = ["FILE", "Run", "Status", "Store", "versions"]
 
 
 class Store(RecordedRuns):
-    """Comes from `Store.open`, to record, or from `Store.read`, to look only."""
+    """The runs of a folder: `Store.open` to record, `Store.read` to read only."""
+
+    def __init__(self, db: sqlite3.Connection, path: Path):
+        super().__init__(db, path)
+        self._appended: dict[str, list[HistoryPart]] = {}
+        """By key, the parts of runs whose whole history was appended through this object."""
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
-        """The store of a folder; both are made if they are not there."""
+        """Open the store of a folder to record; creates both if they do not exist."""
         path = Path(folder) / FILE
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +62,7 @@ class Store(RecordedRuns):
 
     @classmethod
     def read(cls, folder_or_file: Path | str) -> Self:
-        """An existing store, never changed."""
+        """Open an existing store to read; it is never changed."""
         path = Path(folder_or_file)
         path = path / FILE if path.is_dir() else path
         if not path.is_file():
@@ -54,21 +70,26 @@ class Store(RecordedRuns):
         return cls(database.open_existing(path), path)
 
     @property
-    def has_todays_keys(self) -> bool:
-        """Whether content keys are those of today. An older store can only be read."""
-        return database.has_todays_keys(self._db)
+    def has_current_keys(self) -> bool:
+        """Whether content keys are the current ones. An older store can only be read."""
+        return database.has_current_keys(self._db)
 
     # Recording
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is recorded inside is recorded together, or, after an error, not at all.
+        """Record everything in the body together or, after an error, nothing.
 
         Every method below is a transaction of its own and waits for the disk; many calls in one
         transaction wait once.
         """
-        with database.explained(self.path), database.transaction(self._db):
-            yield
+        try:
+            with database.translate_errors(self.path), database.transaction(self._db):
+                yield
+        except BaseException:
+            self._written.clear()  # some of it may have been taken back
+            self._appended.clear()
+            raise
 
     def begin(
         self,
@@ -80,8 +101,8 @@ class Store(RecordedRuns):
         device: str,
         versions: Mapping[str, str],
     ) -> None:
-        """Enter a run as running. An interrupted one keeps its start and its history; one that
-        is finished or diverged stays as it is (`forget` it to compute it again)."""
+        """Record a run as running. An interrupted run keeps its start and history; a finished or
+        diverged one stays as it is (`forget` it to compute it again)."""
         self.begin_all(
             {key: experiment}, materials=materials, world=world, device=device, versions=versions
         )
@@ -95,9 +116,9 @@ class Store(RecordedRuns):
         device: str,
         versions: Mapping[str, str],
     ) -> None:
-        """Begin the runs of a world, each under its key."""
+        """`begin` for several runs of one world, by key."""
         texts = [json.dumps(experiment.model_dump()) for experiment in experiments.values()]
-        self._begun |= zip(texts, experiments.values(), strict=True)
+        self._experiments |= zip(texts, experiments.values(), strict=True)
         shared = {
             "materials": json.dumps(dict(materials)),
             "world": world,
@@ -120,10 +141,10 @@ class Store(RecordedRuns):
                     for key, text in zip(experiments, texts, strict=True)
                 ],
             )
-            done = self.finished(experiments)  # those have not changed
+            done = self.finished(experiments)  # these have not changed
             for key in experiments:
                 if key not in done:
-                    checksums.keep_entry(self._db, key)
+                    store_entry_checksum(self._db, key)
 
     def append(self, parts: Mapping[str, Mapping[str, Column]]) -> None:
         """Add rounds to the histories of several runs: to all of them, or to none.
@@ -143,17 +164,22 @@ class Store(RecordedRuns):
                     )
                 stored = self._insert(run, part)
                 if crc32 is not None:
-                    checksums.keep_history(self._db, run, checksums.of_history([stored], crc32))
+                    store_history_checksum(self._db, run, history_checksum([stored], crc32))
+                if last < 0:
+                    self._appended[key] = []
+                if key in self._appended:
+                    self._appended[key].append(part)
 
     def rewind(self, keys: Iterable[str], rounds_done: int) -> None:
-        """Keep only what was recorded up to there, to go on from a checkpoint; -1 keeps nothing."""
+        """Remove rounds after `rounds_done`, to resume from a checkpoint; -1 removes all."""
         with self.transaction():
             for key in keys:
+                self._appended.pop(key, None)
                 run, last, crc32 = self._open_run(key)
                 if last <= rounds_done:
                     continue
                 stored = self._stored_parts(run) if rounds_done >= 0 else []
-                if stored and crc32 not in (None, checksums.of_history(stored)):
+                if stored and crc32 not in (None, history_checksum(stored)):
                     raise self._damaged(key, "wrong checksum of its history")
                 kept = [part for part in stored if part.last <= rounds_done]
                 straddling = [part for part in stored if part.first <= rounds_done < part.last]
@@ -161,49 +187,57 @@ class Store(RecordedRuns):
                 for part in straddling:
                     kept.append(self._insert(run, self._to_part(key, part).up_to(rounds_done)))
                 if crc32 is not None or not kept:
-                    checksums.keep_history(self._db, run, checksums.of_history(kept))
+                    store_history_checksum(self._db, run, history_checksum(kept))
 
     def finish(self, key: str, status: Status, *, wall_seconds: float, note: str = "") -> None:
-        """Close a run as finished, diverged or failed."""
+        """Record the end of a run: finished, diverged or failed."""
         if status == "running":
             raise RecordsError(
                 f"run {key} cannot finish as running. Use finished, diverged or failed."
             )
         storable = note.encode("utf-8", "backslashreplace").decode()  # an error may quote anything
         with self.transaction():
-            if self.run(key) is None:
-                raise self._no_run(key)
-            self._db.execute(
+            changed = self._db.execute(
                 """UPDATE runs SET status = ?, finished = ?, wall_seconds = ?, note = ?
                 WHERE key = ?""",
                 (status, _now(), wall_seconds, storable, key),
             )
-            checksums.keep_entry(self._db, key)
+            if not changed.rowcount:
+                raise self._no_run(key)
+            entry = store_entry_checksum(self._db, key)
+            self._written.pop(key, None)
+            if (parts := self._appended.pop(key, None)) and status != "failed":
+                run = self._to_run([None, parts[-1].last, *entry])
+                self._written[key] = run, join_parts(parts)
 
     def keep_devices(self, tables: Mapping[str, "DeviceTable"]) -> None:
-        """Record what every device of these runs scored at the end."""
+        """Record the last evaluation of every device of these runs."""
         with self.transaction():
             for key, table in tables.items():
                 run, *_ = self._open_run(key)
-                content = devices.to_blob(table)
+                content = encode_devices(table)
                 self._db.execute(
-                    f"INSERT OR REPLACE INTO {devices.TABLE} VALUES (?, ?, ?)",
+                    f"INSERT OR REPLACE INTO {DEVICE_TABLE} VALUES (?, ?, ?)",
                     (run, content, zlib.crc32(content)),
                 )
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Remove runs and their histories, for a recomputation."""
+        """Remove runs and their histories, to compute them again."""
+        keys = list(keys)
         with self.transaction():
             self._db.executemany("DELETE FROM runs WHERE key = ?", [(key,) for key in keys])
+        for key in keys:
+            self._written.pop(key, None)
+            self._appended.pop(key, None)
 
     # Inside
 
     def _open_run(self, key: str) -> tuple[int, int, int | None]:
-        """The id of a run whose history may change, its last round (-1 if it has none), and the
-        checksum of its history."""
+        """Id, last round (-1 if there is none) and history checksum of a run that is not
+        finished."""
         found = self._select(
             f"""SELECT id, status, (SELECT coalesce(max(last), -1) FROM parts WHERE run = runs.id),
-            {checksums.stored("history")} FROM runs WHERE key = ?""",
+            {select_checksum("history")} FROM runs WHERE key = ?""",
             key,
         )
         if not found:
@@ -216,7 +250,7 @@ class Store(RecordedRuns):
             )
         return run, last, 0 if last < 0 else crc32
 
-    def _insert(self, run: int, part: Part) -> StoredPart:
+    def _insert(self, run: int, part: HistoryPart) -> StoredPart:
         stored = StoredPart(part.first, part.last, json.dumps(part.names), part.to_blob())
         self._db.execute("INSERT OR IGNORE INTO measures (names) VALUES (?)", (stored.names,))
         self._db.execute(
@@ -236,7 +270,8 @@ class Store(RecordedRuns):
 
 
 def versions() -> dict[str, str]:
-    """What a run was computed with. Asks the installed packages; does not import them."""
+    """Versions of Python, packages and platform that runs are computed with; imports none of
+    them."""
     packages = {name: _version(name) for name in ("skerry", "torch", "numpy")}
     return {"python": platform.python_version(), **packages, "platform": platform.platform()}
 
@@ -252,8 +287,8 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _checked(key: str, columns: Mapping[str, Column]) -> Part:
+def _checked(key: str, columns: Mapping[str, Column]) -> HistoryPart:
     try:
-        return Part.from_columns(columns)
+        return HistoryPart.from_columns(columns)
     except ValueError as error:
         raise RecordsError(f"a part of the history of run {key} {error}.") from None

@@ -17,10 +17,10 @@ from skerry.analysis.names import parse_where, word
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
 from skerry.report.figure_kinds import KINDS, draw
-from skerry.report.screens.progress import SweepWatcher, watch_sweep
+from skerry.report.screens.progress import SweepProgress, show_sweep_progress
 from skerry.report.text import of_measure
 from skerry.report.words import study_in_words
-from skerry.runs.progress import Watcher
+from skerry.runs.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -205,7 +205,7 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def progress(wanted: bool | None) -> Iterator[Watcher | None]:
+def progress(wanted: bool | None) -> Iterator[Progress | None]:
     """Where somebody looks: bars on a terminal, a bar in a notebook; asked for elsewhere, lines."""
     inside = in_notebook()
     if wanted is False or (wanted is None and not inside and not sys.stderr.isatty()):
@@ -217,7 +217,7 @@ def progress(wanted: bool | None) -> Iterator[Watcher | None]:
         finally:
             watcher.end()
     else:
-        with watch_sweep("average_accuracy") as bars:
+        with show_sweep_progress("average_accuracy") as bars:
             yield bars
 
 
@@ -227,7 +227,7 @@ def in_notebook() -> bool:
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
-class NotebookBar(SweepWatcher):
+class NotebookBar(SweepProgress):
     """A bar that is drawn over itself, and gone when all is done."""
 
     def __init__(self) -> None:
@@ -241,7 +241,7 @@ class NotebookBar(SweepWatcher):
         self._shown = time.monotonic()
         self._draw(
             f'<progress value="{self.share:.3f}" max="1" style="width:18em"></progress> '
-            f"{self.share:.0%} {escape(self.told())}"
+            f"{self.share:.0%} {escape(self.status_line())}"
         )
 
     def say(self, line: str) -> None:

@@ -1,4 +1,4 @@
-"""How a folder of runs stands at one moment: what is done, how fast it goes, what is best."""
+"""The state of a folder of runs at one moment: what is done, how fast, and the best cells."""
 
 import math
 from collections import Counter
@@ -13,8 +13,8 @@ from skerry.analysis.cells import Cells
 from skerry.analysis.grid import Grid
 from skerry.analysis.names import Fields, fields_of
 from skerry.config.measures import shown
+from skerry.records.activity import RunPlan, device_steps, text_digest
 from skerry.records.store import Run
-from skerry.runs.presence import Plan, device_steps, text_digest
 
 USUAL_MEASURES = ("average_accuracy", "own_accuracy")
 MESSAGES = 6
@@ -24,8 +24,8 @@ State = Literal["working", "done", "stopped"]
 
 
 @dataclass(frozen=True)
-class Stack:
-    """Runs under way together; `round` is as of their last checkpoint."""
+class RunningStack:
+    """Runs that are computed together, and the round they have reached."""
 
     runs: int
     seed: int
@@ -49,6 +49,8 @@ class Best:
 
 @dataclass(frozen=True)
 class Message:
+    """Runs that ended at one time in the same way."""
+
     time: str
     """UTC, as recorded."""
     status: str
@@ -59,6 +61,8 @@ class Message:
 
 @dataclass(frozen=True)
 class Snapshot:
+    """What `skerry watch` shows."""
+
     folder: str
     name: str
     state: State
@@ -67,15 +71,15 @@ class Snapshot:
     diverged: int
     failed: int
     to_do: int | None
-    """Runs announced, but not begun; None where nobody has announced any."""
+    """Planned runs that have not started; None where there is no plan."""
     others: int
-    """Runs in the folder that the announced sweep does not ask for."""
+    """Runs in the folder that are not part of the plan."""
     share: float
-    """How much of the computing is done, of what is known of it."""
+    """The share of the planned computing that is done."""
     device_steps_per_second: float | None
     rounds_per_second: float | None
     seconds_left: float | None
-    stacks: tuple[Stack, ...]
+    stacks: tuple[RunningStack, ...]
     best: tuple[Best, ...]
     messages: tuple[Message, ...]
 
@@ -88,15 +92,15 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What is kept of a recorded run: all that a snapshot needs."""
+class WatchedRun:
+    """A recorded run, with all that a snapshot needs."""
 
     run: Run
     final: dict[str, float]
     """The last value of every measure; empty unless the run is finished."""
 
     @cached_property
-    def text(self) -> str:
+    def digest(self) -> str:
         return text_digest(self.run.experiment)
 
     @cached_property
@@ -114,65 +118,69 @@ class Seen:
         return self.steps if done else self.steps * run.rounds_done // run.experiment.rounds
 
 
-def snapshot(
+def take_snapshot(
     folder: str,
-    runs: Sequence[Seen],
-    plan: Plan | None,
+    runs: Sequence[WatchedRun],
+    plan: RunPlan | None,
     *,
     working: bool,
     written: float,
     measure: str | None = None,
 ) -> Snapshot:
-    """`plan` is what somebody has announced; `working`, whether anybody is at it; `written`, when
-    the records were last written."""
-    asked, missing = _of_plan(runs, plan)
-    counts = Counter(seen.run.status for seen in asked)
-    running = [seen for seen in asked if seen.run.status == "running"]
-    speed = pace([seen.run for seen in runs]) or _first_pace(running, written)
-    left = sum(missing) + sum(seen.steps - seen.steps_done for seen in running)
-    whole = sum(missing) + sum(seen.steps for seen in asked)
+    """Summarise runs. `plan` is the newest plan of a driver; `working`, whether one is at work;
+    `written`, the time of its last heartbeat."""
+    planned, missing = _of_plan(runs, plan)
+    counts = Counter(watched.run.status for watched in planned)
+    running = [watched for watched in planned if watched.run.status == "running"]
+    speed = recent_speed([watched.run for watched in runs]) or _first_speed(running, written)
+    left = sum(missing) + sum(watched.steps - watched.steps_done for watched in running)
+    whole = sum(missing) + sum(watched.steps for watched in planned)
     idle = not running and not missing
     return Snapshot(
         folder=folder,
-        name=(asked or runs)[-1].run.name if runs else "",
+        name=(planned or runs)[-1].run.name if runs else "",
         state="working" if working else "done" if idle else "stopped",
         finished=counts["finished"],
         running=counts["running"],
         diverged=counts["diverged"],
         failed=counts["failed"],
         to_do=len(missing) if plan is not None else None,
-        others=len(runs) - len(asked),
+        others=len(runs) - len(planned),
         share=1 - left / whole if whole else 0.0,
         device_steps_per_second=speed.steps if speed else None,
         rounds_per_second=speed.rounds if speed else None,
         seconds_left=left / speed.steps if working and speed else None,
-        stacks=tuple(_stacks(seen.run for seen in running)),
-        best=tuple(best_cells(asked, measure)),
-        messages=tuple(_newest_messages([seen.run for seen in asked])),
+        stacks=tuple(_stacks(watched.run for watched in running)),
+        best=tuple(best_by_primitive(planned, measure)),
+        messages=tuple(_newest_messages([watched.run for watched in planned])),
     )
 
 
-def _of_plan(runs: Sequence[Seen], plan: Plan | None) -> tuple[list[Seen], list[int]]:
-    """The runs that are asked for, and the steps of those that are asked for but not there."""
+def _of_plan(
+    runs: Sequence[WatchedRun], plan: RunPlan | None
+) -> tuple[list[WatchedRun], list[int]]:
+    """The planned runs that have started, and the device-steps of those that have not."""
     if plan is None:
         return list(runs), []
-    places = {seen.run.key: plan.place(seen.run.key, seen.text) for seen in runs}
-    asked = [seen for seen in runs if places[seen.run.key] is not None]
-    begun = set(places.values())
-    return asked, [planned.steps for i, planned in enumerate(plan.runs) if i not in begun]
+    positions = {
+        watched.run.key: plan.position(watched.run.key, watched.digest) for watched in runs
+    }
+    planned = [watched for watched in runs if positions[watched.run.key] is not None]
+    begun = set(positions.values())
+    return planned, [steps for i, (_, _, steps) in enumerate(plan.rows) if i not in begun]
 
 
-def _stacks(runs: Iterable[Run]) -> Iterator[Stack]:
-    def together(run: Run) -> tuple[int, str, int]:
+def _stacks(runs: Iterable[Run]) -> Iterator[RunningStack]:
+    def stack_key(run: Run) -> tuple[int, str, int]:
         return run.experiment.seed, run.world, run.rounds_done
 
-    for (seed, _, round_), group in groupby(sorted(runs, key=together), key=together):
+    for (seed, _, round_), group in groupby(sorted(runs, key=stack_key), key=stack_key):
         lanes = list(group)
-        yield Stack(len(lanes), seed, round_, lanes[0].experiment.rounds)
+        yield RunningStack(len(lanes), seed, round_, lanes[0].experiment.rounds)
 
 
 def _newest_messages(runs: Sequence[Run]) -> Iterator[Message]:
-    """What has ended last: runs that ended together, and alike, are one message."""
+    """The runs that ended last; those that ended together and in the same way are one message."""
 
     def event(run: Run) -> tuple[str, str, str]:
         return run.finished or "", run.status, run.note
@@ -188,19 +196,19 @@ def _newest_messages(runs: Sequence[Run]) -> Iterator[Message]:
 # The best cells
 
 
-def best_cells(runs: Sequence[Seen], measure: str | None = None) -> Iterator[Best]:
-    """Every primitive's best cell by a measure, or by the usual ones: its mean over the seeds that
-    are finished."""
-    done = [seen for seen in runs if seen.final]
-    there = {name for seen in done for name in seen.final}
+def best_by_primitive(runs: Sequence[WatchedRun], measure: str | None = None) -> Iterator[Best]:
+    """Every primitive's best cell by a measure (default: the usual ones), by its mean over finished
+    seeds."""
+    done = [watched for watched in runs if watched.final]
+    there = {name for watched in done for name in watched.final}
     usual = [name for one in USUAL_MEASURES if (name := shown(one, there)) in there]
     if not done:
         return
     grid = Grid.with_studies(
-        [seen.run for seen in done], {seen.run.key: seen.fields for seen in done}
+        [watched.run for watched in done], {watched.run.key: watched.fields for watched in done}
     )
     for name in (measure,) if measure is not None else usual:
-        values = [seen.final.get(name, math.nan) for seen in done]
+        values = [watched.final.get(name, math.nan) for watched in done]
         yield from _best_of(grid, grid.read(name, values))
 
 
@@ -211,7 +219,7 @@ def _best_of(grid: Grid, cells: Cells) -> Iterator[Best]:
         means = {cell: sign * one.mean for (cell, other), one in found.items() if other == label}
         cell = min(means, key=lambda one: means[one])
         one = found[cell, label]
-        # Of its runs: one without a server stands in the cells of all periods, and has none.
+        # From one of its runs: a run without a server is in the cells of all periods, and has none.
         place = next(iter(grid.places[cell][label].values()))
         fields = grid.fields[grid.runs[place].key]
         yield Best(
@@ -224,58 +232,60 @@ def _best_of(grid: Grid, cells: Cells) -> Iterator[Best]:
         )
 
 
-# How fast it goes
+# Speed
 
 
 @dataclass(frozen=True)
-class Pace:
-    """Of all workers together."""
+class RunSpeed:
+    """The speed of all workers together."""
 
     steps: float
     """Device-steps per second."""
     rounds: float
-    """Rounds per second, those of every run counted."""
+    """Rounds per second, summed over runs."""
 
 
-def pace(runs: Sequence[Run], recent: float = RECENT_SECONDS) -> Pace | None:
-    """Over the last ten minutes in which something was computed; None if nothing has ended yet.
+def recent_speed(runs: Sequence[Run], recent: float = RECENT_SECONDS) -> RunSpeed | None:
+    """The speed over the last ten minutes of computing; None if no run has ended yet.
 
-    Runs of one stack end together and took the same time, so they have one span in common; spans
-    overlap where several workers are at work, and pauses between sweeps do not count.
+    Runs of one stack end together after the same time, so they share one span; spans of several
+    workers overlap, and pauses between sweeps do not count.
     """
 
-    def together(run: Run) -> tuple[str, str, float]:
+    def stack_key(run: Run) -> tuple[str, str, float]:
         return run.finished or "", run.world, run.wall_seconds or 0.0
 
     ended = sorted(
-        (run for run in runs if run.finished and run.wall_seconds), key=together, reverse=True
+        (run for run in runs if run.finished and run.wall_seconds), key=stack_key, reverse=True
     )
     spans: list[tuple[float, float]] = []
     steps = rounds = 0
-    for (finished, _, seconds), stack in groupby(ended, key=together):
+    for (finished, _, seconds), stack in groupby(ended, key=stack_key):
         for run in stack:
             steps += device_steps(run.experiment)
             rounds += run.experiment.rounds
-        # Records keep whole seconds: a span ends somewhere in the second that they name.
+        # Records keep whole seconds: a span ends within the recorded second.
         end = datetime.fromisoformat(finished).timestamp() + 1
         spans.append((end - max(1.0, seconds), end))
-        if covered(spans) >= recent:
+        if covered_length(spans) >= recent:
             break
-    return Pace(steps / covered(spans), rounds / covered(spans)) if spans else None
+    return (
+        RunSpeed(steps / covered_length(spans), rounds / covered_length(spans)) if spans else None
+    )
 
 
-def _first_pace(running: Sequence[Seen], written: float) -> Pace | None:
-    """Before anything has ended: what was checkpointed, over the time until then."""
-    steps = sum(seen.steps_done for seen in running)
+def _first_speed(running: Sequence[WatchedRun], written: float) -> RunSpeed | None:
+    """The speed before any run has ended: the rounds done, over the time since the start."""
+    steps = sum(watched.steps_done for watched in running)
     if not steps:
         return None
-    began = min(datetime.fromisoformat(seen.run.started).timestamp() for seen in running)
+    began = min(datetime.fromisoformat(watched.run.started).timestamp() for watched in running)
     seconds = max(1.0, written - began)
-    return Pace(steps / seconds, sum(seen.run.rounds_done for seen in running) / seconds)
+    return RunSpeed(steps / seconds, sum(watched.run.rounds_done for watched in running) / seconds)
 
 
-def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """The length of what the spans cover together."""
+def covered_length(spans: Iterable[tuple[float, float]]) -> float:
+    """The length of the union of intervals."""
     length, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
         length += max(0.0, end - max(start, reached))

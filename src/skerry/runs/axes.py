@@ -1,4 +1,4 @@
-"""The axes of a sweep: fields that vary, as they are typed, with their faults, and as a grid."""
+"""The axes of a sweep: fields that vary, read from what users type, checked, and as a grid."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,49 +12,54 @@ from skerry.plugins.fingerprint import as_text
 
 SEEDS = "seed"
 COMPARE = "compare"
-"""The axis whose values are names, as the argument of that name takes them."""
+"""The axis whose values are names of primitives and presets, as the option `compare` takes."""
 TAKE_LISTS = ("network.components", "availability.awake", "evaluate.measures", "evaluate.own")
-"""The fields of which one value may be a list."""
+"""The fields whose single values may be lists."""
 
 Cell = tuple[tuple[str, Any], ...]
-"""A place in the grid: every axis field with its value, but not the seed."""
+"""A cell of the grid: every axis field with its value, without the seed."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Fields that change together: one, or several that are zipped."""
+    """One field that varies, or several that vary together."""
 
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
     def cells(self) -> list[Cell]:
+        """The cells of this axis alone."""
         return [tuple(zip(self.fields, row, strict=True)) for row in self.rows]
 
 
-# As typed
+# Reading
 
 
-def flat(table: Any, prefix: str = "") -> Any:
-    """`server.period = [5]` without quotes is a table in a table; both ways mean the field."""
+def flatten_fields(table: Any, prefix: str = "") -> Any:
+    """Nested tables as one, with names such as `server.period`; TOML has both forms."""
     if not isinstance(table, Mapping):
         return table
     found: dict[str, Any] = {}
     for name, value in table.items():
         path = f"{prefix}{name}"
-        found |= flat(value, f"{path}.") if isinstance(value, Mapping) else {path: _named(value)}
+        found |= (
+            flatten_fields(value, f"{path}.")
+            if isinstance(value, Mapping)
+            else {path: _by_name(value)}
+        )
     return found
 
 
-def _named(value: Any) -> Any:
-    """Functions given from Python, in lists and rows too, by their names."""
+def _by_name(value: Any) -> Any:
+    """A value with functions, also in lists and rows, replaced by their names."""
     if isinstance(value, list | tuple):
-        return type(value)(map(_named, value))
+        return type(value)(map(_by_name, value))
     return as_text(value)
 
 
 def with_set_fields(typed: Any, set_fields: Mapping[str, Any]) -> Any:
-    """A setting `server.period=5` holds in all runs, also where the file has an axis of that field.
-    In a zipped axis the other fields keep their values."""
+    """Axes with settings applied: `server.period=5` holds in all runs, also where the file has an
+    axis of that field. In an axis of several fields the others keep their values."""
     if not isinstance(typed, dict):
         return typed
     return {
@@ -69,7 +74,7 @@ def _with_set_columns(fields: Sequence[str], values: Any, set_fields: Mapping[st
     if len(fields) == 1:
         return _values_of_axis(fields[0], set_fields[fields[0]])
     if not isinstance(values, list) or not all(_is_row(row, len(fields)) for row in values):
-        return values  # is told as any axis that is no list of rows
+        return values  # reported as any axis that is no list of rows
     rows = [
         [set_fields.get(field, own) for field, own in zip(fields, row, strict=True)]
         for row in values
@@ -78,8 +83,8 @@ def _with_set_columns(fields: Sequence[str], values: Any, set_fields: Mapping[st
 
 
 def _values_of_axis(path: str, value: Any) -> list[Any]:
-    """What a setting makes of an axis: one value. A list is one too where the field takes lists,
-    or may, as options of data sets and models do; elsewhere its items are the axis's values."""
+    """The values of an axis that a setting replaces. A list is one value where the field takes
+    lists, as options of data sets and models may; elsewhere its items are the values."""
     if not isinstance(value, list) or path not in _known_fields():
         return [value]
     if path in TAKE_LISTS and not all(isinstance(item, list) for item in value):
@@ -87,12 +92,12 @@ def _values_of_axis(path: str, value: Any) -> list[Any]:
     return value
 
 
-# Faults
+# Checks
 
 
 def axis_faults(typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with axes of an experiment; whether runs can have the values, those say."""
-    known, seen = _known_fields(), set[str]()
+    """Errors in the axes of an experiment; values are checked with the runs that have them."""
+    known, used = _known_fields(), set[str]()
     for name, values in typed.items():
         fields = _fields_of(name)
         for field in fields:
@@ -104,17 +109,17 @@ def axis_faults(typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> Iter
                     f"unknown axis '{field}'{did_you_mean(field, known)} An axis is a field of "
                     "an experiment, such as server.period; skerry new lists them."
                 )
-            elif field in seen:
+            elif field in used:
                 yield f"{field} is in two axes. Keep one of them."
-            seen.add(field)
+            used.add(field)
         yield from _value_faults(name, fields, values)
 
 
 def _has_options(section: str, typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> bool:
-    """Whether functions of this section may have options of their own; the experiment tells which.
-    Built-in ones have them as fields, but for data sets and models."""
+    """Whether a section may have options that are no fields: those of data sets and models, and of
+    a user's own functions."""
     named = [
-        *(value for path, value in flat(experiment).items() if path.startswith(section)),
+        *(value for path, value in flatten_fields(experiment).items() if path.startswith(section)),
         *(values for name, values in typed.items() if f"{section}." in name),
     ]
     own = section in Experiment.model_fields and ":" in str(named)
@@ -151,11 +156,11 @@ def _known_fields() -> list[str]:
     return fields
 
 
-# As a grid
+# The grid
 
 
-def read_axes(typed: Mapping[str, Any]) -> list[Axis]:
-    """Axes without faults."""
+def parse_axes(typed: Mapping[str, Any]) -> list[Axis]:
+    """The axes of a table that was checked."""
     axes = []
     for name, values in typed.items():
         fields = _fields_of(name)
@@ -164,23 +169,23 @@ def read_axes(typed: Mapping[str, Any]) -> list[Axis]:
     return axes
 
 
-def cells_of(axes: Iterable[Axis], exclude: Sequence[Mapping[str, Any]]) -> list[Cell]:
-    """All combinations but those left out."""
+def grid_cells(axes: Iterable[Axis], exclude: Sequence[Mapping[str, Any]]) -> list[Cell]:
+    """All combinations of the axes, without the excluded ones."""
     every: Iterator[Cell] = (
         tuple(chain.from_iterable(parts)) for parts in product(*(axis.cells() for axis in axes))
     )
     return [cell for cell in every if not any(_matches(dict(cell), each) for each in exclude)]
 
 
-def placed(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
+def with_cell(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
     """The experiment's table with the values of a cell."""
     found = {name: dict(v) if isinstance(v, Mapping) else v for name, v in table.items()}
     for path, value in cell:
         if path == COMPARE:
-            continue  # what a name sets is known with all else in its place
+            continue  # a name sets fields by all others, so it comes last
         section, _, field = path.rpartition(".")
         where = found.setdefault(section, {}) if section else found
-        if isinstance(where, dict):  # else the experiment's own checks tell it
+        if isinstance(where, dict):  # else the experiment's own checks report it
             where[field] = value
     return found
 

@@ -1,15 +1,15 @@
-"""The driver: plans, hands stacks out, takes their news, records. It alone writes to the store.
+"""The driver: plans stacks, submits them to an executor, and records their results.
 
-What keeps records whole: a stack's runs are recorded as finished in one transaction, and only
-those that are not finished yet; and a world has one driver at a time, by a lock that the system
-takes back from a process that dies. Two sweeps on one store share the worlds between them.
+Only the driver writes to its store. The runs of a stack are recorded as finished in one
+transaction, unless they are finished already. A world has one driver at a time, by a lock that the
+system releases when a process dies, so two sweeps on one store share the worlds between them.
 """
 
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -20,33 +20,38 @@ from skerry.config.experiment import Experiment
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, outside
 from skerry.errors import RecordsError, SkerryError, argument
-from skerry.records.store import Store
-from skerry.runs import stack_run
-from skerry.runs.determinism import LANES, was_deterministic
-from skerry.runs.executors.executor import POLL_SECONDS, Executor
-from skerry.runs.executors.messages import (
-    Done,
-    Failed,
-    Lost,
-    News,
-    Stuck,
-    Survey,
-    Task,
-    Tick,
-    TooBig,
-    said,
+from skerry.records.activity import (
+    CHECKPOINT_FOLDER,
+    FolderGuard,
+    Presence,
+    lock_world,
+    unlock_world,
 )
-from skerry.runs.grouping import cut, shape, stack_size, stacks
+from skerry.records.store import Store, versions
+from skerry.runs import stack_run
+from skerry.runs.executors.executor import (
+    POLL_SECONDS,
+    Done,
+    Event,
+    Executor,
+    Failure,
+    StackJob,
+    Tick,
+    WorldSurvey,
+    choose_stack_size,
+    error_line,
+    group_by_world,
+    memory_shape,
+    split_lanes,
+)
 from skerry.runs.materials import with_sizes
-from skerry.runs.memory import memory_in_words
-from skerry.runs.presence import CHECKPOINTS, Place, UnderWay, announced, lock_world, unlock
-from skerry.runs.progress import FoundFinished, Watcher
-from skerry.runs.recording import record_done, record_failed
-from skerry.runs.resume import counted_runs, tell
-from skerry.runs.tracking import Tracker, tracked_store
+from skerry.runs.memory import explain_memory_errors
+from skerry.runs.process import LANES, was_deterministic
+from skerry.runs.progress import Progress
+from skerry.runs.resume import count_runs, warn_user
 
 ATTEMPTS = 3
-"""So often a stack may lose its worker before it is split."""
+"""How often a stack may lose its worker before it is split."""
 
 
 class StoppedError(Exception):
@@ -54,50 +59,55 @@ class StoppedError(Exception):
 
 
 @dataclass
-class _Site:
-    """A world under way."""
+class _OpenWorld:
+    """A world whose runs are planned or running."""
 
     lock: FileLock
     key: str
-    tasks: int = 0
+    jobs: int = 0
     failed: bool = False
 
 
 class Driver:
-    """Runs experiments in one place and records them in one folder, as often as it is asked to."""
+    """Runs experiments on one executor and records them in one folder; `run` may be called
+    often."""
 
     def __init__(
         self,
         executor: Executor,
         folder: Path,
         *,
-        watcher: Watcher | None = None,
+        progress: Progress | None = None,
         materials: Materials | None = None,
-        trackers: Sequence[Tracker] = (),
         again: bool = False,
         keep_going: bool = True,
         checkpoint_seconds: float | None = None,
         deterministic: bool = False,
     ):
-        """`again` computes finished runs anew; `keep_going` records what fails as failed and goes
-        on, where it would be raised otherwise. With infinite `checkpoint_seconds` there is nothing
-        to go on from: what is broken off is forgotten. `deterministic` runs are computed one by
-        one; finished ones that were not are computed anew."""
-        self._executor, self._folder, self._trackers = executor, folder, trackers
-        self._watcher, self._materials = watcher or Watcher(), materials or Materials()
+        """`again` recomputes finished runs. `keep_going` records errors of runs and continues,
+        instead of raising them. With infinite `checkpoint_seconds` nothing can be resumed, so
+        interrupted runs are removed. `deterministic` computes runs one by one, and recomputes
+        finished ones that were not deterministic."""
+        self._executor, self._folder = executor, folder
+        self._progress, self._materials = progress or Progress(), materials or Materials()
         self._again, self._keep_going = again, keep_going
         self._deterministic = deterministic
         seconds = checkpoint_seconds
         self._checkpoint_seconds = stack_run.CHECKPOINT_SECONDS if seconds is None else seconds
         self._closing = ExitStack()
+        self._closing.callback(self._progress.close)
         self._store: Store | None = None
         self._keys: dict[str, str] = {}
-        """Every run's key by that of its experiment's text alone."""
-        self._queue: deque[Task] = deque()
-        self._under_way = 0
-        self._sites: dict[str, _Site] = {}
+        """By key of an experiment's text, the key of its run."""
+        self._queue: deque[StackJob] = deque()
+        self._running = 0
+        self._open_worlds: dict[str, _OpenWorld] = {}
         self._fits: dict[str, int] = {}
-        """By shape: the size of stacks after one did not fit."""
+        """By memory shape, the size of stacks after one did not fit."""
+        self._surveyed: tuple[str, WorldSurvey] | None = None
+        """The world that was surveyed before anything was written, by its key."""
+        self._rehearsed: set[str] = set()
+        """The keys of worlds whose plug-ins were tried then."""
 
     def __enter__(self) -> Self:
         return self
@@ -107,55 +117,44 @@ class Driver:
 
     @property
     def store(self) -> Store:
-        """Opened when there is something to record: what cannot be run leaves no traces."""
+        """The store, opened when it is needed first: an experiment that cannot run leaves no
+        file."""
         if self._store is None:
-            self._store = self._closing.enter_context(tracked_store(self._folder, self._trackers))
-            self._place = Place(self._store.path.parent, self._store.path)
-            self._executor.begin(self._store, self._watcher, self._checkpoint_seconds)
+            self._store = self._closing.enter_context(Store.open(self._folder))
+            self._guard = FolderGuard(self._store.path.parent, self._store.path)
+            self._executor.start(self._store, self._progress, self._checkpoint_seconds)
         return self._store
 
     def run(
         self, experiments: Sequence[Experiment], until: Callable[[], bool] | None = None
     ) -> list[str]:
-        """Run what is not recorded yet; gives every experiment's key, in their order. `until` is
-        asked after every piece of news, as long as anything is left to do: when it is true, what is
-        under way is forgotten, and StoppedError is raised."""
+        """Run what is not recorded yet; returns every experiment's key, in order. `until` is called
+        after every event while runs are left: when it is true, unfinished runs are removed and
+        StoppedError is raised."""
         experiments = with_sizes(experiments)
-        groups = stacks(experiments)
-        with memory_in_words():
-            found = self._check(groups)
-            self._watcher.planned(experiments)
-            if found.world is not None:
-                self._watcher.world_ready(found.world)
-            self._queue.clear()
-            self._under_way = 0
-            self._sites.clear()
-            self._finished = FoundFinished(self._watcher)
-            if not self._again:  # what texts alone name is told at once: its world may open late
-                named = [one for one in experiments if not outside(one, self._materials)]
-                self._finished.tell(by_key := {one.key(): one for one in named}, self._done(by_key))
-            with announced(self.store.path.parent, experiments):
-                came_to_its_end = self._go(groups, until)
-        if not came_to_its_end:
+        groups = group_by_world(experiments)
+        ahead: deque[Sequence[Experiment]] = deque(groups)
+        with explain_memory_errors(), self._session(experiments, groups):
+            while ahead or self._queue or self._running:
+                if until is not None and until():
+                    self._forget_unfinished(groups)
+                    break
+                self._submit(ahead)
+                for job, event in self._executor.events():
+                    self._take(job, event)
+                self._guard.check()
+        if ahead or self._queue or self._running:
             raise StoppedError
         return [self._keys[experiment.key()] for experiment in experiments]
 
     def waiting(self, experiments: Sequence[Experiment]) -> list[Experiment]:
-        """Those that are not recorded yet."""
+        """The experiments whose runs are not recorded yet."""
         keys = {self.key(experiment): experiment for experiment in experiments}
         done = self._done(keys)
         return [experiment for key, experiment in keys.items() if key not in done]
 
-    def _done(self, keys: Iterable[str]) -> set[str]:
-        """Those that need not be computed."""
-        done = self.store.finished(keys)
-        if not self._deterministic:
-            return done
-        runs = map(self.store.run, done)
-        return {run.key for run in runs if run is not None and was_deterministic(run.versions)}
-
     def key(self, experiment: Experiment) -> str:
-        """Where all is told by an experiment's text, no world need be built to name its run."""
+        """The key of an experiment's run; builds its world only if the key depends on it."""
         text = experiment.key()
         if text not in self._keys:
             is_all = not outside(experiment, self._materials)
@@ -163,74 +162,99 @@ class Driver:
             self._keys[text] = experiment.key(found)
         return self._keys[text]
 
-    def _check(self, groups: Sequence[Sequence[Experiment]]) -> Survey:
-        """A world must be there before anything is written: faults leave no traces."""
+    def _done(self, keys: Iterable[str]) -> set[str]:
+        """The keys of runs that need not be computed."""
+        done = self.store.finished(keys)
+        if not self._deterministic:
+            return done
+        runs = map(self.store.run, done)
+        return {run.key for run in runs if run is not None and was_deterministic(run.versions)}
+
+    @contextmanager
+    def _session(
+        self, experiments: Sequence[Experiment], groups: Sequence[Sequence[Experiment]]
+    ) -> Iterator[None]:
+        """Check that something can run, announce the plan, and clean up at the end."""
+        self._survey_first(groups)
+        self._progress.planned(experiments)
+        if self._surveyed and self._surveyed[1].world is not None:
+            self._progress.world_ready(self._surveyed[1].world)
+        self._queue.clear()
+        self._running, self._worlds = 0, len(groups)
+        self._open_worlds.clear()
+        self._reported: set[str] = set()
+        if not self._again:  # finished runs whose keys need no world are reported at once
+            named = [one for one in experiments if not outside(one, self._materials)]
+            by_key = {one.key(): one for one in named}
+            self._report_finished(by_key, self._done(by_key))
+        try:
+            with Presence(self.store.path, experiments) as self._presence:
+                yield
+        except BaseException:
+            if math.isinf(self._checkpoint_seconds):
+                with suppress(RecordsError):  # the first error is the one to report
+                    self._forget_unfinished(groups)
+            raise
+        finally:
+            for world in self._open_worlds.values():
+                unlock_world(world.lock)
+            with suppress(OSError):  # it holds checkpoints, or locks of another sweep
+                (self.store.path.parent / CHECKPOINT_FOLDER).rmdir()
+
+    def _survey_first(self, groups: Sequence[Sequence[Experiment]]) -> None:
+        """Build a world before anything is written, so that an error leaves no files."""
+        self._rehearsed.clear()
         shapes: dict[str, Sequence[Experiment]] = {}
         for group in groups:
-            shapes.setdefault(shape(group[0]), group)
+            shapes.setdefault(memory_shape(group[0]), group)
         errors: list[Exception] = []
         for group in shapes.values():
             try:
                 found = self._executor.survey(group[0])
                 if not self._keep_going and found.world is not None:
                     rehearse(found.world, group)
-            except Exception as error:  # a user's data and model may fail in any way
+                    self._rehearsed.add(group[0].world_key())
+            except Exception as error:  # a user's data and model may raise anything
                 if not self._keep_going:
                     raise
                 errors.append(error)
             else:
-                return found
+                self._surveyed = group[0].world_key(), found
+                return
         raise errors[0]
 
-    def _go(self, groups: Sequence[Sequence[Experiment]], until: Callable[[], bool] | None) -> bool:
-        """Whether it came to its end, before the caller's stop rule ended it."""
-        ahead = deque(groups)
-        self._worlds = len(groups)
-        self._progress = UnderWay(self.store.path.parent)
-        try:
-            while ahead or self._queue or self._under_way:
-                if until is not None and until():
-                    self._drop(groups)
-                    return False
-                while self._under_way < self._executor.slots and (task := self._next(ahead)):
-                    self._executor.submit(task)
-                    self._under_way += 1
-                    self._watcher.stack_begun(task)
-                if not self._under_way and ahead:
-                    self._watcher.waiting(len(ahead))
-                    time.sleep(POLL_SECONDS)
-                for task, news in self._executor.news():
-                    self._take(task, news)
-                self._place.check()
-            return True
-        except BaseException:
-            if math.isinf(self._checkpoint_seconds):
-                with suppress(RecordsError):  # the error that broke it off is the one to tell
-                    self._drop(groups)
-            raise
-        finally:
-            self._progress.close()
-            for site in self._sites.values():
-                unlock(site.lock)
-            with suppress(OSError):  # there are checkpoints in it, or another sweep
-                (self.store.path.parent / CHECKPOINTS).rmdir()
+    def _report_finished(self, by_key: Mapping[str, Experiment], done: Collection[str]) -> None:
+        """Report runs that were recorded before, each once."""
+        fresh = {key: by_key[key] for key in by_key if key in done and key not in self._reported}
+        self._reported |= fresh.keys()
+        self._progress.found_finished(list(fresh.values()))
 
-    def _drop(self, groups: Sequence[Sequence[Experiment]]) -> None:
-        """Forget what has begun and will not come to its end."""
-        self._executor.drop()
+    def _forget_unfinished(self, groups: Sequence[Sequence[Experiment]]) -> None:
+        """Cancel all jobs, and remove the runs that have started and will not finish."""
+        self._executor.cancel()
         begun = {
             self._keys[experiment.key()]
             for group in groups
-            if group[0].world_key() in self._sites
+            if group[0].world_key() in self._open_worlds
             for experiment in group
             if experiment.key() in self._keys  # else its world could not be built
         }
         self.store.forget(begun - self.store.finished(begun))
 
-    # Handing out
+    # Submitting
 
-    def _next(self, ahead: deque[Sequence[Experiment]]) -> Task | None:
-        """A task of an open world, or else the first of the next world that nobody works on."""
+    def _submit(self, ahead: deque[Sequence[Experiment]]) -> None:
+        """Fill the free slots; wait where other drivers work on all worlds that are left."""
+        while self._running < self._executor.slots and (job := self._next(ahead)):
+            self._executor.submit(job)
+            self._running += 1
+            self._progress.stack_begun(job)
+        if not self._running and ahead:
+            self._progress.waiting(len(ahead))
+            time.sleep(POLL_SECONDS)
+
+    def _next(self, ahead: deque[Sequence[Experiment]]) -> StackJob | None:
+        """A job of an open world, or the first one of the next world that is free."""
         for _ in range(len(ahead)):
             if self._queue:
                 break
@@ -241,129 +265,179 @@ class Driver:
                 ahead.append(group)
         if not self._queue:
             return None
-        task = self._queue.popleft()
-        fits = self._fits.get(shape(task.experiments[0]), len(task))
-        if len(task) > fits:
-            self._requeue(task, cut(task.experiments, fits))
-            task = self._queue.popleft()
-        return task
+        job = self._queue.popleft()
+        fits = self._fits.get(memory_shape(job.experiments[0]), len(job))
+        if len(job) > fits:
+            self._requeue(job, split_lanes(job.experiments, fits))
+            job = self._queue.popleft()
+        return job
 
     def _open(self, group: Sequence[Experiment], lock: FileLock) -> None:
-        """Plan what waits in a world. One that is all recorded need not be built."""
-        site = self._sites[group[0].world_key()] = _Site(lock, group[0].world_key())
+        """Plan the jobs of a world; one whose runs are all recorded is not built."""
+        name = group[0].world_key()
+        world = self._open_worlds[name] = _OpenWorld(lock, name)
         if not outside(group[0], self._materials) and not self._again:
             keys = [experiment.key() for experiment in group]
             if len(self._done(keys)) == len(keys):
                 self._keys |= zip(keys, keys, strict=True)
-                self._finished.tell(dict(zip(keys, group, strict=True)), keys)
-                self._close(site)
+                self._report_finished(dict(zip(keys, group, strict=True)), keys)
+                self._close(world)
                 return
         try:
-            survey = self._executor.survey(group[0]).keeping(group)
+            survey = self._survey(group[0]).for_lanes(group)
         except Exception as error:  # a user's data and model may fail in any way
             if not self._keep_going:
                 raise
-            self._fail(group, {}, said(error))
-            site.failed = True
-            self._close(site)
+            self._fail(group, {}, error_line(error))
+            world.failed = True
+            self._close(world)
             return
-        self._plan(group, survey, site)
+        self._plan(group, survey, world)
 
-    def _plan(self, group: Sequence[Experiment], survey: Survey, site: _Site) -> None:
-        site.key = group[0].world_key(survey.fingerprints)
+    def _survey(self, experiment: Experiment) -> WorldSurvey:
+        """Survey a world, unless that was done before anything was written."""
+        known, self._surveyed = self._surveyed, None  # the world must not be kept any longer
+        if known and known[0] == experiment.world_key():
+            return known[1]
+        del known
+        return self._executor.survey(experiment)
+
+    def _plan(self, group: Sequence[Experiment], survey: WorldSurvey, world: _OpenWorld) -> None:
+        world.key = group[0].world_key(survey.fingerprints)
         by_key = {experiment.key(survey.fingerprints): experiment for experiment in group}
         self._keys |= {experiment.key(): key for key, experiment in by_key.items()}
-        if survey.fingerprints:  # such a world that failed to be built has left its bare keys
+        if survey.fingerprints:  # if it failed to be built before, it is recorded without them
             self.store.forget(experiment.key() for experiment in group)
         if self._again:
             self.store.forget(by_key)
-            self._executor.clear(site.key)
+            self._executor.clear(world.key)
         done = self._done(by_key)
         if others := self.store.finished(by_key) - done:
-            tell(
-                f"{self.store.path} holds {counted_runs(len(others))} of these that were not "
+            warn_user(
+                f"{self.store.path} holds {count_runs(len(others))} of these that were not "
                 f"computed with {argument('deterministic')}. Computed again."
             )
             self.store.forget(others)
         waiting = [experiment for key, experiment in by_key.items() if key not in done]
-        self._finished.tell(by_key, done)
+        self._report_finished(by_key, done)
         if survey.world is not None:
-            self._watcher.world_ready(survey.world)
-        size = stack_size(len(waiting), self._worlds, survey, self._executor)
-        for lanes in cut(waiting, LANES if self._deterministic else size):
-            # Without the world: it must not be kept when the next one is built.
-            known = replace(survey, world=None)
-            self._queue.append(Task(tuple(lanes), known, deterministic=self._deterministic))
-            site.tasks += 1
-        if not site.tasks:
-            self._close(site)
+            self._progress.world_ready(survey.world)
+        size = choose_stack_size(len(waiting), self._worlds, survey, self._executor)
+        survey = replace(survey, world=None)  # it must not be kept when the next one is built
+        rehearsed = group[0].world_key() in self._rehearsed
+        for lanes in split_lanes(waiting, LANES if self._deterministic else size):
+            self._queue.append(
+                StackJob(
+                    tuple(lanes), survey, deterministic=self._deterministic, rehearsed=rehearsed
+                )
+            )
+            world.jobs += 1
+        if not world.jobs:
+            self._close(world)
 
-    def _requeue(self, task: Task, pieces: Sequence[Sequence[Experiment]]) -> None:
-        """First in the queue: its world is at hand."""
-        self._queue.extendleft(task.of(lanes) for lanes in reversed(pieces))
-        self._sites[task.experiments[0].world_key()].tasks += len(pieces) - 1
+    def _requeue(self, job: StackJob, pieces: Sequence[Sequence[Experiment]]) -> None:
+        """Put the pieces of a job first in the queue, because its world is in memory."""
+        self._queue.extendleft(job.with_lanes(lanes) for lanes in reversed(pieces))
+        self._open_worlds[job.experiments[0].world_key()].jobs += len(pieces) - 1
 
-    # Taking in
+    # Events
 
-    def _take(self, task: Task, news: News) -> None:
-        if isinstance(news, Tick):
-            self._progress.at(task.keys, task.mean_round(news))
-            self._watcher.tick(task, news)
+    def _take(self, job: StackJob, event: Event) -> None:
+        if isinstance(event, Tick):
+            self._presence.update(job.keys, job.mean_round(event))
+            self._progress.tick(job, event)
             return
-        self._under_way -= 1
-        self._progress.over(task.keys)
-        match news:
-            case Done():
-                self._record(task, news)
-            case Stuck():
-                raise RecordsError(news.message)
-            case TooBig() if len(task) > 1:
-                self._halve(task, remember=True)
-            case Failed() | TooBig() if not self._keep_going:
-                raise news.error or SkerryError(news.message)
-            case Failed() if len(task) > 1 and not news.whole_world:
-                self._halve(task)
-            case Lost() if task.attempts + 1 < ATTEMPTS:
-                self._queue.appendleft(replace(task, attempts=task.attempts + 1))
-            case Lost() if len(task) > 1:
-                self._halve(task)
-            case _:
-                self._give_up(task, news.message)
+        self._running -= 1
+        self._presence.clear(job.keys)
+        if isinstance(event, Done):
+            self._record(job, event)
+        else:
+            self._handle(job, event)
 
-    def _halve(self, task: Task, remember: bool = False) -> None:
-        """A stack that is too big fits in halves; one with a faulty lane has a sound half."""
-        half = -(-len(task) // 2)
+    def _handle(self, job: StackJob, failure: Failure) -> None:
+        """Split, retry or give up a job that has failed, or end all runs."""
+        cause, several = failure.cause, len(job) > 1
+        if cause == "store":
+            raise RecordsError(failure.message)
+        if cause == "memory" and several:
+            self._halve(job, remember=True)
+        elif cause != "worker" and not self._keep_going:
+            raise failure.error or SkerryError(failure.message)
+        elif cause == "worker" and job.attempts + 1 < ATTEMPTS:
+            self._queue.appendleft(replace(job, attempts=job.attempts + 1))
+        elif cause in ("lanes", "worker") and several:
+            self._halve(job)
+        else:
+            self._give_up(job, failure.message)
+
+    def _halve(self, job: StackJob, remember: bool = False) -> None:
+        """Split a stack: one that is too big fits in halves, and one half is without a faulty
+        lane."""
+        half = -(-len(job) // 2)
         if remember:
-            self._fits[shape(task.experiments[0])] = half
-        self._watcher.stack_split(task)
-        self._requeue(task, cut(task.experiments, half))
+            self._fits[memory_shape(job.experiments[0])] = half
+        self._progress.stack_split(job)
+        self._requeue(job, split_lanes(job.experiments, half))
 
-    def _record(self, task: Task, done: Done) -> None:
-        record_done(self.store, task, done)
-        self._watcher.stack_done(task, self.store.finals(task.keys))
-        self._leave(task)
+    def _record(self, job: StackJob, done: Done) -> None:
+        """Record the outcomes of a worker in one transaction, except runs that are finished."""
+        recorded = self.store.finished(job.keys) if done.outcomes else set()
+        outcomes = {one.run.key: one for one in done.outcomes if one.run.key not in recorded}
+        by_key = dict(zip(job.keys, job.experiments, strict=True))
+        with self.store.transaction():
+            for key, outcome in outcomes.items():
+                run = outcome.run
+                self.store.begin(
+                    key,
+                    by_key[key],
+                    materials=job.survey.fingerprints,
+                    world=job.world,
+                    device=run.device,
+                    versions=run.versions,
+                )
+                self.store.rewind([key], -1)
+                self.store.append({key: outcome.history})
+                if outcome.devices is not None:
+                    self.store.keep_devices({key: outcome.devices})
+                seconds = run.wall_seconds or 0.0
+                self.store.finish(key, run.status, wall_seconds=seconds, note=run.note)
+        histories = {key: outcome.history for key, outcome in outcomes.items()}
+        stack_run.report_recorded(self.store, self._progress, histories, list(outcomes))
+        self._progress.stack_done(job, self.store.finals(job.keys))
+        self._leave(job)
 
-    def _give_up(self, task: Task, message: str) -> None:
-        self._fail(task.experiments, task.survey.fingerprints, message)
-        self._watcher.stack_done(task, {})
-        self._sites[task.experiments[0].world_key()].failed = True
-        self._leave(task)
+    def _give_up(self, job: StackJob, message: str) -> None:
+        self._fail(job.experiments, job.survey.fingerprints, message)
+        self._progress.stack_done(job, {})
+        self._open_worlds[job.experiments[0].world_key()].failed = True
+        self._leave(job)
 
     def _fail(
         self, experiments: Sequence[Experiment], fingerprints: dict[str, str], message: str
     ) -> None:
+        """Record runs of one world as failed."""
         by_key = {experiment.key(fingerprints): experiment for experiment in experiments}
         self._keys |= {experiment.key(): key for key, experiment in by_key.items()}
-        record_failed(self.store, by_key, fingerprints, message)
-        self._watcher.failed(experiments, message)
+        with self.store.transaction():
+            self.store.begin_all(
+                by_key,
+                materials=fingerprints,
+                world=experiments[0].world_key(fingerprints),
+                device="",
+                versions=versions(),
+            )
+            for key in by_key:
+                self.store.finish(key, "failed", wall_seconds=0.0, note=message)
+        stack_run.report_recorded(self.store, self._progress, {}, list(by_key))
+        self._progress.failed(experiments, message)
 
-    def _leave(self, task: Task) -> None:
-        site = self._sites[task.experiments[0].world_key()]
-        site.tasks -= 1
-        if not site.tasks:
-            self._close(site)
+    def _leave(self, job: StackJob) -> None:
+        world = self._open_worlds[job.experiments[0].world_key()]
+        world.jobs -= 1
+        if not world.jobs:
+            self._close(world)
 
-    def _close(self, site: _Site) -> None:
-        if not site.failed:
-            self._executor.clear(site.key)
-        unlock(site.lock)
+    def _close(self, world: _OpenWorld) -> None:
+        if not world.failed:
+            self._executor.clear(world.key)
+        unlock_world(world.lock)

@@ -1,75 +1,91 @@
-"""What a sweep would do, before it does it: how much, how large, how long. Nothing is written."""
+"""Forecasts of sweeps and of runs on ranks: how many stacks, how much memory, how long. Nothing is
+written."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
 from skerry.config.experiment import Experiment
+from skerry.engine.ranks.assignment import DeviceAssignment, cut_island
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
-from skerry.engine.world import build_world, pick_device
+from skerry.engine.world import World, build_world, pick_device
 from skerry.measure.observer import Observer
 from skerry.records.store import FILE, Store
-from skerry.runs.determinism import LANES, THREADS
-from skerry.runs.executors.executor import Executor
-from skerry.runs.executors.messages import Survey
-from skerry.runs.grouping import cut, shape, stack_size, stacks
+from skerry.runs.executors.executor import (
+    Executor,
+    WorldSurvey,
+    choose_stack_size,
+    group_by_world,
+    memory_shape,
+    split_lanes,
+)
+from skerry.runs.executors.ranks import refuse_on_ranks
+from skerry.runs.materials import with_sizes
+from skerry.runs.memory import measure_footprint
+from skerry.runs.process import LANES, THREADS
 from skerry.runs.stages import planned_runs
 from skerry.runs.sweep import Sweep
 
-Sort: TypeAlias = tuple[str, frozenset[tuple[str, str, str]]]
+SUM_BYTES = 8
+"""Bytes of a number in an exact sum over ranks."""
+StackKind: TypeAlias = tuple[str, frozenset[tuple[str, str, str]]]
 PROBE_SECONDS = 1.0
 PROBE_LANES = 8
 
 
 @dataclass(frozen=True)
 class Forecast:
+    """What a sweep would compute."""
+
     cells: int
     seeds: int
     runs: int
     recorded: int
-    """Those of the runs that are finished already."""
+    """Runs that are finished already."""
     worlds: int
-    """Those that have runs to compute."""
+    """Worlds that have runs to compute."""
     stacks: int
     lanes: int
-    """Of the largest stack."""
+    """Lanes of the largest stack."""
     stack_bytes: int
-    """What the largest stack needs, its world included."""
+    """What the largest stack needs, with its world."""
     free_bytes: int
     at_once: int
     seconds: float
 
 
-def forecast(
+def forecast_sweep(
     sweep: Sweep,
     executor: Executor,
     out: Path,
     device: str = "auto",
     deterministic: bool = False,
 ) -> Forecast:
-    """Plan as a driver does, and time one stack of every shape, for a second in all."""
+    """Plan a sweep as a driver does, and time one stack of every kind, for a second in all."""
     runs = planned_runs(sweep)
-    groups = stacks(runs)
+    groups = group_by_world(runs)
     with executor:
-        surveys = [executor.survey(group[0]).keeping(group) for group in groups]
+        surveys = [executor.survey(group[0]).for_lanes(group) for group in groups]
         waiting = _waiting(groups, surveys, out)
         plans = [
-            cut(
+            split_lanes(
                 lanes,
-                LANES if deterministic else stack_size(len(lanes), len(groups), survey, executor),
+                LANES
+                if deterministic
+                else choose_stack_size(len(lanes), len(groups), survey, executor),
             )
             for lanes, survey in zip(waiting, surveys, strict=True)
         ]
         at_once = executor.slots
     pieces = [piece for plan in plans for piece in plan]
     threads = THREADS if deterministic else max(1, torch.get_num_threads() // at_once)
-    paces = _paces(pieces, device, threads)
-    seconds = sum(paces[_sort(piece)] * len(piece) * piece[0].rounds for piece in pieces)
+    seconds_of = _round_seconds(pieces, device, threads)
+    seconds = sum(seconds_of[_kind(piece)] * len(piece) * piece[0].rounds for piece in pieces)
     sizes = [
         (survey.footprint.need(len(piece)), len(piece), survey.footprint.free)
         for plan, survey in zip(plans, surveys, strict=True)
@@ -92,8 +108,9 @@ def forecast(
 
 
 def _waiting(
-    groups: Sequence[Sequence[Experiment]], surveys: Sequence[Survey], out: Path
+    groups: Sequence[Sequence[Experiment]], surveys: Sequence[WorldSurvey], out: Path
 ) -> list[list[Experiment]]:
+    """The experiments of every group that are not finished in the store."""
     if not (out / FILE).is_file():
         return [list(group) for group in groups]
     with Store.read(out) as store:
@@ -105,32 +122,35 @@ def _waiting(
     return waiting
 
 
-def _paces(pieces: Sequence[Sequence[Experiment]], device: str, threads: int) -> dict[Sort, float]:
-    """Seconds that a round takes per lane, by the sort of stack."""
-    first: dict[Sort, Sequence[Experiment]] = {}
+def _round_seconds(
+    pieces: Sequence[Sequence[Experiment]], device: str, threads: int
+) -> dict[StackKind, float]:
+    """Seconds of a round per lane, by kind of stack."""
+    first: dict[StackKind, Sequence[Experiment]] = {}
     for piece in pieces:
-        first.setdefault(_sort(piece), piece)
+        first.setdefault(_kind(piece), piece)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         return {
-            name: _pace(piece, device, PROBE_SECONDS / len(first)) for name, piece in first.items()
+            name: _time_rounds(piece, device, PROBE_SECONDS / len(first))
+            for name, piece in first.items()
         }
     finally:
         torch.set_num_threads(before)
 
 
-def _sort(piece: Sequence[Experiment]) -> Sort:
-    """Stacks of one shape take as long if their lanes keep and compress the same."""
+def _kind(piece: Sequence[Experiment]) -> StackKind:
+    """What decides how long a round takes: the shape of the world, methods and compression."""
     kinds = {(e.method.name, e.network.compression, e.server.compression) for e in piece}
-    return shape(piece[0]), frozenset(kinds)
+    return memory_shape(piece[0]), frozenset(kinds)
 
 
-def _pace(experiments: Sequence[Experiment], device: str, seconds: float) -> float:
-    """Time some lanes after the start's evaluation; a full stack is quicker per lane, if anything.
-    The first round pays for what is done only once: it counts if it is the only one."""
+def _time_rounds(experiments: Sequence[Experiment], device: str, seconds: float) -> float:
+    """Seconds of a round per lane, timed on some lanes; a full stack is rather faster. The first
+    round includes one-time work, so it counts only if there is no other."""
     world = build_world(experiments[0], None, pick_device(device))
-    some = experiments[:: -(-len(experiments) // PROBE_LANES)]  # of all methods, if there are some
+    some = experiments[:: -(-len(experiments) // PROBE_LANES)]  # spread over all methods
     stack = build_stack(world, some)
     observer = Observer(stack)
     ends = []
@@ -142,3 +162,91 @@ def _pace(experiments: Sequence[Experiment], device: str, seconds: float) -> flo
             break
     first = 1 if len(ends) > 2 else 0
     return (ends[-1] - ends[first]) / (len(ends) - 1 - first) / len(stack)
+
+
+# Ranks
+
+
+@dataclass(frozen=True)
+class RankPlan:
+    """What each of several ranks would hold of a run, and what they would send."""
+
+    runs: int
+    lanes: int
+    """Runs that are computed together, at most."""
+    devices: tuple[int, ...]
+    """Devices of each rank."""
+    islands: tuple[int, ...]
+    """Islands of which each rank holds devices."""
+    cut_islands: int
+    """Islands that are divided among ranks."""
+    rank_bytes: int
+    """Memory of the largest rank, with all lanes."""
+    free_bytes: int
+    """Free memory of this machine or its GPU."""
+    server_bytes: int
+    """What a rank sends in a server round, for all lanes."""
+    border_bytes: int
+    """What a rank receives before each mixing step, for all lanes, at most."""
+
+
+class _NoExchange:
+    """Stands for the exchange of a rank while a plan is made: it has only the numbers."""
+
+    def __init__(self, rank: int, ranks: int):
+        self.rank, self.ranks = rank, ranks
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a plan exchanges nothing ({name})")
+
+
+def plan_ranks(
+    experiments: Sequence[Experiment], ranks: int | None = None, device: str = "auto"
+) -> RankPlan:
+    """Plan runs on several ranks; None is a single process, which sends nothing."""
+    if ranks is not None:
+        refuse_on_ranks(experiments)
+    experiments = with_sizes(experiments)
+    group = max(group_by_world(experiments), key=len)
+    world = _largest_share(group[0], ranks, device)
+    room, shares = (
+        measure_footprint(world).for_lanes(group),
+        DeviceAssignment.of(world.sizes, ranks or 1),
+    )
+    numbers = len(group) * world.learner.d
+    rows = max(_border_rows(world, shares), default=0)
+    return RankPlan(
+        runs=len(experiments),
+        lanes=len(group),
+        devices=tuple(shares.counts),
+        islands=tuple(len(shares.parts(rank)) for rank in range(ranks or 1)),
+        cut_islands=len(shares.cut),
+        rank_bytes=room.need(len(group)),
+        free_bytes=room.free,
+        server_bytes=0 if ranks is None else numbers * SUM_BYTES,
+        border_bytes=numbers * world.dtype.itemsize * rows,
+    )
+
+
+def _largest_share(experiment: Experiment, ranks: int | None, device: str) -> World:
+    """The world as the rank with the most devices builds it."""
+    place = pick_device(device)
+    if ranks is None:
+        return build_world(experiment, None, place)
+    first = build_world(experiment, None, place, exchange=_NoExchange(0, ranks))
+    counts = DeviceAssignment.of(first.sizes, ranks).counts
+    largest = counts.index(max(counts))
+    if largest == 0:
+        return first
+    return build_world(experiment, None, place, exchange=_NoExchange(largest, ranks))
+
+
+def _border_rows(world: World, shares: DeviceAssignment) -> Iterator[int]:
+    """For each rank, the number of models that it needs from others in round 0."""
+    for rank in range(len(shares.counts)):
+        rows = 0
+        for part in shares.parts(rank):
+            if not part.is_whole:
+                block = world.fleet.blocks(0, slice(part.island, part.island + 1))[0]
+                rows += sum(cut_island(shares, rank, part, block).receives.values())
+        yield rows

@@ -1,7 +1,7 @@
-"""Start the ranks of a command on this machine, and watch over them.
+"""Start the ranks of a command on this machine, and supervise them.
 
-A rank that dies leaves the others waiting for it. So all are ended with it, and one line says which
-it was; what they have saved is there to go on from.
+A rank that dies leaves the others waiting for it. So all of them are ended, and one line reports
+which rank it was; the next start resumes from their checkpoint.
 """
 
 import os
@@ -18,29 +18,30 @@ from dataclasses import dataclass, field
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 2.0
-"""A fault that all ranks meet is the first one's to tell: so long the others wait for it."""
+"""How long an error of another rank waits for the first rank, which reports common errors."""
 SAVING_SECONDS = 60.0
-"""So long ranks that were stopped have for a checkpoint."""
+"""How long ranks that were stopped may take for a checkpoint."""
 LIFELINE = "SKERRY_LIFELINE"
-"""In the environment of ranks that end when their stdin does: whoever started them is gone."""
+"""Environment variable of ranks that must end when their stdin does, with their parent."""
 LOCAL = {"linux": "lo", "darwin": "lo0"}
 
 
 @dataclass
 class _Rank:
+    """A rank's process and the last line it printed."""
+
     popen: "subprocess.Popen[str]"
-    said: deque[str] = field(default_factory=lambda: deque(maxlen=1))
-    """Its last line."""
+    printed: deque[str] = field(default_factory=lambda: deque(maxlen=1))
 
     def listen(self) -> None:
         for line in self.popen.stderr or ():
             if line.strip():
-                self.said.append(line.strip())
+                self.printed.append(line.strip())
 
 
 def launch(ranks: int, arguments: Sequence[str], threads: int) -> tuple[int, str]:
-    """Run `skerry` with these arguments on so many ranks; gives the exit code, and a line to tell
-    where no rank has told it."""
+    """Run `skerry` with these arguments on several ranks. Returns the exit code, and an error line,
+    which is empty where a rank has printed it."""
     environment = {
         **os.environ,
         "WORLD_SIZE": str(ranks),
@@ -56,7 +57,7 @@ def launch(ranks: int, arguments: Sequence[str], threads: int) -> tuple[int, str
     try:
         return _watch(team)
     except KeyboardInterrupt:
-        _let_them_save(team)
+        _let_ranks_save(team)
         return 128 + signal.SIGINT, ""
     finally:
         for rank in team:
@@ -83,14 +84,14 @@ def _start(rank: int, arguments: Sequence[str], environment: dict[str, str]) -> 
 
 
 def _watch(team: Sequence[_Rank]) -> tuple[int, str]:
-    """Until all are done, or one has failed."""
+    """Wait until all ranks are done or one has failed; returns as `launch` does."""
     failed_since: float | None = None
     while True:
         codes = [rank.popen.poll() for rank in team]
         if all(code == 0 for code in codes):
             return 0, ""
         if (first := codes[0] or 0) > 0:
-            return first, ""  # it has told itself what went wrong
+            return first, ""  # it has printed the error itself
         for number, code in enumerate(codes):
             if not code:
                 continue
@@ -103,14 +104,14 @@ def _watch(team: Sequence[_Rank]) -> tuple[int, str]:
 
 def _line(number: int, team: Sequence[_Rank], code: int) -> str:
     how = f" (signal {-code})." if code < 0 else f" (exit code {code})."
-    if code > 0 and team[number].said:
-        how = f": {team[number].said[0].removeprefix('error: ')}"
-    goes_on = "The same command goes on from the last checkpoint."
-    return f"rank {number} of {len(team)} ended{how} {goes_on}"
+    if code > 0 and team[number].printed:
+        how = f": {team[number].printed[0].removeprefix('error: ')}"
+    advice = "The same command resumes from the last checkpoint."
+    return f"rank {number} of {len(team)} ended{how} {advice}"
 
 
-def _let_them_save(team: Sequence[_Rank]) -> None:
-    """They finish their round and leave a checkpoint; a second Ctrl-C does not wait for it."""
+def _let_ranks_save(team: Sequence[_Rank]) -> None:
+    """Let ranks finish their round and save; a second Ctrl-C does not wait for it."""
     for rank in team:
         rank.popen.terminate()
     deadline = time.monotonic() + SAVING_SECONDS
@@ -126,8 +127,8 @@ def _free_port() -> int:
         return port
 
 
-def hold_the_lifeline() -> None:
-    """On a rank: live no longer than whoever started it, however that ended."""
+def end_with_parent() -> None:
+    """On a rank that `launch` started: end when the parent process ends, however that happens."""
     if os.environ.pop(LIFELINE, None):
         threading.Thread(target=_end_with_stdin, daemon=True).start()
 

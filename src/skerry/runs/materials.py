@@ -1,7 +1,7 @@
-"""What an experiment's text cannot hold: graphs, data and models given from Python, graph files.
+"""Objects from Python (graphs, data, models) and graph files, as fields of an experiment.
 
-The experiment that is recorded with a run tells it all the same: `given` in the place of a name,
-and the devices and components that a graph has.
+A recorded experiment names such objects too: its fields say `given` in place of a name, and how
+many devices and islands a graph has.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,71 +26,72 @@ if TYPE_CHECKING:
     Given = nx.Graph[Any] | Sequence[nx.Graph[Any]] | Mapping[int, nx.Graph[Any]] | None
 
 
-def given_experiments(experiments: Iterable[Experiment], materials: Materials) -> list[Experiment]:
-    """The experiments, each telling what is given from Python, and the sizes of its graph."""
-    return with_sizes(_telling(one, materials) for one in experiments)
+def with_materials(experiments: Iterable[Experiment], materials: Materials) -> list[Experiment]:
+    """The experiments, with fields for the objects from Python and the sizes of their graphs."""
+    return with_sizes(_with_fields(one, materials) for one in experiments)
 
 
-def given_sweep(sweep: Sweep, materials: Materials) -> Sweep:
-    """The same for the experiment that all runs of a sweep share. What is given is no axis."""
-    told = {
+def sweep_with_materials(sweep: Sweep, materials: Materials) -> Sweep:
+    """`with_materials` for a sweep; fields of objects from Python cannot be axes."""
+    fields = {
         f"{section}.{field}": value
-        for section, fields in _told(Experiment(), materials).items()
-        for field, value in fields.items()
+        for section, values in _material_fields(Experiment(), materials).items()
+        for field, value in values.items()
     }
-    if not told:
-        return sized_sweep(sweep)
+    if not fields:
+        return sweep_with_sizes(sweep)
     for field in sweep.fields:
-        if field in told:
+        if field in fields:
             raise ExperimentError(
                 f"{field} is an axis of the sweep, but given from Python too. Leave out one."
             )
     table = dict(sweep.experiment)
-    for path, value in told.items():
+    for path, value in fields.items():
         section, _, field = path.partition(".")
         table[section] = {**table.get(section, {}), field: value}
-    return sized_sweep(Sweep(**{**dict(sweep), "experiment": table}))
+    return sweep_with_sizes(Sweep(**{**dict(sweep), "experiment": table}))
 
 
-def sized_sweep(sweep: Sweep) -> Sweep:
-    """One whose runs tell how many devices there are, where files say it."""
-    told = with_sizes(point.experiment for point in sweep.points)
-    same = all(one is point.experiment for one, point in zip(told, sweep.points, strict=True))
-    return sweep if same else sweep.with_experiments(told)
+def sweep_with_sizes(sweep: Sweep) -> Sweep:
+    """`with_sizes` for the runs of a sweep."""
+    sized = with_sizes(point.experiment for point in sweep.points)
+    same = all(one is point.experiment for one, point in zip(sized, sweep.points, strict=True))
+    return sweep if same else sweep.with_experiments(sized)
 
 
-def _telling(experiment: Experiment, materials: Materials) -> Experiment:
-    told = _told(experiment, materials)
+def _with_fields(experiment: Experiment, materials: Materials) -> Experiment:
+    fields_of = _material_fields(experiment, materials)
     sections = {
-        name: getattr(experiment, name).model_copy(update=fields) for name, fields in told.items()
+        name: getattr(experiment, name).model_copy(update=fields)
+        for name, fields in fields_of.items()
     }
     return experiment.model_copy(update=sections) if sections else experiment
 
 
-def _told(experiment: Experiment, materials: Materials) -> dict[str, dict[str, Any]]:
-    """By section, what an experiment says of what is given."""
-    told: dict[str, dict[str, Any]] = {}
+def _material_fields(experiment: Experiment, materials: Materials) -> dict[str, dict[str, Any]]:
+    """By section, the fields that stand for objects from Python."""
+    fields: dict[str, dict[str, Any]] = {}
     if materials.dataset is not None:
-        told["data"] = {"dataset": GIVEN, "path": ""}
+        fields["data"] = {"dataset": GIVEN, "path": ""}
         if materials.dataset.holdings and "split" not in experiment.data.model_fields_set:
-            told["data"]["split"] = "given"
+            fields["data"]["split"] = "given"
     if materials.graph is not None:
         sizes = build_fleet(experiment.network, experiment.seed, materials.graph).sizes
-        told["network"] = {"topology": GIVEN, "devices": sum(sizes), "components": sizes}
+        fields["network"] = {"topology": GIVEN, "devices": sum(sizes), "components": sizes}
     elif materials.dataset is not None and not experiment.network.is_file:
-        data = experiment.data.model_copy(update=told["data"])
+        data = experiment.data.model_copy(update=fields["data"])
         if data.split == "given":
             network, _ = layout_of(materials.dataset, experiment.network, data)
-            told["network"] = {"devices": network.devices, "components": network.components}
+            fields["network"] = {"devices": network.devices, "components": network.components}
     if materials.model is not None:
-        told["model"] = {"name": GIVEN}
-    return told
+        fields["model"] = {"name": GIVEN}
+    return fields
 
 
 def with_sizes(experiments: Iterable[Experiment]) -> list[Experiment]:
-    """Those on a graph file, or with data that lie on devices, tell how many devices and components
-    there are. Keys with a graph file stay what they are: the file's content decides there. What
-    cannot be read, or contradicts the experiment, is told of when the world is built."""
+    """The experiments with the numbers of devices and islands that graph files and data by device
+    determine. Keys do not depend on these numbers. Files that cannot be read, or contradict the
+    experiment, raise an error when the world is built."""
 
     @cache
     def sized(network: Network, data: Data, seed: int) -> Network:
@@ -111,17 +112,17 @@ def with_sizes(experiments: Iterable[Experiment]) -> list[Experiment]:
 
 
 def _is_sized_outside(experiment: Experiment) -> bool:
-    """Data given from Python have been asked already."""
+    """Whether a file determines the sizes; data from Python are handled by `with_materials`."""
     data = experiment.data
     return experiment.network.is_file or (data.split == "given" and data.dataset != GIVEN)
 
 
-def given_materials(
+def collect_materials(
     graph: "Given",
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None",
     model: Callable[..., Any] | None,
 ) -> Materials:
-    """What a caller gives that an experiment's text cannot hold."""
+    """Check and collect the objects from Python that replace parts of an experiment."""
     if dataset is not None and not isinstance(dataset, Dataset):
         if not isinstance(dataset, tuple) or len(dataset) != 4:
             raise SkerryError(

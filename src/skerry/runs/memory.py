@@ -1,4 +1,4 @@
-"""How many lanes fit: the memory there is, measured, and what a lane needs of it."""
+"""How many lanes fit: the free memory, and an estimate of what worlds and lanes need."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -10,6 +10,7 @@ import torch
 
 from skerry.config.experiment import Experiment
 from skerry.config.measures import GROUPS
+from skerry.data.dataset import MOMENT_ROWS, Dataset
 from skerry.engine.compressed_messages import compression_temporaries, count_compression_arrays
 from skerry.engine.compression import NUMBER, PORTION, SQUEEZING
 from skerry.engine.method_hooks import piece_bytes
@@ -21,27 +22,44 @@ from skerry.kernels.precision import arithmetic
 from skerry.measure.accuracy import bytes_per_score, measured_bytes_per_score, scoring_memory
 from skerry.methods.method import Method, count_companions
 from skerry.models.learner import steps_on_chip
-from skerry.runs.holdings import holdings, on_device
+from skerry.network.fleet import is_sparse
+from skerry.network.links import Links
 
 USABLE = {"cpu": 0.7, "cuda": 0.6}
-"""Of the free memory. A step on a GPU takes a quarter of it for its temporaries."""
+"""Usable share of the free memory. A step on a GPU takes a quarter of it for temporaries."""
 WORKSPACE = 2**25
-"""What torch takes on a GPU for its products: once, and once more for those that are recorded."""
+"""Bytes that torch takes on a GPU for matrix products, and again for those in CUDA graphs."""
 COPIES = 3
-"""Of X, for which a plan leaves room: itself, what the server gathers of it, and one more where
+"""Copies of X for which a plan leaves room: X, what the server gathers of it, and one more where
 lanes are kept or saved."""
 EVALUATION = 2**28
-"""Temporaries of the measures, which are computed a few models at a time."""
+"""Bytes of temporaries of the measures, which are computed a few models at a time."""
 SCORES = {"cpu": 160 * 2**20, "cuda": 2**26}
-"""What of them is class scores at most, and what is made of them, unless a learner knows better:
+"""Bytes of class scores and what is computed from them, at most, unless a learner knows better:
 more are computed in portions."""
 MEANS, TABLES, WEIGHTS = 3, 3, 4
-"""Arrays at once: of component means; of what devices scored on each class, for a lane; of how that
-is weighed, for all of them."""
+"""Arrays that exist at once: of island means; of each device's scores by class, per lane; of their
+weights, for all lanes."""
 CPU_STACK = 2**28
-"""More than this much X at once brings nothing on a CPU: time per lane stays the same."""
+"""Bytes of X beyond which a larger stack on a CPU saves no time per lane."""
 CPU_LANES = (8, 128)
 CONTAINER = "/sys/fs/cgroup/memory"
+
+# What a world takes. Measured on CPython 3.11 with networkx 3 (tests/runs/test_holdings.py).
+DRAWN = 170
+"""Bytes of a link in a networkx graph: two entries of dictionaries, and one of its own. Python
+keeps them for other objects when the graph is gone."""
+EDGE = 16
+"""Bytes of a link as a pair of numbers."""
+SORTED = 66
+"""More bytes of a link while its pairs are sorted."""
+WEIGHED = 40
+"""Bytes of an entry of W while it is put together."""
+SCIPY_ENTRY, TORCH_ENTRY = 12, 20
+"""Bytes of an entry of a sparse W."""
+TABLE = 4
+"""Numbers of a device in the table that minibatches are drawn by."""
+DOUBLE, SINGLE = 8, 4
 
 
 @dataclass(frozen=True)
@@ -51,39 +69,39 @@ class Footprint:
     free: int
     total: int
     share: float
-    """Of the free memory that stacks may take."""
+    """The share of the free memory that stacks may take."""
     world: int
-    """What the world itself holds, its links and data included; every process holds it anew."""
+    """The world itself with its links and data; every process holds its own."""
     lane: int
     """X of one lane."""
     step: tuple[int, int, int]
-    """Temporaries of the local steps: their fixed part, more for each lane, at most."""
+    """Temporaries of the local steps: fixed part, additional part per lane, maximum."""
     other: float
     """Temporaries of server rounds and measures, as a share of X."""
     scores: int
-    """Class scores of a lane's models on the test set, and what is made of them."""
+    """Class scores of a lane's models on the test set, and what is computed from them."""
     most_scores: int
-    """Of all lanes."""
+    """The maximum of `scores` over all lanes."""
     efficient: int
-    """More lanes than this bring nothing."""
+    """The number of lanes beyond which a stack gets no faster per lane."""
     on_gpu: bool = False
     devices: int = 1
-    """Of the whole fleet."""
+    """The number of devices of the whole fleet."""
     building: int = 0
-    """What building the world takes more, before there are lanes."""
+    """Additional bytes while the world is built, before it has lanes."""
     weighing: int = 0
-    """What putting W together takes more, when there are."""
+    """Additional bytes while W is assembled, with lanes."""
     companions: int = 0
-    """Arrays of the size of X that a lane keeps beside it, for its method and for compression, at
-    most."""
+    """The largest number of arrays of the size of X that a lane keeps for its method and for
+    compression."""
     judged: int = 0
-    """What the devices of a lane scored on each class."""
+    """Scores of each device of a lane on each class."""
     passing: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Arrays that compressed messages need for a while: what is compressed, all that is there
-    meanwhile, and the most that ever is."""
+    """Temporary arrays of compressed messages, in units of X: what is compressed, what exists
+    beside it, and the maximum."""
 
-    def keeping(self, experiments: Iterable[Experiment]) -> "Footprint":
-        """With what the methods of these lanes keep, and what compression does."""
+    def for_lanes(self, experiments: Iterable[Experiment]) -> "Footprint":
+        """The footprint with what methods and compression of these lanes need."""
         different = {
             (
                 e.method,
@@ -102,14 +120,14 @@ class Footprint:
         )
 
     def lanes(self, sharers: int = 1) -> int:
-        """The most lanes of a stack where so many stacks are under way at once."""
-        held = self.world if sharers > 1 else 0  # a single one has its world in memory already
+        """The largest number of lanes of a stack, where `sharers` stacks run at once."""
+        held = self.world if sharers > 1 else 0  # a single stack has its world in memory already
         room = self.free * self.share / sharers - held - EVALUATION
         each = (COPIES + self.companions) * self.lane + self.step[1]
         return max(1, min(self.efficient, int(room) // max(1, each)))
 
     def need(self, lanes: int) -> int:
-        """What a stack takes at its peak: the larger of a local step and of what comes after."""
+        """Peak bytes of a stack: the larger of a local step and of what comes after it."""
         X = lanes * self.lane
         fixed, more, most = self.step
         step = min(fixed + lanes * more, most)
@@ -122,7 +140,7 @@ class Footprint:
         return self.world + max(self.building, kept + max(step, after))
 
     def messages(self, X: int) -> int:
-        """What compressed ones need on their way, a few lanes of so much X at a time."""
+        """Bytes of compressed messages in transit, which are sent for a few lanes at a time."""
         squeezed, beside, most = self.passing
         piece = max(self.lane, min(X, piece_bytes(X, self.on_gpu)))
         squeezing = SQUEEZING * min(PORTION, int(squeezed * piece) // NUMBER)
@@ -134,13 +152,13 @@ def _companions(experiment: Experiment) -> int:
     return count_companions(method) + count_compression_arrays(experiment, method.mixed_arrays)
 
 
-def footprint(world: World) -> Footprint:
-    """Raises SkerryError where not even one run has room."""
+def measure_footprint(world: World) -> Footprint:
+    """The footprint of a world's stacks; raises SkerryError where not even one run has room."""
     each = world.held * world.learner.d * world.dtype.itemsize
     server = world.experiment.server
     one, two = step_bytes(world, 1), step_bytes(world, 2)
     most = max(working_memory(world.device), two)
-    taken, on_gpu = holdings(world), world.device.type == "cuda"
+    taken, on_gpu = world_memory(world), world.device.type == "cuda"
     if on_gpu:
         free, total = torch.cuda.mem_get_info(world.device)
         efficient = 2**16
@@ -148,7 +166,7 @@ def footprint(world: World) -> Footprint:
         free, total = free_memory(), total_memory()
         fewest, most_lanes = CPU_LANES
         efficient = max(fewest, min(most_lanes, CPU_STACK // each))
-    if each > total:  # told before the system ends this process without a word
+    if each > total:  # before the system kills this process
         raise SkerryError(
             f"out of memory: the models of {world.held:,} devices with "
             f"{world.learner.parameters:,} parameters "
@@ -164,8 +182,8 @@ def footprint(world: World) -> Footprint:
         world=on_device(world) + _workspaces(world) if on_gpu else taken.held,
         lane=each,
         step=(world.held * (2 * one - two), world.held * (two - one), most),
-        # The server gathers the models of those it meets; measures hold a mean per component, all
-        # of them once more in one array, and how far they are from the average.
+        # The server gathers the sampled models; measures hold a mean per island, all of these once
+        # more in one array, and their distances from the average.
         other=max(server.most_sampled(world.n), MEANS * len(world.sizes) + 2) / world.n,
         efficient=efficient,
         building=0 if on_gpu else taken.building,
@@ -179,7 +197,7 @@ def footprint(world: World) -> Footprint:
 
 
 def _scores(world: World) -> tuple[int, int]:
-    """Of a lane, and of all lanes at most."""
+    """Bytes of the class scores of a lane, and of all lanes at most."""
     each, samples = measured_bytes_per_score(world), len(world.y_test)
     if each is None or world.device.type != "cuda":
         return 3 * world.held * world.test_classes.nbytes, SCORES[world.device.type]
@@ -196,8 +214,8 @@ def _scores_devices(world: World) -> bool:
 
 
 def _workspaces(world: World) -> int:
-    """Measures have products in any case. They are recorded if they come often enough, and so are
-    those of steps."""
+    """Bytes of torch's workspaces: measures always need one, and a second if steps or measures are
+    captured in a CUDA graph."""
     training, evaluate = world.experiment.training, world.experiment.evaluate
     evaluations = 1 + -(-world.rounds // evaluate.every)
     with arithmetic(training.precision):
@@ -205,9 +223,87 @@ def _workspaces(world: World) -> int:
     return (2 if by_torch or evaluations > WARM_UP else 1) * WORKSPACE
 
 
+# The world itself
+
+
+@dataclass(frozen=True)
+class WorldMemory:
+    """Bytes that a world takes on the host before it has lanes."""
+
+    held: int
+    """As long as the world exists."""
+    building: int
+    """Additional bytes while it is built, at most."""
+    weighing: int
+    """Additional bytes while W of the first round is assembled, when lanes exist already."""
+
+
+def world_memory(world: World) -> WorldMemory:
+    """Estimate what a world takes on the host, from the sizes of its data and graphs."""
+    links = list(world.fleet.islands(0))
+    largest = max(links, key=lambda one: len(one.edges))
+    raw, building = _data(world.dataset)
+    return WorldMemory(
+        held=raw
+        + sum(EDGE * len(one.edges) for one in links)
+        + DRAWN * len(largest.edges)
+        + _weights(links, DOUBLE, SCIPY_ENTRY)
+        + (on_device(world) if world.device.type == "cpu" else 0),
+        building=max(building, SORTED * len(largest.edges)),
+        weighing=WEIGHED * _entries(largest),
+    )
+
+
+def on_device(world: World) -> int:
+    """Bytes that torch holds of a world on the compute device."""
+    tensors = (world.x_train, world.y_train, world.x_own, world.y_own, world.test_classes)
+    W = _weights(list(world.fleet.islands(0)), world.dtype.itemsize, TORCH_ENTRY)
+    return sum(tensor.nbytes for tensor in tensors) + W + _draws(world)
+
+
+def _draws(world: World) -> int:
+    """Bytes of the minibatch draws of this round and the next one on a GPU, and of their tables. On
+    a CPU they are temporary."""
+    if world.device.type != "cuda":
+        return 0
+    training = world.experiment.training
+    a_round = DOUBLE * (training.batch + 1) * training.local_steps * world.held
+    rounds = 2 if training.local_steps == 1 else 3  # more steps are drawn apart, then put together
+    return rounds * a_round + DOUBLE * (len(world.partition.order) + TABLE * world.n)
+
+
+def _data(dataset: Dataset) -> tuple[int, int]:
+    """Bytes of a data set, and additional bytes while it is created or read and scaled."""
+    arrays = (dataset.x_train, dataset.x_test)
+    numbers = sum(array.size for array in arrays)
+    raw = sum(array.nbytes for array in arrays)
+    rows = min(len(dataset.x_train), MOMENT_ROWS)
+    moments = 0 if dataset.mean is not None else 2 * DOUBLE * rows * dataset.x_train[0].size
+    drawn = 2 * DOUBLE * numbers if dataset.name == "synthetic" else 0
+    return raw, max(moments, drawn, raw + SINGLE * numbers)
+
+
+def _weights(links: list[Links], dense: int, sparse: int) -> int:
+    """Bytes of W, by bytes of a dense and of a sparse entry; islands with the same links share
+    it."""
+    shapes = {(one.size, len(one.edges), int(one.edges.sum())): one for one in links}
+    return sum(
+        sparse * _entries(one) if is_sparse(one.size, _entries(one)) else dense * one.size**2
+        for one in shapes.values()
+    )
+
+
+def _entries(links: Links) -> int:
+    """Entries of an island's W: both directions of every link, and the diagonal."""
+    return 2 * len(links.edges) + links.size
+
+
+# The machine
+
+
 @contextmanager
-def memory_in_words() -> Iterator[None]:
-    """Where not even a single lane fits."""
+def explain_memory_errors() -> Iterator[None]:
+    """Raise out-of-memory errors as SkerryError, with advice."""
     try:
         yield
     except Exception as error:
@@ -217,7 +313,7 @@ def memory_in_words() -> Iterator[None]:
 
 
 def free_memory() -> int:
-    """What this machine, or the container around this process, can still give."""
+    """Bytes that this machine, or the container of this process, has free."""
     kilobytes = _line("/proc/meminfo", "MemAvailable")
     free = total_memory() // 2 if kilobytes is None else kilobytes * 1024
     limit, used = _line(f"{CONTAINER}.max"), _line(f"{CONTAINER}.current")
@@ -228,12 +324,13 @@ def free_memory() -> int:
 
 
 def total_memory() -> int:
+    """Bytes of memory of this machine."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _line(path: str, name: str = "") -> int | None:
-    """The number on the line of a file that begins with a name; None where there is none, as on
-    systems other than Linux and in containers without a limit."""
+    """The number on the line of a file that begins with a name; None where there is none, as
+    outside of Linux and in containers without a limit."""
     try:
         lines = Path(path).read_text().splitlines()
         line = next(line for line in lines if line.startswith(name))

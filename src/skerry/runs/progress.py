@@ -1,7 +1,6 @@
-"""What a caller may follow while runs are under way."""
+"""The progress callback: what progress bars, trackers and other observers of runs implement."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skerry.config.experiment import Experiment
@@ -9,68 +8,85 @@ from skerry.config.experiment import Experiment
 if TYPE_CHECKING:
     from skerry.engine.simulate import Moment
     from skerry.engine.world import World
-    from skerry.runs.executors.messages import Task, Tick
+    from skerry.records.store import Run
+    from skerry.runs.executors.executor import StackJob, Tick
 
 
-class Watcher:
-    """Follows runs while they are under way: `skerry.run(..., watcher=...)` calls its methods.
-    Every one may be left as it is.
+class Progress:
+    """Callback that follows runs: `skerry.run(..., progress=...)` calls its methods. Override those
+    that you need; an error that one raises ends the runs.
 
-    class Best(skerry.Watcher):
-        def stack_done(self, task, finals):
+    class Best(skerry.Progress):
+        def stack_done(self, job, finals):
             print(max(final["average_accuracy"] for final in finals.values()))
     """
 
+    wants_rows = False
+    """Whether `recorded` and `run_ended` are called."""
+
     def planned(self, experiments: Sequence[Experiment]) -> None:
-        """All runs that were asked for."""
+        """All runs that were requested."""
 
     def found_finished(self, experiments: Sequence[Experiment]) -> None:
-        """Those of them that were recorded before."""
+        """Runs that were recorded before."""
 
     def waiting(self, worlds: int) -> None:
-        """Only worlds are left that another sweep works on."""
+        """Only worlds are left that another process works on."""
 
-    def stack_begun(self, task: "Task") -> None:
-        """Lanes of one world are on their way: the task has their `experiments` and `keys`."""
+    def stack_begun(self, job: "StackJob") -> None:
+        """A stack of lanes of one world starts; the job has their `experiments` and `keys`."""
 
-    def tick(self, task: "Task", tick: "Tick") -> None:
-        """They are `tick.round` rounds far."""
+    def tick(self, job: "StackJob", tick: "Tick") -> None:
+        """The stack has done `tick.round` rounds."""
 
-    def stack_split(self, task: "Task") -> None:
-        """They did not fit into memory, and will come again in smaller parts."""
+    def stack_split(self, job: "StackJob") -> None:
+        """The stack did not fit into memory or failed, and starts again in smaller parts."""
 
-    def stack_done(self, task: "Task", finals: Mapping[str, Mapping[str, float]]) -> None:
-        """The last values of its runs, by key; none where they failed."""
+    def stack_done(self, job: "StackJob", finals: Mapping[str, Mapping[str, float]]) -> None:
+        """The stack has ended: the last value of every measure, by key; empty where it failed."""
 
     def failed(self, experiments: Sequence[Experiment], message: str) -> None:
-        """These runs ended with a fault; the others go on."""
+        """These runs ended with an error; the others continue."""
 
-    # Where the computing is done in this process:
+    def recorded(self, run: "Run", columns: Mapping[str, Any]) -> None:
+        """Further rounds of a run are in the store: "round" and each measure as a column."""
+
+    def run_ended(self, run: "Run", final: Mapping[str, float]) -> None:
+        """A run is finished, diverged or failed (`run.status`): the last value of each measure."""
+
+    def close(self) -> None:
+        """No further calls follow. Runs that have not ended may be resumed another time."""
+
+    # Only where runs are computed in this process:
 
     def world_ready(self, world: "World") -> None:
-        """Fleet, data and model stand."""
+        """Fleet, data and model of a world are built."""
 
     def moment(self, moment: "Moment") -> None:
-        """A look at all models: `moment.state.X_nld`, `[devices, lanes, parameters]`, at the start,
-        before the server acts, and at the end of each round. It is the live array: copy what is
-        to be kept, and change nothing."""
+        """All models, `moment.state.X_nld`, `[devices, lanes, parameters]`, at the start, before
+        the server round, and at the end of each round. It is the live array: copy what you keep,
+        and change nothing."""
 
 
-class Together(Watcher):
-    """Several as one."""
+class ProgressGroup(Progress):
+    """Several callbacks as one, called in order."""
 
-    def __init__(self, *watchers: Watcher):
-        for name in (name for name in vars(Watcher) if not name.startswith("_")):
-            setattr(self, name, partial(_tell, [getattr(one, name) for one in watchers]))
-
-
-def _tell(listeners: Sequence[Callable[..., None]], *news: Any) -> None:
-    for listener in listeners:
-        listener(*news)
+    def __init__(self, *members: Progress):
+        self.wants_rows = any(member.wants_rows for member in members)
+        for name in (name for name, value in vars(Progress).items() if callable(value)):
+            setattr(self, name, _call_all([getattr(member, name) for member in members]))
 
 
-class KeepsModels(Watcher):
-    """Keeps the models of runs that come to their end."""
+def _call_all(methods: Sequence[Any]) -> Any:
+    def call(*values: Any) -> None:
+        for method in methods:
+            method(*values)
+
+    return call
+
+
+class ModelKeeper(Progress):
+    """Keeps the models of runs at their last round."""
 
     def __init__(self) -> None:
         self.models: dict[str, Any] = {}
@@ -79,16 +95,3 @@ class KeepsModels(Watcher):
         if moment.phase == "end" and moment.round == moment.stack.world.rounds:
             X_nld = moment.state.X_nld.cpu().numpy()
             self.models |= {key: X_nld[:, i].copy() for i, key in enumerate(moment.stack.keys)}
-
-
-class FoundFinished:
-    """Tells a watcher once of every run that was recorded before."""
-
-    def __init__(self, watcher: Watcher):
-        self._watcher = watcher
-        self._told: set[str] = set()
-
-    def tell(self, by_key: Mapping[str, Experiment], done: Collection[str]) -> None:
-        new = {key: by_key[key] for key in by_key if key in done and key not in self._told}
-        self._told |= new.keys()
-        self._watcher.found_finished(list(new.values()))

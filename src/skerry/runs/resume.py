@@ -1,62 +1,71 @@
-"""Where a stack stands when it is begun: at the start, or at a checkpoint; and its checkpoints.
+"""Save, find and load the checkpoints of a stack.
 
-Whatever has to be computed again is told in a line: the runs of a checkpoint that is damaged, those
-whose rows the store has lost. What cannot be read, but may be mended, ends the run.
+A warning names whatever must be computed again: the runs of a damaged checkpoint, and runs whose
+rows the store has lost. A checkpoint that cannot be read for another reason raises an error.
+
+Several ranks save their checkpoint in parts: each the models of its devices, rank 0 everything
+else. The checkpoint names its parts and is replaced when all of them are on the disk, so a crash
+leaves the previous one intact. Any number of ranks can resume from it, and so can a single process.
 """
 
 import hashlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from skerry.config.experiment import Experiment
+from skerry.engine.ranks.group import Rank
 from skerry.engine.simulate import Moment
 from skerry.engine.stack import Stack, build_stack
 from skerry.engine.state import Companions, State, keep_lanes
 from skerry.engine.world import World
-from skerry.errors import SkerryWarning
+from skerry.errors import DamagedError, RecordsError, SkerryWarning
 from skerry.files import remove_leftovers
 from skerry.measure.ledger import Ledger
 from skerry.records import checkpoint
-from skerry.records.damage import DamagedError
 from skerry.records.store import Store
-from skerry.runs.parts import MODELS, load_parts, save_parts
 
 MEMORY, COMPANION = "memory.", "companion."
-"""What the names of tensors in a checkpoint begin with."""
-ANEW = "Computed again, from an older checkpoint or from the start."
+"""Prefixes of the names of tensors in a checkpoint."""
+MODELS = "X"
+"""The tensor with one row for each device."""
+PARTS = "parts"
+"""The fact that lists the parts: first device, the one after the last, file name."""
+ALONE = "-alone"
+"""Marks the checkpoints of deterministic runs, which resume from no others."""
+RECOMPUTED = "Computed again, from an older checkpoint or from the start."
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where a stack stands: its lanes, their state (None: at the start), what was spent so far."""
+class StackStart:
+    """A stack and the state it starts from: a checkpoint, or (None) the initial point."""
 
     stack: Stack
     file: Path
-    """Where its checkpoints go."""
+    """The path of its checkpoints."""
     state: State | None = None
     ledger: Ledger = field(default_factory=Ledger)
     seconds: float = 0.0
     rows: Mapping[str, int] = field(default_factory=dict)
-    """How many are recorded of every lane."""
+    """By key, the recorded rows."""
 
 
-ALONE = "-alone"
-"""Marks the checkpoints of deterministic runs, which go on from no others."""
-
-
-def standings(
+def find_starts(
     world: World,
     experiments: Sequence[Experiment],
     store: Store,
     folder: Path,
     deterministic: bool = False,
-) -> Iterator[Standing]:
-    """Interrupted stacks first, each from its checkpoint; then all other lanes, afresh."""
+) -> Iterator[StackStart]:
+    """The stacks of these lanes: interrupted ones from their checkpoints, then one of all the
+    rest."""
     remove_leftovers(folder)
     waiting = {world.key(experiment): experiment for experiment in experiments}
     name = experiments[0].world_key(world.fingerprints)
@@ -64,9 +73,9 @@ def standings(
     mark = ALONE if deterministic else ""
     for file in _newest_first(folder.glob(f"{name}-*{mark}.safetensors")):
         world.ranks.broadcast(do="load", file=str(file.absolute()))
-        found = load(file, world)
+        found = load_stack(file, world)
         if found is None:
-            begun = set()  # told already, whichever they are
+            begun = set()  # the warning has been given, whichever lanes they are
             continue
         rows = _rows_of_lanes(file, found, waiting, store)
         begun -= set(found.lanes)
@@ -74,49 +83,50 @@ def standings(
             continue
         store.rewind(list(rows), found.state.t)
         stack = build_stack(world, [waiting.pop(key) for key in rows])
-        yield found.standing(stack, _file_of(stack, folder, name, mark), rows)
+        yield found.start(stack, _file_of(stack, folder, name, mark), rows)
         # Some of its lanes may be in another stack now, or in another process.
         if store.finished(found.lanes) == set(found.lanes):
-            checkpoint.remove(file)
+            checkpoint.remove_checkpoint(file)
     if waiting:
         if without := len(begun & waiting.keys()):
-            tell(f"no checkpoint is left of {counted_runs(without)} that had begun. {ANEW}")
+            warn_user(
+                f"no checkpoint is left of {count_runs(without)} that had begun. {RECOMPUTED}"
+            )
         stack = build_stack(world, list(waiting.values()))
         store.rewind(stack.keys, -1)
-        yield Standing(stack, _file_of(stack, folder, name, mark))
+        yield StackStart(stack, _file_of(stack, folder, name, mark))
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """What a checkpoint tells."""
+class StackCheckpoint:
+    """The content of a checkpoint of a stack."""
 
     lanes: list[str]
-    """Their keys."""
+    """The keys of its runs."""
     state: State
-    """Of all of them."""
     ledger: dict[str, list[int]]
     seconds: float
     rows: dict[str, int]
-    """How many were recorded of every lane; empty in a checkpoint of format 1."""
+    """By key, the rows recorded at that time; empty in a checkpoint of format 1."""
 
-    def standing(self, stack: Stack, file: Path, rows: Mapping[str, int]) -> Standing:
-        """Where some of its lanes stand, which are a stack of their own now."""
+    def start(self, stack: Stack, file: Path, rows: Mapping[str, int]) -> StackStart:
+        """Where a stack of some of its lanes resumes."""
         state = keep_lanes(self.state, [self.lanes.index(key) for key in stack.keys])
-        return Standing(stack, file, state, Ledger(self.ledger), self.seconds, rows)
+        return StackStart(stack, file, state, Ledger(self.ledger), self.seconds, rows)
 
 
-def load(file: Path, world: World) -> Checkpoint | None:
-    """None where it is damaged: a sweep of a thousand runs does not wait for somebody to delete a
-    file at night. It stays where it is until its runs are finished. Ranks load it together, each
-    the models of its devices: what one of them cannot read is damaged for all."""
+def load_stack(file: Path, world: World) -> StackCheckpoint | None:
+    """Load a checkpoint; None, with a warning, where it is damaged, so that a long sweep does not
+    stop over it. Ranks load it together, each the models of its devices: a part that one of them
+    cannot read is damaged for all."""
     found = _read(file, world)
     return None if world.ranks.maximum(int(found is None)) else found
 
 
-def _read(file: Path, world: World) -> Checkpoint | None:
+def _read(file: Path, world: World) -> StackCheckpoint | None:
     try:
-        tensors, facts = load_parts(file, world)
-        return Checkpoint(
+        tensors, facts = _load_tensors(file, world)
+        return StackCheckpoint(
             list(facts["lanes"]),
             _state(tensors, facts),
             dict(facts["ledger"]),
@@ -124,31 +134,31 @@ def _read(file: Path, world: World) -> Checkpoint | None:
             facts.get("rows", {}),
         )
     except (KeyError, TypeError, ValueError) as error:  # format 1 has no checksum of its facts
-        tell(f"the checkpoint {file} is damaged (without {error}). {ANEW}")
+        warn_user(f"the checkpoint {file} is damaged (without {error}). {RECOMPUTED}")
         return None
     except DamagedError as error:
-        tell(f"the checkpoint {file} is damaged ({error.reason}). {ANEW}")
+        warn_user(f"the checkpoint {file} is damaged ({error.reason}). {RECOMPUTED}")
         return None
 
 
 def _rows_of_lanes(
-    file: Path, found: Checkpoint, waiting: Mapping[str, Experiment], store: Store
+    file: Path, found: StackCheckpoint, waiting: Mapping[str, Experiment], store: Store
 ) -> dict[str, int]:
-    """The lanes of a checkpoint that are asked for and whose rows are all there, with their number.
-    A checkpoint alone is half of a run: the store may be an older copy, or have been damaged."""
-    asked = [key for key in found.lanes if key in waiting]
-    counts = {key: _rows_of(waiting[key], store, key, found) for key in asked}
+    """By key, the number of rows of each requested lane of a checkpoint whose rows are complete in
+    the store, which may be an older copy or damaged."""
+    wanted = [key for key in found.lanes if key in waiting]
+    counts = {key: _rows_of(waiting[key], store, key, found) for key in wanted}
     whole = {key: count for key, count in counts.items() if count is not None}
-    if lost := len(asked) - len(whole):
-        tell(
-            f"{store.path} lacks rows of {counted_runs(lost)} that the checkpoint {file.name} "
-            f"counts: it is an older copy, or damaged. {ANEW}"
+    if lost := len(wanted) - len(whole):
+        warn_user(
+            f"{store.path} lacks rows of {count_runs(lost)} that the checkpoint {file.name} "
+            f"counts: it is an older copy, or damaged. {RECOMPUTED}"
         )
     return whole
 
 
-def _rows_of(experiment: Experiment, store: Store, key: str, found: Checkpoint) -> int | None:
-    """How many rows a lane has up to its checkpoint; None if some are missing."""
+def _rows_of(experiment: Experiment, store: Store, key: str, found: StackCheckpoint) -> int | None:
+    """The number of rows of a lane up to its checkpoint; None if some are missing."""
     try:
         rounds = store.history(key)["round"]
     except DamagedError:
@@ -162,7 +172,8 @@ def _rows_of(experiment: Experiment, store: Store, key: str, found: Checkpoint) 
     return len(rounds) if (last if last > after else 0) in rounds else None
 
 
-def counted_runs(count: int) -> str:
+def count_runs(count: int) -> str:
+    """`1 run`, `1,200 runs`."""
     return "1 run" if count == 1 else f"{count:,} runs"
 
 
@@ -175,11 +186,12 @@ def _file_of(stack: Stack, folder: Path, world: str, mark: str) -> Path:
     return folder / f"{world}-{lanes}{mark}.safetensors"
 
 
-def save(
+def save_stack(
     file: Path, moment: Moment, ledger: Ledger, seconds: float, rows: Mapping[str, int]
 ) -> None:
+    """Save the state after a round; `rows` counts what the store holds of every lane."""
     state = moment.state
-    save_parts(
+    _save_tensors(
         file,
         moment.stack.world,
         {
@@ -199,18 +211,75 @@ def save(
     )
 
 
-def _state(tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> State:
-    def called(prefix: str) -> dict[str, torch.Tensor]:
+def _state(tensors: dict[str, Tensor], facts: dict[str, Any]) -> State:
+    def with_prefix(prefix: str) -> dict[str, Tensor]:
         return {
             name.removeprefix(prefix): tensor
             for name, tensor in tensors.items()
             if name.startswith(prefix)
         }
 
-    companions = Companions(called(COMPANION), facts.get("companions", {}))
-    return State(facts["round"], tensors[MODELS], called(MEMORY), facts["chunk"], companions)
+    companions = Companions(with_prefix(COMPANION), facts.get("companions", {}))
+    return State(facts["round"], tensors[MODELS], with_prefix(MEMORY), facts["chunk"], companions)
 
 
-def tell(line: str) -> None:
-    """What a user should know though the runs go on."""
+def warn_user(line: str) -> None:
+    """Warn of something that does not stop the runs."""
     warnings.warn(line, SkerryWarning, stacklevel=3)
+
+
+# Parts of ranks
+
+
+def _save_tensors(
+    file: Path, world: World, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]
+) -> None:
+    """Save in one file, or each rank its part."""
+    rank = world.ranks
+    if not isinstance(rank, Rank):
+        checkpoint.save_checkpoint(file, tensors, facts)
+        return
+    folder, t = checkpoint.parts_folder(file), facts["round"]
+    names = [f"{t}-{number}of{rank.count}.safetensors" for number in range(rank.count)]
+    fault: RecordsError | None = None
+    try:
+        models = {MODELS: tensors[MODELS]}
+        checkpoint.save_checkpoint(folder / names[rank.rank], models, {"round": t})
+    except RecordsError as error:
+        fault = error
+    if rank.maximum(int(fault is not None)):
+        raise fault or RecordsError(f"another rank cannot write its part of the checkpoint {file}.")
+    if rank.rank == 0:
+        spans = zip(pairwise(rank.assignment.borders), names, strict=True)
+        parts: list[Any] = [[*span, name] for span, name in spans]
+        others = {name: tensor for name, tensor in tensors.items() if name != MODELS}
+        checkpoint.save_checkpoint(file, others, {**facts, PARTS: parts})
+        for old in folder.iterdir():
+            if old.name not in names:
+                with suppress(RecordsError):
+                    checkpoint.remove_checkpoint(old)
+
+
+def _load_tensors(file: Path, world: World) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Load the facts and tensors; of the models, the rows of the devices in this process."""
+    here = range(world.n)[world.ranks.devices]
+    rows = {MODELS: slice(here.start, here.stop)}
+    tensors, facts = checkpoint.load_checkpoint(file, world.device, rows)
+    if PARTS not in facts:
+        return tensors, facts
+    found = []
+    for start, stop, name in facts[PARTS]:
+        first, last = max(start, here.start), min(stop, here.stop)
+        if first < last:
+            part = checkpoint.parts_folder(file) / name
+            found.append(_load_part(part, world, slice(first - start, last - start), facts))
+    return {**tensors, MODELS: torch.cat(found)}, facts
+
+
+def _load_part(part: Path, world: World, rows: slice, facts: Mapping[str, Any]) -> Tensor:
+    if not part.is_file():
+        raise DamagedError(f"{part} is not there.", reason=f"without {part.name}")
+    tensors, own = checkpoint.load_checkpoint(part, world.device, {MODELS: rows})
+    if own["round"] != facts["round"]:
+        raise DamagedError(f"{part} is of another round.", reason=f"{part.name} of another round")
+    return tensors[MODELS]

@@ -1,4 +1,5 @@
-"""`skerry.run`: experiments in, results out. The command line calls the same function."""
+"""`skerry.run`: run experiments and return their results. The command line calls this function
+too."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,26 +14,26 @@ from skerry.config.toml import read_tables
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, argument
 from skerry.plugins import registry
-from skerry.runs.determinism import torch_is_deterministic
 from skerry.runs.driver import Driver
 from skerry.runs.executors.executor import Executor, open_executor
 from skerry.runs.executors.ranks import Ranks, is_first, is_rank, refuse_on_ranks
-from skerry.runs.materials import given_experiments, given_materials, given_sweep
-from skerry.runs.progress import KeepsModels, Together, Watcher
+from skerry.runs.materials import collect_materials, sweep_with_materials, with_materials
+from skerry.runs.process import deterministic_torch
+from skerry.runs.progress import ModelKeeper, Progress, ProgressGroup
 from skerry.runs.stages import first_runs, further_runs
 from skerry.runs.sweep import Sweep
-from skerry.runs.tracking import Tracker, open_trackers
+from skerry.runs.tracking import Tracker, TrackerProgress, open_trackers
 from skerry.runs.variants import Compared, expand
 
 if TYPE_CHECKING:
     from skerry.data.sources.catalog import Dataset
     from skerry.runs.materials import Given
 
-Asked = Experiment | Sweep | Sequence[Experiment]
+Runnable = Experiment | Sweep | Sequence[Experiment]
 
 
 def run(
-    experiment: Asked | str | Path,
+    experiment: Runnable | str | Path,
     *,
     compare: Compared | Sequence[Compared] = (),
     seeds: int | None = None,
@@ -46,52 +47,51 @@ def run(
     executor: str | Callable[..., Any] | None = None,
     workers: int | None = None,
     ray_address: str | None = None,
-    watcher: Watcher | None = None,
-    progress: bool | None = None,
+    progress: Progress | bool | None = None,
     keep_models: bool = False,
     keep_devices: bool = False,
     trackers: Sequence[str | type[Tracker] | Tracker] = (),
     checkpoint_seconds: float | None = None,
     deterministic: bool = False,
 ) -> Results:
-    """Run an experiment, several of them, or a sweep; or the file that holds one. Runs that share a
-    world go side by side, as lanes of one array.
+    """Run an experiment, a list of experiments, a sweep, or the file of one, and return the
+    results. Runs that share a world are computed together, as lanes of one array.
 
-    `compare` names primitives (`["s2s", "s2a", "blend:0.25"]`) or presets, or has primitives of
-    yours themselves (`["s2s", halfway]`); `seeds` says how many seeds; a sweep has both already.
-    With `out` everything is recorded in that folder: runs finished there before are not computed
-    again (unless `again`), interrupted ones go on. `graph`, `dataset` and `model` take the place of
-    what the experiment names: a networkx graph, arrays (x_train, y_train, x_test, y_test), a
-    function that returns an nn.Module. A list of graphs has one for each round, again and again; in
-    a dict, each holds from its round on.
+    `compare` names primitives (`["s2s", "s2a", "blend:0.25"]`) or presets, or contains functions of
+    your own (`["s2s", halfway]`); `seeds` is the number of seeds; a sweep has both already. With
+    `out` everything is recorded in that folder: finished runs are not computed again (unless
+    `again`), and interrupted ones resume. `graph`, `dataset` and `model` replace what the
+    experiment names: a networkx graph, arrays (x_train, y_train, x_test, y_test), a function that
+    returns an nn.Module. A list of graphs is repeated round by round; in a dict, each graph holds
+    from its round on.
 
-    `executor` says where it is computed: here, processes (with `workers`), ray (at `ray_address`),
-    or your own. A run that fails ends all, unless they may `keep_going`, as those of a sweep do:
-    then it is recorded as failed, with the reason. `trackers` names what else is told of the runs
-    that are computed: tensorboard, mlflow, wandb, or your own.
+    `executor` chooses where runs are computed: here, processes (with `workers`), ray (at
+    `ray_address`), or your own. The first error of a run ends all runs, unless `keep_going` (the
+    default of a sweep) records it and continues. `trackers` receive what is recorded: tensorboard,
+    mlflow, wandb, or your own.
 
-    `progress` shows how far the runs are: unless told otherwise, on a terminal and in a notebook,
-    where no `watcher` does it. `keep_models` and `keep_devices` keep what every device has and
-    scores at the end: `results[0].models`, `results[0].devices`.
+    `progress` is True for a progress bar (the default on a terminal and in a notebook), False for
+    none, or your own `skerry.Progress` callback. `keep_models` and `keep_devices` keep the last
+    models and evaluations of all devices: `results[0].models`, `results[0].devices`.
 
-    `deterministic` runs repeat to the bit on machines of one type, whatever is computed beside them
-    and wherever. They are computed one by one, each on one thread: that takes longer.
+    `deterministic` runs repeat to the bit on machines of one type, whatever else is computed. They
+    are computed one by one, each on one thread, which takes longer.
 
-    Under `torchrun` the processes that it starts compute every run together, each with a share of
-    the devices; the first one records, and gets the results. The others get none.
+    Under `torchrun` all of its processes compute every run together, each with a share of the
+    devices; the first one records the runs and returns the results, the others return none.
     """
-    asked = _read(experiment) if isinstance(experiment, str | Path) else experiment
-    materials = given_materials(graph, dataset, model)
-    if isinstance(asked, Sweep):
+    requested = _load_file(experiment) if isinstance(experiment, str | Path) else experiment
+    materials = collect_materials(graph, dataset, model)
+    if isinstance(requested, Sweep):
         if compare or seeds is not None:
             raise SkerryError(
                 "a sweep names its primitives and seeds itself (got compare or seeds). Set them in "
                 'its file: "server.primitive" = [...] in [sweep.axes], seeds = ... in [sweep].'
             )
-        asked = given_sweep(asked, materials)
-        first = first_runs(asked)
+        requested = sweep_with_materials(requested, materials)
+        first = first_runs(requested)
     else:
-        first = _experiments(asked, materials, compare, 1 if seeds is None else seeds)
+        first = _experiments(requested, materials, compare, 1 if seeds is None else seeds)
     elsewhere = executor is not None or (workers or 1) > 1 or ray_address or is_rank()
     if keep_models and elsewhere:
         raise SkerryError(
@@ -99,22 +99,25 @@ def run(
             f"{argument('keep_models')}). Leave those out: runs are computed in this process."
         )
     if is_rank():
-        _check_for_ranks(asked, first, executor or workers or ray_address)
-    models, tracking = KeepsModels(), open_trackers(trackers, out) if is_first() else []
+        _check_for_ranks(requested, first, executor or workers or ray_address)
+    models, tracking = ModelKeeper(), open_trackers(trackers, out) if is_first() else []
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with (
-        torch_is_deterministic(deterministic),
+        deterministic_torch(deterministic),
         records as folder,
-        _place(executor, device, workers, ray_address, materials) as place,
-        _shown(progress if watcher is None and is_first() else False) as shown,
+        _open_executor(executor, device, workers, ray_address, materials) as place,
+        _progress_bar(progress if is_first() else False) as shown,
         Driver(
             place,
             Path(folder),
-            watcher=_together(watcher, shown, models if keep_models else None),
+            progress=ProgressGroup(
+                *(one for one in (progress, shown) if isinstance(one, Progress)),
+                *([models] if keep_models else []),
+                TrackerProgress(tracking),
+            ),
             materials=materials,
-            trackers=tracking,
             again=again,
-            keep_going=isinstance(asked, Sweep) if keep_going is None else keep_going,
+            keep_going=isinstance(requested, Sweep) if keep_going is None else keep_going,
             checkpoint_seconds=checkpoint_seconds,
             deterministic=deterministic,
         ) as driver,
@@ -122,28 +125,27 @@ def run(
         if isinstance(place, Ranks) and not place.is_first:
             place.follow()
             return Results(())
-        found = _computed(driver, first)
-        further = further_runs(asked, found) if isinstance(asked, Sweep) else []
-        results = Results((*found, *_computed(driver, further))) if further else found
+        results = _read_results(driver, first, driver.run(first))
+        further = further_runs(requested, results) if isinstance(requested, Sweep) else []
+        if further:
+            more = _read_results(driver, further, driver.run(further))
+            results = Results((*results, *more))
         tables = {lane.key: driver.store.devices(lane.key) for lane in results if keep_devices}
         return results.keeping(models=models.models, devices=tables)
 
 
-def _shown(progress: bool | None) -> AbstractContextManager[Watcher | None]:
-    """What shows how far runs are, where somebody looks."""
-    looked_at = sys.stderr.isatty() or "IPython" in sys.modules
-    if progress is False or (progress is None and not looked_at):
+def _progress_bar(
+    progress: Progress | bool | None,
+) -> AbstractContextManager[Progress | None]:
+    """The built-in progress display, where one is wanted."""
+    has_viewer = sys.stderr.isatty() or "IPython" in sys.modules
+    if isinstance(progress, Progress) or not (has_viewer if progress is None else progress):
         return nullcontext()
-    shown: AbstractContextManager[Watcher | None] = registry.view("progress")(progress)
+    shown: AbstractContextManager[Progress | None] = registry.view("progress")(progress)
     return shown
 
 
-def _together(*watchers: Watcher | None) -> Watcher | None:
-    there = [watcher for watcher in watchers if watcher is not None]
-    return Together(*there) if len(there) > 1 else next(iter(there), None)
-
-
-def _place(
+def _open_executor(
     executor: str | Callable[..., Any] | None,
     device: str,
     workers: int | None,
@@ -157,8 +159,8 @@ def _place(
     )
 
 
-def _check_for_ranks(asked: Asked, runs: Sequence[Experiment], executor: object) -> None:
-    if isinstance(asked, Sweep) or executor:
+def _check_for_ranks(requested: Runnable, runs: Sequence[Experiment], executor: object) -> None:
+    if isinstance(requested, Sweep) or executor:
         raise SkerryError(
             "ranks compute one run after the other, all on the same one (got a sweep or another "
             f"executor). Run a sweep without them: its runs are shared by {argument('workers')}."
@@ -166,21 +168,23 @@ def _check_for_ranks(asked: Asked, runs: Sequence[Experiment], executor: object)
     refuse_on_ranks(runs)
 
 
-def _read(path: str | Path) -> Experiment | Sweep:
+def _load_file(path: str | Path) -> Experiment | Sweep:
     tables = read_tables(path)
     return Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)
 
 
 def _experiments(
-    asked: Experiment | Sequence[Experiment],
+    requested: Experiment | Sequence[Experiment],
     materials: Materials,
     compare: Compared | Sequence[Compared],
     seeds: int,
 ) -> list[Experiment]:
     names = compare.split(",") if isinstance(compare, str) else compare
     names = [names] if callable(names) else names
-    given = given_experiments([asked] if isinstance(asked, Experiment) else asked, materials)
-    experiments = [one for each in given for one in expand(each, names, seeds)]
+    complete = with_materials(
+        [requested] if isinstance(requested, Experiment) else requested, materials
+    )
+    experiments = [one for each in complete for one in expand(each, names, seeds)]
     if not experiments:
         raise SkerryError(
             f"there is nothing to run (got {seeds} seeds). Give an experiment and at least 1 seed."
@@ -188,9 +192,10 @@ def _experiments(
     return experiments
 
 
-def _computed(driver: Driver, experiments: Sequence[Experiment]) -> Results:
-    keys = driver.run(experiments)
+def _read_results(
+    driver: Driver, experiments: Sequence[Experiment], keys: Sequence[str]
+) -> Results:
     found = results_of(driver.store, keys)
-    # A run may be recorded under another name than it is asked for by now.
-    asked = {key: one.server.name for key, one in zip(keys, experiments, strict=True)}
-    return Results(tuple(lane.named(asked[lane.key]) for lane in found))
+    # A run may be recorded under another name than the one requested now.
+    names = {key: one.server.name for key, one in zip(keys, experiments, strict=True)}
+    return Results(tuple(lane.named(names[lane.key]) for lane in found))

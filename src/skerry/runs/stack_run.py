@@ -1,10 +1,11 @@
-"""Run the lanes of a world to their end: observe, record, checkpoint, resume."""
+"""Run the lanes of a world to their last round: measure, record, save checkpoints, resume."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Self
 
 import torch
 
@@ -17,23 +18,21 @@ from skerry.measure.device_scores import DeviceTable
 from skerry.measure.observer import Observer, Reading, columns_by_key
 from skerry.records import checkpoint
 from skerry.records.store import Store, versions
-from skerry.runs.determinism import circumstances
-from skerry.runs.interruption import HeldSignals
-from skerry.runs.resume import Standing, save, standings, tell
+from skerry.runs.process import HeldSignals, run_conditions
+from skerry.runs.progress import Progress
+from skerry.runs.resume import StackStart, find_starts, save_stack, warn_user
 
 CHECKPOINT_SECONDS = 60.0
-"""From one checkpoint to the next; 0 is after every round."""
+"""From one checkpoint to the next; 0 saves after every round."""
 FIRST_SECONDS = 2.0
-"""Until the first checkpoint. The times between them double from there."""
+"""Until the first checkpoint. The times between checkpoints double from there."""
 SAVING_SHARE = 0.05
-"""At most this part of the time goes into saving: gigabytes of models are saved less often."""
+"""The largest share of the time that may go into saving; large models are saved less often."""
 SAVING_SPEED = 5e8
-"""Bytes per second, before any were saved: of a disk that is neither fast nor slow."""
+"""Bytes per second that a disk is assumed to write before anything was saved."""
 
-GO_ON, SAVE, STOP = range(3)
-"""What a rank may wish when a round is over."""
-
-Progress = Callable[[Moment], None]
+CONTINUE, SAVE, STOP = range(3)
+"""What a rank may request at the end of a round; the largest request of all ranks counts."""
 
 
 def run_world(
@@ -42,108 +41,172 @@ def run_world(
     store: Store,
     folder: Path,
     *,
-    progress: Progress | None = None,
+    on_moment: Callable[[Moment], None] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> None:
-    """Run and record experiments that share a world; lanes with a checkpoint go on from it."""
-    for moment in follow_world(world, experiments, store, folder, checkpoint_seconds):
-        if progress is not None:
-            progress(moment)
+    """Run and record experiments that share a world; lanes with a checkpoint resume from it."""
+    for moment in run_lanes(world, experiments, store, folder, checkpoint_seconds):
+        if on_moment is not None:
+            on_moment(moment)
 
 
-def follow_world(
+def run_lanes(
     world: World,
     experiments: Sequence[Experiment],
     store: Store,
     folder: Path,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     deterministic: bool = False,
-) -> Iterator[Moment]:
-    """As `run_world`, moment by moment. Whoever asks for `deterministic` runs hands them over one
-    by one, with torch set up for them (runs/determinism.py)."""
-    _begin(world, experiments, store, circumstances(len(experiments), deterministic, world.ranks))
-    for standing in standings(world, experiments, store, folder, deterministic):
-        if len(standing.stack) < len(experiments):
-            told = circumstances(len(standing.stack), deterministic, world.ranks)
-            _begin(world, standing.stack.experiments, store, told)
+    progress: Progress | None = None,
+) -> Generator[Moment]:
+    """`run_world` as a generator of moments; `folder` holds the checkpoints. A `deterministic` run
+    must be the only one, with torch set up for it (runs/process.py)."""
+    conditions = run_conditions(len(experiments), deterministic, world.ranks)
+    _begin(world, experiments, store, conditions)
+    for start in find_starts(world, experiments, store, folder, deterministic):
+        if len(start.stack) < len(experiments):
+            conditions = run_conditions(len(start.stack), deterministic, world.ranks)
+            _begin(world, start.stack.experiments, store, conditions)
         world.ranks.broadcast(
             do="run",
-            lanes=standing.stack.keys,
-            file=str(standing.file.absolute()),
-            resumed=standing.state is not None,
+            lanes=start.stack.keys,
+            file=str(start.file.absolute()),
+            resumed=start.state is not None,
             checkpoint_seconds=checkpoint_seconds,
         )
-        yield from run_stack(standing, store, checkpoint_seconds)
+        with StackRecorder(start, store, checkpoint_seconds, progress) as recorder:
+            for moment in simulate(start.stack, start.state):
+                recorder.measure(moment)
+                yield moment
+                recorder.save(moment)
 
 
 def device_name(device: torch.device) -> str:
+    """The name of a GPU, or the type of another device."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def run_stack(
-    standing: Standing, store: Store | None, checkpoint_seconds: float
-) -> Iterator[Moment]:
-    """Rows reach the store before the checkpoint that counts them: a kill in between leaves rows
-    that the next start rewinds, so nothing beyond the checkpoint is lost or recorded twice.
+class StackRecorder:
+    """Context that measures, records and checkpoints a stack, moment by moment.
 
-    A signal that ends the process acts between rounds, after a checkpoint. Of several ranks the
-    first alone has a store; all save when one of them wishes to.
+    Rows reach the store before the checkpoint that counts them. A kill in between leaves rows that
+    the next start removes, so nothing before the checkpoint is lost and nothing recorded twice.
+
+    A signal that ends the process acts between rounds, after a checkpoint. Of several ranks only
+    the first has a store; all save when one of them requests it.
     """
-    ranks = standing.stack.world.ranks
-    observer = Observer(standing.stack, standing.ledger)
-    waiting: list[Reading] = []
-    rows = Counter(standing.rows)
-    began = saved = time.monotonic()
-    pause = _first_pause(standing.stack, checkpoint_seconds)
-    with HeldSignals() as held:
-        for moment in simulate(standing.stack, standing.state):
-            reading = observer.read(moment)
-            if reading and store is not None:
-                waiting.append(reading)
-            yield moment
-            if moment.phase != "end":
-                continue
-            now = time.monotonic()
-            seconds = standing.seconds + now - began
-            over = moment.round == standing.stack.world.rounds
-            wish = STOP if held.one_has_come else SAVE if now - saved >= pause else GO_ON
-            wish = ranks.maximum(wish)
-            # Lanes that have diverged are still in the state: a checkpoint waits for a round.
-            due = wish != GO_ON and not moment.diverged
-            if (over or due or moment.diverged) and store is not None:
-                columns = columns_by_key(waiting)
-                with store.transaction():  # lanes that ran together are finished together
-                    store.append(columns)
-                    store.keep_devices(_of_the_last_round(observer, moment))
-                    _finish_lanes(store, moment, seconds, over)
-                rows.update({key: len(table["round"]) for key, table in columns.items()})
-                waiting = []
-            if due and not over:
-                with _kept_going(wish == STOP):
-                    save(standing.file, moment, observer.ledger, seconds, rows)
-                held.act()
-                if wish == STOP and ranks.count > 1:
-                    raise KeyboardInterrupt  # the signal came to another rank
-                saved = time.monotonic()
-                pause = _next_pause(pause, checkpoint_seconds, saved - now)
-        if store is not None:
-            checkpoint.remove(standing.file)
-        held.act()
+
+    def __init__(
+        self,
+        start: StackStart,
+        store: Store | None,
+        checkpoint_seconds: float,
+        progress: Progress | None = None,
+    ):
+        self._start, self._store = start, store
+        self._progress = progress or Progress()
+        self._checkpoint_seconds = checkpoint_seconds
+        self._observer = Observer(start.stack, start.ledger)
+        self._readings: list[Reading] = []
+        self._rows = Counter(start.rows)
+        self._pause = _first_pause(start.stack, checkpoint_seconds)
+        self._signals = HeldSignals()
+
+    def __enter__(self) -> Self:
+        self._began = self._saved = time.monotonic()
+        self._signals.__enter__()
+        return self
+
+    def __exit__(self, kind: object, *error: object) -> None:
+        try:
+            if kind is None:
+                if self._store is not None:
+                    checkpoint.remove_checkpoint(self._start.file)
+                self._signals.act()
+        finally:
+            self._signals.__exit__()
+
+    def measure(self, moment: Moment) -> None:
+        """Evaluate the models, where the moment is due for it."""
+        reading = self._observer.read(moment)
+        if reading and self._store is not None:
+            self._readings.append(reading)
+
+    def save(self, moment: Moment) -> None:
+        """At the end of a round: record what is due, save a checkpoint if it is time for one."""
+        if moment.phase != "end":
+            return
+        ranks, now = moment.stack.world.ranks, time.monotonic()
+        seconds = self._start.seconds + now - self._began
+        over = moment.round == moment.stack.world.rounds
+        request = SAVE if now - self._saved >= self._pause else CONTINUE
+        request = ranks.maximum(STOP if self._signals.is_stop_requested else request)
+        # Diverged lanes are still in the state: a checkpoint waits for the next round.
+        due = request != CONTINUE and not moment.diverged
+        if over or due or moment.diverged:
+            self._record(moment, seconds, over)
+        if not due or over:
+            return
+        with _warn_if_unsaved(request == STOP):
+            save_stack(self._start.file, moment, self._observer.ledger, seconds, self._rows)
+        self._signals.act()
+        if request == STOP and ranks.count > 1:
+            raise KeyboardInterrupt  # another rank received the signal
+        self._saved = time.monotonic()
+        self._pause = _next_pause(self._pause, self._checkpoint_seconds, self._saved - now)
+
+    def _record(self, moment: Moment, seconds: float, over: bool) -> None:
+        """Record readings, and runs that have ended, in one transaction."""
+        store = self._store
+        if store is None:
+            return
+        columns, ended = columns_by_key(self._readings), []
+        with store.transaction():
+            store.append(columns)
+            store.keep_devices(_last_device_tables(self._observer, moment))
+            for lane, key in enumerate(moment.stack.keys):
+                if lane in moment.diverged:
+                    note = f"no longer finite after round {moment.round}"
+                    store.finish(key, "diverged", wall_seconds=seconds, note=note)
+                elif over:
+                    store.finish(key, "finished", wall_seconds=seconds)
+                if over or lane in moment.diverged:
+                    ended.append(key)
+        self._rows.update({key: len(table["round"]) for key, table in columns.items()})
+        self._readings = []
+        report_recorded(store, self._progress, columns, ended)
+
+
+def report_recorded(
+    store: Store,
+    progress: Progress,
+    columns: Mapping[str, Mapping[str, Any]],
+    ended: Sequence[str],
+) -> None:
+    """Tell a callback that wants rows what was just recorded: columns and ended runs, by key."""
+    if not progress.wants_rows:
+        return
+    for key, table in columns.items():
+        if len(table["round"]) and (run := store.run(key)):
+            progress.recorded(run, table)
+    for key in ended:
+        if run := store.run(key):
+            progress.run_ended(run, store.final(key))
 
 
 @contextmanager
-def _kept_going(stopping: bool) -> Iterator[None]:
-    """A checkpoint that cannot be saved is left out: hours of computing do not hang on it. Where
-    nothing can be written any more, the store says so."""
+def _warn_if_unsaved(stopping: bool) -> Iterator[None]:
+    """Warn of a checkpoint that cannot be saved, and continue: hours of computing do not depend on
+    it. Where nothing can be written any more, the store raises an error."""
     try:
         yield
     except RecordsError as error:
         if stopping:
-            tell(f"{error} The runs will go on from there, or start anew.")
+            warn_user(f"{error} The runs will resume from there, or start again.")
         else:
-            tell(
-                f"{error} The runs go on; if they are stopped, they go on from the checkpoint "
-                "before, or start anew."
+            warn_user(
+                f"{error} The runs go on; if they are stopped, they resume from the previous "
+                "checkpoint, or start again."
             )
 
 
@@ -155,34 +218,25 @@ def _first_pause(stack: Stack, checkpoint_seconds: float) -> float:
 
 
 def _next_pause(pause: float, checkpoint_seconds: float, saving: float) -> float:
-    """Seconds until the next checkpoint, after one that took so long to save."""
+    """Seconds until the next checkpoint, after one that took `saving` seconds."""
     if not checkpoint_seconds:
         return 0.0
     return max(min(2 * pause, checkpoint_seconds), saving / SAVING_SHARE)
 
 
 def _begin(
-    world: World, experiments: Sequence[Experiment], store: Store, how: Mapping[str, str]
+    world: World, experiments: Sequence[Experiment], store: Store, conditions: Mapping[str, str]
 ) -> None:
     store.begin_all(
         {world.key(experiment): experiment for experiment in experiments},
         materials=world.fingerprints,
         world=world.experiment.world_key(world.fingerprints),
         device=device_name(world.device),
-        versions={**versions(), **how},
+        versions={**versions(), **conditions},
     )
 
 
-def _of_the_last_round(observer: Observer, moment: Moment) -> dict[str, DeviceTable]:
-    """By key, what the devices of lanes scored that are over now and sound."""
-    broken = {moment.stack.keys[lane] for lane in moment.diverged}
-    return {key: table for key, table in observer.device_tables.items() if key not in broken}
-
-
-def _finish_lanes(store: Store, moment: Moment, seconds: float, over: bool) -> None:
-    for lane, key in enumerate(moment.stack.keys):
-        if lane in moment.diverged:
-            note = f"no longer finite after round {moment.round}"
-            store.finish(key, "diverged", wall_seconds=seconds, note=note)
-        elif over:
-            store.finish(key, "finished", wall_seconds=seconds)
+def _last_device_tables(observer: Observer, moment: Moment) -> dict[str, DeviceTable]:
+    """By key, the last evaluation of the devices of lanes that have not diverged."""
+    diverged = {moment.stack.keys[lane] for lane in moment.diverged}
+    return {key: table for key, table in observer.device_tables.items() if key not in diverged}

@@ -1,5 +1,5 @@
-"""The stages of a sweep: where an axis is tuned, such as the stepsize, on some seeds first, the
-others run every cell's best value only."""
+"""The two stages of a tuned sweep: some seeds try all values of an axis such as the stepsize, the
+others run the best value of every cell."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +17,8 @@ from skerry.runs.sweep import Point, Sweep
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The best value of the tuned axis in one cell (all other axes, the primitive among them)."""
+class TunedCell:
+    """The best value of the tuned axis in one cell of all other axes."""
 
     cell: Cell
     value: Any
@@ -26,27 +26,27 @@ class Choice:
 
 
 def first_runs(sweep: Sweep) -> list[Experiment]:
-    """All runs, or, where only some seeds are tuned on, all runs of these seeds."""
+    """The runs of the first stage: all of them, or those of the tuning seeds."""
     return sweep.runs(seeds=_tuning_seeds(sweep))
 
 
 def planned_runs(sweep: Sweep) -> list[Experiment]:
-    """All that will be run. Which value the further seeds take is not known yet: the first one
-    stands for it."""
+    """All runs of both stages. The best values are not known yet; the first value of each cell
+    represents it."""
     points = {_without(point.cell, sweep.tune): point for point in reversed(sweep.points)}
     first = first_runs(sweep)
     return [*first, *sweep.runs(reversed(points.values()), _other_seeds(sweep))]
 
 
 def further_runs(sweep: Sweep, lanes: Iterable[Lane]) -> list[Experiment]:
-    """The best value of every cell on the seeds that were not tuned on."""
+    """The runs of the second stage: the best value of every cell, on the other seeds."""
     if not _other_seeds(sweep):
         return []
-    return sweep.runs([choice.point for choice in choices(sweep, lanes)], _other_seeds(sweep))
+    return sweep.runs([choice.point for choice in tuned_cells(sweep, lanes)], _other_seeds(sweep))
 
 
-def choices(sweep: Sweep, lanes: Iterable[Lane]) -> list[Choice]:
-    """Every cell's best value."""
+def tuned_cells(sweep: Sweep, lanes: Iterable[Lane]) -> list[TunedCell]:
+    """The best value of every cell, by the runs of the first stage."""
     lanes = list(lanes)
     measure = ranking_measure(sweep, lanes)
     finals = {
@@ -63,12 +63,12 @@ def choices(sweep: Sweep, lanes: Iterable[Lane]) -> list[Choice]:
         score_vs = np.array([_scores(point, _tuning_seeds(sweep), finals) for point in points])
         ran_vs = np.ones_like(score_vs)  # all values are tried on the same seeds
         point = points[int(best_place(score_vs, ran_vs, lower_is_better=lower))]
-        found.append(Choice(cell, dict(point.cell)[sweep.tune], point))
+        found.append(TunedCell(cell, dict(point.cell)[sweep.tune], point))
     return found
 
 
 def ranking_measure(sweep: Sweep, lanes: Iterable[Lane]) -> str:
-    """What the sweep is tuned by, if it was measured; the loss where nothing is classified."""
+    """The measure that ranks values: `tune_by`, or the loss where nothing is classified."""
     return shown(sweep.tune_by, {measure for lane in lanes for measure in lane.final})
 
 

@@ -1,4 +1,4 @@
-"""A sweep: an experiment with [sweep] and [sweep.axes], and the grid of runs that it stands for."""
+"""A sweep: an experiment with [sweep] and [sweep.axes], which describe a grid of runs."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,10 +31,10 @@ from skerry.runs.axes import (
     Axis,
     Cell,
     axis_faults,
-    cells_of,
-    flat,
-    placed,
-    read_axes,
+    flatten_fields,
+    grid_cells,
+    parse_axes,
+    with_cell,
     with_set_fields,
 )
 from skerry.runs.variants import variant
@@ -45,13 +45,13 @@ LARGEST_GRID = 10**6
 
 @dataclass(frozen=True)
 class Point:
+    """A cell of the grid, with its experiment at the first seed."""
+
     cell: Cell
     experiment: Experiment
-    """At the first seed."""
 
     def at(self, seed: int) -> Experiment:
-        """Its run at a seed: the same object whenever it is asked for, because an experiment
-        remembers its keys."""
+        """Its run at a seed; always the same object, because an experiment caches its keys."""
         if seed not in self._runs:
             self._runs[seed] = self.experiment.model_copy(update={SEEDS: seed})
         return self._runs[seed]
@@ -73,7 +73,7 @@ def _axes(table: Any) -> Any:
             f'sweep.axes must be a section, with fields such as "server.period" = [5, 10] (got '
             f"{as_typed(table)})."
         )
-    return flat(table)
+    return flatten_fields(table)
 
 
 def _count_or_seeds(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
@@ -104,7 +104,7 @@ class Sweep(Section):
         Field(default_factory=dict)
     )
     """The fields that vary, each with its values; all combinations are run. Several fields in one
-    name, `"server.primitive, server.beta"`, change together: their values are rows. `compare` takes
+    name, `"server.primitive, server.beta"`, vary together: their values are rows. `compare` takes
     names of primitives and presets, which set several fields."""
     seeds: Annotated[
         Takes[
@@ -113,18 +113,18 @@ class Sweep(Section):
         ],
         WrapValidator(_count_or_seeds),
     ] = default(1)
-    """How many seeds, counted on from the experiment's own; or a list of seeds."""
-    exclude: tuple[Annotated[dict[str, Any], BeforeValidator(flat)], ...] = ()
-    """Combinations that are left out."""
+    """The number of seeds, counted from the experiment's own; or a list of seeds."""
+    exclude: tuple[Annotated[dict[str, Any], BeforeValidator(flatten_fields)], ...] = ()
+    """Combinations to leave out."""
     tune: str = ""
-    """The axis of which each cell and primitive keeps its own best value."""
+    """The axis to tune: each cell and primitive keeps its own best value."""
     tune_by: Annotated[str, AfterValidator(_single_measure)] = "average_accuracy"
-    """The measure that says which value is best: the highest accuracy, the lowest of the rest.
-    Where nothing is classified, the loss in its place."""
+    """The measure that ranks the values: highest accuracy, or lowest of the others. Where nothing
+    is classified, the loss takes its place."""
     tune_seeds: Count | None = None
-    """Tune on so many of the seeds, the first ones; the others run the best value only."""
+    """How many seeds, the first ones, are used for tuning; the others run the best value only."""
     most: Annotated[AtLeastOne, Field(le=LARGEST_GRID)] = 50_000
-    """The largest grid that is run without asking back."""
+    """The largest number of runs that is accepted."""
 
     _points: tuple[Point, ...] = PrivateAttr(())
     _numbers: tuple[int, ...] = PrivateAttr(())
@@ -139,7 +139,7 @@ class Sweep(Section):
         if not isinstance(given, dict):
             raise ExperimentError(*faults, f"sweep must be a section (got {as_typed(given)}).")
         set_fields = {one.path: one.value for one in read_settings(settings)[0]}
-        given["axes"] = with_set_fields(flat(given.get("axes", {})), set_fields)
+        given["axes"] = with_set_fields(flatten_fields(given.get("axes", {})), set_fields)
         given["experiment"] = table
         try:
             sweep = _File.model_validate({"sweep": given}).sweep
@@ -174,7 +174,7 @@ class Sweep(Section):
         return self._points
 
     def with_experiments(self, experiments: Sequence[Experiment]) -> "Sweep":
-        """The same cells, where experiments tell more than their text did."""
+        """The same cells with other experiments, in order."""
         copied = self.model_copy()
         pairs = zip(self.points, experiments, strict=True)
         copied._points = tuple(Point(point.cell, experiment) for point, experiment in pairs)
@@ -192,8 +192,8 @@ class Sweep(Section):
     def runs(
         self, points: Iterable[Point] | None = None, seeds: Iterable[int] | None = None
     ) -> list[Experiment]:
-        """All runs, seed by seed. Cells that are the same run (the period of a run without a
-        server plays no part) give it once."""
+        """All runs, seed by seed. Cells that are the same run, such as all periods of a run without
+        a server, give it once."""
         points = self.points if points is None else list(points)
         found = (
             point.at(seed)
@@ -215,7 +215,7 @@ class Sweep(Section):
 
     @property
     def _grid(self) -> list[Axis]:
-        return read_axes(self.axes)
+        return parse_axes(self.axes)
 
     def _tune_faults(self) -> Iterator[str]:
         if self.tune and (self.tune,) not in [axis.fields for axis in self._grid]:
@@ -250,11 +250,11 @@ class Sweep(Section):
             )
 
     def _enumerate(self) -> list[str]:
-        """Build every cell's experiment; returns what is wrong with any of them."""
+        """Build the experiment of every cell; returns the errors of all of them."""
         points: list[Point] = []
         faults: dict[str, None] = {}
-        cells = cells_of(self._grid, self.exclude)
-        tables = [placed(self.experiment, cell) for cell in cells]
+        cells = grid_cells(self._grid, self.exclude)
+        tables = [with_cell(self.experiment, cell) for cell in cells]
         fit_options(tables)
         for cell, table in zip(cells, tables, strict=True):
             try:
@@ -291,13 +291,13 @@ class Sweep(Section):
 
 
 class _File(Section):
-    """Makes the faults of [sweep] read `sweep.seeds`, as a user typed it."""
+    """Makes errors of [sweep] name `sweep.seeds`, as a user types it."""
 
     sweep: Sweep
 
 
 def _further(given: Mapping[str, Any], error: ValidationError) -> list[str]:
-    """Faults of the grid beside those of single fields, so that a file is mended in one go."""
+    """Errors of the grid besides those of single fields, so that all are reported at once."""
     faulty = {path.removeprefix("sweep.") for path in faulty_paths(error)}
     try:
         Sweep.model_validate({name: given[name] for name in given if name not in faulty})

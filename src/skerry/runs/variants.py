@@ -1,4 +1,4 @@
-"""What to run: one experiment under several primitives, presets and seeds."""
+"""Variants of an experiment: several primitives, presets and seeds."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,15 +13,15 @@ Compared = str | Callable[..., Any]
 """A primitive or preset by its name, or a primitive itself."""
 
 MOST = 50_000
-"""Runs in one go, as in a sweep."""
+"""The largest number of runs, as in a sweep."""
 
 
 def expand(
     experiment: Experiment, compare: Sequence[Compared] = (), seeds: int = 1
 ) -> list[Experiment]:
-    """The experiment under each named primitive (`s2s`, `s2a`, `blend:0.25`) or preset (`tt_hf`),
-    or primitive that is a function itself, and for `seeds` seeds, counted on from its own. Two
-    names for the same run give it once, under the first."""
+    """The experiment with each primitive (`s2s`, `s2a`, `blend:0.25`, or a function) and preset
+    (`tt_hf`), for `seeds` seeds counted from its own. Two names of one run give it once, under the
+    first name."""
     variants = _variants(experiment, compare) if compare else [experiment]
     if seeds * len(variants) > MOST:
         raise ExperimentError(
@@ -52,7 +52,7 @@ def _variants(experiment: Experiment, names: Sequence[Compared]) -> list[Experim
 
 
 def variant(experiment: Experiment, compared: Compared) -> Experiment:
-    """The experiment under one primitive or preset."""
+    """The experiment with one primitive or preset."""
     name = str(fingerprint.as_text(compared)).strip()
     if name in PRESETS:
         return with_preset(experiment, name)

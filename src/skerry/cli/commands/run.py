@@ -61,7 +61,7 @@ def run_command(
     ] = False,
 ) -> None:
     """Run an experiment: print a table, draw pictures and record the runs."""
-    from skerry.report.screens.progress import watch_run
+    from skerry.report.screens.progress import show_run_progress
 
     experiment = options.read_experiment(file, options.with_precision(settings, precision))
     one_primitive = file is not None or "primitive" in experiment.server.model_fields_set
@@ -70,7 +70,7 @@ def run_command(
     seeds = seeds or (1 if file else DEFAULT_SEEDS)
     if dry_run:
         from skerry.report.screens.rank_plan import tell as print_plan
-        from skerry.runs.rank_plan import plan_ranks
+        from skerry.runs.forecast import plan_ranks
         from skerry.runs.variants import expand
 
         plan = plan_ranks(expand(experiment, primitives, seeds), ranks, device)
@@ -84,7 +84,7 @@ def run_command(
     with (
         options.handle_ctrl_c("The same command continues from the last checkpoint."),
         redirect_stdout(sys.stderr),  # keeps output of plug-ins out of the results
-        watch_run() as watcher,
+        show_run_progress() as watcher,
     ):
         from skerry.runs.run import run as run_experiments
 
@@ -95,7 +95,7 @@ def run_command(
             device=device,
             out=out,
             again=again,
-            watcher=watcher,
+            progress=watcher,
             trackers=track or (),
             deterministic=deterministic,
         )

@@ -10,7 +10,7 @@ from skerry.errors import RecordsError, unknown
 from skerry.report.text import plural
 
 if TYPE_CHECKING:
-    from skerry.records.verify import Findings
+    from skerry.records.maintenance import Findings
 
 app = typer.Typer(
     help="Recorded runs: verify, remove, back up and repair them.",
@@ -23,9 +23,9 @@ SHOWN_KEYS = 5
 @app.command("verify")
 def store_verify(folder: Folder = Path("runs")) -> None:
     """Verify the file, every run and its key; the exit code is 1 if something is damaged."""
-    from skerry.records.verify import verify
+    from skerry.records.maintenance import verify_store
 
-    found = verify(folder)
+    found = verify_store(folder)
     for line in _describe(found):
         typer.echo(line)
     if found.faults:
@@ -66,24 +66,24 @@ def store_backup(
     ],
 ) -> None:
     """Copy all runs into one file, also while a sweep is writing."""
-    from skerry.records.repair import back_up
+    from skerry.records.maintenance import back_up_store
 
-    typer.echo(f"Wrote {plural(back_up(folder, file), 'run')} to {file}.")
+    typer.echo(f"Wrote {plural(back_up_store(folder, file), 'run')} to {file}.")
 
 
 @app.command("repair")
 def store_repair(folder: Folder) -> None:
     """Recover the intact runs of a damaged file; the damaged file is kept."""
-    from skerry.records.damage import sayable
-    from skerry.records.repair import repair
+    from skerry.errors import escape_surrogates
+    from skerry.records.maintenance import repair_store
 
     _check_idle(folder)
-    done = repair(folder)
+    done = repair_store(folder)
     if done is None:
         typer.echo(f"Nothing is damaged in {folder}.")
         return
     for key, reason in done.lost.items():
-        typer.echo(f"lost: {sayable(str(key))}: {reason}")
+        typer.echo(f"lost: {escape_surrogates(str(key))}: {reason}")
     typer.echo(
         f"Kept {plural(done.kept, 'run')} in {folder}. The command that computed the lost runs "
         f"computes them again. The damaged file is {done.aside}."
@@ -91,7 +91,7 @@ def store_repair(folder: Folder) -> None:
 
 
 def _check_idle(folder: Path) -> None:
-    from skerry.runs.presence import is_working
+    from skerry.records.activity import is_working
 
     if is_working(folder):
         raise RecordsError(
@@ -100,11 +100,14 @@ def _check_idle(folder: Path) -> None:
 
 
 def _describe(found: "Findings") -> list[str]:
-    from skerry.records.damage import sayable
+    from skerry.errors import escape_surrogates
 
     intact = found.runs - len(found.faults)
     return [
-        *(f"damaged: {sayable(str(key))}: {fault}" for key, fault in found.faults.items()),
+        *(
+            f"damaged: {escape_surrogates(str(key))}: {fault}"
+            for key, fault in found.faults.items()
+        ),
         *(
             f"not checked: {reason.format(plural(len(keys), 'run'))} ({_first(keys)})"
             for reason, keys in found.not_checked.items()

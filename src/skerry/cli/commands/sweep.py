@@ -41,29 +41,29 @@ def sweep_command(
     """Run a grid of experiments. Stop it at any time; the same command continues."""
     command = "The same command without --again" if again else "The same command"
     with options.handle_ctrl_c(f"Finished runs are in {out}. {command} continues."):
-        from skerry.runs.materials import sized_sweep
+        from skerry.runs.materials import sweep_with_sizes
         from skerry.runs.sweep import Sweep
 
         options.find_plug_ins(file)
-        asked = sized_sweep(Sweep.load(file, options.with_precision(settings, precision)))
+        asked = sweep_with_sizes(Sweep.load(file, options.with_precision(settings, precision)))
         if dry_run:
             from skerry.report.screens.sweep import tell_forecast
             from skerry.runs.executors.executor import open_executor
-            from skerry.runs.forecast import forecast
+            from skerry.runs.forecast import forecast_sweep
 
             place = open_executor(executor, device=device, workers=workers, address=ray_address)
-            expected = forecast(asked, place, out, device, deterministic)
+            expected = forecast_sweep(asked, place, out, device, deterministic)
             if as_json:
                 options.print_json(asdict(expected))
             else:
                 tell_forecast(expected, out)
             return
 
-        from skerry.report.screens.progress import watch_sweep
+        from skerry.report.screens.progress import show_sweep_progress
         from skerry.runs.run import run
 
         # Output of plug-ins, and of Ray when a worker dies, must not mix with the results.
-        with redirect_stdout(sys.stderr), watch_sweep(asked.tune_by) as watcher:
+        with redirect_stdout(sys.stderr), show_sweep_progress(asked.tune_by) as watcher:
             results = run(
                 asked,
                 out=out,
@@ -72,17 +72,17 @@ def sweep_command(
                 device=device,
                 ray_address=ray_address,
                 again=again,
-                watcher=watcher,
+                progress=watcher,
                 trackers=track or (),
                 deterministic=deterministic,
             )
     if as_json:
         table = results.to_json(history)
         if tuned := asked.tune:
-            from skerry.runs.stages import choices
+            from skerry.runs.stages import tuned_cells
 
             table["tuned"] = [
-                {**dict(choice.cell), tuned: choice.value} for choice in choices(asked, results)
+                {**dict(choice.cell), tuned: choice.value} for choice in tuned_cells(asked, results)
             ]
         options.print_json(table)
     else:

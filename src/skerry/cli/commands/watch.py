@@ -34,18 +34,18 @@ def watch_command(
     Exits when the sweep is finished (exit code 0), or when no process works on it any more and runs
     are missing (exit code 1). Ctrl-C exits at any time and does not stop the sweep.
     """
-    from skerry.report.screens.watch import follow, render
+    from skerry.report.screens.watch import render, show_live
     from skerry.report.text import PAGE, console
-    from skerry.report.watched import Watched
+    from skerry.report.watched import WatchedFolder
 
-    watched, screen = Watched(folder, measure), console(fold_at=PAGE)
+    watched, screen = WatchedFolder(folder, measure), console(fold_at=PAGE)
     if as_json:
         print_json(watched.look().to_json())
     elif once or not screen.is_terminal:
         screen.print(render(watched.look()))
     else:
         try:
-            last = follow(watched, screen, every)
+            last = show_live(watched, screen, every)
         except KeyboardInterrupt:
             return
         raise typer.Exit(1 if last.state == "stopped" else 0)

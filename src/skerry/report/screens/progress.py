@@ -1,4 +1,4 @@
-"""While runs are under way: live bars on a terminal, plain lines elsewhere."""
+"""Progress displays of runs and sweeps: bars on a terminal, plain lines elsewhere."""
 
 import math
 import sys
@@ -8,30 +8,30 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from skerry.config.measures import shown, traits
+from skerry.records.activity import device_steps
 from skerry.report.text import duration, plural, say
-from skerry.runs.presence import device_steps
-from skerry.runs.progress import Watcher
+from skerry.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress as RichProgress
 
     from skerry.config.experiment import Experiment
     from skerry.engine.world import World
-    from skerry.runs.executors.messages import Task, Tick
+    from skerry.runs.executors.executor import StackJob, Tick
 
 PLAIN_SECONDS = 30.0
 
 
-class Counting(Watcher):
-    """Counts what is done of all that was asked for, and how fast it goes."""
+class CountingProgress(Progress):
+    """Counts how much of the requested computing is done, and how fast."""
 
     def __init__(self) -> None:
         self.runs = self.done = self.reused = 0
         self._steps = self._done_steps = self._fresh = 0
-        self._ticks: dict[Task, Tick] = {}
+        self._ticks: dict[StackJob, Tick] = {}
         self._start: tuple[float, int] | None = None
-        """When the first rounds were done, and how many device-steps they were: before that a
-        world is built and kernels are made ready, which says nothing about the rounds to come."""
+        """Time and device-steps of the first rounds: before them a world is built and kernels are
+        compiled, which says nothing about later rounds."""
         self._remarked = False
 
     def planned(self, experiments: Sequence["Experiment"]) -> None:
@@ -43,32 +43,32 @@ class Counting(Watcher):
         self._done_steps += sum(map(device_steps, experiments))  # as `skerry watch` counts them
 
     def world_ready(self, world: "World") -> None:
-        if not self._remarked and (line := _how_slow(world)):
+        if not self._remarked and (line := _speed_remark(world)):
             self.say(line)
         self._remarked = True
 
-    def tick(self, task: "Task", tick: "Tick") -> None:
-        self._ticks[task] = tick
+    def tick(self, job: "StackJob", tick: "Tick") -> None:
+        self._ticks[job] = tick
         if self._start is None and tick.fresh:
             self._start = time.monotonic(), tick.fresh
 
-    def stack_split(self, task: "Task") -> None:
-        self._ticks.pop(task, None)
+    def stack_split(self, job: "StackJob") -> None:
+        self._ticks.pop(job, None)
 
-    def stack_done(self, task: "Task", finals: Mapping[str, Mapping[str, float]]) -> None:
-        last = self._ticks.pop(task, None)
+    def stack_done(self, job: "StackJob", finals: Mapping[str, Mapping[str, float]]) -> None:
+        last = self._ticks.pop(job, None)
         self._fresh += last.fresh if last else 0
-        self._done_steps += task.steps
-        self.done += len(task)
+        self._done_steps += job.steps
+        self.done += len(job)
 
     @property
     def share(self) -> float:
-        """How much of the computing is done."""
+        """The share of the computing that is done."""
         under_way = sum(tick.steps for tick in self._ticks.values())
         return min(1.0, (self._done_steps + under_way) / max(1, self._steps))
 
     def pace(self) -> list[str]:
-        """`about 40 s left`, `310,000 device-steps/s`; nothing as long as nobody can tell."""
+        """`about 40 s left`, `310,000 device-steps/s`; empty as long as they are unknown."""
         rate = self._rate()
         if not rate:
             return []
@@ -76,7 +76,7 @@ class Counting(Watcher):
         return [f"about {duration(left)} left", f"{rate:,.0f} device-steps/s"]
 
     def _rate(self) -> float:
-        """Device-steps per second since the first rounds; 0 as long as nobody can tell."""
+        """Device-steps per second since the first rounds; 0 as long as they are unknown."""
         if self._start is None:
             return 0.0
         began, already = self._start
@@ -87,41 +87,42 @@ class Counting(Watcher):
         say(line)
 
 
-class RunBars(Counting):
-    """A bar for every stack of one study."""
+class RunBars(CountingProgress):
+    """One bar for every stack of a study."""
 
     def __init__(self, progress: Any) -> None:
         super().__init__()
         self._progress = progress
 
-    def stack_begun(self, task: "Task") -> None:
-        # A stack that goes on from a checkpoint tells where that is: until then there is no share.
-        self._row = self._progress.add_task(stack_in_words(task), total=None, told="getting ready")
+    def stack_begun(self, job: "StackJob") -> None:
+        # Where a resumed stack starts is known with its first tick: until then there is no share.
+        self._row = self._progress.add_task(describe_stack(job), total=None, status="getting ready")
 
-    def tick(self, task: "Task", tick: "Tick") -> None:
-        super().tick(task, tick)
-        rounds = task.experiments[0].rounds
-        told = ", ".join([f"round {tick.round:,} of {rounds:,}", *self.pace()])
-        self._progress.update(self._row, completed=tick.round, total=rounds, told=told)
+    def tick(self, job: "StackJob", tick: "Tick") -> None:
+        super().tick(job, tick)
+        rounds = job.experiments[0].rounds
+        status = ", ".join([f"round {tick.round:,} of {rounds:,}", *self.pace()])
+        self._progress.update(self._row, completed=tick.round, total=rounds, status=status)
 
 
-class RunLines(Counting):
-    """For logs: one line per stack, and one every half minute."""
+class RunLines(CountingProgress):
+    """For logs: a line per stack, and a line every half minute."""
 
-    def stack_begun(self, task: "Task") -> None:
-        self._told = time.monotonic()
-        say(f"{stack_in_words(task)}, {task.experiments[0].rounds} rounds")
+    def stack_begun(self, job: "StackJob") -> None:
+        self._printed_at = time.monotonic()
+        say(f"{describe_stack(job)}, {job.experiments[0].rounds} rounds")
 
-    def tick(self, task: "Task", tick: "Tick") -> None:
-        super().tick(task, tick)
-        if time.monotonic() - self._told > PLAIN_SECONDS:
-            self._told = time.monotonic()
-            rounds = task.experiments[0].rounds
+    def tick(self, job: "StackJob", tick: "Tick") -> None:
+        super().tick(job, tick)
+        if time.monotonic() - self._printed_at > PLAIN_SECONDS:
+            self._printed_at = time.monotonic()
+            rounds = job.experiments[0].rounds
             say(", ".join([f"  round {tick.round} of {rounds}", *self.pace()]))
 
 
 @contextmanager
-def watch_run() -> Iterator[Counting]:
+def show_run_progress() -> Iterator[CountingProgress]:
+    """The progress display of `skerry run`."""
     if not sys.stderr.isatty():
         yield RunLines()
         return
@@ -129,34 +130,34 @@ def watch_run() -> Iterator[Counting]:
         yield RunBars(progress)
 
 
-class SweepWatcher(Counting):
-    """Also tells the best run so far."""
+class SweepProgress(CountingProgress):
+    """Also reports the best run so far."""
 
     def __init__(self, measure: str = "average_accuracy") -> None:
         super().__init__()
         self.measure = measure
         self.best: tuple[float, str] | None = None
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         super().found_finished(experiments)
         self.show()
 
     def waiting(self, worlds: int) -> None:
-        self.say_once("Another sweep works on the runs that are left here; waiting for it.")
+        self.say_once(
+            "Another sweep is computing the remaining runs of this folder; waiting for it."
+        )
 
-    def stack_begun(self, task: "Task") -> None:
+    def stack_begun(self, job: "StackJob") -> None:
         self.show()
 
-    def tick(self, task: "Task", tick: "Tick") -> None:
-        super().tick(task, tick)
+    def tick(self, job: "StackJob", tick: "Tick") -> None:
+        super().tick(job, tick)
         self.show()
 
-    def stack_done(self, task: "Task", finals: Mapping[str, Mapping[str, float]]) -> None:
-        super().stack_done(task, finals)
-        labels = {
-            key: one.server.label for key, one in zip(task.keys, task.experiments, strict=True)
-        }
+    def stack_done(self, job: "StackJob", finals: Mapping[str, Mapping[str, float]]) -> None:
+        super().stack_done(job, finals)
+        labels = {key: one.server.label for key, one in zip(job.keys, job.experiments, strict=True)}
         for key, final in finals.items():
             measure = shown(self.measure, final)
             self._compare(measure, final.get(measure, math.nan), labels[key])
@@ -170,75 +171,76 @@ class SweepWatcher(Counting):
         if math.isfinite(value) and (self.best is None or sign * value > sign * self.best[0]):
             self.best = value, name
 
-    def told(self) -> str:
+    def status_line(self) -> str:
         """`12 of 96 runs, about 40 s left, 310,000 device-steps/s, best so far s2a 93.2`."""
-        told = [f"{self.reused + self.done:,} of {self.runs:,} runs", *self.pace()]
+        status = [f"{self.reused + self.done:,} of {self.runs:,} runs", *self.pace()]
         if self.best is not None:
             value, name = self.best
-            told.append(f"best so far {name} {value:.4g}")
-        return ", ".join(told)
+            status.append(f"best so far {name} {value:.4g}")
+        return ", ".join(status)
 
     def say_once(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
+        if line not in self._printed:
+            self._printed.add(line)
             self.say(line)
 
     def say(self, line: str) -> None: ...
     def show(self) -> None: ...
 
 
-class SweepBars(SweepWatcher):
-    """A bar for the sweep, and one for every stack under way."""
+class SweepBars(SweepProgress):
+    """A bar for the sweep, and one for every running stack."""
 
     def __init__(self, progress: Any, measure: str) -> None:
         super().__init__(measure)
         self._progress = progress
-        self._row = progress.add_task("sweep", total=1.0, told="")
-        self._rows: dict[Task, Any] = {}
+        self._row = progress.add_task("sweep", total=1.0, status="")
+        self._rows: dict[StackJob, Any] = {}
 
     def say(self, line: str) -> None:
         self._progress.console.print(line, highlight=False)
 
     def show(self) -> None:
-        self._progress.update(self._row, completed=self.share, told=self.told())
+        self._progress.update(self._row, completed=self.share, status=self.status_line())
 
-    def stack_begun(self, task: "Task") -> None:
-        words = stack_in_words(task)
-        self._rows[task] = self._progress.add_task(words, total=None, told="getting ready")
+    def stack_begun(self, job: "StackJob") -> None:
+        words = describe_stack(job)
+        self._rows[job] = self._progress.add_task(words, total=None, status="getting ready")
 
-    def tick(self, task: "Task", tick: "Tick") -> None:
-        super().tick(task, tick)
-        rounds = task.experiments[0].rounds
-        told = f"round {tick.round:,} of {rounds:,}"
-        self._progress.update(self._rows[task], completed=tick.round, total=rounds, told=told)
+    def tick(self, job: "StackJob", tick: "Tick") -> None:
+        super().tick(job, tick)
+        rounds = job.experiments[0].rounds
+        status = f"round {tick.round:,} of {rounds:,}"
+        self._progress.update(self._rows[job], completed=tick.round, total=rounds, status=status)
 
-    def stack_split(self, task: "Task") -> None:
-        super().stack_split(task)
-        self._progress.remove_task(self._rows.pop(task))
+    def stack_split(self, job: "StackJob") -> None:
+        super().stack_split(job)
+        self._progress.remove_task(self._rows.pop(job))
 
-    def stack_done(self, task: "Task", finals: Mapping[str, Mapping[str, float]]) -> None:
-        super().stack_done(task, finals)
-        self._progress.remove_task(self._rows.pop(task))
+    def stack_done(self, job: "StackJob", finals: Mapping[str, Mapping[str, float]]) -> None:
+        super().stack_done(job, finals)
+        self._progress.remove_task(self._rows.pop(job))
 
 
-class SweepLines(SweepWatcher):
-    """For logs: one line every half minute."""
+class SweepLines(SweepProgress):
+    """For logs: a line every half minute."""
 
     def __init__(self, measure: str) -> None:
         super().__init__(measure)
-        self._told = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def say(self, line: str) -> None:
         say(line)
 
     def show(self) -> None:
-        if time.monotonic() - self._told > PLAIN_SECONDS:
-            self._told = time.monotonic()
-            say(self.told())
+        if time.monotonic() - self._printed_at > PLAIN_SECONDS:
+            self._printed_at = time.monotonic()
+            say(self.status_line())
 
 
 @contextmanager
-def watch_sweep(measure: str) -> Iterator[SweepWatcher]:
+def show_sweep_progress(measure: str) -> Iterator[SweepProgress]:
+    """The progress display of `skerry sweep`; `measure` ranks the runs."""
     if not sys.stderr.isatty():
         yield SweepLines(measure)
         return
@@ -246,23 +248,24 @@ def watch_sweep(measure: str) -> Iterator[SweepWatcher]:
         yield SweepBars(progress, measure)
 
 
-def _how_slow(world: "World") -> str | None:
-    from skerry.models.one_by_one import slowdown_remark  # imports torch
+def _speed_remark(world: "World") -> str | None:
+    from skerry.models.one_by_one import slowdown_remark  # brings torch
 
     return slowdown_remark(world.learner, world.experiment.training.batch)
 
 
-def stack_in_words(task: "Task") -> str:
-    return f"seed {task.experiments[0].seed}, {plural(len(task), 'lane')}"
+def describe_stack(job: "StackJob") -> str:
+    """`seed 0, 3 lanes`."""
+    return f"seed {job.experiments[0].seed}, {plural(len(job), 'lane')}"
 
 
-def _bars() -> "Progress":
+def _bars() -> "RichProgress":
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
     from rich.text import Text
 
     class Share(ProgressColumn):
-        """Nothing before it is known."""
+        """The percentage, empty as long as it is unknown."""
 
         def render(self, task: Task) -> Text:
             return Text("" if task.total is None else f"{task.percentage:>3.0f} %")
@@ -271,6 +274,6 @@ def _bars() -> "Progress":
         TextColumn("{task.description}"),
         BarColumn(),
         Share(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[status]}"),
         console=Console(stderr=True),
     )

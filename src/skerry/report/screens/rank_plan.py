@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from skerry.report import text
 
 if TYPE_CHECKING:
-    from skerry.runs.rank_plan import RankPlan
+    from skerry.runs.forecast import RankPlan
 
 
 def tell(plan: "RankPlan") -> None:

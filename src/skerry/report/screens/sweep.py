@@ -11,7 +11,7 @@ from skerry.analysis.names import word
 from skerry.analysis.recorded import in_words
 from skerry.analysis.results import Results
 from skerry.report import text
-from skerry.runs.stages import choices, ranking_measure
+from skerry.runs.stages import ranking_measure, tuned_cells
 from skerry.runs.sweep import Point, Sweep
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def best_cells(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Table":
     """The best few cells of every primitive, by their mean over seeds, tuned where asked."""
     points: Iterable[Point] = sweep.points
     if sweep.tune:
-        points = [choice.point for choice in choices(sweep, results)]
+        points = [choice.point for choice in tuned_cells(sweep, results)]
     cells = _cells(sweep, results, points)
     headings = (
         field.replace(".", "\n") + ("\n(tuned)" if field == sweep.tune else "")

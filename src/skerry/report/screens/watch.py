@@ -1,4 +1,4 @@
-"""`skerry watch`: a snapshot as text and bars, and the loop that renews it."""
+"""`skerry watch`: print a snapshot as text and bars, and renew it."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -8,22 +8,22 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from skerry.analysis.names import short_names, word
-from skerry.report.snapshot import Best, Message, Snapshot, Stack
+from skerry.report.snapshot import Best, Message, RunningStack, Snapshot
 from skerry.report.text import duration, empty_table, plural, plus_minus, printable
-from skerry.report.watched import Watched
+from skerry.report.watched import WatchedFolder
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-GRACE_SECONDS = 5.0  # between two stages of a sweep nobody holds a lock for a moment
+GRACE_SECONDS = 5.0  # between two stages of a sweep there is no driver for a moment
 STACKS = 4
 NOTE = 200  # characters of a reason; the store has all of them
 BUSY_SHARE = 0.1  # of a core that watching may take from the sweep
 
 
-def follow(watched: Watched, console: "Console", every: float) -> Snapshot:
-    """Show the folder until the sweep is done, or nobody works on it; gives the last snapshot."""
+def show_live(watched: WatchedFolder, console: "Console", every: float) -> Snapshot:
+    """Show a folder until its sweep is done or has stopped; returns the last snapshot."""
     from rich.live import Live
 
     with Live(console=console, auto_refresh=False) as live:
@@ -41,14 +41,14 @@ def follow(watched: Watched, console: "Console", every: float) -> Snapshot:
 
 
 def render(snapshot: Snapshot, bar: bool = False) -> "RenderableType":
-    """Everything that a snapshot says. Texts from records may hold anything: none is markup."""
+    """A snapshot for a terminal. Texts from records may contain anything, so none is markup."""
     from rich.console import Group
     from rich.text import Text
 
     parts: list[RenderableType] = [Text(_title(snapshot), style="bold")]
     if bar:
         parts.append(progress_bar(snapshot))
-    parts += [Text(line) for line in facts(snapshot)]
+    parts += [Text(line) for line in status_lines(snapshot)]
     parts += [Text(line, style="dim") for line in _running(snapshot)]
     for measure, found in groupby(snapshot.best, key=lambda best: best.measure):
         parts += [Text(f"\nBest so far by {measure}"), best_table(tuple(found))]
@@ -67,8 +67,8 @@ def progress_bar(snapshot: Snapshot) -> "Table":
     return line
 
 
-def facts(snapshot: Snapshot) -> list[str]:
-    """How many runs stand where; how fast it goes, and how long it takes yet."""
+def status_lines(snapshot: Snapshot) -> list[str]:
+    """How many runs have each status, the speed, and the time left."""
     counts = {
         "finished": snapshot.finished,
         "running": snapshot.running,
@@ -76,10 +76,10 @@ def facts(snapshot: Snapshot) -> list[str]:
         "diverged": snapshot.diverged,
         "to do": snapshot.to_do,
     }
-    told = [f"{count:,} {status}" for status, count in counts.items() if count is not None]
+    counted = [f"{count:,} {status}" for status, count in counts.items() if count is not None]
     unknown = snapshot.state == "working" and snapshot.to_do is None
     runs = plural(snapshot.runs, "run") + (" so far" if unknown else "")
-    lines = [f"{runs}, {_percent(snapshot)} of the computing: {', '.join(told)}"]
+    lines = [f"{runs}, {_percent(snapshot)} of the computing: {', '.join(counted)}"]
     if snapshot.others:
         lines[0] += f"; and {plural(snapshot.others, 'run')} of other sweeps"
     steps, rounds = snapshot.device_steps_per_second, snapshot.rounds_per_second
@@ -91,16 +91,15 @@ def facts(snapshot: Snapshot) -> list[str]:
 
 
 def verdict(snapshot: Snapshot) -> str:
+    """Whether the sweep is running, done or stopped, and what to do next."""
     if snapshot.state == "working":
-        return "Somebody is working on it. Ctrl-C leaves this view, not the sweep."
+        return "The sweep is running. Ctrl-C ends this view, not the sweep."
     if snapshot.state == "done":
         failed = f" {plural(snapshot.failed, 'run')} failed." if snapshot.failed else ""
         return f"Done.{failed} Look closer: skerry results {printable(snapshot.folder)}"
     waiting = snapshot.running + (snapshot.to_do or 0)
-    return (
-        f"Nobody is working on it, and {plural(waiting, 'run is', 'runs are')} left. The command "
-        "that began them goes on."
-    )
+    left = plural(waiting, "run is", "runs are")
+    return f"The sweep has stopped, and {left} left. The same command resumes it."
 
 
 def best_table(found: Sequence[Best]) -> "Table":
@@ -138,21 +137,21 @@ def _running(snapshot: Snapshot) -> Iterator[str]:
         yield f"  and {plural(len(shown) - STACKS, 'more stack')}"
 
 
-def _stack(stack: Stack) -> str:
+def _stack(stack: RunningStack) -> str:
     first = f"{plural(stack.runs, 'run')} of seed {stack.seed}"
     if stack.round == 0:
-        return f"{first}: {stack.rounds:,} rounds, no checkpoint yet"
-    return f"{first}: past round {stack.round:,} of {stack.rounds:,}"
+        return f"{first}: {stack.rounds:,} rounds, starting"
+    return f"{first}: round {stack.round:,} of {stack.rounds:,}"
 
 
 def _message(message: Message) -> str:
     when = datetime.fromisoformat(message.time).astimezone()
     today = when.date() == datetime.now().astimezone().date()
-    told = f"{when:%H:%M:%S}" if today else f"{when:%Y-%m-%d %H:%M}"
+    shown_time = f"{when:%H:%M:%S}" if today else f"{when:%Y-%m-%d %H:%M}"
     seeds = ", ".join(map(str, message.seeds[:5])) + (", ..." if len(message.seeds) > 5 else "")
     of = f"of {'seed' if len(message.seeds) == 1 else 'seeds'} {seeds}"
     note = f": {shorten(printable(message.note), NOTE)}" if message.note else ""
-    return f"{told}  {plural(message.runs, 'run')} {of} {message.status}{note}"
+    return f"{shown_time}  {plural(message.runs, 'run')} {of} {message.status}{note}"
 
 
 def _style(message: Message) -> str:

@@ -1,46 +1,248 @@
-"""What an executor is, and which one is meant."""
+"""Stack jobs, the events that come back from them, and the protocol of executors that run them.
 
-from collections.abc import Callable
-from typing import Any, Protocol, Self
+Experiments that share a world become lanes of one stack. A job is a stack of lanes that runs in one
+place; an executor computes jobs in this process, in other processes, or on a cluster.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal, Protocol, Self
 
 from skerry.config.experiment import Experiment
-from skerry.engine.world import Materials
+from skerry.engine.simulate import Moment
+from skerry.engine.stack import group_keys
+from skerry.engine.world import Materials, World
+from skerry.errors import RecordsError, SkerryError, is_out_of_memory, one_line
+from skerry.measure.device_scores import DeviceTable
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
-from skerry.records.store import Store
-from skerry.runs.executors.messages import News, Survey, Task
+from skerry.records.parts import History
+from skerry.records.store import Run, Store
 from skerry.runs.memory import Footprint
-from skerry.runs.progress import Watcher
+from skerry.runs.progress import Progress
 
 POLL_SECONDS = 0.2
 
 
+# Jobs
+
+
+@dataclass(frozen=True)
+class WorldSurvey:
+    """What a driver must know about a world before it plans jobs."""
+
+    fingerprints: dict[str, str]
+    """Fingerprints of what lies outside the experiment's text; they are part of every key."""
+    devices: int
+    footprint: Footprint
+    world: World | None = None
+    """The world itself, where it was built in this process."""
+
+    def for_lanes(self, experiments: Iterable[Experiment]) -> "WorldSurvey":
+        """The same survey, with memory for what the methods of these lanes keep."""
+        return replace(self, footprint=self.footprint.for_lanes(experiments))
+
+
+@dataclass(frozen=True, eq=False)
+class StackJob:
+    """Lanes of one world that run together in one place."""
+
+    experiments: tuple[Experiment, ...]
+    survey: WorldSurvey
+    attempts: int = 0
+    """How many workers have ended while they ran it."""
+    deterministic: bool = False
+    """Whether its run must repeat to the bit; then it has one lane (runs/process.py)."""
+    rehearsed: bool = False
+    """Whether its plug-ins were tried before it was submitted."""
+
+    def __len__(self) -> int:
+        return len(self.experiments)
+
+    @cached_property
+    def world(self) -> str:
+        """The key of its world."""
+        return self.experiments[0].world_key(self.survey.fingerprints)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The keys of its runs."""
+        return [experiment.key(self.survey.fingerprints) for experiment in self.experiments]
+
+    @cached_property
+    def name(self) -> str:
+        """A name that is unique to this world and these lanes."""
+        lanes = hashlib.sha256("".join(self.keys).encode()).hexdigest()[:8]
+        return f"{self.world}-{lanes}{'-alone' if self.deterministic else ''}"
+
+    @property
+    def steps(self) -> int:
+        """Device-steps from start to end."""
+        first = self.experiments[0]
+        return len(self) * first.rounds * self.survey.devices * first.training.local_steps
+
+    def mean_round(self, tick: "Tick") -> int:
+        """Rounds done, averaged over its lanes, some of which may resume from a later round."""
+        return tick.steps * self.experiments[0].rounds // self.steps
+
+    def with_lanes(self, experiments: Sequence[Experiment]) -> "StackJob":
+        """A new job with some of its lanes."""
+        return replace(self, experiments=tuple(experiments), attempts=0)
+
+
+def group_by_world(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
+    """Experiments grouped by world, in the order of the first member of each group."""
+    groups: dict[str, list[Experiment]] = {}
+    for experiment in experiments:
+        groups.setdefault(experiment.world_key(), []).append(experiment)
+    return list(groups.values())
+
+
+def split_lanes(experiments: Sequence[Experiment], most: int) -> list[list[Experiment]]:
+    """Stacks of at most `most` lanes, all of about one size. Lanes with the same network and server
+    stay together, because they are computed as one."""
+    if len(experiments) <= most:
+        return [list(experiments)] if experiments else []
+    ordered = sorted(experiments, key=group_keys)
+    count = -(-len(ordered) // most)
+    edges = [len(ordered) * piece // count for piece in range(count + 1)]
+    return [ordered[start:stop] for start, stop in pairwise(edges)]
+
+
+def choose_stack_size(waiting: int, worlds: int, survey: WorldSurvey, executor: "Executor") -> int:
+    """As many lanes as fit into memory, or fewer where every slot is to have work."""
+    fits = survey.footprint.lanes(executor.sharers(survey.footprint))
+    pieces = -(-executor.slots // worlds)
+    return max(1, min(fits, -(-waiting // pieces)))
+
+
+def memory_shape(experiment: Experiment) -> str:
+    """A key that worlds share if they differ only in the seed and in how the data are split: they
+    need the same memory."""
+    data = experiment.data.model_copy(update={"inter": "iid", "intra": "iid"})
+    return experiment.model_copy(update={"seed": 0, "data": data}).world_key()
+
+
+# Events
+
+
+@dataclass(frozen=True)
+class Tick:
+    """How far a stack is."""
+
+    round: int
+    steps: int
+    """Device-steps done, including those before an interruption."""
+    fresh: int
+    """Device-steps computed since this job was submitted."""
+
+
+class StepCounter:
+    """Turns the moments of a job's stacks into ticks, one for every round."""
+
+    def __init__(self, world: World):
+        self._world = world
+        self._unit = world.n * world.experiment.training.local_steps
+        self._lanes: frozenset[str] = frozenset()
+        self._before = self._fresh = 0
+
+    def count(self, moment: Moment) -> Tick | None:
+        """The tick of a moment: at the end of a round, and where a stack resumes."""
+        keys, unit = moment.stack.keys, self._unit
+        if keys[0] not in self._lanes:  # another stack: interrupted ones resume separately
+            self._before += len(self._lanes) * self._world.rounds * unit
+            self._lanes = frozenset(keys)
+            if moment.phase == "before_server":
+                done = moment.round - 1
+                return Tick(done, self._before + len(self._lanes) * done * unit, self._fresh)
+        if moment.phase != "end":
+            return None
+        self._fresh += len(keys) * unit
+        steps = self._before + len(self._lanes) * moment.round * unit
+        return Tick(moment.round, steps, self._fresh)
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """A run that a worker has finished."""
+
+    run: Run
+    history: History
+    devices: DeviceTable | None = None
+    """The last evaluation of every device."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A job has finished. `outcomes` is empty where the driver's store has the runs already."""
+
+    outcomes: tuple[RunOutcome, ...] = ()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job ended without results."""
+
+    cause: Literal["memory", "lanes", "world", "worker", "store"]
+    """The stack did not fit into memory; it raised an error that some lane, or every lane of the
+    world, would raise again; its worker ended, and another one may finish it; or its records cannot
+    be written, and no worker could."""
+    message: str
+    error: Exception | None = field(default=None, compare=False)
+
+
+Event = Tick | Done | Failure
+
+
+def failure_of(error: Exception) -> Failure:
+    """What an error in a stack means for the rest of the sweep."""
+    if is_out_of_memory(error):
+        error.__traceback__ = error.__context__ = None  # they refer to the tensors that filled it
+        return Failure("memory", f"out of memory ({one_line(error)})", error)
+    cause: Literal["store", "lanes"] = "store" if isinstance(error, RecordsError) else "lanes"
+    return Failure(cause, error_line(error), error)
+
+
+def error_line(error: Exception) -> str:
+    """An error as one line."""
+    return "; ".join(error.faults) if isinstance(error, SkerryError) else one_line(error)
+
+
+# Executors
+
+
 class Executor(Protocol):
+    """Computes jobs for a driver."""
+
     slots: int
-    """How many tasks may be under way at once."""
+    """How many jobs may run at once."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
 
-    def survey(self, experiment: Experiment) -> Survey:
-        """What a plan must know of the experiment's world; raises what building it raises."""
+    def survey(self, experiment: Experiment) -> WorldSurvey:
+        """Build the experiment's world where jobs run, and describe it; raises what that raises."""
 
     def sharers(self, footprint: Footprint) -> int:
         """How many stacks share the memory of one machine or of one GPU."""
 
-    def begin(self, store: Store, watcher: Watcher, checkpoint_seconds: float) -> None:
-        """Tasks follow; the store is the driver's."""
+    def start(self, store: Store, progress: Progress, checkpoint_seconds: float) -> None:
+        """Prepare for jobs; the store is the driver's. Called once, before `submit`."""
 
-    def submit(self, task: Task) -> None: ...
+    def submit(self, job: StackJob) -> None:
+        """Start a job in a free slot."""
 
-    def news(self) -> list[tuple[Task, News]]:
-        """What has come in; waits for it a little while."""
+    def events(self) -> list[tuple[StackJob, Event]]:
+        """Events that have arrived; waits a short time for the first."""
 
-    def drop(self) -> None:
-        """End what is under way, without news of it."""
+    def cancel(self) -> None:
+        """End all jobs without further events."""
 
     def clear(self, world: str) -> None:
-        """Remove what was kept of a world (its key) so that it could go on."""
+        """Remove the checkpoints of a world (its key)."""
 
 
 def open_executor(
@@ -51,8 +253,8 @@ def open_executor(
     address: str | None = None,
     materials: Materials | None = None,
 ) -> Executor:
-    """The named executor; without a name, the one that the other arguments speak of. Only where
-    something is given from Python must an executor take it: `materials`."""
+    """Create an executor by name; without a name, the one that the other arguments require. Only
+    executors that get objects from Python need a parameter `materials`."""
     if name is None:
         name = "ray" if address else "processes" if (workers or 1) > 1 else "here"
     name = str(as_text(name))

@@ -1,24 +1,35 @@
-"""In this process, one stack after the other."""
+"""The executor `here`: computes jobs in this process, one after the other."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Self
 
 from skerry.config.experiment import Experiment
+from skerry.engine.rehearsal import rehearse
+from skerry.engine.simulate import Moment
 from skerry.engine.world import Materials, World, pick_device
 from skerry.errors import RecordsError, SkerryError
-from skerry.records import checkpoint
+from skerry.records.activity import CHECKPOINT_FOLDER
+from skerry.records.checkpoint import remove_checkpoint
 from skerry.records.store import Store
-from skerry.runs.executors import worker
-from skerry.runs.executors.messages import Done, News, Survey, Task, Tick, news_of
+from skerry.runs.executors.executor import (
+    Done,
+    Event,
+    StackJob,
+    StepCounter,
+    WorldSurvey,
+    failure_of,
+)
+from skerry.runs.executors.worker import WorldCache, release_memory, survey_world
 from skerry.runs.memory import Footprint
-from skerry.runs.presence import CHECKPOINTS
-from skerry.runs.progress import Watcher
+from skerry.runs.progress import Progress
+from skerry.runs.stack_run import run_lanes
 
 
 class Here:
-    """Rows and checkpoints go to the driver's store as they come."""
+    """Computes jobs in this process; rows and checkpoints go to the driver's store as they come."""
 
     slots = 1
+    errors_are_events = True
 
     def __init__(
         self,
@@ -34,67 +45,79 @@ class Here:
                 "'processes', for a cluster 'ray'."
             )
         self.device = str(pick_device(device))
-        self.worlds = worker.LastWorld(materials)
-        self._under_way: tuple[Task, Generator[News]] | None = None
+        self.worlds = WorldCache(materials)
+        self._job: StackJob | None = None
+        self._moments: Generator[Moment] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.drop()  # a stack under way holds signals, which must act again
+        self.cancel()  # a running stack holds signals, which must act again
 
     def world(self, experiment: Experiment) -> World:
-        return self.worlds.of(experiment, self.device)
+        """The world of an experiment, built in this process."""
+        return self.worlds.get(experiment, self.device)
 
-    def survey(self, experiment: Experiment) -> Survey:
-        return worker.survey_of(self.world(experiment))
+    def survey(self, experiment: Experiment) -> WorldSurvey:
+        return survey_world(self.world(experiment))
 
     def sharers(self, footprint: Footprint) -> int:
         return 1
 
-    def begin(self, store: Store, watcher: Watcher, checkpoint_seconds: float) -> None:
-        self._store, self._watcher, self._checkpoint_seconds = store, watcher, checkpoint_seconds
-        self._checkpoints = store.path.parent / CHECKPOINTS
+    def start(self, store: Store, progress: Progress, checkpoint_seconds: float) -> None:
+        self._store, self._progress, self._checkpoint_seconds = store, progress, checkpoint_seconds
+        self._checkpoints = store.path.parent / CHECKPOINT_FOLDER
 
-    def submit(self, task: Task) -> None:
-        self._under_way = task, self._compute(task)
+    def submit(self, job: StackJob) -> None:
+        self._job, self._moments = job, None
 
-    def news(self) -> list[tuple[Task, News]]:
-        if self._under_way is None:
-            return []
-        task, steps = self._under_way
-        return [(task, next(steps))]
-
-    def drop(self) -> None:
-        if self._under_way is not None:
-            self._under_way[1].close()
-            self._under_way = None
-
-    def clear(self, world: str) -> None:
-        for file in self._checkpoints.glob(f"{world}-*"):
-            checkpoint.remove(file)
-
-    def ticks(self, task: Task) -> Iterator[Tick]:
-        """Compute and record a task."""
-        return worker.ticks(
-            self.world(task.experiments[0]),
-            list(task.experiments),
+    def _begin(self, job: StackJob) -> Generator[Moment]:
+        """Start the moments of a job; called within `events`, which handles what it raises."""
+        world = self.world(job.experiments[0])
+        if not job.rehearsed:
+            rehearse(world, job.experiments)
+        self._counter = StepCounter(world)
+        return run_lanes(
+            world,
+            job.experiments,
             self._store,
             self._checkpoints,
             self._checkpoint_seconds,
-            task.deterministic,
-            self._watcher.moment,
+            job.deterministic,
+            self._progress,
         )
 
-    def _compute(self, task: Task) -> Generator[News]:
-        last: News = Done()
+    def events(self) -> list[tuple[StackJob, Event]]:
+        """Compute the job until its next tick or its end."""
+        job = self._job
+        event: Event = Done()
+        if job is None:
+            return []
         try:
-            yield from self.ticks(task)
+            if self._moments is None:
+                self._moments = self._begin(job)
+            for moment in self._moments:
+                self._progress.moment(moment)
+                if tick := self._counter.count(moment):
+                    return [(job, tick)]
         except RecordsError:
             raise
-        except Exception as error:  # a user's code may fail in any way
-            last = news_of(error)
-        if not isinstance(last, Done):
-            worker.free_what_failed()
-        self._under_way = None
-        yield last
+        except Exception as error:  # a user's code may raise anything
+            if not self.errors_are_events:
+                raise
+            event = failure_of(error)
+        if not isinstance(event, Done):
+            self._moments = None
+            release_memory()
+        self._job = None
+        return [(job, event)]
+
+    def cancel(self) -> None:
+        if self._job is not None and self._moments is not None:
+            self._moments.close()
+        self._job = None
+
+    def clear(self, world: str) -> None:
+        for file in self._checkpoints.glob(f"{world}-*"):
+            remove_checkpoint(file)

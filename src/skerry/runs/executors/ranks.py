@@ -1,12 +1,12 @@
 """One run on several processes, its ranks: on this machine, or under torchrun on many.
 
-Every rank runs the same command. The first one plans, records, and tells the others what to do with
-it; they follow. A fault of one of them ends all: the rest would wait for it in vain.
+Every rank runs the same command. The first one plans, records, and sends instructions to the
+others. An error on one rank ends all of them, because the others would wait for it forever.
 """
 
 import json
 import os
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,20 @@ import torch
 
 from skerry.config.experiment import Experiment
 from skerry.engine.ranks.exchange import VARIABLES, Communicator, TorchCommunicator
+from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, World, pick_device
 from skerry.errors import SkerryError, argument
 from skerry.plugins import registry
 from skerry.records.store import Store
-from skerry.runs.executors import worker
+from skerry.runs.executors.executor import StackJob, WorldSurvey
 from skerry.runs.executors.here import Here
-from skerry.runs.executors.messages import Done, News, Survey, Task
-from skerry.runs.launch import hold_the_lifeline
+from skerry.runs.executors.worker import WorldCache
+from skerry.runs.launch import end_with_parent
 from skerry.runs.memory import Footprint
-from skerry.runs.progress import Watcher
-from skerry.runs.resume import Checkpoint, Standing, load
-from skerry.runs.stack_run import run_stack
+from skerry.runs.progress import Progress
+from skerry.runs.resume import StackCheckpoint, StackStart, load_stack
+from skerry.runs.stack_run import StackRecorder
 
 
 def is_rank() -> bool:
@@ -35,18 +36,20 @@ def is_rank() -> bool:
 
 
 def is_first() -> bool:
-    """Whether it is the one that speaks to the user."""
+    """Whether this process is the one that reports to the user."""
     return not is_rank() or os.environ["RANK"] == "0"
 
 
 class Ranks(Here):
-    """The first rank's executor: as `Here`, with the others. They `follow` instead."""
+    """The executor of the first rank; the other ranks call `follow` instead."""
+
+    errors_are_events = False  # whatever fails here, the other ranks cannot continue
 
     def __init__(self, *, device: str = "auto", materials: Materials | None = None):
-        hold_the_lifeline()
+        end_with_parent()
         super().__init__(device=_own_device(device))
         self._exchange = TorchCommunicator(torch.device(self.device))
-        self.worlds = worker.LastWorld(materials, self._exchange)
+        self.worlds = WorldCache(materials, self._exchange)
 
     @property
     def is_first(self) -> bool:
@@ -58,36 +61,39 @@ class Ranks(Here):
             self._tell(do="end")
         self._exchange.close()
 
-    def survey(self, experiment: Experiment) -> Survey:
-        self._tell(do="build", experiment=worker.table_of(experiment))
+    def survey(self, experiment: Experiment) -> WorldSurvey:
+        self._tell(do="build", experiment=to_table(experiment))
         return super().survey(experiment)
 
     def sharers(self, footprint: Footprint) -> int:
         on_gpu = self.device.startswith("cuda")
         return 1 if on_gpu else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
-    def begin(self, store: Store, watcher: Watcher, checkpoint_seconds: float) -> None:
-        super().begin(store, watcher, checkpoint_seconds)
+    def start(self, store: Store, progress: Progress, checkpoint_seconds: float) -> None:
+        super().start(store, progress, checkpoint_seconds)
         self._tell(do="see", file=str(store.path.absolute()))
 
-    def _compute(self, task: Task) -> Generator[News]:
-        """Errors are not news: whatever goes wrong here, the others cannot go on."""
-        tables = [worker.table_of(experiment) for experiment in task.experiments]
-        self._tell(do="take", experiments=tables, keys=task.keys)
-        yield from self.ticks(task)
-        self._under_way = None
-        yield Done()
+    def submit(self, job: StackJob) -> None:
+        tables = [to_table(experiment) for experiment in job.experiments]
+        self._tell(do="take", experiments=tables, keys=job.keys)
+        super().submit(job)
 
     def _tell(self, **order: Any) -> None:
         self._exchange.broadcast(json.dumps(order))
 
     def follow(self) -> None:
-        """On the other ranks: do what the first one says, until it says that all is done."""
-        follow(self._exchange, self.world)
+        """Execute the first rank's instructions, until it sends the end."""
+        follow_first_rank(self._exchange, self.world)
 
 
-def follow(exchange: Communicator, world_of: Callable[[Experiment], World]) -> None:
-    found: Checkpoint | None = None
+def to_table(experiment: Experiment) -> dict[str, Any]:
+    """An experiment as JSON for the other ranks."""
+    return experiment.model_dump(mode="json", exclude_unset=True)
+
+
+def follow_first_rank(exchange: Communicator, world_of: Callable[[Experiment], World]) -> None:
+    """Execute the instructions of the first rank; `world_of` builds this rank's part of a world."""
+    found: StackCheckpoint | None = None
     lanes: dict[str, Experiment] = {}
     while True:
         order = json.loads(exchange.broadcast(""))
@@ -97,26 +103,28 @@ def follow(exchange: Communicator, world_of: Callable[[Experiment], World]) -> N
             case "see":
                 _check_sees(Path(order["file"]), exchange.rank)
             case "take":
-                asked = [Experiment.parse(table) for table in order["experiments"]]
-                world = world_of(asked[0])
-                lanes = {world.key(experiment): experiment for experiment in asked}
+                experiments = [Experiment.parse(table) for table in order["experiments"]]
+                world = world_of(experiments[0])
+                lanes = {world.key(experiment): experiment for experiment in experiments}
                 _check_same(list(lanes), order["keys"], exchange.rank)
             case "load":
-                found = load(Path(order["file"]), world)
+                found = load_stack(Path(order["file"]), world)
             case "run":
                 stack = build_stack(world, [lanes[key] for key in order["lanes"]])
-                standing = Standing(stack, Path(order["file"]))
+                start = StackStart(stack, Path(order["file"]))
                 if order["resumed"]:
                     assert found is not None, "all ranks have loaded it, or none"
-                    standing = found.standing(stack, standing.file, found.rows)
-                for _ in run_stack(standing, None, order["checkpoint_seconds"]):
-                    pass
+                    start = found.start(stack, start.file, found.rows)
+                with StackRecorder(start, None, order["checkpoint_seconds"]) as recorder:
+                    for moment in simulate(start.stack, start.state):
+                        recorder.measure(moment)
+                        recorder.save(moment)
             case _:
                 return
 
 
 def _own_device(name: str) -> str:
-    """Every rank of a machine has a GPU of its own."""
+    """The device of this rank: each rank of a machine has a GPU of its own."""
     if name.startswith("cuda:"):
         raise SkerryError(
             f"{argument('device')} must be auto, cpu or cuda with {argument('ranks')}, because "
@@ -143,8 +151,8 @@ def _check_sees(file: Path, rank: int) -> None:
         )
 
 
-def _check_same(mine: list[str], told: list[str], rank: int) -> None:
-    if mine != told:
+def _check_same(mine: list[str], expected: list[str], rank: int) -> None:
+    if mine != expected:
         raise SkerryError(
             f"a file or a model that the experiment names is another one where rank {rank} runs. "
             "Give all machines the same."
@@ -175,7 +183,7 @@ def _why_not(experiment: Experiment) -> str | None:
     if not server.is_there:
         return None
     if server.is_adaptive():
-        return "a schedule that goes by the models needs those of all sampled devices"
+        return "a schedule that adapts to the models needs all sampled devices"
     if ":" in server.primitive:
         return f"server.primitive = '{server.primitive}' may look at the models of all devices"
     if getattr(registry.resolve("selection", server.selection), "asks_distances", False):

@@ -1,4 +1,4 @@
-"""On Ray: stacks are tasks of a cluster, this machine's own or one that is joined."""
+"""The executor `ray`: jobs are tasks of a Ray cluster, a local one or one that exists already."""
 
 import logging
 import os
@@ -14,9 +14,15 @@ from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, argument, one_line
 from skerry.runs.executors import worker
-from skerry.runs.executors.executor import POLL_SECONDS
-from skerry.runs.executors.messages import Failed, Lost, News, Survey, Task, Tick, TooBig, from_line
-from skerry.runs.executors.processes import Workers
+from skerry.runs.executors.executor import (
+    POLL_SECONDS,
+    Event,
+    Failure,
+    StackJob,
+    Tick,
+    WorldSurvey,
+)
+from skerry.runs.executors.processes import WorkerExecutor
 from skerry.runs.memory import Footprint
 
 if TYPE_CHECKING:
@@ -29,13 +35,13 @@ SHARES = (8, 4, 2)
 
 
 @dataclass(frozen=True)
-class _Job:
-    task: Task
+class _Submitted:
+    job: StackJob
     stream: Any
 
 
-class OnRay(Workers):
-    """Without an address, Ray is started on this machine for as long as the sweep takes."""
+class OnRay(WorkerExecutor):
+    """Jobs on a Ray cluster; without an address, Ray runs on this machine during the sweep."""
 
     def __init__(
         self,
@@ -48,93 +54,95 @@ class OnRay(Workers):
         super().__init__(materials)
         self._wanted, self._workers = device, workers
         self._address = address or os.environ.get("RAY_ADDRESS")
-        self._ray = _imported(on_loopback=not self._address)
-        self._jobs: list[_Job] = []
+        self._ray = _import_ray(on_loopback=not self._address)
+        self._jobs: list[_Submitted] = []
         self._joined = False
-        self._kept: Any = None
+        self._shared: Any = None
 
     def __enter__(self) -> Self:
         if not self._ray.is_initialized():
             self._join()
             self._joined = True
         try:
-            self._look_around()
+            self._inspect_cluster()
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def drop(self) -> None:
+    def cancel(self) -> None:
         for job in self._jobs:
             self._ray.cancel(job.stream, force=True)
         self._jobs = []
 
     def __exit__(self, *error: object) -> None:
-        self.drop()
+        self.cancel()
         if self._joined:
             self._ray.shutdown()
-        self.leave()
+        self._remove_folder()
 
-    def survey_world(self, experiment: Experiment) -> Survey:
-        request = worker.survey_request(experiment, self._device)
+    def _survey(self, experiment: Experiment) -> WorldSurvey:
+        order = worker.Order((experiment,), worker.pack_functions([experiment]), self._device)
         options = self._resources(1 / max(SHARES) if self._device == "cuda" else 0)
         remote = self._ray.remote(max_retries=3)(worker.survey).options(**options)
         try:
-            return Survey.from_json(self._ray.get(remote.remote(request, self._sent())))
+            found: WorldSurvey = self._ray.get(remote.remote(order, self._materials_on_ray()))
+            return found
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
 
     def sharers(self, footprint: Footprint) -> int:
         if self._device == "cuda":
-            return 1  # a stack says itself how much of a GPU it takes
+            return 1  # every job requests its share of a GPU
         return max(1, int(self._largest_node // self._cpus))
 
-    def submit(self, task: Task) -> None:
-        footprint = task.survey.footprint
-        gpus = gpu_share(footprint.need(len(task)), footprint.total)
+    def submit(self, job: StackJob) -> None:
+        footprint = job.survey.footprint
+        gpus = gpu_share(footprint.need(len(job)), footprint.total)
         options = self._resources(gpus if self._device == "cuda" else 0)
-        # The driver itself hands a stack to another worker when one is lost: it counts, and it
+        # The driver itself submits a job again when its worker is lost: it counts attempts, and
         # splits a stack that loses one worker after the other.
         remote = self._ray.remote(num_returns="streaming", max_retries=0)(worker.work)
-        order = self.order(task, self._device, self._threads)
-        stream = remote.options(**options).remote(order, self._sent())
-        self._jobs.append(_Job(task, stream))
+        order = self._order(job, self._device, self._threads)
+        stream = remote.options(**options).remote(order, self._materials_on_ray())
+        self._jobs.append(_Submitted(job, stream))
 
-    def news(self) -> list[tuple[Task, News]]:
+    def events(self) -> list[tuple[StackJob, Event]]:
         if not self._jobs:
             return []
         streams = [job.stream for job in self._jobs]
         ready, _ = self._ray.wait(streams, timeout=POLL_SECONDS)
         found = []
         for job in [job for job in self._jobs if any(job.stream is one for one in ready)]:
-            news = self._next(job)
-            if not isinstance(news, Tick):
+            event = self._next(job)
+            if not isinstance(event, Tick):
                 self._jobs.remove(job)
-            found.append((job.task, news))
+            found.append((job.job, event))
         return found
 
-    def _next(self, job: _Job) -> News:
+    def _next(self, submitted: _Submitted) -> Event:
         exceptions = self._ray.exceptions
         try:
-            return from_line(self._ray.get(next(job.stream)))
+            event: Event = self._ray.get(next(submitted.stream))
+            return event
         except exceptions.OutOfMemoryError as error:
-            return TooBig(one_line(error))
+            return Failure("memory", one_line(error))
         except exceptions.RayTaskError as error:
-            return Failed(one_line(error.cause))
+            return Failure("lanes", one_line(error.cause))
         except (exceptions.RayError, StopIteration) as error:
-            return Lost(f"its worker ended ({type(error).__name__})")
+            return Failure("worker", f"its worker ended ({type(error).__name__})")
 
-    def _sent(self) -> Any:
+    def _materials_on_ray(self) -> Any:
         """What was given from Python, which the cluster keeps once for all tasks."""
-        if self._kept is None:
-            self._kept = self._ray.put(self._given)
-        return self._kept
+        if self._shared is None:
+            self._shared = self._ray.put(self._packed_materials)
+        return self._shared
 
     def _resources(self, gpus: float) -> dict[str, float]:
         return {"num_cpus": self._cpus, "num_gpus": gpus}
 
-    def _look_around(self) -> None:
-        """What the cluster has decides how many stacks are under way, and on what."""
+    def _inspect_cluster(self) -> None:
+        """Choose device and number of jobs by the resources of the cluster."""
         resources = self._ray.cluster_resources()
         cpus, gpus = int(resources.get("CPU", 1)), int(resources.get("GPU", 0))
         if self._wanted.startswith("cuda") and not gpus:
@@ -171,14 +179,13 @@ class OnRay(Workers):
 
 
 def gpu_share(need: int, total: int) -> float:
-    """The part of a GPU that a stack takes: a small one leaves room for others."""
+    """The share of a GPU that a stack needs, by its bytes and those of the GPU."""
     return next((1 / n for n in SHARES if (need + CUDA_CONTEXT) * n <= total), 1.0)
 
 
-def _imported(on_loopback: bool) -> "ModuleType":
-    """Ray runs whatever code reaches its ports, and opens them to the network. Only these switches,
-    read when Ray is imported, keep a local Ray to loopback and to who knows its token, which is
-    written nowhere; a cluster has its own."""
+def _import_ray(on_loopback: bool) -> "ModuleType":
+    """Import Ray; a local one listens on loopback only and requires a token, which is written
+    nowhere. Ray executes whatever code reaches its ports and reads these variables on import."""
     if on_loopback and "ray" not in sys.modules:
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -196,7 +203,7 @@ def _imported(on_loopback: bool) -> "ModuleType":
 
 
 def _check_address(address: str) -> None:
-    """Ray itself would try for a minute, and tell of it at length."""
+    """Check an address at once; Ray itself would try for a minute and print a lot."""
     if address.startswith("ray://"):
         raise ValueError("a ray:// address is a client's. Run on a machine of the cluster instead")
     host, colon, port = address.rpartition(":")

@@ -1,27 +1,27 @@
-"""A worker: computes the stacks that a driver in another process sends, and reports back.
+"""A worker: computes stacks for a driver in another process, and sends events back.
 
 A worker has a store of its own, with checkpoints. Where it sees the driver's files it keeps them
-beside the driver's store, so that a stack that was interrupted goes on; on another machine they
-are temporary. The driver copies what is finished into its store: it alone writes there.
+beside the driver's store, so that an interrupted stack can resume; on another machine they are
+temporary. The driver copies finished runs into its store, to which it alone writes.
 
-`python -m skerry.runs.executors.worker` talks with its driver by lines on stdin and stdout. The
-first line it hears is what was given from Python; while it lives it says so every few seconds.
+`python -m skerry.runs.executors.worker` exchanges pickled objects with its driver through stdin and
+stdout. The first object it receives is the materials from Python; the others are orders. Nothing
+pickled is ever read from a file.
 """
 
 import gc
-import json
 import os
+import pickle
 import queue
 import sys
 import tempfile
 import threading
 import time
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import cloudpickle
 import torch
@@ -30,47 +30,46 @@ from filelock import FileLock, Timeout
 from skerry.config.experiment import Experiment
 from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.rehearsal import rehearse
-from skerry.engine.simulate import Moment
 from skerry.engine.world import SOURCE, Materials, World, build_world, pick_device, source_of
 from skerry.errors import SkerryError, one_line
 from skerry.plugins import fingerprint
+from skerry.records.activity import CHECKPOINT_FOLDER
 from skerry.records.store import Store
-from skerry.runs.determinism import torch_is_deterministic
-from skerry.runs.executors.messages import (
+from skerry.runs.executors.executor import (
     Done,
-    Failed,
-    News,
-    Outcome,
-    Survey,
-    Task,
-    Tick,
-    news_of,
-    to_line,
+    Event,
+    Failure,
+    RunOutcome,
+    StackJob,
+    StepCounter,
+    WorldSurvey,
+    failure_of,
 )
-from skerry.runs.memory import footprint
-from skerry.runs.stack_run import follow_world
+from skerry.runs.memory import measure_footprint
+from skerry.runs.process import deterministic_torch
+from skerry.runs.stack_run import run_lanes
 
 TICK_SECONDS = 0.5
-BEAT_SECONDS = 5.0
+HEARTBEAT_SECONDS = 5.0
 ORPHAN_SECONDS = 30.0
 TOKEN = "driver"
-BEAT = "alive"
-"""A line that is no news."""
+HEARTBEAT = None
+"""The object that a worker sends while it has no event."""
 
 
-class LastWorld:
-    """Builds worlds and keeps the last one: stacks of one world follow each other."""
+class WorldCache:
+    """Builds worlds and keeps the last one, because stacks of one world follow each other."""
 
     def __init__(self, materials: Materials | None = None, exchange: Communicator | None = None):
-        self._materials, self._exchange = materials, exchange
+        self._materials, self._exchange = materials or Materials(), exchange
         self._last: tuple[str, World] | None = None
 
-    def of(self, experiment: Experiment, device: str) -> World:
+    def get(self, experiment: Experiment, device: str) -> World:
+        """The world of an experiment on a device."""
         name = f"{experiment.world_key()} {device}"
         if self._last is None or self._last[0] != name:
             before = self._last[1] if self._last else None
-            place = pick_device(device)
-            materials = self._materials or Materials()
+            place, materials = pick_device(device), self._materials
             if before and not before.has_inputs_of(experiment, materials, place, before.dtype):
                 before = self._last = None  # two sets of inputs need not fit into memory
             exchange = self._exchange
@@ -79,19 +78,56 @@ class LastWorld:
         return self._last[1]
 
 
-_worlds = LastWorld()
-_given = b""
+def survey_world(world: World) -> WorldSurvey:
+    """Describe a world that was built in this process."""
+    return WorldSurvey(world.fingerprints, world.n, measure_footprint(world), world)
 
 
-def pack(materials: Materials) -> bytes:
-    """What was given from Python, to be sent to workers. It goes through pipes alone, to processes
-    that were started for it: nothing pickled is ever read from a file."""
+# Orders
+
+
+@dataclass(frozen=True)
+class Order:
+    """Work for a worker: lanes of one world, and where their records go."""
+
+    experiments: tuple[Experiment, ...]
+    functions: bytes
+    """`pack_functions` of the experiments."""
+    device: str
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    folder: Path = Path()
+    token: str = ""
+    checkpoint_seconds: float = 0.0
+    threads: int = 1
+    deterministic: bool = False
+    directory: str = field(default_factory=os.getcwd)
+    """The driver's working directory: experiments name files relative to it."""
+    path: tuple[str, ...] = field(
+        default_factory=lambda: tuple(str(Path(path).absolute()) for path in sys.path)
+    )
+    """The driver's `sys.path`: experiments name modules on it."""
+
+    @classmethod
+    def of(cls, job: StackJob, device: str, **more: Any) -> "Order":
+        """The order for a job."""
+        return cls(
+            job.experiments,
+            pack_functions(job.experiments),
+            device,
+            job.survey.fingerprints,
+            deterministic=job.deterministic,
+            **more,
+        )
+
+
+def pack_materials(materials: Materials) -> bytes:
+    """Pickle objects from Python for workers."""
     if not materials.any:
         return b""
     source = source_of(materials.model) if materials.model is not None else ""
     try:
         return bytes(cloudpickle.dumps((materials, source)))
-    except Exception as error:  # whatever a user's function holds on to
+    except Exception as error:  # a user's function may refer to anything
         raise SkerryError(
             f"the graph, data or model given from Python cannot be sent to workers "
             f"({one_line(error)}). Run it here, or name it in the experiment: "
@@ -99,227 +135,108 @@ def pack(materials: Materials) -> bytes:
         ) from error
 
 
-def take(given: bytes) -> None:
-    """Build worlds with this from now on."""
-    global _given, _worlds
-    if given != _given:
-        materials, source = cloudpickle.loads(given) if given else (None, "")
-        if materials is not None and materials.model is not None:
-            setattr(materials.model, SOURCE, source)
-        _given, _worlds = given, LastWorld(materials)
-
-
-def pack_functions(experiments: Iterable[Experiment]) -> str:
-    """The functions given from Python that these experiments name, to be sent along with them."""
+def pack_functions(experiments: Iterable[Experiment]) -> bytes:
+    """Pickle the functions from Python that these experiments name, for workers."""
     names = (name for each in experiments for _, name in each.users_own())
     functions = fingerprint.registered_functions(names)
-    if not functions:
-        return ""
     try:
-        return b64encode(cloudpickle.dumps(functions)).decode()
-    except Exception as error:  # whatever a user's function holds on to
-        told = ", ".join(map(fingerprint.short_name, functions))
+        return bytes(cloudpickle.dumps(functions)) if functions else b""
+    except Exception as error:  # a user's function may refer to anything
+        labels = ", ".join(map(fingerprint.short_name, functions))
         raise SkerryError(
-            f"functions given from Python cannot be sent to workers: {told} ({one_line(error)}). "
+            f"functions given from Python cannot be sent to workers: {labels} ({one_line(error)}). "
             'Run it here, or name them in the experiment: "package.module:function".'
         ) from error
 
 
-def take_functions(packed: str) -> None:
-    fingerprint.register_functions(cloudpickle.loads(b64decode(packed)) if packed else {})
+_worlds = WorldCache()
+_packed_materials = b""
 
 
-def survey_of(world: World) -> Survey:
-    return Survey(world.fingerprints, world.n, footprint(world), world)
+def _prepare(order: Order, materials: bytes) -> World:
+    """Set this process up as the driver's is, and build the world of an order."""
+    global _packed_materials, _worlds
+    with suppress(OSError):  # another machine need not have the folder
+        os.chdir(order.directory)
+    sys.path += [place for place in order.path if place not in sys.path]
+    if materials != _packed_materials:
+        unpacked, source = cloudpickle.loads(materials) if materials else (None, "")
+        if unpacked is not None and unpacked.model is not None:
+            setattr(unpacked.model, SOURCE, source)
+        _packed_materials, _worlds = materials, WorldCache(unpacked)
+    fingerprint.register_functions(cloudpickle.loads(order.functions) if order.functions else {})
+    return _worlds.get(order.experiments[0], order.device)
 
 
-def survey(request: str, given: bytes = b"") -> str:
-    """Build the world of an experiment here, and tell what a plan must know of it."""
-    asked = json.loads(request)
-    settle(**asked["home"])
-    take(given)
-    take_functions(asked["functions"])
-    world = _worlds.of(Experiment.parse(asked["experiment"]), asked["device"])
-    return survey_of(world).to_json()
+def survey(order: Order, materials: bytes = b"") -> WorldSurvey:
+    """Build the world of an order in this process and describe it."""
+    return replace(survey_world(_prepare(order, materials)), world=None)
 
 
-def survey_request(experiment: Experiment, device: str) -> str:
-    return json.dumps(
-        {
-            "experiment": table_of(experiment),
-            "functions": pack_functions([experiment]),
-            "device": device,
-            "home": home(),
-        }
-    )
-
-
-def order(
-    task: Task, device: str, folder: Path, token: str, checkpoint_seconds: float, threads: int
-) -> str:
-    """A task as a line for a worker."""
-    return json.dumps(
-        {
-            "home": home(),
-            "experiments": [table_of(experiment) for experiment in task.experiments],
-            "functions": pack_functions(task.experiments),
-            "fingerprints": task.survey.fingerprints,
-            "device": device,
-            "folder": str(folder),
-            "token": token,
-            "checkpoint_seconds": checkpoint_seconds,
-            "threads": threads,
-            "deterministic": task.deterministic,
-        }
-    )
-
-
-def home() -> dict[str, Any]:
-    """Where a driver finds the files and modules that experiments name."""
-    return {"folder": os.getcwd(), "path": [str(Path(path).absolute()) for path in sys.path]}
-
-
-def settle(folder: str, path: list[str]) -> None:
-    """Find them at the same places, as far as this machine has them."""
-    with suppress(OSError):
-        os.chdir(folder)
-    sys.path += [place for place in path if place not in sys.path]
-
-
-def work(order: str, given: bytes = b"") -> Iterator[str]:
-    """The news of one task, as lines. Whatever goes wrong is news too."""
-    failure: News | None = None
+def work(order: Order, materials: bytes = b"") -> Iterator[Event]:
+    """Compute an order; errors become events."""
+    failure: Failure | None = None
     try:
-        asked = json.loads(order)
-        settle(**asked.pop("home"))
-        take(given)
-        take_functions(asked.pop("functions"))
-        for news in _news(**asked):
-            yield to_line(news)
-    except Exception as error:  # a user's code may fail in any way
-        failure = news_of(error)
+        torch.set_num_threads(order.threads)
+        with deterministic_torch(order.deterministic):
+            yield from _compute(order, materials)
+    except Exception as error:  # a user's code may raise anything
+        failure = failure_of(error)
     if failure is not None:
-        free_what_failed()
-        yield to_line(failure)
+        release_memory()
+        # The error itself stays here: a user's exception need not be picklable.
+        yield replace(failure, error=None)
 
 
-def free_what_failed() -> None:
-    """To be called outside of `except`, where the error still holds the memory of its stack."""
+def release_memory() -> None:
+    """Free the memory of a failed stack. Call it outside of `except`, where the error keeps it."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
-def ticks(
-    world: World,
-    experiments: list[Experiment],
-    store: Store,
-    folder: Path,
-    checkpoint_seconds: float,
-    deterministic: bool = False,
-    watch: Callable[[Moment], None] = lambda moment: None,
-) -> Iterator[Tick]:
-    """Run and record lanes of a world, with a tick after every round; and one before the first of
-    a stack that goes on from a checkpoint, which says where it stands."""
-    rehearse(world, experiments)
-    unit = world.n * world.experiment.training.local_steps
-    lanes: frozenset[str] = frozenset()
-    before = fresh = 0
-    moments = follow_world(world, experiments, store, folder, checkpoint_seconds, deterministic)
-    for moment in moments:
-        watch(moment)
-        if moment.stack.keys[0] not in lanes:  # another stack: interrupted ones go on by themselves
-            before += len(lanes) * world.rounds * unit
-            lanes = frozenset(moment.stack.keys)
-            if moment.phase == "before_server":
-                done = moment.round - 1
-                yield Tick(done, before + len(lanes) * done * unit, fresh)
-        if moment.phase != "end":
-            continue
-        fresh += len(moment.stack) * unit
-        yield Tick(moment.round, before + len(lanes) * moment.round * unit, fresh)
-
-
-def _news(
-    experiments: list[dict[str, Any]],
-    fingerprints: dict[str, str],
-    device: str,
-    folder: str,
-    token: str,
-    checkpoint_seconds: float,
-    threads: int,
-    deterministic: bool = False,
-) -> Iterator[News]:
-    torch.set_num_threads(threads)
-    with torch_is_deterministic(deterministic):
-        yield from _computed(
-            [Experiment.parse(table) for table in experiments],
-            fingerprints,
-            device,
-            folder,
-            token,
-            checkpoint_seconds,
-            deterministic,
-        )
-
-
-def _computed(
-    lanes: list[Experiment],
-    fingerprints: dict[str, str],
-    device: str,
-    folder: str,
-    token: str,
-    checkpoint_seconds: float,
-    deterministic: bool,
-) -> Iterator[News]:
+def _compute(order: Order, materials: bytes) -> Iterator[Event]:
+    lanes = order.experiments
     try:
-        world = _worlds.of(lanes[0], device)
-    except Exception as error:  # a user's data and model may fail in any way
-        news = news_of(error)
-        yield replace(news, whole_world=True) if isinstance(news, Failed) else news
+        world = _prepare(order, materials)
+    except Exception as error:  # a user's data and model may raise anything
+        failure = failure_of(error)
+        cause = "world" if failure.cause == "lanes" else failure.cause
+        yield replace(failure, cause=cause, error=None)
         return
-    if world.fingerprints != fingerprints:
+    if world.fingerprints != order.fingerprints:
         raise SkerryError(
-            "a file or a model that the experiment names is another one where the driver runs. "
-            "Give all machines the same."
+            "a file or a model that the experiment names differs between the driver's machine and "
+            "this one. Give all machines the same."
         )
-    with _own_folder(Path(folder), token) as own, Store.open(own) as store:
-        told = float("-inf")  # the first tick says where a stack goes on
-        done = store.finished(world.key(lane) for lane in lanes)
-        waiting = [lane for lane in lanes if world.key(lane) not in done]
+    with _own_folder(order.folder, order.token) as own, Store.open(own) as store:
+        keys = {world.key(lane): lane for lane in lanes}
+        done = store.finished(keys)
+        waiting = [lane for key, lane in keys.items() if key not in done]
         if waiting:
-            checkpoints = own / "checkpoints"
-            for tick in ticks(
-                world, waiting, store, checkpoints, checkpoint_seconds, deterministic
-            ):
-                if time.monotonic() - told >= TICK_SECONDS:
-                    told = time.monotonic()
+            rehearse(world, waiting)
+            counter, sent = StepCounter(world), float("-inf")
+            seconds, folder = order.checkpoint_seconds, own / CHECKPOINT_FOLDER
+            for moment in run_lanes(world, waiting, store, folder, seconds, order.deterministic):
+                tick = counter.count(moment)
+                if tick and time.monotonic() - sent >= TICK_SECONDS:
+                    sent = time.monotonic()
                     yield tick
-        yield Done(tuple(_outcome(store, world.key(lane)) for lane in lanes))
+        yield Done(tuple(_outcome(store, key) for key in keys))
 
 
-def _outcome(store: Store, key: str) -> Outcome:
+def _outcome(store: Store, key: str) -> RunOutcome:
     run = store.run(key)
     assert run is not None, f"run {key} was recorded above"
-    assert run.wall_seconds is not None, f"run {key} is finished"
-    return Outcome(
-        key,
-        run.status,
-        run.device,
-        run.versions,
-        run.wall_seconds,
-        run.note,
-        *Outcome.encoded(store.history(key)),
-        store.devices(key),
-    )
+    return RunOutcome(run, store.history(key), store.devices(key))
 
 
 @contextmanager
 def _own_folder(shared: Path, token: str) -> Iterator[Path]:
-    """The given folder where it lies beside this driver's files, and no worker of a driver that
-    was killed is still in it; else a temporary one."""
+    """The shared folder, if it lies beside this driver's files and no worker of a killed driver
+    still uses it; else a temporary one."""
     lock = FileLock(f"{shared}.lock")
-    if _reads(shared.parent / TOKEN) == token:
+    if _read(shared.parent / TOKEN) == token:
         try:
             lock.acquire(timeout=ORPHAN_SECONDS)
         except (Timeout, OSError, NotImplementedError):
@@ -334,51 +251,51 @@ def _own_folder(shared: Path, token: str) -> Iterator[Path]:
         yield Path(own)
 
 
-def table_of(experiment: Experiment) -> dict[str, Any]:
-    return experiment.model_dump(mode="json", exclude_unset=True)
-
-
-def _reads(path: Path) -> str:
+def _read(path: Path) -> str:
     try:
         return path.read_text()
     except OSError:
         return ""
 
 
-def main() -> None:
-    # Whatever a user's code prints must not come between the lines for the driver.
-    lines = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+# The process
+
+
+def _serve() -> None:
+    # A user's code may print: its output must not come between the objects for the driver.
+    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    orders: queue.SimpleQueue[str] = queue.SimpleQueue()
-    one_at_a_time = threading.Lock()
-
-    def say(line: str) -> None:
-        with one_at_a_time:
-            lines.write(f"{line}\n")
-            lines.flush()
-
-    given = b64decode(sys.stdin.readline())
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
-    threading.Thread(target=_beat, args=(say,), daemon=True).start()
+    orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+    lock = threading.Lock()
+    materials = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our driver
+    threading.Thread(target=_receive, args=(sys.stdin.buffer, orders), daemon=True).start()
+    threading.Thread(target=_beat, args=(output, lock), daemon=True).start()
     while True:
-        for line in work(orders.get(), given):
-            say(line)
+        for event in work(orders.get(), materials):
+            _send(event, output, lock)
 
 
-def _beat(say: Callable[[str], None]) -> None:
-    """A round may take minutes: without this, a worker that hangs would look the same."""
+def _send(event: Event | None, output: BinaryIO, lock: threading.Lock) -> None:
+    with lock:
+        pickle.dump(event, output, pickle.HIGHEST_PROTOCOL)
+        output.flush()
+
+
+def _beat(output: BinaryIO, lock: threading.Lock) -> None:
+    """Send a heartbeat every few seconds: a round may take minutes, and a worker may hang."""
     while True:
-        time.sleep(BEAT_SECONDS)
-        with suppress(OSError):  # the driver is gone, and so are we in a moment
-            say(BEAT)
+        time.sleep(HEARTBEAT_SECONDS)
+        with suppress(OSError):  # the driver has ended, and so will this process
+            _send(HEARTBEAT, output, lock)
 
 
-def _listen(orders: "queue.SimpleQueue[str]") -> None:
-    """A worker lives no longer than its driver: when that is gone, however it ended, stdin ends."""
-    for line in sys.stdin:
-        orders.put(line)
+def _receive(source: BinaryIO, orders: "queue.SimpleQueue[Order]") -> None:
+    """Queue orders until stdin ends: a worker lives no longer than its driver."""
+    with suppress(EOFError, pickle.UnpicklingError):
+        while True:
+            orders.put(pickle.load(source))  # noqa: S301 - from our driver
     os._exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    _serve()

@@ -1,0 +1,274 @@
+"""Verify, back up and repair stores."""
+
+import os
+import sqlite3
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from skerry.config.experiment import Experiment, Section
+from skerry.errors import DamagedError, RecordsError, SkerryWarning
+from skerry.files import replacing
+from skerry.records import database
+from skerry.records.parts import CHECKSUM_TABLE, DEVICE_TABLE, ENTRY_COLUMNS, History
+from skerry.records.reading import Run
+from skerry.records.store import FILE, Store
+
+# Messages about what is not checked; {} is the number of runs.
+NO_CHECKSUM = "the checksums of {} that an older version recorded"
+OLD_KEYS = "the keys of {} that an earlier version computed in another way"
+OWN_CODE = "the keys of {} that count code of their own, which is not imported"
+OTHER_FIELDS = "the keys of {} that a version with other fields recorded"
+
+THE_FILE = "the file"
+
+TABLES = {
+    "measures": "id, names",
+    "runs": f"id, {ENTRY_COLUMNS}",
+    "parts": "id, run, first, last, measures, matrix",
+    DEVICE_TABLE: "run, content, crc32",
+    CHECKSUM_TABLE: "run, part, crc32",
+}
+"""By table, its columns, of which the first numbers the rows. Checksums come last, because triggers
+remove them when other rows follow."""
+MOST_PROBED = 1_000_000
+"""Rows between readable ones that are tried one by one, at most."""
+
+
+@dataclass
+class Findings:
+    """What `verify_store` found in a store."""
+
+    path: Path
+    runs: int = 0
+    faults: dict[str, str] = field(default_factory=dict)
+    """By key of a run, or THE_FILE, what is wrong."""
+    not_checked: dict[str, list[str]] = field(default_factory=dict)
+    """By reason, the keys of runs that could not be checked completely."""
+
+
+def verify_store(folder: Path | str) -> Findings:
+    """Check the file, every run and every key of a store, without importing what runs name."""
+    try:
+        with Store.read(folder) as store:
+            return check_store(store)
+    except DamagedError as error:
+        return Findings(Path(folder), faults={THE_FILE: error.reason})
+
+
+def check_store(store: Store) -> Findings:
+    """`verify_store` for a store that is open."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", SkerryWarning
+        )  # the findings name them, each with its fault
+        recorded = store.histories()
+    found = Findings(store.path, len(recorded) + len(store.damaged), dict(store.damaged))
+    unsealed = store.without_checksums()
+    current = store.has_current_keys
+    for run, history in recorded:
+        if fault := _fault(run, history, current) or _fault_of_devices(run, store):
+            found.faults[run.key] = fault
+            continue
+        if run.key in unsealed:
+            found.not_checked.setdefault(NO_CHECKSUM, []).append(run.key)
+        for reason in _why_no_key(run.experiment) if current else [OLD_KEYS]:
+            found.not_checked.setdefault(reason, []).append(run.key)
+    return found
+
+
+def _fault(run: Run, history: History, current: bool) -> str | None:
+    """What is wrong with the rows or the key of a run, or None."""
+    try:
+        return _fault_of_rows(run, history) or (_fault_of_key(run) if current else None)
+    except (TypeError, ValueError, AttributeError) as error:  # a field with an impossible value
+        return f"its experiment is none ({error})"
+
+
+def _fault_of_rows(run: Run, history: History) -> str | None:
+    rounds, evaluate = history["round"], run.experiment.evaluate
+    last = int(rounds[-1]) if len(rounds) else 0
+    if run.status == "finished" and last != run.experiment.rounds:
+        return f"finished, but recorded up to round {last} of {run.experiment.rounds} only"
+    evaluated = (rounds % evaluate.every == 0) & (rounds > evaluate.after)
+    expected = max(0, last // evaluate.every - evaluate.after // evaluate.every)
+    if missing := expected - int(evaluated.sum()):
+        return f"{missing} rows are missing before round {last}"
+    return None
+
+
+def _fault_of_devices(run: Run, store: Store) -> str | None:
+    try:
+        store.devices(run.key)
+    except DamagedError as error:
+        return error.reason
+    return None
+
+
+def _fault_of_key(run: Run) -> str | None:
+    if any(True for _ in _why_no_key(run.experiment)):
+        return None
+    key = run.experiment.key(run.materials)
+    return f"its experiment and materials belong to run {key}" if key != run.key else None
+
+
+def _why_no_key(experiment: Experiment) -> Iterator[str]:
+    """Reasons why the key cannot be computed from the recorded experiment."""
+    if any(True for _ in experiment.users_own()):
+        yield OWN_CODE
+    elif not all(_is_complete(section) for section in (experiment, *_sections(experiment))):
+        yield OTHER_FIELDS
+
+
+def _sections(experiment: Experiment) -> Iterator[Section]:
+    return (value for _, value in experiment if isinstance(value, Section))
+
+
+def _is_complete(section: Section) -> bool:
+    """Whether all fields were recorded: a missing one has today's default, not that of then."""
+    return section.model_fields_set >= type(section).model_fields.keys()
+
+
+# Copies
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What `repair_store` kept and lost."""
+
+    kept: int
+    lost: dict[str, str]
+    """By key, why a run was lost. Runs whose entry is unreadable are missing here."""
+    aside: Path
+    """The path of the damaged file, which is kept."""
+
+
+def back_up_store(folder: Path | str, file: Path) -> int:
+    """Copy a store as of one moment, also while it is written to; returns the number of runs."""
+    if file.exists():
+        raise RecordsError(f"{file} is there already. Name a file that is not.")
+    with Store.read(folder) as store, _writing(file), replacing(file) as partial:
+        with closing(sqlite3.connect(partial)) as copy:
+            store.copy_to(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # all of it in one file
+        return len(store.runs())
+
+
+def repair_store(folder: Path) -> Repaired | None:
+    """Replace a damaged store by one with all of its sound runs, and keep the damaged file beside
+    it. Returns None where nothing is damaged."""
+    path = folder / FILE
+    if not verify_store(folder).faults:
+        return None
+    aside = path.with_name(f"{FILE}.damaged-{datetime.now():%Y%m%d-%H%M%S}")
+    with _writing(path), replacing(path) as partial:
+        with closing(database.create_or_open(partial)) as fresh:
+            lost = _copy_sound_runs(path, fresh, partial)
+            [(kept,)] = fresh.execute("SELECT count(*) FROM runs")
+            fresh.execute("PRAGMA journal_mode = DELETE")
+        _put_aside(path, aside)
+    return Repaired(kept, lost, aside)
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RecordsError(
+            f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
+            "written."
+        ) from None
+
+
+def _put_aside(path: Path, aside: Path) -> None:
+    """Rename the store and its write-ahead log, which must not be applied to the new store."""
+    Path(f"{path}-shm").unlink(missing_ok=True)  # an index of the log
+    changes = Path(f"{path}-wal")
+    if changes.exists() and changes.stat().st_size:
+        os.replace(changes, f"{aside}-wal")
+    else:
+        changes.unlink(missing_ok=True)
+    os.replace(path, aside)
+
+
+def _copy_sound_runs(path: Path, fresh: sqlite3.Connection, partial: Path) -> dict[str, str]:
+    """Copy every readable row, then delete the runs that are not what was recorded; returns why, by
+    key."""
+    fresh.execute("PRAGMA foreign_keys = OFF")
+    with (
+        database.translate_errors(path),
+        closing(database.connect(path, "mode=ro")) as old,
+        database.transaction(fresh),
+    ):
+        all_read, lost = _copy_rows(old, fresh)
+        database.copy_version(old, fresh)
+    found = check_store(Store(fresh, partial))
+    lost |= found.faults
+    if not all_read:  # rows may be missing, and it is unknown of which runs
+        lost |= dict.fromkeys(found.not_checked.get(NO_CHECKSUM, []), "it cannot be checked")
+    with database.transaction(fresh):
+        for run, key in fresh.execute("SELECT id, key FROM runs").fetchall():
+            if key in lost:
+                fresh.execute("DELETE FROM runs WHERE id = ?", (run,))
+        for table in ("parts", CHECKSUM_TABLE, DEVICE_TABLE):
+            fresh.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT id FROM runs)")
+    return lost
+
+
+def _copy_rows(old: sqlite3.Connection, fresh: sqlite3.Connection) -> tuple[bool, dict[str, str]]:
+    """Copy rows; returns whether all could be read, and runs that violate the schema."""
+    all_read, refused = True, {}
+    for table, columns in TABLES.items():
+        places = ", ".join("?" * (columns.count(",") + 1))
+        insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({places})"
+        for row in _readable_rows(old, table, columns):
+            if row is None:
+                all_read = False
+                continue
+            done = fresh.execute(insert, [_storable(value) for value in row])
+            if done.rowcount == 0 and table == "runs":
+                refused[str(row[1])] = "its entry breaks the rules"
+    return all_read, refused
+
+
+def _readable_rows(
+    db: sqlite3.Connection, table: str, columns: str
+) -> Iterator[tuple[object, ...] | None]:
+    """Rows from the start up to damage, from the end back to it, and readable ones in between; None
+    stands for unreadable rows."""
+    count = columns.partition(",")[0]
+    select = f"SELECT {columns} FROM {table}"
+    last = -1
+    try:
+        for row in db.execute(f"{select} ORDER BY {count}"):
+            last = max(last, row[0])
+            yield row
+        return
+    except sqlite3.DatabaseError as error:
+        if "no such table" in str(error):  # a store of an older version has not all of them
+            return
+    yield None
+    end = last + 1
+    with suppress(sqlite3.DatabaseError):
+        for row in db.execute(f"{select} ORDER BY {count} DESC"):
+            if row[0] <= last:
+                break
+            end = row[0]
+            yield row
+    for number in range(last + 1, min(end, last + MOST_PROBED)):
+        with suppress(sqlite3.DatabaseError):
+            yield from db.execute(f"{select} WHERE {count} = ?", (number,))
+
+
+def _storable(value: object) -> object:
+    """Undecodable text is copied as it is, so that its checksum reveals it there."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-8", "surrogateescape")
+    return value
