@@ -15,6 +15,7 @@ from skerry.config.experiment import Data, Experiment, Model, Network, Server
 from skerry.config.measures import GROUPS
 from skerry.errors import ExperimentError
 from skerry.plugins import registry
+from skerry.runs.sweep import Sweep
 
 # Random valid experiments
 
@@ -254,3 +255,22 @@ def test_components_are_as_equal_as_possible(devices, components):
     sizes = Network(devices=devices, components=components).sizes
     assert (sum(sizes), len(sizes)) == (devices, components)
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_former_name_of_a_section_is_accepted():
+    """In files, settings, Python and axes [fleet] is [availability], whichever comes first."""
+    ours = experiment("availability.on=3", "availability.off=2")
+    both = {"fleet": {"on": 3}, "availability": {"off": 2}}
+    assert experiment("fleet.on=3", "availability.off=2") == ours
+    assert Experiment.parse(both) == ours
+    assert Experiment.from_toml("[fleet]\non = 3\noff = 2") == ours
+    assert Experiment(fleet={"on": 3, "off": 2}) == ours
+    assert Experiment().replace(fleet={"on": 3, "off": 2}) == ours
+    assert Experiment.from_toml("[fleet]\non = 9\noff = 2", ["availability.on=3"]) == ours
+    assert ours.fleet == ours.availability
+    assert "[fleet]" not in ours.to_toml()
+    with pytest.raises(ExperimentError, match=r"availability\.awake must be at most 1"):
+        experiment("fleet.awake=2")
+    axes = {"fleet.awake": [0.5, 1.0]}
+    runs = Sweep(experiment=ours, axes=axes).runs()
+    assert [run.availability.awake for run in runs] == [0.5, 1.0]

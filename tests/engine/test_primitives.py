@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 import skerry
 from skerry.config.experiment import Experiment, Server
-from skerry.engine import warnings as doubts
 from skerry.engine.primitives import blend, s2a, s2s
 from skerry.engine.server import FedAdam, FedAvg, FedAvgM, FedAvgMOfAverages, FedYogi
 from skerry.engine.world import build_world
-from skerry.errors import SkerryWarning
+from skerry.errors import SkerryWarning, warn_once
 from skerry.measure.disagreement import spread
 
 
@@ -176,7 +175,7 @@ def test_a_primitive_that_changes_nothing_is_told(primitive, told):
     table = {"server": {"primitive": primitive, "sampled": 3, **strength}, "rounds": 1}
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        doubts._tell_once.cache_clear()
+        warn_once.cache_clear()
         (lane, _) = skerry.run(Experiment.parse(table, ["network.devices=6"]), seeds=2)
     lines = [str(one.message) for one in heard if one.category is SkerryWarning]
     assert lane.status == "finished"
@@ -195,5 +194,5 @@ def test_alone_a_device_may_stay_as_it_is():
     base = Experiment.parse(table, ["network.devices=1", "network.components=1"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        doubts._tell_once.cache_clear()
+        warn_once.cache_clear()
         rehearse(build_world(base), [base])

@@ -11,11 +11,10 @@ from torch import nn
 import task_plugins
 from skerry.config.experiment import Experiment, Model
 from skerry.data.sources.arrays import from_arrays
-from skerry.engine import warnings as doubts
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
-from skerry.errors import ModelError, SkerryWarning
+from skerry.errors import ModelError, SkerryWarning, warn_once
 from skerry.models.learner import Batch, Problem, build_learner
 from skerry.models.pace import remark
 from skerry.tasks.losses import cross_entropy
@@ -211,7 +210,7 @@ def test_whole_inputs_that_are_standardised_are_told(settings, told):
     materials = Materials(dataset=from_arrays(x, x[:, 0] % 3, x[:20], x[:20, 0] % 3))
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        doubts._tell_once.cache_clear()
+        warn_once.cache_clear()
         world, _ = trained(Experiment.parse({}, [*SMALL, *settings]), materials)
     lines = [str(one.message) for one in heard if one.category is SkerryWarning]
     assert len(lines) == told
