@@ -86,7 +86,7 @@ class Rounds:
     def __call__(self, rounds: int) -> None:
         for moment in self._moments:
             if self._measured:
-                self._observer.look(moment)
+                self._observer.read(moment)
             rounds -= moment.phase == "end"
             if rounds == 0:
                 self._latest = moment
@@ -97,7 +97,7 @@ class Rounds:
         assert self._latest is not None
         world = self._latest.stack.world
         due = world.experiment.evaluate.every
-        self._observer.look(replace(self._latest, round=due, meetings=()))
+        self._observer.read(replace(self._latest, round=due, server_rounds=()))
         torch.cuda.synchronize()
 
 

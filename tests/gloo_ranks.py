@@ -6,7 +6,7 @@ import socket
 
 import torch
 
-from skerry.engine.ranks.exchange import Distributed
+from skerry.engine.ranks.exchange import TorchCommunicator
 
 
 def forked(ranks, work):
@@ -34,7 +34,7 @@ def _rank(rank, ranks, port, end, work):
     told = {"RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in told.items()})
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    exchange = Distributed(torch.device("cpu"))
+    exchange = TorchCommunicator(torch.device("cpu"))
     end.send(work(exchange))
     exchange.add(torch.zeros(1))  # nobody leaves before all are done
     os._exit(0)

@@ -16,7 +16,7 @@ import torch
 
 import skerry
 from skerry.config.experiment import Experiment
-from skerry.engine.ranks.exchange import Distributed
+from skerry.engine.ranks.exchange import TorchCommunicator
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
@@ -65,7 +65,7 @@ def lanes_of(base):
     ]
 
 
-class ThroughTheHost(Distributed):
+class ThroughTheHost(TorchCommunicator):
     """What is sent from a GPU and to it goes by way of the host."""
 
     def __init__(self):
@@ -99,7 +99,7 @@ def trajectory(name, device, wire=None):
     stack = build_stack(build_world(base, device=device, exchange=wire), lanes_of(base))
     observer, models, rows = Observer(stack), [], []
     for moment in simulate(stack):
-        rows.append(observer.see(moment))
+        rows.append(observer.rows(moment))
         if moment.phase == "end":
             models.append(moment.state.X_nld.cpu())
     return torch.stack(models), rows
@@ -114,19 +114,20 @@ def recorded(folder, device, wire, stop_after=None):
         return None
     world, lanes = world_of(base), lanes_of(base)
     keys = [world.key(lane) for lane in lanes]
-    world.party.tell(do="take", experiments=[worker.table_of(lane) for lane in lanes], keys=keys)
+    tables = [worker.table_of(lane) for lane in lanes]
+    world.ranks.broadcast(do="take", experiments=tables, keys=keys)
     with Store.open(folder) as store:
         for moment in follow_world(world, lanes, store, folder / "checkpoints", 0):
             if stop_after is not None and moment.round > stop_after and moment.phase == "end":
                 os._exit(0)
-        world.party.tell(do="end")
+        world.ranks.broadcast(do="end")
         return [store.history(key) for key in keys]
 
 
 def one_rank(device, ranks, folder):
     """What each process of a team does."""
     alone = {name: trajectory(name, device) for name in WORLDS} if ranks == 1 else None
-    wire = Distributed(torch.device(device)) if ranks == 1 else ThroughTheHost()
+    wire = TorchCommunicator(torch.device(device)) if ranks == 1 else ThroughTheHost()
     found = {}
     for name in WORLDS:
         models, rows = trajectory(name, device, wire)

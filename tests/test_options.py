@@ -116,6 +116,8 @@ def test_a_key_needs_no_heavy_import():
         "for topology in ('ring', 'regular'):\n"
         "    Experiment.parse({'network': {'topology': topology}}).key()\n"
         "Experiment.parse({'model': {'name': 'mlp', 'hidden': 3}}).key()\n"
+        "Experiment.parse({'method': {'name': 'carry'}}).key()\n"
+        "from skerry.config.presets import PRESETS; assert 'sd_gt' in PRESETS\n"
         "print(sorted({'torch', 'networkx', 'scipy', 'numpy'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

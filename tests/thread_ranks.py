@@ -41,7 +41,7 @@ class Thread:
         self._barrier.wait()
         assert not sends, "sent, but nobody has taken it"
 
-    def tell(self, text):
+    def broadcast(self, text):
         return self._all(text)[0]
 
     def _all(self, own):

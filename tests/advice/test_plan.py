@@ -72,16 +72,16 @@ class Ticks:
 def test_evaluations_are_timed_where_devices_differ(monkeypatch) -> None:
     """At the start devices are alike and scored once; what is timed is a round that is scored
     device by device, even where the pilot would look later only."""
-    from skerry.measure.accuracy import DeviceScores
+    from skerry.measure.device_scores import DeviceScorer
 
     alike: list[bool] = []
-    score = DeviceScores.score
+    score = DeviceScorer.score
 
     def seen(self, models, **given):
         alike.append(given["alike"])
         return score(self, models, **given)
 
-    monkeypatch.setattr(DeviceScores, "score", seen)
+    monkeypatch.setattr(DeviceScorer, "score", seen)
     base = for_pilot(Question(), small("rounds=40"), Budget(ONE_EACH, 12, 0, 0, 40), MENU)
     pace = probe(build_world(base), [base], Timer(600, Ticks()), 100)
     assert alike

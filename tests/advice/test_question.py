@@ -126,7 +126,7 @@ def test_costs_are_those_of_a_run(small, primitive: str) -> None:
     ledger = Ledger()
     for moment in simulate(stack):
         if moment.phase == "end":
-            ledger.add_round(moment.stack, moment.meetings, moment.round - 1)
+            ledger.add_round(moment.stack, moment.server_rounds, moment.round - 1)
     sent = sum(ledger.totals[stack.keys[0]])
     links = stack.world.fleet.links(0)
     budget = Budget(Prices(d2d=1), 12, links, offset=1, rounds=experiment.rounds)
@@ -155,7 +155,7 @@ def test_what_presets_cost_is_what_they_send(small, preset: str) -> None:
     ledger = Ledger()
     for moment in simulate(stack):
         if moment.phase == "end":
-            ledger.add_round(moment.stack, moment.meetings, moment.round - 1)
+            ledger.add_round(moment.stack, moment.server_rounds, moment.round - 1)
     assert budget.cost(contender, experiment.rounds) == sum(ledger.totals[stack.keys[0]])
 
 

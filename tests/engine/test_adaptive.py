@@ -10,8 +10,8 @@ import torch
 from recorded_runs import PlugPulledError, assert_same, record
 from skerry.config.experiment import Experiment
 from skerry.config.schedules import SpreadEstimate, When
-from skerry.engine.estimates import seen
 from skerry.engine.round import LOG
+from skerry.engine.server_schedule import estimate_spread
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
@@ -41,7 +41,7 @@ def of(x, sizes, sampled_k, by_island):
     islands = np.repeat(np.arange(len(sizes)), sizes)
     some = list(sampled_k)
     X_kd = torch.tensor(x, dtype=torch.float64)[some][:, None]
-    return seen(X_kd, islands[some], np.array(sizes), 1, by_island=by_island)
+    return estimate_spread(X_kd, islands[some], np.array(sizes), 1, by_island=by_island)
 
 
 def when(**fields):
@@ -206,8 +206,8 @@ def test_courses_of_lanes_differ(base):
     stack = build_stack(build_world(base), lanes)
     met = {0: [], 1: []}
     for moment in simulate(stack):
-        for meeting in moment.meetings:
-            met[meeting.lanes.start].append((moment.round, meeting.uplink))
+        for server_round in moment.server_rounds:
+            met[server_round.lanes.start].append((moment.round, server_round.uplink))
     assert met[0] != met[1]
     assert len({uplink for _, uplink in met[0] + met[1]}) > 1
 

@@ -12,10 +12,10 @@ import skerry
 from good_plugins import TOLD
 from six_quadratics import six, six_world
 from skerry.config.experiment import Experiment
-from skerry.engine.compressed import copies_of
-from skerry.engine.compression import BLOCK, Draws, Int8, RandomK, TopK, squeezed
+from skerry.engine.compressed_messages import count_compression_arrays
+from skerry.engine.compression import BLOCK, Int8, MessageDraws, RandomK, TopK, compress
 from skerry.engine.rehearsal import rehearse
-from skerry.engine.round import meet, start
+from skerry.engine.round import initial_state, run_server_rounds
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.state import keep_lanes
@@ -53,7 +53,7 @@ def message(numbers, padding=3):
     V = torch.tensor([numbers, numbers[::-1]], dtype=torch.float64)[:, None]
     real = torch.arange(len(numbers) + padding) < len(numbers)
     V = torch.nn.functional.pad(V, (0, padding))
-    return V, Draws(torch.tensor([3, 4]), real, len(numbers))
+    return V, MessageDraws(torch.tensor([3, 4]), real, len(numbers))
 
 
 @given(rows, st.floats(0.01, 1))
@@ -62,7 +62,7 @@ def test_sparse_messages_hold_so_many_numbers_as_they_are(numbers, share):
     for kind in (TopK, RandomK):
         V, draws = message(numbers)
         compression = kind(compression_share=share)
-        arrives = squeezed(compression, V.clone(), draws)
+        arrives = compress(compression, V.clone(), draws)
         assert torch.equal(arrives[arrives != 0], V[arrives != 0])
         assert (arrives != 0).sum(dim=-1).max() <= compression.kept(len(numbers))
         if kind is TopK:  # no other choice would bring more, but for ties
@@ -73,7 +73,7 @@ def test_sparse_messages_hold_so_many_numbers_as_they_are(numbers, share):
 def test_random_places_are_all_equally_likely_and_never_padding():
     V = torch.ones(4000, 1, 8, dtype=torch.float64)
     real = torch.arange(8) != 5
-    arrives = squeezed(RandomK(compression_share=0.3), V, Draws(torch.arange(4000), real, 7))
+    arrives = compress(RandomK(compression_share=0.3), V, MessageDraws(torch.arange(4000), real, 7))
     assert (arrives.sum(dim=-1) == 2).all()
     assert arrives[:, 0, 5].sum() == 0
     assert arrives[:, 0, real].mean(dim=0) == pytest.approx(2 / 7, abs=0.03)
@@ -83,7 +83,7 @@ def test_random_places_are_all_equally_likely_and_never_padding():
 @settings(max_examples=60)
 def test_rounding_to_a_byte_is_off_by_less_than_a_level(numbers):
     V, draws = message(numbers)
-    arrives = squeezed(Int8(), V.clone(), draws)
+    arrives = compress(Int8(), V.clone(), draws)
     largest = V.abs().max()
     assert (arrives - V).abs().max() <= largest / 127 * (1 + 1e-9)
     assert (arrives[V == 0] == 0).all()
@@ -92,7 +92,7 @@ def test_rounding_to_a_byte_is_off_by_less_than_a_level(numbers):
 def test_rounding_is_right_on_average_and_hardly_off_at_all():
     V = torch.randn(1, 1, 2 * BLOCK, generator=torch.Generator().manual_seed(0)).double()
     V = V.expand(3000, -1, -1).clone()
-    arrives = squeezed(Int8(), V.clone(), Draws(torch.arange(3000), V[0, 0] != 0, 2 * BLOCK))
+    arrives = compress(Int8(), V.clone(), MessageDraws(torch.arange(3000), V[0, 0] != 0, 2 * BLOCK))
     level = float(V.abs().max()) / 127
     assert (arrives.mean(dim=0) - V[0]).abs().max() < 0.05 * level
     off = (arrives - V).square().sum(dim=-1) / V.square().sum(dim=-1)
@@ -101,7 +101,7 @@ def test_rounding_is_right_on_average_and_hardly_off_at_all():
 
 def test_equal_numbers_go_in_order_whatever_rounding_did_to_them():
     V = torch.tensor([1.0, 1.0 + 1e-7, 0.5, 1.0 - 1e-7]).view(1, 1, 4)
-    squeezed(TopK(compression_share=0.5), V, Draws(torch.zeros(1).long(), V[0, 0] > 0, 4))
+    compress(TopK(compression_share=0.5), V, MessageDraws(torch.zeros(1).long(), V[0, 0] > 0, 4))
     assert (V != 0).flatten().tolist() == [True, True, False, False]
 
 
@@ -123,10 +123,10 @@ def test_how_long_a_message_is(made, parameters, expected):
 def test_rows_are_squeezed_in_portions_without_a_difference(monkeypatch):
     V, draws = message(list(np.random.default_rng(0).normal(size=300)))
     for made in (TopK(compression_share=0.2), RandomK(compression_share=0.2), Int8()):
-        whole = squeezed(made, V.clone(), draws)
+        whole = compress(made, V.clone(), draws)
         with monkeypatch.context() as patched:
             patched.setattr("skerry.engine.compression.PORTION", 1)
-            assert torch.equal(whole, squeezed(made, V.clone(), draws))
+            assert torch.equal(whole, compress(made, V.clone(), draws))
 
 
 # The fast engine and the loop
@@ -288,7 +288,7 @@ def test_the_average_is_kept(seed, name, share, awake, topology, failing, K, way
     stack = build_stack(world, [lane])
     before = None
     for moment in simulate(stack):
-        kept = moment.state.companions.copies(slice(0, 1))
+        kept = moment.state.companions.of_compression(slice(0, 1))
         total = moment.state.X_nld.clone()
         for array in ("unsent", "undelivered"):
             total += kept.get(array, 0)
@@ -323,7 +323,7 @@ def agreeing(small, *settings_, rounds=400):
     )  # fmt: skip
     world = build_world(lane, dtype=torch.float64)
     stack = build_stack(world, [lane])
-    state = start(stack)
+    state = initial_state(stack)
     state.X_nld.copy_(torch.randn(state.X_nld.shape, generator=torch.Generator().manual_seed(1)))
     average, apart = state.X_nld.mean(dim=0), state.X_nld.std()
     *_, moment = simulate(stack, state)
@@ -417,7 +417,7 @@ def test_a_plan_leaves_room_for_what_both_sides_know(small):
         assert plain.keeping([lane]).companions == expected
         arrays = last_state(build_stack(world, [lane])).companions.arrays
         assert len(arrays) == expected
-    assert copies_of(small(), 1) == 0
+    assert count_compression_arrays(small(), 1) == 0
 
 
 class Peak(TorchDispatchMode):
@@ -450,10 +450,10 @@ def test_a_plan_leaves_room_for_messages_on_their_way(small, compression, primit
     )  # fmt: skip
     world = build_world(lane)
     stack = build_stack(world, [lane])
-    state = start(stack)
+    state = initial_state(stack)
     state.X_nld.add_(torch.randn_like(state.X_nld))
     with Peak(state.X_nld, *state.companions.arrays.values()) as peak:
-        meet(stack, state)
+        run_server_rounds(stack, state)
     told = footprint(world).keeping([lane]).messages(state.X_nld.nbytes)
     assert 0.95 * peak.most <= told <= 1.1 * peak.most
     assert told < footprint(world).keeping([lane]).need(1)

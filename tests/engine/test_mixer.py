@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 
 def pieces(**fields: object) -> list[Piece]:
-    return Mixer(build_fleet(Network(**fields), 0), CPU, torch.float64)._of_round(0)
+    return Mixer(build_fleet(Network(**fields), 0), CPU, torch.float64)._pieces_of_round(0)
 
 
 def test_neighbours_of_one_size_mix_as_one_piece():
@@ -57,6 +57,6 @@ def test_islands_are_set_up_in_time_that_grows_with_their_number():
             return [Block(2 * number, 2, self.W) for number in range(100_000)]
 
     before = time.perf_counter()
-    (piece,) = Mixer(Islands(), CPU, torch.float32)._of_round(0)
+    (piece,) = Mixer(Islands(), CPU, torch.float32)._pieces_of_round(0)
     assert len(piece.weights) == 100_000
     assert time.perf_counter() - before < 5

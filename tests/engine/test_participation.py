@@ -13,7 +13,7 @@ import skerry
 from skerry.config.fields import Availability
 from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
-from skerry.engine.participation.selection import Context, place_islands
+from skerry.engine.participation.selection import Who, place_islands
 from skerry.engine.primitives import deliver
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
@@ -92,7 +92,7 @@ def test_several_local_steps_count_by_data(small):
 
 def context(sizes, sampled=3, *, seed=0, t=0, awake=None, samples=None, number=0):
     n = sum(sizes)
-    return Context(
+    return Who(
         seed=seed,
         round=t,
         number=number,
@@ -365,7 +365,7 @@ def test_nothing_breaks_when_all_sleep(small):
     moments = list(simulate(build_stack(build_world(base), [base])))
     assert moments[-1].round == 7
     assert torch.equal(moments[-1].state.X_nld, moments[0].state.X_nld)
-    assert not any(moment.meetings or moment.diverged for moment in moments)
+    assert not any(moment.server_rounds or moment.diverged for moment in moments)
 
 
 def test_a_trace_is_read_and_begins_again(tmp_path):

@@ -12,7 +12,7 @@ import fleet_data
 from oracle import trajectory
 from skerry.config.experiment import Experiment
 from skerry.data.by_device.from_devices import from_devices
-from skerry.engine.ranks.assignment import SLACK, Shares
+from skerry.engine.ranks.assignment import SLACK, DeviceAssignment
 from skerry.engine.ranks.group import Rank
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
@@ -63,7 +63,7 @@ def follow(world, lanes):
     stack = build_stack(world, lanes)
     observer, models, rows = Observer(stack), [], []
     for moment in simulate(stack):
-        rows.append(observer.see(moment))
+        rows.append(observer.rows(moment))
         if moment.phase == "end":
             models.append(moment.state.X_nld.clone())
     return stack, models, rows, observer.device_tables
@@ -170,9 +170,9 @@ def test_every_device_is_on_one_rank_and_ranks_are_about_even(sizes, ranks):
     n = sum(sizes)
     if ranks > n:
         with pytest.raises(SkerryError, match="at most the number of devices"):
-            Shares.of(sizes, ranks)
+            DeviceAssignment.of(sizes, ranks)
         return
-    shares = Shares.of(sizes, ranks)
+    shares = DeviceAssignment.of(sizes, ranks)
     assert sum(shares.counts) == n
     assert min(shares.counts) >= 1
     assert max(shares.counts) <= (1 + 2 * SLACK) * n / ranks + 1
@@ -185,7 +185,7 @@ def test_parts_tell_what_is_cut(sizes, ranks):
     """The parts of an island, over all ranks, are the island; it begins once."""
     if ranks > sum(sizes):
         return
-    shares = Shares.of(sizes, ranks)
+    shares = DeviceAssignment.of(sizes, ranks)
     parts = [part for rank in range(ranks) for part in shares.parts(rank)]
     held = np.zeros(len(sizes), dtype=int)
     for part in parts:
@@ -196,10 +196,10 @@ def test_parts_tell_what_is_cut(sizes, ranks):
 
 
 def test_islands_stay_whole_where_that_is_even():
-    assert Shares.of((100,) * 10, 5).cut == ()
-    assert Shares.of((100,) * 10, 3).cut == ()  # 300, 400, 300
-    assert Shares.of((10, 1000, 10), 2).borders == (0, 510, 1020)
-    assert Shares.of((10, 1000, 10), 2).cut == (1,)
+    assert DeviceAssignment.of((100,) * 10, 5).cut == ()
+    assert DeviceAssignment.of((100,) * 10, 3).cut == ()  # 300, 400, 300
+    assert DeviceAssignment.of((10, 1000, 10), 2).borders == (0, 510, 1020)
+    assert DeviceAssignment.of((10, 1000, 10), 2).cut == (1,)
 
 
 ROWS = st.lists(st.floats(-1e6, 1e6, allow_nan=False, width=32), min_size=6, max_size=6)

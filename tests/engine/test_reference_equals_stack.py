@@ -91,11 +91,11 @@ def test_convolutions_with_dropout(small):
 @pytest.mark.parametrize("chunk", [1, 5, 12])
 def test_chunks_of_devices_change_nothing(small, chunk):
     """How many devices step at once is a matter of memory, not of the result."""
-    from skerry.engine.round import start
+    from skerry.engine.round import initial_state
 
     base = small("model.name=mlp")
     stack = build_stack(build_world(base, dtype=torch.float64), [base])
-    state = start(stack)
+    state = initial_state(stack)
     state.chunk = chunk
     *_, last = simulate(stack, state)
     *_, X = trajectory(stack.world, base)

@@ -6,7 +6,7 @@ import torch
 
 from conftest import small
 from kernel_laws import CUDA, DEVICE, needs_triton, runs_kernels
-from skerry.engine.minibatch_draws import Dice
+from skerry.engine.minibatch_draws import MinibatchDraws
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
@@ -122,9 +122,9 @@ def test_a_run_is_the_same_whoever_draws(monkeypatch):
     def models(by_kernels):
         monkeypatch.setattr(fused, "draws_on", lambda device: by_kernels)
         world = build_world(experiment, device=WHERE)
-        dice = Dice(experiment, world.partition, len(world.y_train), WHERE)
+        draws = MinibatchDraws(experiment, world.partition, len(world.y_train), WHERE)
         last = list(simulate(build_stack(world, [experiment])))[-1]
-        return dice.batch_indices(1, 1), dice.noise_keys(1, 1), last.state.X_nld
+        return draws.batch_indices(1, 1), draws.noise_keys(1, 1), last.state.X_nld
 
     by_kernels, by_host = models(True), models(False)
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(by_kernels, by_host, strict=True))

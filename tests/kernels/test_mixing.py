@@ -153,6 +153,6 @@ def test_large_islands_mix_in_float32(settings, monkeypatch):
     fleet = build_fleet(experiment.network, 0)
     X = numbers(300, 2, 40)
     exact = torch.from_numpy(fleet.matrix(3).T.toarray()).to(DEVICE) @ X.double().view(300, 80)
-    monkeypatch.setattr(mixer, "TOGETHER", 2 * X[:100].nbytes)
+    monkeypatch.setattr(mixer, "PRODUCT_BYTES", 2 * X[:100].nbytes)
     mixer.Mixer(fleet, torch.device(DEVICE), torch.float32).mix(X, 3)
     assert distance(X.view(300, 80), exact) < 1e-6

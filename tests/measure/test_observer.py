@@ -10,7 +10,8 @@ from skerry.config.measures import GROUPS, MEASURES, USUAL
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.measure.accuracy import DeviceScores, samples_for_devices
+from skerry.measure.accuracy import samples_for_devices
+from skerry.measure.device_scores import DeviceScorer
 from skerry.measure.observer import Observer
 
 
@@ -21,7 +22,7 @@ def watched(*experiments):
     observer = Observer(stack)
     rows = {key: [] for key in stack.keys}
     for moment in simulate(stack):
-        for key, row in observer.see(moment).items():
+        for key, row in observer.rows(moment).items():
             rows[key].append(row)
     by_key = dict(zip(stack.keys, stack.experiments, strict=True))
     return {by_key[key].server.primitive: found for key, found in rows.items()}, moment
@@ -82,7 +83,7 @@ def test_the_start_is_scored_like_any_round(small):
     """All models are alike there: scoring one of them gives every device's measures."""
     world = build_world(small("data.intra=dirichlet"))
     X = world.initial().expand(world.n, 3, -1)
-    scores = DeviceScores(world)
+    scores = DeviceScorer(world)
     one, all_of_them = (scores.measure(scores.score(X, alike)) for alike in (True, False))
     for name, values in all_of_them.items():
         assert torch.equal(one[name], values), name
@@ -207,7 +208,7 @@ def test_scoring_in_portions_changes_nothing(small, monkeypatch, model, memory):
     """However little memory there is: one model and one test sample at a time if need be."""
     base = small(f"model.name={model}", "rounds=2", "data.intra=dirichlet")
     whole, _ = watched(base)
-    monkeypatch.setattr("skerry.measure.portions.MEMORY", {"cpu": memory})
+    monkeypatch.setattr("skerry.measure.accuracy.MEMORY", {"cpu": memory})
     parts, _ = watched(base)
     for ours, theirs in zip(parts["s2s"], whole["s2s"], strict=True):
         assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6)

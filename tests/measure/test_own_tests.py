@@ -12,9 +12,8 @@ from skerry.config.experiment import Experiment
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
-from skerry.measure.accuracy import DeviceScores
+from skerry.measure.device_scores import LARGER, SMALL_TEST, DeviceScorer, OwnTests
 from skerry.measure.observer import Observer
-from skerry.measure.own_tests import FEW, LARGER, OwnTests
 from skerry.runs.materials import with_sizes
 
 OWN = (1, 0, 9, 30, 2, 12, 0, 33, 9, 7)
@@ -93,10 +92,10 @@ def test_devices_come_to_what_each_would_alone(settings, memory, monkeypatch):
     is left alone."""
     world = world_of(*settings)
     if memory is not None:
-        monkeypatch.setattr("skerry.measure.portions.MEMORY", {"cpu": memory})
+        monkeypatch.setattr("skerry.measure.accuracy.MEMORY", {"cpu": memory})
     X_nld = models_of(world)
     otherwise_nl = torch.full(X_nld.shape[:2], -1.0, dtype=world.dtype)
-    found = OwnTests(world).judged(X_nld, otherwise_nl)
+    found = OwnTests(world).score(X_nld, otherwise_nl)
     assert torch.allclose(found, one_by_one(world, X_nld, otherwise_nl), rtol=1e-12, atol=1e-12)
     assert (found[1] == -1).all()
     assert len(found.unique()) > 10
@@ -116,9 +115,9 @@ def test_devices_of_about_one_size_share_a_call(monkeypatch):
     tests = OwnTests(world)
     for lanes in (3, 1):
         X_nld = models_of(world, lanes)
-        tests.judged(X_nld, X_nld.new_zeros(world.n, lanes))
+        tests.score(X_nld, X_nld.new_zeros(world.n, lanes))
     assert calls == [(3, 7), (2, 9), (1, 12), (2, 33)] * 2
-    assert all(most <= max(FEW, LARGER * size) for most, size in ((7, 1), (9, 9), (33, 30)))
+    assert all(most <= max(SMALL_TEST, LARGER * size) for most, size in ((7, 1), (9, 9), (33, 30)))
 
 
 class OnlyScores:
@@ -135,9 +134,9 @@ def test_a_learner_that_knows_only_scores():
     world = world_of("classification", "model.name=mlp")
     X_nld = models_of(world)
     otherwise_nl = X_nld.new_zeros(X_nld.shape[:2])
-    expected = OwnTests(world).judged(X_nld, otherwise_nl)
+    expected = OwnTests(world).score(X_nld, otherwise_nl)
     object.__setattr__(world, "learner", OnlyScores(world.learner))
-    assert torch.equal(OwnTests(world).judged(X_nld, otherwise_nl), expected)
+    assert torch.equal(OwnTests(world).score(X_nld, otherwise_nl), expected)
 
 
 def test_a_loss_without_end_stays_with_its_device():
@@ -145,7 +144,7 @@ def test_a_loss_without_end_stays_with_its_device():
     world = world_of("regression", "model.name=linear")
     X_nld = models_of(world)
     X_nld[4] = float("inf")
-    found = OwnTests(world).judged(X_nld, X_nld.new_zeros(X_nld.shape[:2]))
+    found = OwnTests(world).score(X_nld, X_nld.new_zeros(X_nld.shape[:2]))
     assert torch.isfinite(found).all(dim=1).tolist() == [i != 4 for i in range(world.n)]
 
 
@@ -169,11 +168,11 @@ def test_the_papers_loop_comes_to_the_same_scores(settings):
     )
     stack = build_stack(world, lanes)
     observer = Observer(stack)
-    rows = [observer.see(moment) for moment in simulate(stack)][-1]
+    rows = [observer.rows(moment) for moment in simulate(stack)][-1]
     judged_by = world.task.judged_by
     for lane, key in zip(stack.experiments, stack.keys, strict=True):
         *_, X_nd = trajectory(world, lane)
-        mixed_nl = DeviceScores(world).score(X_nd.unsqueeze(1)).own_nl
+        mixed_nl = DeviceScorer(world).score(X_nd.unsqueeze(1)).own_nl
         own_nl = one_by_one(world, X_nd.unsqueeze(1), mixed_nl)
         assert rows[key][f"own_{judged_by}"] == pytest.approx(float(own_nl.mean()), rel=1e-9)
         table = observer.device_tables[key]

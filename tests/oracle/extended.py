@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from oracle.compression import CompressedGossip, CompressedServer
-from oracle.schedules import estimates, scheduled
+from oracle.schedules import estimates, scheduled_value
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.reference import Reference, weighted_sum
-from skerry.engine.server_schedule import Turn
+from skerry.engine.server_schedule import ScheduledRound
 
 
 class ExtendedReference(Reference):
@@ -110,29 +110,33 @@ class ExtendedReference(Reference):
 
     def server_round(self, t):
         server = self.experiment.server
-        known = server.adapt_over
-        state = (t, self.number, self.H, self.p)
         beta = {"s2s": 0.0, "s2a": 1.0}.get(server.primitive)
-        if beta is None:
-            beta = scheduled(self.experiment, "beta", *state, tuple(self.estimates[-known:]))
-        K = round(scheduled(self.experiment, "sampled", *state, tuple(self.estimates[-known:])))
+        beta = self.scheduled("beta", t) if beta is None else beta
+        K = round(self.scheduled("sampled", t))
         S, weights = self.sample(t, K)
         if self.adapts and S:
             since = t - self.last_round
             self.estimates += estimates(self.world, self.experiment, self.x, S, self.awake, since)
-        H = scheduled(self.experiment, "period", *state, tuple(self.estimates[-known:]))
-        self.H, self.last_round, self.number = round(H), t, self.number + 1
+        self.H = round(self.scheduled("period", t))
+        self.last_round, self.number = t, self.number + 1
         self.next_server = t + self.H
         if S:
             self.aggregate(t, S, weights, beta)
         self.eta_sum = 0.0
 
+    def scheduled(self, field, t):
+        """The value of beta, K or H in round t."""
+        estimates = tuple(self.estimates[-self.experiment.server.adapt_over :])
+        return scheduled_value(self.experiment, field, t, self.number, self.H, self.p, estimates)
+
     def sample(self, t, K):
         """The sampled devices, and the weight of each in what S2A delivers. The fast engine's draws
         are used, as its batches are; the weights are written out."""
         distances = torch.stack([(x_i - self.last).double().norm() for x_i in self.x]).numpy()
-        turn = Turn(self.experiment.server.model_copy(update={"sampled": K}), self.number)
-        sample = Sampler(self.world, self.experiment).sample(t, distances, turn)
+        scheduled = ScheduledRound(
+            self.experiment.server.model_copy(update={"sampled": K}), self.number
+        )
+        sample = Sampler(self.world, self.experiment).sample(t, distances, scheduled)
         if sample is None:
             return [], []
         S = sample.devices_k.tolist()

@@ -11,7 +11,7 @@ from skerry.engine.world import World
 from skerry.plugins import registry
 
 
-def scheduled(
+def scheduled_value(
     experiment: Experiment,
     field: str,
     t: int,

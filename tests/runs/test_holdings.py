@@ -31,7 +31,7 @@ def told(experiment):
     stack = build_stack(world, [experiment])
     observer = Observer(stack)
     for moment in simulate(stack):
-        observer.look(moment)
+        observer.read(moment)
     return footprint(world).need(1)
 
 told(Experiment(rounds=2))  # all that is imported late

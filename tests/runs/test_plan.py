@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import small
-from skerry.engine.compressed import passing_of
-from skerry.engine.stack import company
+from skerry.engine.compressed_messages import compression_temporaries
+from skerry.engine.stack import group_keys
 from skerry.engine.world import build_world
 from skerry.errors import is_out_of_memory
 from skerry.runs.executors.ray import CUDA_CONTEXT, gpu_share
@@ -62,8 +62,8 @@ def test_a_cut_keeps_every_lane_once_and_stacks_alike(most, lanes):
 def test_a_cut_divides_no_more_groups_than_it_must(most, lanes):
     """Lanes that meet the server together are divided only where a stack ends."""
     pieces = cut(lanes, most)
-    parts = sum(len({company(e) for e in piece}) for piece in pieces)
-    assert parts - len({company(e) for e in lanes}) <= len(pieces) - 1
+    parts = sum(len({group_keys(e) for e in piece}) for piece in pieces)
+    assert parts - len({group_keys(e) for e in lanes}) <= len(pieces) - 1
 
 
 def test_no_lanes_are_no_stacks():
@@ -124,7 +124,7 @@ def test_room_is_left_for_as_many_as_the_server_may_meet(settings: list[str], mo
 def test_room_is_left_for_the_messages_of_as_many():
     coins = "server.selection=bernoulli", "server.sample_prob=0.9", "server.sampled=2"
     compressed = small(*coins, "server.compression=top_k", "server.primitive=s2s")
-    assert passing_of(compressed, 12)[0] == 1
+    assert compression_temporaries(compressed, 12)[0] == 1
 
 
 @pytest.mark.parametrize(

@@ -41,13 +41,13 @@ def record_on(ranks, folder, experiments, stop_after=None):
         with Store.open(folder) as store:
             world = world_of(experiments[0])
             keys = [world.key(experiment) for experiment in experiments]
-            world.party.tell(
+            world.ranks.broadcast(
                 do="take", experiments=[worker.table_of(e) for e in experiments], keys=keys
             )
             for moment in follow_world(world, experiments, store, folder / "checkpoints", 0):
                 if stop_after is not None and moment.round > stop_after and moment.phase == "end":
                     raise PlugPulledError
-            world.party.tell(do="end")
+            world.ranks.broadcast(do="end")
 
     together(ranks, work)
     return histories(folder)

@@ -32,7 +32,7 @@ def last_row(world):
     stack = build_stack(world, [world.experiment])
     observer = Observer(stack)
     for moment in simulate(stack):
-        rows = observer.see(moment)
+        rows = observer.rows(moment)
     return next(iter(rows.values())), moment.state.X_nld[:, 0]
 
 
@@ -121,7 +121,7 @@ def test_islands_without_labels_differ_in_their_targets():
 @pytest.mark.parametrize("portions", [1, 3])
 def test_a_score_of_ones_own(portions, monkeypatch):
     """Its mean over the test samples, also where they are scored in portions."""
-    from skerry.measure import portions as measured
+    from skerry.measure import accuracy as measured
 
     settings = ("task.score=task_plugins:within_half", "task.loss=task_plugins:quartic")
     world = build_world(experiment("regression", *settings), dtype=torch.float64)

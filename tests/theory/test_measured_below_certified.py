@@ -10,7 +10,7 @@ import torch
 
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
-from skerry.measure.disagreement import bias, spread
+from skerry.measure.disagreement import spread, squared_shift
 from skerry.models.quadratic import QuadraticLearner
 from skerry.theory.certified import certified_average
 from skerry.theory.constants import constants_of
@@ -207,10 +207,10 @@ def test_ratios_of_a_long_run(beta):
     for moment in simulate(build_stack(world, [world.experiment])):
         if moment.phase == "before_server":
             before = spread(moment.state.X_nld, world.sizes)
-        if moment.meetings:
+        if moment.server_rounds:
             after = spread(moment.state.X_nld, world.sizes)
             left.append(float(after.total_l / before.total_l))
-            made.append(float(bias(before, after) / before.total_l))
+            made.append(float(squared_shift(before, after) / before.total_l))
     assert len(left) == 400
     for ratios, expected in (
         (np.array(left), (1 - beta) ** 2 * delta(100, 20)),

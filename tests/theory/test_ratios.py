@@ -6,7 +6,7 @@ import pytest
 from skerry.config.experiment import Experiment
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
-from skerry.measure.disagreement import bias, spread
+from skerry.measure.disagreement import spread, squared_shift
 from skerry.theory.operators import delta, kappa
 from skerry.theory.ratios import Shares, expected_ratios, samples_as_in_the_paper
 from theory_bench import bench
@@ -114,9 +114,9 @@ def test_a_long_run_scatters_around_it(primitive, rule):
     for moment in simulate(build_stack(world, [world.experiment])):
         if moment.phase == "before_server":
             before = spread(moment.state.X_nld, world.sizes)
-        if moment.meetings:
+        if moment.server_rounds:
             after = spread(moment.state.X_nld, world.sizes)
-            made = bias(before, after) if primitive == "s2a" else after.total_l
+            made = squared_shift(before, after) if primitive == "s2a" else after.total_l
             found.append(float(made / before.total_l))
             expected.append(float(shares.ratio(before.intra_l, before.inter_l)[0]))
     error = np.std(np.subtract(found, expected), ddof=1) / np.sqrt(len(found))

@@ -260,7 +260,7 @@ def _sends(preset: str, experiment: Experiment, world: "World") -> Sends:
     row, steps = registry.resolve("method", run.method.name), run.network.gossip_steps
     links = _links(run, world.fleet_of(run)) if steps else 0.0
     return Sends(
-        2 * row.travels * steps * links,
+        2 * row.mixed_arrays * steps * links,
         row.up,
         row.down,
         row.down_to_sampled,

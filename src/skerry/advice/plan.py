@@ -242,6 +242,6 @@ def probe(world: World, lanes: Sequence[Experiment], timer: Timer, seconds: floa
     evaluations: list[float] = []
     while len(evaluations) < PROBES and sum(evaluations) < seconds:
         began = timer.now(world)
-        observer.see(last)
+        observer.rows(last)
         evaluations.append(timer.now(world) - began)
     return Pace(min(rounds) / len(lanes), min(evaluations) / len(lanes))

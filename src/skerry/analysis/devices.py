@@ -16,7 +16,7 @@ from skerry.records.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skerry.measure.by_device import DeviceTable
+    from skerry.measure.device_scores import DeviceTable
 
 ABOUT = ("island", "device", "samples", "own_tests")
 TENTH = 0.1

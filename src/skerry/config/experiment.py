@@ -106,7 +106,7 @@ class Experiment(Section):
                 "network.mix_with_server = false needs server rounds that are known beforehand "
                 f'(got server.period_schedule = "{server.period_schedule}"). Change one of them.',
             )
-        yield from methods.faults(self)
+        yield from methods.method_faults(self)
         if network.is_file or self.data.split == "given":
             return  # The file or the data set the number of devices, checked when they are read.
         yield from network.size_faults()

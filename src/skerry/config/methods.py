@@ -1,7 +1,7 @@
 """Rules that a method may demand of an experiment, and the faults of one that breaks them.
 
-Each method lists its rules in its own file (`skerry/methods/`). A fault is told in one line before
-anything runs.
+Each method lists its rules in its own file (`skerry/methods/`). A fault is one line, told
+before anything runs.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -40,7 +40,7 @@ def must_be(path: str, *values: Any, why: str = "") -> Rule:
     """The rule that a field, `section.name`, has one of these values."""
     section, _, field = path.partition(".")
 
-    def faults(parts: Parts) -> Iterator[Fault]:
+    def rule(parts: Parts) -> Iterator[Fault]:
         got = getattr(getattr(parts, section), field)
         if got not in values:
             wanted = " or ".join(toml_value(value) for value in values)
@@ -51,7 +51,7 @@ def must_be(path: str, *values: Any, why: str = "") -> Rule:
                 f"{reason}. Set {path}={toml_value(values[0])}.",
             )
 
-    return faults
+    return rule
 
 
 def samples_everybody(parts: Parts) -> Iterator[Fault]:
@@ -90,7 +90,7 @@ def starts_after_a_period(parts: Parts) -> Iterator[Fault]:
 def not_selected_by(*names: str) -> Rule:
     """The rule that devices are not sampled by these selections."""
 
-    def faults(parts: Parts) -> Iterator[Fault]:
+    def rule(parts: Parts) -> Iterator[Fault]:
         if parts.server.selection in names:
             yield (
                 ("server.selection", "method.name"),
@@ -98,7 +98,7 @@ def not_selected_by(*names: str) -> Rule:
                 f'"{parts.server.selection}". Set server.selection=uniform.',
             )
 
-    return faults
+    return rule
 
 
 def nobody_sleeps(parts: Parts) -> Iterator[Fault]:
@@ -148,7 +148,7 @@ SERVER_ONLY = (
 """Rules of methods without links, whose server reaches all devices."""
 
 
-def faults(parts: Parts) -> Iterator[Fault]:
+def method_faults(parts: Parts) -> Iterator[Fault]:
     """The rules that an experiment breaks: of its compression, then of its method."""
     yield from _compression_faults(parts)
     if parts.method.is_plain:

@@ -1,9 +1,9 @@
-"""What devices make of their gradients before they step: momentum, Adam, weight decay.
+"""Local optimizers: momentum, Adam and weight decay in the local steps of devices.
 
-A rule is `(gradient_nld, kept, context) -> direction_nld`, with options as keyword-only parameters;
-a device steps X <- X - eta direction. `kept` holds the arrays that the rule's attribute `keeps`
-names, zero at the start, each as large as X: they are changed in place, stay on their device, and
-neither mixing nor the server touches them.
+A local optimizer is a function `(gradient_nld, kept, context) -> direction_nld`, with options as
+keyword-only parameters; a device steps X <- X - eta direction. `kept` holds the arrays that the
+attribute `keeps` of the function names. They are zero at the start, have the shape of X, and are
+changed in place; neither mixing nor the server touches them.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ KIND = "local optimizer"
 
 
 def sgd(gradient: Tensor, kept: Arrays, context: Context) -> Tensor:
-    """The gradient itself."""
+    """Plain SGD: step along the gradient."""
     return gradient
 
 
@@ -41,8 +41,7 @@ def adam(
     second_momentum: float,
     smallest: float,
 ) -> Tensor:
-    """Adam: the mean of gradients over the root of the mean of their squares, both without the bias
-    of having started at 0."""
+    """Adam: the mean gradient over the root of the mean squared gradient, both bias-corrected."""
     m, v, count = kept["m"], kept["v"], context.step + 1
     m.mul_(momentum).add_(gradient, alpha=1 - momentum)
     v.mul_(second_momentum).addcmul_(gradient, gradient, value=1 - second_momentum)
@@ -55,12 +54,12 @@ adam.keeps = ("m", "v")  # type: ignore[attr-defined]
 
 
 class LocalOptimizer(Method):
-    """One of these rules in the place of a method."""
+    """A local optimizer as a method."""
 
-    asks_gradient = True
+    needs_gradient = True
 
     def __init__(self, training: Training):
-        self.name = training.optimizer
+        self.optimizer = training.optimizer
         self._decay = training.weight_decay
         self._options: Mapping[str, Any] = training.options_for(KIND)
         rule = registry.resolve(KIND, training.optimizer)
@@ -83,7 +82,7 @@ class LocalOptimizer(Method):
         if not isinstance(direction, Tensor) or direction.shape != gradient.shape:
             got = getattr(direction, "shape", None)
             raise SkerryError(
-                f"{KIND} '{self.name}' must give the direction to step along, a tensor of the "
+                f"{KIND} '{self.optimizer}' must give the direction to step along, a tensor of the "
                 f"gradient's shape {tuple(gradient.shape)} (got "
                 f"{type(direction).__name__ if got is None else tuple(got)})."
             )

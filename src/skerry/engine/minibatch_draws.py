@@ -1,8 +1,8 @@
-"""The dice of a world: minibatches, noise and who is sampled, each a function of (seed, round).
+"""Random draws of a world: minibatches, noise keys and the order of the devices.
 
-Numbers are numpy's. Where the compute device is a GPU, kernels draw the same numbers there, to the
-bit: a large fleet would else wait for its host. What numpy draws one after the other stays on the
-host (permutations: the order of the devices, shuffled epochs).
+Each is a function of (seed, round). Numbers are numpy's. On a GPU, kernels draw the same numbers to
+the bit, because a large fleet would otherwise wait for its host. Draws that numpy makes one after
+the other (permutations: the order of the devices, shuffled epochs) stay on the host.
 """
 
 from functools import cached_property
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from skerry.kernels.draws import Indices
 
 
-class Dice:
+class MinibatchDraws:
+    """Draws minibatches, noise keys and server orders from a seed and the round."""
+
     def __init__(
         self,
         experiment: Experiment,
@@ -33,7 +35,7 @@ class Dice:
         device: torch.device,
         devices: slice = slice(None),
     ):
-        """For all devices, or for those neighbours whose batches and noise are asked for."""
+        """Draw for all devices, or for the consecutive ones in `devices`."""
         self._devices = devices
         self._training, self._seed = experiment.training, experiment.seed
         self._partition, self._samples, self._device = partition, samples, device
@@ -47,29 +49,29 @@ class Dice:
             return self._kernel(key_of(self._seed, WithReplacement.stream, t, step))
         name, steps = self._training.sampling, self._training.local_steps
         if registry.is_builtin("sampling", name):
-            return self._sent(self._sampling.indices(t, step, steps, self._devices))
+            return self._to_device(self._sampling.indices(t, step, steps, self._devices))
         with registry.users_own("sampling", name, DataError):
             indices = self._sampling.indices(t, step, steps)
         self._check(indices)
-        return self._sent(indices[self._devices])
+        return self._to_device(indices[self._devices])
 
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device, for models that draw noise of their own."""
         return self.keys("noise", t, step)[self._devices]
 
     def keys(self, name: str, *numbers: int) -> Tensor:
-        """One integer for every device of the fleet, from which further draws follow."""
+        """One integer for every device of the fleet, the key of further draws."""
         if self._by_kernels:
             from skerry.kernels.draws import keys
 
             return keys(key_of(self._seed, name, *numbers), self._n, self._device)
-        return self._sent(stream(self._seed, name, *numbers).integers(0, 2**62, self._n))
+        return self._to_device(stream(self._seed, name, *numbers).integers(0, 2**62, self._n))
 
     def server_order(self, t: int) -> Tensor:
         """A permutation of the devices."""
         if self._latest_order is None or self._latest_order[0] != t:
             order = stream(self._seed, "sampled", t).permutation(self._n)
-            self._latest_order = t, self._sent(order)
+            self._latest_order = t, self._to_device(order)
         return self._latest_order[1]
 
     @cached_property
@@ -77,12 +79,12 @@ class Dice:
         training = self._training
         with registry.users_own("sampling", training.sampling, DataError):
             sampling = registry.resolve("sampling", training.sampling)
-            told = training.options_for("sampling")
-            return sampling(self._partition, training.batch, self._seed, **told)
+            options = training.options_for("sampling")
+            return sampling(self._partition, training.batch, self._seed, **options)
 
     @cached_property
     def _kernel(self) -> "Indices | None":
-        """What draws minibatches on the GPU; None where the host does."""
+        """The kernel that draws minibatches on a GPU; None where the host draws."""
         if not (self._by_kernels and type(self._sampling) is WithReplacement):
             return None
         from skerry.kernels.draws import Indices
@@ -91,7 +93,7 @@ class Dice:
         return Indices(order, offsets, self._training.batch, self._device, self._devices)
 
     def _check(self, indices: Any) -> None:
-        """A user's own sampling must give what the built-in ones do."""
+        """Raise a DataError for a user's own sampling that breaks the contract."""
         training, samples = self._training, self._samples
         shape = (self._n, training.batch)
         if not (
@@ -103,19 +105,19 @@ class Dice:
             raise DataError(
                 f"sampling '{training.sampling}': indices(t, step, steps) must give training "
                 f"indices 0 to {samples - 1} as an int64 array of shape {shape}, a row per device "
-                f"(got {_told(indices)})."
+                f"(got {_describe(indices)})."
             )
 
-    def _sent(self, drawn: Any) -> Tensor:
-        """What the host drew, on the compute device; a GPU need not stop for it."""
+    def _to_device(self, drawn: Any) -> Tensor:
+        """Copy what the host drew to the compute device, without making a GPU wait."""
         tensor = torch.from_numpy(drawn)
         if self._device.type != "cuda":
             return tensor.to(self._device)
         return tensor.pin_memory().to(self._device, non_blocking=True)
 
 
-def _told(value: Any) -> str:
-    """A value in a message: an array by its kind and range, anything else by its type."""
+def _describe(value: Any) -> str:
+    """A value in a message: an array by its type and range, anything else by its type."""
     if not isinstance(value, np.ndarray):
         return type(value).__name__
     span = f" from {value.min()} to {value.max()}" if value.size else ""

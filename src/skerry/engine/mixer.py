@@ -1,4 +1,4 @@
-"""D2D mixing, component by component, in place."""
+"""D2D mixing of X by W, island by island, in place."""
 
 import warnings
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from skerry.engine.ranks.cut_islands import CutIsland
-from skerry.engine.ranks.group import Party
+from skerry.engine.ranks.assignment import CutIsland
+from skerry.engine.ranks.group import RankGroup
 from skerry.kernels import fused
 from skerry.network.fleet import Block, Fleet
 
 SPARSE = 0.15  # on a CPU, a W with fewer entries than this is quicker as a sparse matrix
-TOGETHER = 2**28  # bytes of models that a GPU mixes by one product
-COLUMNS = 2**13  # a component's columns that are mixed at once on a CPU: they stay in the cache
+PRODUCT_BYTES = 2**28  # bytes of models that a GPU mixes by one product
+COLUMNS = 2**13  # columns of an island that are mixed at once on a CPU: they stay in the cache
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Neighbouring components of the same size, all with dense weights; or one with sparse."""
+    """Neighbouring islands of the same size with dense weights, or one island with sparse ones."""
 
     start: int
     size: int
@@ -29,45 +29,44 @@ class Piece:
 
     @property
     def rows(self) -> slice:
-        """Of X."""
+        """The rows of X."""
         return slice(self.start, self.start + self.size * len(self.weights))
 
-    def goes_on(self, start: int, W: Tensor) -> bool:
-        """Whether the component of these weights can be the next one of this piece."""
+    def can_append(self, start: int, W: Tensor) -> bool:
+        """Whether the island of these weights can be the next one of this piece."""
         last = self.weights[-1]
         same_kind = W.shape == last.shape and W.layout == last.layout == torch.strided
         return same_kind and start == self.rows.stop
 
     @cached_property
     def stacked(self) -> Tensor:
-        """The weights [components, size, size], row by row in memory; just one where the links are
-        the same."""
+        """The weights [islands, size, size], contiguous; only one where all links are the same."""
         first, *others = self.weights
         alike = all(W is first for W in others)
         return first.contiguous().unsqueeze(0) if alike else torch.stack(self.weights)
 
 
 class Mixer:
-    """W(t) of one fleet on the compute device, for the devices that are here."""
+    """Mixes by the W(t) of one fleet on the compute device, for the local devices."""
 
     def __init__(
         self,
         fleet: Fleet,
         device: torch.device,
         dtype: torch.dtype,
-        party: Party | None = None,
+        ranks: RankGroup | None = None,
     ):
         self.fleet, self._device, self._dtype = fleet, device, dtype
-        self.party = party or Party()
-        self._of_round = lru_cache(maxsize=1)(self._pieces)
+        self.ranks = ranks or RankGroup()
+        self._pieces_of_round = lru_cache(maxsize=1)(self._pieces)
         self._cut_in_round = lru_cache(maxsize=1)(self._cut)
 
     def mix(self, X_nld: Tensor, t: int) -> None:
         """x_i <- sum_j W[j, i] x_j for every lane of the view (the paper's X W)."""
         X = X_nld.view(len(X_nld), -1)
-        if self.party.cuts:
+        if self.ranks.cuts:
             self._mix_cut(X, t)
-        for piece in self._of_round(0 if self.fleet.fixed else t):
+        for piece in self._pieces_of_round(0 if self.fleet.fixed else t):
             if piece.weights[0].layout == torch.strided and fused.mixes(X, piece.size):
                 from skerry.kernels.mixing import mix_in_place
 
@@ -76,9 +75,9 @@ class Mixer:
                 self._mix_by_torch(X, piece)
 
     def mix_and_collect(self, X_nld: Tensor, t: int, Z_nld: Tensor, scale_l1: Tensor) -> None:
-        """The same; what mixing takes from a model, times its lane's scale, is added to Z."""
+        """Mix X, and add (X before - X after) times the scale of its lane to Z."""
         X, Z = X_nld.view(len(X_nld), -1), Z_nld.view(len(Z_nld), -1)
-        for piece in self._of_round(0 if self.fleet.fixed else t):
+        for piece in self._pieces_of_round(0 if self.fleet.fixed else t):
             rows = piece.rows
             if piece.weights[0].layout == torch.strided and fused.mixes(X, piece.size):
                 from skerry.kernels.mixing import mix_and_collect
@@ -91,17 +90,17 @@ class Mixer:
 
     def _mix_by_torch(self, X: Tensor, piece: Piece) -> None:
         if X.is_cuda and len(piece.weights) > 1:
-            self._mix_together(X, piece)
+            self._mix_batched(X, piece)
             return
         for number, W in enumerate(piece.weights):
             start = piece.start + number * piece.size
             self._mix_one(X[start : start + piece.size], W)
 
-    def _mix_together(self, X: Tensor, piece: Piece) -> None:
-        """Many components by few products: on a GPU each of its own would cost a launch."""
+    def _mix_batched(self, X: Tensor, piece: Piece) -> None:
+        """Mix many islands by few products: on a GPU a product for each would cost a launch."""
         count, W_css = len(piece.weights), piece.stacked
         models = X[piece.rows].view(count, piece.size, -1)
-        some = max(1, TOGETHER // models[0].nbytes)
+        some = max(1, PRODUCT_BYTES // models[0].nbytes)
         for first in range(0, count, some):
             part = models[first : first + some]
             W = W_css[first : first + some] if len(W_css) > 1 else W_css.expand(len(part), -1, -1)
@@ -115,28 +114,28 @@ class Mixer:
             part.copy_(W @ part)
 
     def _mix_cut(self, X: Tensor, t: int) -> None:
-        """The islands of which other ranks hold a part."""
+        """Mix the islands of which other ranks hold a part."""
         cut = self._cut_in_round(0 if self.fleet.fixed else t)
-        comes = self.party.across(X, [island for island, _ in cut])
+        received = self.ranks.exchange_rows(X, [island for island, _ in cut])
         for island, W in cut:
-            before = [comes[other] for other in island.receives if other < self.party.rank]
-            after = [comes[other] for other in island.receives if other > self.party.rank]
+            before = [received[other] for other in island.receives if other < self.ranks.rank]
+            after = [received[other] for other in island.receives if other > self.ranks.rank]
             X[island.rows] = W @ torch.cat([*before, X[island.rows], *after])
 
     def _cut(self, t: int) -> list[tuple[CutIsland, Tensor]]:
-        islands = self.party.cut(self.fleet.blocks(t, self.party.islands))
+        islands = self.ranks.cut_islands(self.fleet.blocks(t, self.ranks.islands))
         return [(island, self._sparse(island.W)) for island in islands]
 
     def _pieces(self, t: int) -> list[Piece]:
-        shared: dict[int, Tensor] = {}  # components with the same links share one W
+        shared: dict[int, Tensor] = {}  # islands with the same links share one W
         pieces: list[Piece] = []
-        for start, block in self.party.whole(self.fleet.blocks(t, self.party.islands)):
+        for start, block in self.ranks.whole_islands(self.fleet.blocks(t, self.ranks.islands)):
             if block.size == 1:
                 continue
             if id(block.W) not in shared:
                 shared[id(block.W)] = self._tensor(block)
             W = shared[id(block.W)]
-            if pieces and pieces[-1].goes_on(start, W):
+            if pieces and pieces[-1].can_append(start, W):
                 pieces[-1].weights.append(W)
             else:
                 pieces.append(Piece(start, block.size, [W]))

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
-from skerry.engine.compressed import draws
+from skerry.engine.compressed_messages import message_draws
 from skerry.engine.compression import Compression
 from skerry.engine.local_optimizers import LocalOptimizer
 from skerry.engine.server import Memory
-from skerry.engine.server_schedule import Turn
+from skerry.engine.server_schedule import ScheduledRound
 from skerry.engine.stack import ServerGroup, build_stack, schedule_of
 from skerry.engine.world import World
 from skerry.errors import SkerryError, warn_once
@@ -39,7 +39,7 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
         if mixing.compression is not None and ":" in network.compression:
             _try_compression(network.compression, mixing.compression.compression, world)
     for group in stack.servers:
-        if isinstance(group.method, LocalOptimizer) and ":" in group.method.name:
+        if isinstance(group.method, LocalOptimizer) and ":" in group.method.optimizer:
             _try_local_optimizer(group.method, stack.experiments[group.lanes.start], world)
         if group.method is not None and ":" in stack.experiments[group.lanes.start].method.name:
             _try_method(group.method, stack.experiments[group.lanes.start], world)
@@ -47,14 +47,14 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
             compression = group.compression.up or group.compression.down or Compression()
             _try_compression(group.server.compression, compression, world)
         if ":" in group.server.primitive or ":" in group.server.optimizer:
-            _try_server_round(group.standing(Turn(group.server, 0), 0), world)
+            _try_server_round(group.at(ScheduledRound(group.server, 0), 0), world)
         _try_sampling(group, world)
 
 
 def _try_local_optimizer(method: LocalOptimizer, experiment: Experiment, world: World) -> None:
     """One local step of two devices."""
     X_nld = world.initial().expand(2, 1, -1).clone()
-    with registry.users_own("local optimizer", method.name):
+    with registry.users_own("local optimizer", method.optimizer):
         eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
         lanes = Lanes(0, X_nld, method.start(X_nld), eta_l1, 1, 1, world.context(0))
         method.after_step(lanes, method.before_step(lanes))
@@ -106,7 +106,7 @@ def _try_compression(name: str, compression: Compression, world: World) -> None:
     V_rld[0] = 0
     with registry.users_own("compression", name):
         compression.squeeze(
-            V_rld, draws(world, world.compression_keys("rehearsed", 0)[:1].repeat(2))
+            V_rld, message_draws(world, world.compression_keys("rehearsed", 0)[:1].repeat(2))
         )
         size: Any = compression.bytes(world.learner.parameters)
     if not torch.isfinite(V_rld).all() or V_rld[0].any():

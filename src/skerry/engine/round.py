@@ -1,53 +1,54 @@
-"""One round of Algorithm 1 for all lanes: local step, D2D mixing, D2S."""
+"""One round of Algorithm 1 for all lanes: local steps, D2D mixing, server round."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from skerry.engine.compressed import Post
+from skerry.engine.compressed_messages import CompressedServerRound
 from skerry.engine.method_hooks import (
-    LocalStep,
-    meet_lanes,
+    StepHooks,
+    aggregate_lanes,
+    lane_pieces,
     mix_lanes,
-    pieces,
     receivers,
     start_companions,
 )
 from skerry.engine.participation.sampler import Sample
 from skerry.engine.primitives import deliver
-from skerry.engine.ranks.group import Party
+from skerry.engine.ranks.group import RankGroup
 from skerry.engine.server import Memory
-from skerry.engine.server_schedule import Log, Turn
+from skerry.engine.server_schedule import ScheduledRound, ScheduleMemory
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
 from skerry.models.learner import Drawn
 
 REFERENCE = "reference"
-"""The server's memory of what it delivered last, for rules that ask how far devices are from it."""
+"""The memory of the model delivered last, for selections that need distances from it."""
 LOG = "log"
-"""Its memory of what it saw, a row of numbers a lane, for schedules that go by the models."""
+"""The memory of adaptive schedules, a row of numbers for each lane."""
 
 
 @dataclass(frozen=True)
-class Meeting:
-    """What one D2S round of a group of lanes moved: messages up and down, per lane."""
+class ServerRound:
+    """The result of one server round of a group of lanes: messages up and down, per lane."""
 
     lanes: slice
     sampled: int
-    """How many devices were."""
+    """The number of sampled devices."""
     uplink: int
     downlink: int
     islands: int = 0
-    """How many islands were sampled."""
+    """The number of sampled islands."""
     devices_k: Tensor | None = None
-    """Who was sampled."""
+    """The sampled devices."""
 
 
-def start(stack: Stack) -> State:
-    """All devices of all lanes at the common initial point."""
+def initial_state(stack: Stack) -> State:
+    """The state with all devices of all lanes at the common initial point."""
     world, lanes = stack.world, len(stack)
     X = world.initial().expand(world.held, lanes, -1).clone()
     memory: Memory = {}
@@ -56,38 +57,40 @@ def start(stack: Stack) -> State:
             memory.setdefault(name, torch.zeros_like(X[0]))[group.lanes] = start_ld
         if group.sampler.asks_distances:
             memory.setdefault(REFERENCE, torch.zeros_like(X[0]))[group.lanes] = X[0, group.lanes]
-    adapting = [group for group in stack.servers if group.course.adapts]
+    adapting = [group for group in stack.servers if group.schedule.adapts]
     if adapting:
-        width = max(group.course.width for group in adapting)
+        width = max(group.schedule.width for group in adapting)
         memory[LOG] = torch.zeros(lanes, width, dtype=torch.float64)
         for group in adapting:
-            _remember(memory, group, group.course.start)
+            _save_schedule(memory, group, group.schedule.start)
     return State(0, X, memory, stack.chunk(), start_companions(stack, X))
 
 
 @dataclass(frozen=True)
-class Draws:
-    """What chance and the schedule decide in one round of local steps."""
+class RoundDraws:
+    """The minibatches, noise keys and stepsizes of one round of local steps."""
 
     indices_snb: Tensor
     """Training indices of every local step and device."""
     noise_sn: Tensor
     eta_l: Tensor
 
-    def copy(self) -> "Draws":
-        return Draws(self.indices_snb.clone(), self.noise_sn.clone(), self.eta_l.clone())
+    def copy(self) -> "RoundDraws":
+        """A copy in new memory."""
+        return RoundDraws(self.indices_snb.clone(), self.noise_sn.clone(), self.eta_l.clone())
 
-    def take(self, other: "Draws") -> None:
-        """Become equal to another, in place."""
+    def copy_from(self, other: "RoundDraws") -> None:
+        """Take the values of another round, in place."""
         self.indices_snb.copy_(other.indices_snb)
         self.noise_sn.copy_(other.noise_sn)
         self.eta_l.copy_(other.eta_l)
 
 
-def draw(stack: Stack, t: int) -> Draws:
+def draw_round(stack: Stack, t: int) -> RoundDraws:
+    """The draws of round t."""
     world = stack.world
     steps = range(world.experiment.training.local_steps)
-    return Draws(
+    return RoundDraws(
         _stacked([world.batch_indices(t, step) for step in steps]),
         _stacked([world.noise_keys(t, step) for step in steps]),
         stack.etas_tl[t],
@@ -100,14 +103,17 @@ def _stacked(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def local_steps(
-    stack: Stack, state: State, draws: Draws, counted_nl: Tensor | None = None
+    stack: Stack, state: State, draws: RoundDraws, counted_nl: Tensor | None = None
 ) -> Tensor:
-    """X <- X - eta G(X), at each device's own model; returns the mean losses [L], of all devices or
-    of those that count; on one of several ranks its part of them."""
+    """X <- X - eta G(X), at each device's own model.
+
+    Returns the mean losses [L] over all devices, or over those with a 1 in `counted_nl`; a rank
+    returns the part of its devices.
+    """
     world = stack.world
     scaled = [group for group in stack.mixing if group.scale_n is not None]
     total_l, stride_l = state.X_nld.new_zeros(len(stack)), stack.stride(draws.eta_l)
-    ours_nl = None if counted_nl is None else counted_nl[world.party.devices]
+    local_nl = None if counted_nl is None else counted_nl[world.ranks.devices]
     with arithmetic(world.experiment.training.precision):
         both = zip(draws.indices_snb, draws.noise_sn, strict=True)
         for step, (indices_nb, noise_n) in enumerate(both):
@@ -116,66 +122,69 @@ def local_steps(
                 rows = indices_nb[devices]
                 batch = Drawn(world.x_train, world.y_train, rows, noise_n[devices])
                 before = [state.X_nld[devices, group.lanes].clone() for group in scaled]
-                acts = stack.has_methods
-                methods = LocalStep(stack, state, draws.eta_l, devices, step) if acts else None
+                hooks = None
+                if stack.has_methods:
+                    hooks = StepHooks(stack, state, draws.eta_l, devices, step)
                 losses = world.learner.step(state.X_nld[devices], batch, stride_l)
                 for group, start_nld in zip(scaled, before, strict=True):
                     _rescale(state.X_nld[devices, group.lanes], start_nld, group, devices)
-                if methods is not None:
-                    methods.over()
-                total_l += (losses if ours_nl is None else losses * ours_nl[devices]).sum(dim=0)
+                if hooks is not None:
+                    hooks.after_step()
+                total_l += (losses if local_nl is None else losses * local_nl[devices]).sum(dim=0)
     counted_l = world.n if counted_nl is None else counted_nl.sum(dim=0)
     return total_l / (counted_l * len(draws.indices_snb))
 
 
 def _rescale(X_nld: Tensor, start_nld: Tensor, group: MixingGroup, devices: slice) -> None:
-    """Steps of length eta n p_i instead of eta, where devices count by their data."""
+    """Make steps eta n p_i long instead of eta, where devices count by their data."""
     assert group.scale_n is not None
     X_nld.sub_(start_nld).mul_(group.scale_n[devices, None, None]).add_(start_nld)
 
 
-def train(stack: Stack, state: State, draws: Draws) -> Tensor:
+def train(stack: Stack, state: State, draws: RoundDraws) -> Tensor:
     """The local steps of a round and the mixing after them; returns the mean losses [L]."""
     if stack.is_steady:
         losses_l = local_steps(stack, state, draws)
         mix(stack, state, draws.eta_l)
         return losses_l
-    return _train_some(stack, state, draws)
+    return _train_restoring(stack, state, draws)
 
 
-def _train_some(stack: Stack, state: State, draws: Draws) -> Tensor:
-    """The same where devices sleep, count by their data, or mix before they adapt."""
+def _train_restoring(stack: Stack, state: State, draws: RoundDraws) -> Tensor:
+    """Train where some lanes need the models from before the local steps.
+
+    These are lanes whose devices sleep, count by their data, or mix before they adapt.
+    """
     X = state.X_nld
     before = {
         i: X[:, group.lanes].clone() for i, group in enumerate(stack.mixing) if group.looks_back
     }
-    waiting = list(_waiting(stack, state))
-    counted_nl = _counted(stack, state)
-    losses_l = local_steps(stack, state, draws, counted_nl)
-    moved = {}
+    sleeping_rows = list(_sleeping_rows(stack, state))
+    losses_l = local_steps(stack, state, draws, _counted(stack, state))
+    steps = {}
     for i, start_nld in before.items():
-        group, ours = stack.mixing[i], X[:, stack.mixing[i].lanes]
+        group, X_group = stack.mixing[i], X[:, stack.mixing[i].lanes]
         if group.awake is not None:
-            awake = group.awake(state.t)[stack.world.party.devices]
+            awake = group.awake(state.t)[stack.world.ranks.devices]
             asleep = ~torch.from_numpy(awake).to(X.device)
-            ours[asleep] = start_nld[asleep]
+            X_group[asleep] = start_nld[asleep]
         if not group.adapts_first:
-            moved[i] = ours - start_nld
-            ours.copy_(start_nld)
-    for array, asleep, rows in waiting:
+            steps[i] = X_group - start_nld
+            X_group.copy_(start_nld)
+    for array, asleep, rows in sleeping_rows:
         array[asleep] = rows
     mix(stack, state, draws.eta_l)
-    for i, step_nld in moved.items():
+    for i, step_nld in steps.items():
         X[:, stack.mixing[i].lanes] += step_nld
     return losses_l
 
 
-def _waiting(stack: Stack, state: State) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """What methods keep for devices that are asleep: an array, who, and their rows."""
+def _sleeping_rows(stack: Stack, state: State) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """For each array of a method: the array, the mask of sleeping devices, and their rows."""
     for group in stack.mixing:
         if group.awake is not None and group.method is not None:
             asleep = torch.from_numpy(~group.awake(state.t)).to(state.X_nld.device)
-            for array in state.companions.rows_of(group.lanes):
+            for array in state.companions.device_rows(group.lanes):
                 yield array, asleep, array[asleep]
 
 
@@ -201,113 +210,123 @@ def mix(stack: Stack, state: State, eta_l: Tensor) -> None:
                 group.mixer.mix(state.X_nld[:, group.lanes], state.t)
 
 
-def meet(stack: Stack, state: State) -> list[Meeting]:
-    """The server samples, averages and delivers, in the groups whose period has come."""
-    turns = [(group, _turn(group, state)) for group in stack.servers]
-    return [
-        meeting for group, turn in turns if turn for meeting in _turned(stack, group, turn, state)
-    ]
+def run_server_rounds(stack: Stack, state: State) -> list[ServerRound]:
+    """The server samples, averages and delivers, in the groups whose server round this is."""
+    scheduled = [(group, _scheduled(group, state)) for group in stack.servers]
+    found: list[ServerRound] = []
+    for group, round_ in scheduled:
+        if round_ is None:
+            continue
+        now = group.at(round_, state.t)
+        samples = list(_samples(stack, now, round_, state))
+        X_kd = devices_k = None
+        if group.schedule.adapts and samples:  # what it estimates from are models as received
+            devices_k = samples[0][0].devices_k
+            X_kd = state.X_nld[devices_k, group.lanes.start]
+        for sample, lanes in samples:
+            found.append(_aggregate(stack, now, state, sample, lanes))
+        if group.schedule.adapts:
+            memory = group.schedule.after(state.t, _read_schedule(group, state), X_kd, devices_k)
+            _save_schedule(state.memory, group, memory)
+    return found
 
 
 def is_server_round(stack: Stack, state: State) -> bool:
-    """Whether the server is about to meet any lane."""
-    return any(_turn(group, state) for group in stack.servers)
+    """Whether any lane is about to have a server round."""
+    return any(_scheduled(group, state) for group in stack.servers)
 
 
-def _turn(group: ServerGroup, state: State) -> Turn | None:
-    return group.course.turn(state.t, _log(group, state) if group.course.adapts else None)
+def _scheduled(group: ServerGroup, state: State) -> ScheduledRound | None:
+    memory = _read_schedule(group, state) if group.schedule.adapts else None
+    return group.schedule.server_round(state.t, memory)
 
 
-def _turned(stack: Stack, group: ServerGroup, turn: Turn, state: State) -> Iterator[Meeting]:
-    now = group.standing(turn, state.t)
-    if not group.course.adapts:
-        yield from _meetings(stack, now, turn, state)
-        return
-    sample, received_kd = now.sampler.sample(state.t, turn=turn), None
-    if sample is not None:
-        received_kd = state.X_nld[sample.devices_k, group.lanes.start]
-        yield _meet(stack, now, state, sample, group.lanes)
-    devices_k = sample.devices_k if sample else None
-    log = group.course.after(state.t, _log(group, state), received_kd, devices_k)
-    _remember(state.memory, group, log)
+def _read_schedule(group: ServerGroup, state: State) -> ScheduleMemory:
+    return ScheduleMemory.from_row(state.memory[LOG][group.lanes.start].tolist())
 
 
-def _log(group: ServerGroup, state: State) -> Log:
-    return Log.read(state.memory[LOG][group.lanes.start].tolist())
-
-
-def _remember(memory: Memory, group: ServerGroup, log: Log) -> None:
-    row = memory[LOG].new_tensor(log.row())
+def _save_schedule(memory: Memory, group: ServerGroup, schedule: ScheduleMemory) -> None:
+    row = memory[LOG].new_tensor(schedule.to_row())
     memory[LOG][group.lanes.start, : len(row)] = row
 
 
-def _meetings(stack: Stack, group: ServerGroup, turn: Turn, state: State) -> Iterator[Meeting]:
-    """One for all lanes of a group; one for each, where the models themselves decide who comes."""
-    if not group.sampler.asks_distances:
-        sample = group.sampler.sample(state.t, turn=turn)
-        if sample is not None:
-            # With more than a model a few lanes at a time: what it needs on the way stays small.
-            some = [group.lanes]
-            if group.method is not None or group.compression is not None:
-                rows = stack.world.n if group.compression is not None else len(sample)
-                some = list(pieces(stack, group.lanes, state, rows))
-            for lanes in some:
-                yield _meet(stack, group, state, sample, lanes)
+def _samples(
+    stack: Stack, group: ServerGroup, scheduled: ScheduledRound, state: State
+) -> Iterator[tuple[Sample, slice]]:
+    """Samples and the lanes that share each: one for all lanes of a group, or one for each lane
+    where the models themselves decide which devices are sampled."""
+    if group.sampler.asks_distances:
+        for lane in range(group.lanes.start, group.lanes.stop):
+            away = state.X_nld[:, lane] - state.memory[REFERENCE][lane]
+            distances_n = away.double().norm(dim=1).cpu().numpy()
+            sample = group.sampler.sample(state.t, distances_n, scheduled)
+            if sample is not None:
+                yield sample, slice(lane, lane + 1)
         return
-    for lane in range(group.lanes.start, group.lanes.stop):
-        away = state.X_nld[:, lane] - state.memory[REFERENCE][lane]
-        sample = group.sampler.sample(state.t, away.double().norm(dim=1).cpu().numpy(), turn)
-        if sample is not None:
-            yield _meet(stack, group, state, sample, slice(lane, lane + 1))
+    sample = group.sampler.sample(state.t, scheduled=scheduled)
+    if sample is None:
+        return
+    if group.method is None and group.compression is None:
+        yield sample, group.lanes
+        return
+    # A few lanes at a time, so that temporaries of methods and compression stay small.
+    rows = stack.world.n if group.compression is not None else len(sample)
+    for lanes in lane_pieces(stack, group.lanes, state, rows):
+        yield sample, lanes
 
 
-def _meet(stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes: slice) -> Meeting:
-    party = stack.world.party
-    here = party.part_of(sample)
-    asleep = None if group.reaches_asleep else here.asleep
-    memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
-
-    def deliver_to_those_awake(X_nld: Tensor) -> int:
-        if group.compression is not None:
-            return _deliver_compressed(stack, group, state, memory, X_nld, sample, lanes)
-        kept_nld = X_nld[asleep] if asleep is not None else None
-        downlink = party.counted(_deliver(group, memory, X_nld, party, here, len(sample)))
-        if kept_nld is None:
-            return downlink
-        X_nld[asleep] = kept_nld
-        return min(downlink, sample.awake)
-
+def _aggregate(
+    stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes: slice
+) -> ServerRound:
+    """The server round of some lanes with one sample."""
     if group.method is None:
-        uplink, downlink = len(sample), deliver_to_those_awake(state.X_nld[:, lanes])
+        uplink = len(sample)
+        downlink = _deliver(stack, group, state, sample, lanes, state.X_nld[:, lanes])
     else:
-        sent = meet_lanes(stack, group, state, sample, lanes, deliver_to_those_awake)
+        deliver_array = partial(_deliver, stack, group, state, sample, lanes)
+        sent = aggregate_lanes(stack, group, state, sample, lanes, deliver_array)
         uplink, downlink = sent.up, sent.down
-    return Meeting(lanes, len(sample), uplink, downlink, sample.islands, sample.devices_k)
+    return ServerRound(lanes, len(sample), uplink, downlink, sample.islands, sample.devices_k)
 
 
 def _deliver(
-    group: ServerGroup, memory: Memory, X_nld: Tensor, party: Party, here: Sample, sampled: int
+    stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes: slice, X_nld: Tensor
 ) -> int:
-    """Of so many sampled devices, some or all are here. Returns how many of those here receive what
-    the server delivers."""
-    server, sampled_k = group.server, here.devices_k
-    plain_ld, estimate_ld = _averages(group, memory, X_nld[sampled_k], party, here, sampled)
-    if here.weights_k is None or server.dial is None:  # all alike, or a user's own primitive
-        return group.primitive(X_nld, sampled_k, estimate_ld, server)
-    return deliver(X_nld, sampled_k, plain_ld, estimate_ld, server.dial)
+    """Average the sampled rows of an array and apply the primitive to those awake, in place.
+
+    Returns the number of devices that receive.
+    """
+    memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
+    if group.compression is not None:
+        return _deliver_compressed(stack, group, state, sample, lanes, X_nld, memory)
+    ranks, server = stack.world.ranks, group.server
+    local = ranks.local_part(sample)
+    asleep = None if group.reaches_asleep else local.asleep
+    kept_nld = X_nld[asleep] if asleep is not None else None
+    sampled_k = local.devices_k
+    plain_ld, estimate_ld = _averages(group, memory, X_nld[sampled_k], ranks, local, len(sample))
+    if local.weights_k is None or server.dial is None:  # equal weights, or a user's own primitive
+        received = group.primitive(X_nld, sampled_k, estimate_ld, server)
+    else:
+        received = deliver(X_nld, sampled_k, plain_ld, estimate_ld, server.dial)
+    downlink = ranks.sum_counts(received)
+    if kept_nld is None:
+        return downlink
+    X_nld[asleep] = kept_nld
+    return min(downlink, sample.awake)
 
 
 def _averages(
-    group: ServerGroup, memory: Memory, X_kld: Tensor, party: Party, here: Sample, sampled: int
+    group: ServerGroup, memory: Memory, X_kld: Tensor, ranks: RankGroup, local: Sample, sampled: int
 ) -> tuple[Tensor, Tensor]:
-    """What S2S delivers, and S2A, where the server received so many models; these are here."""
-    server, plain_ld = group.server, party.mean(X_kld, sampled)
-    if here.weights_k is None:
+    """The models [l, d] that S2S and S2A deliver; X_kld are the local ones of `sampled` models."""
+    server, plain_ld = group.server, ranks.mean(X_kld, sampled)
+    if local.weights_k is None:
         delivered_ld = group.deliver(memory, plain_ld, server)
         return delivered_ld, delivered_ld
-    estimate_ld = party.weighted(X_kld, here.weights_k)
+    estimate_ld = ranks.weighted_sum(X_kld, local.weights_k)
     if group.sampler.asks_distances:
-        estimate_ld += (1 - here.weights_k.sum()) * memory[REFERENCE]
+        estimate_ld += (1 - local.weights_k.sum()) * memory[REFERENCE]
     if server.dial == 0:
         plain_ld = group.deliver(memory, plain_ld, server)
     else:
@@ -321,18 +340,20 @@ def _deliver_compressed(
     stack: Stack,
     group: ServerGroup,
     state: State,
-    memory: Memory,
-    X_nld: Tensor,
     sample: Sample,
     lanes: slice,
+    X_nld: Tensor,
+    memory: Memory,
 ) -> int:
-    """The same where messages to and from the server are compressed."""
-    beta, kept = group.server.dial, state.companions.copies(lanes)
+    """As `_deliver`, where messages to and from the server are compressed."""
+    beta, arrays = group.server.dial, state.companions.of_compression(lanes)
     assert group.compression is not None
     assert beta is not None
-    post = Post(group.compression, stack.world, state.t, X_nld, kept, sample.devices_k)
-    received_kld, left_kld = post.up()
-    party = stack.world.party
-    plain_ld, estimate_ld = _averages(group, memory, received_kld, party, sample, len(sample))
+    messages = CompressedServerRound(
+        group.compression, stack.world, state.t, X_nld, arrays, sample.devices_k
+    )
+    received_kld, unsent_kld = messages.up()
+    ranks = stack.world.ranks
+    plain_ld, estimate_ld = _averages(group, memory, received_kld, ranks, sample, len(sample))
     reached = receivers(group, sample, len(X_nld))
-    return post.down(plain_ld, estimate_ld, left_kld, beta, reached)
+    return messages.down(plain_ld, estimate_ld, unsent_kld, beta, reached)

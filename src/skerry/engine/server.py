@@ -1,7 +1,8 @@
-"""Server optimizers: what the server makes of the sampled devices' average before delivering it.
+"""Server optimizers: the update of the sampled devices' average before the server delivers it.
 
-What an optimizer remembers are named tensors `[L, d]`, changed in place: `start` gives them for
-the lanes it serves, `deliver` sees the same lanes again. Its options are those of `deliver`.
+The memory of an optimizer is a dict of tensors `[L, d]` that are changed in place: `start` returns
+it for some lanes, and `deliver` receives those of the same lanes. The options of an optimizer are
+the keyword-only parameters of `deliver`.
 """
 
 import torch
@@ -12,8 +13,7 @@ from skerry.config.experiment import Server
 Memory = dict[str, Tensor]
 
 ADAPTIVE = 0.1
-"""The learning rate of fedadam and fedyogi, unless one is set: theirs is a step's length in each
-parameter, not a part of the way."""
+"""The default learning rate of fedadam and fedyogi: the length of a step in each parameter."""
 
 
 class FedAvg:
@@ -31,8 +31,8 @@ class FedAvg:
 class FedAvgM:
     """Server momentum: v <- m v + (1 - dampening) (y - xhat), y <- y - learning_rate v, deliver y.
 
-    y is the model delivered last; the server compares what comes back with it. Under S2S those it
-    samples have mostly not received y, and a y other than their average moves the average of all.
+    y is the model delivered last, with which the server compares the new average. Under S2S most of
+    the sampled devices have not received y, and a y other than their average moves the average.
     """
 
     @staticmethod
@@ -57,8 +57,8 @@ class FedAvgM:
 class FedAvgMOfAverages:
     """Momentum of averages: u <- m u + (xhat - the average before), y = xhat + learning_rate m u.
 
-    Nothing is compared with what was delivered, so S2S moves the average of all by the momentum
-    alone; where averages stand still, it delivers them as FedAvg does.
+    It compares averages with averages, so S2S moves the average of all only by the momentum; where
+    averages do not change, it delivers them as FedAvg does.
     """
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""When the server meets the lanes of a group, and with what beta and K: as its schedules say.
+"""The schedule of server rounds: when they are, their beta and K, and what adaptive ones estimate.
 
-Where a schedule goes by the models, every lane has a course of its own. What the server remembers
-for it is a row of numbers in the state, so that a run that was stopped goes on as it would have.
+Where a schedule adapts to the models, every lane has a schedule of its own. Its memory is a row of
+numbers in the state, so that a resumed run continues as it would have.
 """
 
 from bisect import bisect_left
@@ -10,45 +10,49 @@ from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry.config.experiment import Experiment, Server
 from skerry.config.schedules import SpreadEstimate, When
-from skerry.engine.estimates import seen
+from skerry.engine.participation.selection import Ints
 from skerry.engine.world import World
 
+Array = NDArray[np.float64]
 BY_ISLAND = ("per_component", "one_each")
 """Selections under which every island is estimated by itself."""
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One server round."""
+class ScheduledRound:
+    """A server round that is due."""
 
     server: Server
-    """As it stands: beta and K are numbers."""
+    """The server with the beta and K of this round."""
     number: int
-    """Of the server round, counted from 0."""
+    """The number of the server round, counted from 0."""
 
 
 @dataclass(frozen=True)
-class Log:
-    """What the server remembers of one lane, where a schedule goes by the models."""
+class ScheduleMemory:
+    """The memory of an adaptive schedule, for one lane."""
 
     due: int
-    """The next server round."""
+    """The round of the next server round."""
     last: int
-    """Rounds that were done when the last one was over."""
+    """Rounds done after the last server round."""
     number: int
     period: int
     seen: tuple[SpreadEstimate, ...] = ()
 
-    def row(self) -> list[float]:
+    def to_row(self) -> list[float]:
+        """The memory as a row of numbers."""
         facts = [self.due, self.last, self.number, self.period, len(self.seen)]
         return [*map(float, facts), *(value for one in self.seen for value in _numbers(one))]
 
     @classmethod
-    def read(cls, row: Sequence[float]) -> "Log":
+    def from_row(cls, row: Sequence[float]) -> "ScheduleMemory":
+        """The memory that `to_row` wrote."""
         due, last, number, period, count = map(int, row[:5])
         rest, found = list(row[5:]), []
         for _ in range(count):
@@ -57,8 +61,8 @@ class Log:
         return cls(due, last, number, period, tuple(found))
 
 
-class Course:
-    """Of one server, on one world."""
+class ServerSchedule:
+    """The schedule of one server in one world."""
 
     def __init__(self, world: World, experiment: Experiment):
         self._world, self._experiment, self._server = world, experiment, experiment.server
@@ -67,85 +71,156 @@ class Course:
         self._awake = world.awake(experiment)
 
     @property
-    def start(self) -> Log:
-        return Log(self._server.offset, 0, 0, self._server.period)
+    def start(self) -> ScheduleMemory:
+        """The memory before the first round."""
+        return ScheduleMemory(self._server.offset, 0, 0, self._server.period)
 
     @property
     def width(self) -> int:
-        """Numbers of the longest log."""
+        """The length of the longest row."""
         return 5 + self._server.adapt_over * (7 + 2 * len(self._world.sizes))
 
-    def turn(self, t: int, log: Log | None = None) -> Turn | None:
-        """The server round that round t is, if it is one. Without a log: as planned, before
-        anything was seen."""
+    def server_round(self, t: int, memory: ScheduleMemory | None = None) -> ScheduledRound | None:
+        """The server round of round t, or None if it has none.
+
+        Without a memory the answer is that of the plan, before any estimate.
+        """
         server, rounds = self._server, self._world.rounds
         if not server.is_there:
             return None
-        if log is None:
+        if memory is None:
             planned = server.server_rounds(rounds)
-            return Turn(server.at(t, rounds), bisect_left(planned, t)) if t in planned else None
-        if t != log.due:
+            if t not in planned:
+                return None
+            return ScheduledRound(server.at(t, rounds), bisect_left(planned, t))
+        if t != memory.due:
             return None
-        return Turn(server.at_position(self._position(t, log)), log.number)
+        return ScheduledRound(server.at_position(self._position(t, memory)), memory.number)
 
-    def after(self, t: int, log: Log, X_kd: Tensor | None, sampled_k: Tensor | None) -> Log:
-        """What is remembered when round t, a server round, is over. The models are those of the
-        sampled devices, as the server received them; None: nobody was there."""
-        found = log.seen
+    def after(
+        self, t: int, memory: ScheduleMemory, X_kd: Tensor | None, sampled_k: Tensor | None
+    ) -> ScheduleMemory:
+        """The memory after the server round of round t.
+
+        `X_kd` are the sampled models as the server received them; None if nobody was sampled.
+        """
+        found = memory.seen
         if X_kd is not None and sampled_k is not None:
             islands_n, awake = self._world.fleet.component_of, self._awake
             sizes = np.bincount(
                 islands_n if awake is None else islands_n[awake(t)],
                 minlength=len(self._world.sizes),
             )
-            one = seen(
+            estimate = estimate_spread(
                 X_kd,
                 islands_n[sampled_k.cpu().numpy()],
                 sizes,
-                t + 1 - log.last,
+                t + 1 - memory.last,
                 by_island=self._server.selection in BY_ISLAND
                 or self._server.weights == "stratified",
             )
-            found = (*found, *([one] if one else ()))[-self._server.adapt_over :]
-        now = replace(log, last=t + 1, seen=found)
+            found = (*found, *([estimate] if estimate else ()))[-self._server.adapt_over :]
+        now = replace(memory, last=t + 1, seen=found)
         period = self._server.next_period(self._position(t, now))
-        return replace(now, due=t + period, number=log.number + 1, period=period)
+        return replace(now, due=t + period, number=memory.number + 1, period=period)
 
-    def _position(self, t: int, log: Log) -> When:
+    def _position(self, t: int, memory: ScheduleMemory) -> When:
         rate = self._mixing_rate if self._server.is_adaptive("beta") else 0.0
         return When(
             t,
             self._world.rounds,
-            log.number,
-            period=log.period,
+            memory.number,
+            period=memory.period,
             mixing_rate=rate,
-            seen=log.seen,
+            seen=memory.seen,
         )
 
     @cached_property
     def _mixing_rate(self) -> float:
-        """p of a round, with all its gossip steps."""
+        """p of a round with all its gossip steps."""
         p = self._world.fleet_of(self._experiment).mixing_parameters().minimum
         return float(1 - (1 - p) ** self._experiment.network.gossip_steps)
 
 
 def _numbers(one: SpreadEstimate) -> list[float]:
+    """An estimate as numbers, with the number of islands first."""
     sizes, counts, *rest = astuple(one)
     return [float(len(sizes)), *map(float, [*sizes, *counts, *rest])]
 
 
 def _read(row: list[float]) -> tuple[SpreadEstimate, list[float]]:
+    """The first estimate of a row, and the rest of the row."""
     islands = int(row[0])
-    sizes, counts = row[1 : 1 + islands], row[1 + islands : 1 + 2 * islands]
-    spread, intra, inter, bias, since, by_island = row[1 + 2 * islands : 7 + 2 * islands]
-    found = SpreadEstimate(
-        tuple(map(int, sizes)),
-        tuple(map(int, counts)),
-        spread,
-        intra,
-        inter,
-        bias,
-        int(since),
-        bool(by_island),
+    end = 1 + 2 * islands
+    sizes, counts = tuple(map(int, row[1 : 1 + islands])), tuple(map(int, row[1 + islands : end]))
+    spread, intra, inter, bias, since, by_island = row[end : end + 6]
+    found = SpreadEstimate(sizes, counts, spread, intra, inter, bias, int(since), bool(by_island))
+    return found, row[end + 6 :]
+
+
+def estimate_spread(
+    X_kd: Tensor, islands_k: Ints, sizes: Ints, since: int, *, by_island: bool
+) -> SpreadEstimate | None:
+    """The estimates of one server round; None if too few devices were sampled.
+
+    `islands_k` is the island of each sampled model and `sizes` the devices awake on each island.
+    With `by_island` each island is estimated by itself, which takes two devices of each (or all it
+    has); otherwise the sample is a uniform draw from all devices.
+    """
+    there = np.flatnonzero(sizes)  # an island may be asleep
+    n_c = sizes[there].astype(float)
+    belongs_ck = islands_k == there[:, None]
+    K_c = belongs_ck.sum(axis=1).astype(float)
+    X = X_kd.double()
+    weights = X.new_tensor(belongs_ck / np.maximum(K_c, 1)[:, None])
+    means_cd = weights @ X
+    own = np.searchsorted(there, islands_k)
+    apart_k = (X - means_cd[X.new_tensor(own).long()]).square().sum(dim=1).cpu().numpy()
+    inside_c = belongs_ck @ apart_k
+    if by_island:
+        found = _by_island(n_c, K_c, inside_c, means_cd)
+    else:
+        total = float((X - X.mean(dim=0)).square().sum())
+        found = _uniform(n_c, K_c, inside_c, total)
+    if found is None:
+        return None
+    spread, intra, inter, bias = found
+    n = n_c.sum()
+    return SpreadEstimate(
+        tuple(sizes[there].tolist()),
+        tuple(K_c.astype(int).tolist()),
+        float(spread),
+        float(intra / n),
+        max(0.0, float(inter / n)),  # a difference of estimates may be negative
+        float(bias),
+        since,
+        by_island,
     )
-    return found, row[7 + 2 * islands :]
+
+
+def _uniform(
+    n_c: Array, K_c: Array, inside_c: Array, total: float
+) -> tuple[float, float, float, float] | None:
+    """Unbiased estimates from a uniform sample: E (n-1) s2 is the disagreement."""
+    n, K = n_c.sum(), K_c.sum()
+    if K < 2:
+        return None
+    s2 = total / (K - 1)
+    intra = n * (n - 1) / (K * (K - 1)) * (K_c / n_c) @ inside_c
+    return s2, intra, (n - 1) * s2 - intra, (1 / K - 1 / n) * s2
+
+
+def _by_island(
+    n_c: Array, K_c: Array, inside_c: Array, means_cd: Tensor
+) -> tuple[float, float, float, float] | None:
+    """Estimates from s2_c inside each island and v_c = (1/K_c - 1/n_c) s2_c, its mean's error."""
+    if ((K_c < 2) & (K_c < n_c)).any():
+        return None
+    n = n_c.sum()
+    s2_c = inside_c / np.maximum(K_c - 1, 1)
+    v_c = (1 / K_c - 1 / n_c) * s2_c
+    share = means_cd.new_tensor(n_c / n)
+    apart_c = (means_cd - share @ means_cd).square().sum(dim=1).cpu().numpy()
+    inter = n_c @ apart_c - (n_c * (1 - n_c / n)) @ v_c
+    bias = ((n_c / n) ** 2 * v_c).sum()
+    return float((n_c / n) @ s2_c), float((n_c - 1) @ s2_c), float(inter), float(bias)

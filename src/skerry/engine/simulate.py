@@ -1,4 +1,4 @@
-"""The loop, as a generator: it yields moments; recording, drawing and printing live outside."""
+"""The simulation loop, a generator of moments; recording and drawing are left to the caller."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from skerry.engine.round import Meeting, meet, start
+from skerry.engine.round import ServerRound, initial_state, run_server_rounds
 from skerry.engine.stack import Stack
 from skerry.engine.state import State, keep_lanes
 from skerry.engine.trainer import Trainer
@@ -15,45 +15,44 @@ from skerry.engine.trainer import Trainer
 
 @dataclass(frozen=True)
 class Moment:
-    """A look at a stack: at its start, before the server acts, or at the end of a round.
+    """A stack at its start, before the server rounds, or at the end of a round.
 
-    `state.X_nld` is the live array, not a copy: measure it before asking for the next moment.
+    `state.X_nld` is the live array, not a copy: measure it before the next moment.
     """
 
     phase: Literal["start", "before_server", "end"]
     stack: Stack
-    """The lanes that are still going; `state` holds their models."""
+    """The lanes that are still running; `state` holds their models."""
     state: State
     round: int
     """Rounds done, counting the one that this moment belongs to."""
     train_loss_l: Tensor | None = None
-    meetings: Sequence[Meeting] = ()
+    server_rounds: Sequence[ServerRound] = ()
     diverged: Sequence[int] = ()
-    """Lanes that are no longer finite; they are left behind after this moment."""
+    """Lanes that are no longer finite; they are dropped after this moment."""
 
 
 def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
     """Run a stack to its last round, from the start or from an earlier state.
 
-    Lanes whose loss is no longer finite are left behind at the next evaluation, frozen; the
-    others go on.
+    Lanes whose loss is no longer finite are dropped at the next evaluation; the others go on.
     """
     if state is None:
-        state = start(stack)
+        state = initial_state(stack)
         yield Moment("start", stack, state, round=0)
     trainer = Trainer(stack, state)
     while state.t < stack.world.rounds:
         losses_l = trainer.train(state)
         yield Moment("before_server", stack, state, state.t + 1)
-        meetings = meet(stack, state)
+        server_rounds = run_server_rounds(stack, state)
         state.t += 1
-        # Asking a GPU for a number makes it wait: ask only where the round is measured anyway.
+        # Reading a number makes a GPU wait, so losses are read only in rounds that are measured.
         diverged = []
         if is_evaluated(stack, state.t):
-            losses_l = stack.world.party.joined(losses_l)
+            losses_l = stack.world.ranks.sum_parts(losses_l)
             diverged = _not_finite(losses_l)
         diverged = [lane for lane in diverged if lane not in _all_asleep(stack, state.t - 1)]
-        yield Moment("end", stack, state, state.t, losses_l, meetings, diverged)
+        yield Moment("end", stack, state, state.t, losses_l, server_rounds, diverged)
         if diverged:
             going = [lane for lane in range(len(stack)) if lane not in diverged]
             if not going:
@@ -70,7 +69,7 @@ def is_evaluated(stack: Stack, round_: int) -> bool:
 
 
 def _all_asleep(stack: Stack, t: int) -> set[int]:
-    """Lanes in which nobody was awake in round t: nobody has a loss."""
+    """Lanes in which no device was awake in round t, so that there is no loss."""
     lanes = range(len(stack))
     return {
         lane

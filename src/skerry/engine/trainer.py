@@ -1,8 +1,8 @@
-"""Local steps and mixing. On a GPU, those of a small stack are recorded once, then replayed."""
+"""Training of a stack: local steps and mixing, replayed from a CUDA graph where that pays."""
 
 from torch import Tensor
 
-from skerry.engine.round import Draws, draw, local_steps, mix, train
+from skerry.engine.round import RoundDraws, draw_round, local_steps, mix, train
 from skerry.engine.stack import Stack, step_bytes
 from skerry.engine.state import State
 from skerry.kernels.cuda_graph import WARM_UP, pays, record
@@ -10,46 +10,48 @@ from skerry.models.learner import goes_one_by_one
 
 
 class Trainer:
-    """Trains one stack, round after round. While a GPU works, the next round is drawn."""
+    """Trains one stack, round after round. While a GPU works, the host draws the next round."""
 
     def __init__(self, stack: Stack, state: State):
         self._stack = stack
-        self._ahead: tuple[int, Draws] | None = None
+        self._ahead: tuple[int, RoundDraws] | None = None
         self._looks_ahead = state.X_nld.is_cuda
-        self._records = can_be_recorded(stack, state)
+        self._captures = can_be_captured(stack, state)
         self._warm_up = WARM_UP
-        self._round: RecordedRound | None = None
+        self._round: CapturedRound | None = None
         self._methods = [group.method for group in stack.mixing if group.method is not None]
 
     def train(self, state: State) -> Tensor:
         """The local steps of a round and the mixing after them; returns the mean losses [L]."""
         drawn_for, draws = self._ahead or (-1, None)
         if draws is None or drawn_for != state.t:
-            draws = draw(self._stack, state.t)
-        if self._records and all(method.repeats(state.t) for method in self._methods):
-            losses_l = self._recorded(state, draws)
+            draws = draw_round(self._stack, state.t)
+        if self._captures and all(method.repeats(state.t) for method in self._methods):
+            losses_l = self._replay(state, draws)
         else:
             losses_l = train(self._stack, state, draws)
         if self._looks_ahead and state.t + 1 < self._stack.world.rounds:
-            self._ahead = state.t + 1, draw(self._stack, state.t + 1)
+            self._ahead = state.t + 1, draw_round(self._stack, state.t + 1)
         return losses_l
 
-    def _recorded(self, state: State, draws: Draws) -> Tensor:
+    def _replay(self, state: State, draws: RoundDraws) -> Tensor:
         if self._warm_up > 0:
             self._warm_up -= 1
             return train(self._stack, state, draws)
         if self._round is None:
-            self._round = RecordedRound(self._stack, state, draws)
+            self._round = CapturedRound(self._stack, state, draws)
         losses_l = self._round.replay(state, draws)
         if losses_l is not None:
             return losses_l
-        self._records = False
+        self._captures = False
         return train(self._stack, state, draws)
 
 
-def can_be_recorded(stack: Stack, state: State) -> bool:
-    """Whether a round's training may be, and pays. Neither loops over models nor the gradients of
-    embeddings can, for sure."""
+def can_be_captured(stack: Stack, state: State) -> bool:
+    """Whether the training of a round may be captured in a CUDA graph, and whether that pays.
+
+    Loops over models and gradients of embeddings cannot be captured reliably.
+    """
     X, world = state.X_nld, stack.world
     if not (X.is_cuda and stack.is_steady):
         return False
@@ -57,15 +59,17 @@ def can_be_recorded(stack: Stack, state: State) -> bool:
     return worth_it and world.x_train.is_floating_point() and not goes_one_by_one(world.learner)
 
 
-class RecordedRound:
-    """It reads its draws from fixed places, and changes X and what methods keep in place. Mixing is
-    part of it where all networks stay as they are, and messages need no draws of their own."""
+class CapturedRound:
+    """A round of training in a CUDA graph, which reads its draws from fixed memory.
 
-    def __init__(self, stack: Stack, state: State, draws: Draws):
+    Mixing is part of the graph where no network changes and messages need no draws.
+    """
+
+    def __init__(self, stack: Stack, state: State, draws: RoundDraws):
         self._stack = stack
         self._mixes = all(
             group.mixer.fleet.fixed
-            and not group.mixer.party.cuts
+            and not group.mixer.ranks.cuts
             and not group.rests
             and group.compression is None
             for group in stack.mixing
@@ -78,14 +82,14 @@ class RecordedRound:
                 mix(stack, state, self._draws.eta_l)
             return losses_l
 
-        self._recording = record(work)
+        self._graph = record(work)
 
-    def replay(self, state: State, draws: Draws) -> Tensor | None:
-        """None where it could not be recorded."""
-        if self._recording is None:
+    def replay(self, state: State, draws: RoundDraws) -> Tensor | None:
+        """The mean losses [L] of a replayed round; None if the capture failed."""
+        if self._graph is None:
             return None
-        self._draws.take(draws)
-        losses_l = self._recording.replay()
+        self._draws.copy_from(draws)
+        losses_l = self._graph.replay()
         if not self._mixes:
             mix(self._stack, state, self._draws.eta_l)
         return losses_l.clone()

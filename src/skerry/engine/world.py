@@ -1,4 +1,4 @@
-"""The world: all that the lanes of a stack share. Data, partition, model, start, random draws."""
+"""The world: data, partition, model, initial point and draws that the lanes of a stack share."""
 
 import hashlib
 import inspect
@@ -20,10 +20,10 @@ from skerry.data.sources.catalog import Dataset, load_dataset
 from skerry.data.sources.formats import Array
 from skerry.data.sources.published import PUBLISHED
 from skerry.data.split import layout_of, partition_of
-from skerry.engine.minibatch_draws import Dice
+from skerry.engine.minibatch_draws import MinibatchDraws
 from skerry.engine.participation.awake import Awake
-from skerry.engine.ranks.exchange import Exchange
-from skerry.engine.ranks.group import Party, Rank
+from skerry.engine.ranks.exchange import Communicator
+from skerry.engine.ranks.group import Rank, RankGroup
 from skerry.errors import SkerryError, argument, unknown
 from skerry.models import weights
 from skerry.models.learner import Learner, Problem, build_learner, places
@@ -46,7 +46,7 @@ BLOCK = 2**16
 
 @dataclass(frozen=True)
 class Materials:
-    """What a file cannot hold: a graph, a data set, a model factory, given from Python."""
+    """Objects given from Python: a graph, a data set, a model factory."""
 
     graph: "nx.Graph[Any] | GraphSequence | None" = None
     dataset: Dataset | None = None
@@ -59,8 +59,10 @@ class Materials:
 
 @dataclass(frozen=True)
 class World:
+    """All that the lanes of a stack share."""
+
     experiment: Experiment
-    """Any of the experiments that share this world: only the shared fields are read."""
+    """Any of the experiments that share this world; only the shared fields are read."""
     materials: Materials
     device: torch.device
     dtype: torch.dtype
@@ -74,11 +76,11 @@ class World:
     x_test: Tensor
     y_test: Tensor
     x_own: Tensor
-    """With test samples of single devices too: `partition.own_tests` says whose they are."""
+    """Test inputs with those of single devices; `partition.own_tests` says whose they are."""
     y_own: Tensor
     fingerprints: dict[str, str] = field(default_factory=dict)
-    party: Party = field(default_factory=Party)
-    """Who holds the devices; of the training samples, those of our devices are here."""
+    ranks: RankGroup = field(default_factory=RankGroup)
+    """The processes that hold the devices; `x_train` holds the samples of the local ones."""
     _awake: dict[Availability, Awake] = field(default_factory=dict)
     _fleets: dict[tuple[Network, Availability], Fleet] = field(default_factory=dict)
 
@@ -88,8 +90,8 @@ class World:
 
     @property
     def held(self) -> int:
-        """How many of the n devices are here."""
-        return len(range(self.n)[self.party.devices])
+        """The number of local devices, of all n."""
+        return len(range(self.n)[self.ranks.devices])
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -97,7 +99,7 @@ class World:
 
     @property
     def islands(self) -> tuple[str, ...]:
-        """The name of every device's island: as the data call it, else its number."""
+        """The name of every device's island: from the data, else its number."""
         holdings = self.dataset.holdings if self.experiment.data.split == "given" else None
         if holdings is None or holdings.islands is None:
             return tuple(map(str, self.fleet.component_of))
@@ -106,8 +108,10 @@ class World:
 
     @cached_property
     def island_n(self) -> Tensor:
-        """The number of every device's island, on the compute device: sending it anew would make a
-        GPU wait."""
+        """The number of every device's island, on the compute device.
+
+        It is cached because sending it again would make a GPU wait.
+        """
         return torch.from_numpy(self.fleet.component_of).to(self.device)
 
     @property
@@ -120,7 +124,7 @@ class World:
 
     @cached_property
     def test_classes(self) -> Tensor:
-        """The test labels, or what stands for them, as [N, classes] of zeros and ones."""
+        """The test labels (or strata that stand for them) as [N, classes] of zeros and ones."""
         labels = torch.from_numpy(self.dataset.strata("test")).to(self.device)
         return torch.nn.functional.one_hot(labels, self.dataset.strata_count).to(self.dtype)
 
@@ -128,7 +132,9 @@ class World:
         self, experiment: Experiment, materials: Materials, device: torch.device, dtype: torch.dtype
     ) -> bool:
         """Whether another world would have the same data set, scaled and prepared the same way.
-        Only published ones are sure to be: others may follow from the seed."""
+
+        Only published data sets qualify: others may depend on the seed.
+        """
         mine, other = self.experiment, experiment
         fields = ("dataset", "path", "scaling")
         return (
@@ -140,14 +146,15 @@ class World:
         )
 
     def context(self, t: int, number: int = 0, **more: Any) -> Context:
-        """What plug-ins may know in round t, the server round of this number or after so many."""
+        """The context of a plug-in in round t; `number` counts the server rounds before it."""
         return replace(self.fleet.context, round=t, rounds=self.rounds, number=number, **more)
 
     def key(self, experiment: Experiment) -> str:
+        """The content key of a lane."""
         return experiment.key(self.fingerprints)
 
     def fleet_of(self, experiment: Experiment) -> Fleet:
-        """The fleet of a lane: same devices and components, its own links."""
+        """The fleet of a lane: the same devices and islands, its own links."""
         network, awake = experiment.network, self.awake(experiment)
         if network == self.fleet.network and awake is None:
             return self.fleet
@@ -158,62 +165,65 @@ class World:
         fleet = self._fleets[network, experiment.availability]
         if fleet.sizes != self.sizes:
             raise SkerryError(
-                f"lanes of one stack must have the same components (got sizes {fleet.sizes} "
+                f"lanes of one stack must have the same islands (got sizes {fleet.sizes} "
                 f"and {self.sizes}). Run them separately."
             )
         return fleet
 
     def awake(self, experiment: Experiment) -> Awake | None:
-        """Who is awake in a lane; None if everybody always is."""
+        """The awake devices of a lane; None if no device ever sleeps."""
         fleet = experiment.availability
         if fleet not in self._awake:
             self._awake[fleet] = Awake(fleet, self.seed, self.fleet.component_of, self.fleet.labels)
         return None if self._awake[fleet].always else self._awake[fleet]
 
     @cached_property
-    def dice(self) -> Dice:
-        samples, here = len(self.y_train), self.party.devices
-        return Dice(self.experiment, self._dealt, samples, self.device, here)
+    def draws(self) -> MinibatchDraws:
+        """The random draws of the local devices."""
+        samples, local = len(self.y_train), self.ranks.devices
+        return MinibatchDraws(self.experiment, self._local_partition, samples, self.device, local)
 
     @property
-    def _dealt(self) -> Partition:
-        """What batches are drawn from. The samples of a rank lie device by device, those of its
-        first device first."""
-        if not isinstance(self.party, Rank):
+    def _local_partition(self) -> Partition:
+        """The partition that batches are drawn from. A rank holds its samples device by device."""
+        if not isinstance(self.ranks, Rank):
             return self.partition
-        first = self.partition.offsets[self.party.devices.start]
+        first = self.partition.offsets[self.ranks.devices.start]
         return replace(self.partition, order=np.arange(len(self.partition.order)) - first)
 
     def initial(self) -> Tensor:
+        """The common initial point [d]."""
         return self.learner.initial().to(self.device, self.dtype)
 
     def batch_indices(self, t: int, step: int) -> Tensor:
-        """Training indices [n, B] of the minibatches, in a local step, of the devices here."""
-        return self.dice.batch_indices(t, step)
+        """Training indices [n, B] of the local devices' minibatches in a local step."""
+        return self.draws.batch_indices(t, step)
 
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device for models that draw noise of their own."""
         if not self.learner.noisy:
             return torch.zeros(self.held, dtype=torch.int64, device=self.device)
-        return self.dice.noise_keys(t, step)
+        return self.draws.noise_keys(t, step)
 
     def compression_keys(self, purpose: str, *numbers: int) -> Tensor:
-        """One integer per device for what a compression draws."""
-        return self.dice.keys(f"compressed_{purpose}", *numbers)
+        """One integer per device, the keys of a compression's draws."""
+        return self.draws.keys(f"compressed_{purpose}", *numbers)
 
     @cached_property
     def real_d(self) -> Tensor:
-        """Which places of a model hold parameters: the others are padding."""
+        """Mask of the places of a model that hold parameters; the others are padding."""
         return places(self.learner).to(self.device)
 
     def server_order(self, t: int) -> Tensor:
-        """One permutation of the devices per round; the K sampled are its first K entries, so
-        samples are nested across K and common to all lanes."""
-        return self.dice.server_order(t)
+        """One permutation of the devices per round, common to all lanes.
+
+        The K sampled devices are its first K entries, so samples are nested across K.
+        """
+        return self.draws.server_order(t)
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """Where to compute: auto takes a GPU where there is one."""
+    """The compute device of a name; auto takes a GPU where there is one."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if name in ("auto", "cpu"):
         return torch.device("cuda" if gpus and name == "auto" else "cpu")
@@ -234,11 +244,11 @@ def build_world(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     before: World | None = None,
-    exchange: Exchange | None = None,
+    exchange: Communicator | None = None,
 ) -> World:
-    """Load and split the data, build the model, put both where they will be used.
+    """Load and split the data, build the model, and put both on the compute device.
 
-    The inputs of a world that was built `before` are taken over where they are the same. With an
+    The inputs of a world that was built `before` are reused where they are the same. With an
     `exchange`, this process is one of several ranks and keeps the training samples of its devices.
     """
     materials = materials or Materials()
@@ -269,12 +279,12 @@ def build_world(
     learner.to(device, dtype)
     warn_of_scaled_tokens(experiment, dataset, has_own_model=materials.model is not None)
     fingerprints = material_fingerprints(experiment, materials, fleet, dataset, learner)
-    party = Party() if exchange is None else Rank(exchange, fleet.sizes)
-    here = partition.of_devices(party.devices) if isinstance(party, Rank) else None
+    ranks = RankGroup() if exchange is None else Rank(exchange, fleet.sizes)
+    local = partition.of_devices(ranks.devices) if isinstance(ranks, Rank) else None
 
     def inputs(part: Split) -> Tensor:
-        if part == "train" and here is not None:
-            return in_blocks(len(here), lambda some: some_inputs(part, here[some]))
+        if part == "train" and local is not None:
+            return in_blocks(len(local), lambda some: some_inputs(part, local[some]))
         count = len(dataset.y_train if part == "train" else dataset.y_test)
         return in_blocks(count, lambda some: some_inputs(part, some))
 
@@ -289,7 +299,7 @@ def build_world(
     x_own = before.x_own if before else inputs("test")
     x_train = before.x_train if before else inputs("train")
     y_own = targets(dataset.y_test)
-    y_train = targets(dataset.y_train if here is None else dataset.y_train[here])
+    y_train = targets(dataset.y_train if local is None else dataset.y_train[local])
     common = dataset.common_tests
     return World(
         experiment=experiment,
@@ -297,7 +307,7 @@ def build_world(
         device=device,
         dtype=dtype,
         fleet=fleet,
-        dataset=dataset if here is None else dataset.holding(here),
+        dataset=dataset if local is None else dataset.holding(local),
         partition=partition,
         task=task,
         learner=learner,
@@ -308,13 +318,12 @@ def build_world(
         x_own=x_own,
         y_own=y_own,
         fingerprints=fingerprints,
-        party=party,
+        ranks=ranks,
     )
 
 
 def in_blocks(count: int, rows: Callable[[slice], Tensor]) -> Tensor:
-    """All rows as one tensor, made a block at a time: of large data there is never a second copy on
-    the way."""
+    """All rows as one tensor, made a block at a time, so that large data are never held twice."""
     first = rows(slice(BLOCK))
     if count <= BLOCK:
         return first
@@ -343,7 +352,7 @@ def material_fingerprints(
     dataset: Dataset,
     learner: Learner,
 ) -> dict[str, str]:
-    """What lies outside the experiment's text but decides its result, for the content key."""
+    """Fingerprints for content keys, of the parts that are not in the experiment's text."""
     fingerprints: dict[str, Callable[[], str]] = {
         "graph": fleet.fingerprint,
         "devices": lambda: hashlib.sha256(repr(fleet.labels).encode()).hexdigest(),
@@ -355,11 +364,10 @@ def material_fingerprints(
 
 
 def outside(experiment: Experiment, materials: Materials) -> list[str]:
-    """Which parts of a world lie outside the experiment's text. Without any, the text alone names
-    the run."""
+    """The parts of a world that are not in the experiment's text."""
     data = experiment.deciding()["data"]
     graph = materials.graph is not None or experiment.network.is_file
-    lies_outside = {
+    is_external = {
         "graph": graph,
         # A graph's fingerprint knows no names, but by their names devices hold their data.
         "devices": graph and experiment.data.split == "given",
@@ -367,22 +375,21 @@ def outside(experiment: Experiment, materials: Materials) -> list[str]:
         "model": materials.model is not None or ":" in experiment.model.name,
         "weights": bool(experiment.model.weights),
     }
-    return [name for name, lies in lies_outside.items() if lies]
+    return [name for name, external in is_external.items() if external]
 
 
 def _model_fingerprint(learner: Learner, factory: Callable[..., Any] | None) -> str:
-    """The initial point tells the architecture's sizes and its initialisation; the source of a
-    factory given from Python tells the rest, where there is one to read."""
+    """A hash of the initial point and of the source of a factory given from Python, if readable."""
     start = learner.initial().contiguous().numpy().tobytes()
     text = source_of(factory) if factory else ""
     return hashlib.sha256(text.encode() + start).hexdigest()
 
 
 def source_of(factory: Callable[..., Any]) -> str:
-    """As it was where the factory was given: one that has travelled brings its source along."""
-    brought = getattr(factory, SOURCE, None)
-    if brought is not None:
-        return str(brought)
+    """The source of a factory as it was given; one sent from another process brings its source."""
+    sent = getattr(factory, SOURCE, None)
+    if sent is not None:
+        return str(sent)
     try:
         return inspect.getsource(factory)
     except (OSError, TypeError):

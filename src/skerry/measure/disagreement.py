@@ -1,4 +1,4 @@
-"""How far devices stand apart: disagreement inside and across components, and the average."""
+"""Disagreement of the devices inside islands and between them, and the average model."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,8 +28,8 @@ class Spread:
 def spread(X_nld: Tensor, sizes: tuple[int, ...]) -> Spread:
     """Split D = ||X - Xbar||^2 into D_intra + D_inter (orthogonal), each divided by n.
 
-    D_intra = sum over devices of ||x_i - m_c||^2; D_inter = sum over components of
-    n_c ||m_c - xbar||^2, with m_c the mean of the component.
+    D_intra = sum over devices of ||x_i - m_c||^2; D_inter = sum over islands of
+    n_c ||m_c - xbar||^2, with m_c the mean of the island.
     """
     n, lanes, _ = X_nld.shape
     intra_l = X_nld.new_zeros(lanes)
@@ -48,14 +48,14 @@ def spread(X_nld: Tensor, sizes: tuple[int, ...]) -> Spread:
 
 
 def spread_over_ranks(X_nld: Tensor, rank: Rank) -> Spread:
-    """The same where X holds the devices of one rank, and others hold the rest."""
-    n, sizes = sum(rank.shares.sizes), rank.shares.sizes
+    """The spread where X holds the devices of one rank and other ranks hold the rest."""
+    n, sizes = sum(rank.assignment.sizes), rank.assignment.sizes
     parts, rows = rank.parts, {part.island: part.rows for part in rank.parts}
-    nowhere = slice(0, 0)
-    cut_means = {c: rank.total(X_nld[rows.get(c, nowhere)]) / sizes[c] for c in rank.shares.cut}
+    empty = slice(0, 0)
+    cut_means = {c: rank.total(X_nld[rows.get(c, empty)]) / sizes[c] for c in rank.assignment.cut}
     found = [_around_mean(X_nld[part.rows], cut_means.get(part.island)) for part in parts]
     means_cld = torch.stack([mean for mean, _ in found])
-    # An island on several ranks counts where it begins.
+    # An island on several ranks counts on the rank where it begins.
     sizes_c = X_nld.new_tensor([part.size if part.first else 0 for part in parts])
     average_ld = rank.total(means_cld * (sizes_c / n)[:, None, None])
     away_cl = (means_cld - average_ld).square_().sum(dim=2)
@@ -70,8 +70,10 @@ def _on_device(sizes: tuple[int, ...], device: torch.device, dtype: torch.dtype)
 
 
 def _around_mean(X_sld: Tensor, mean: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The mean [L, d] of a component, and the summed squared distance from it [L]; or from a mean
-    that is known, where only some of its devices are here."""
+    """The mean [L, d] of an island, and the summed squared distance from it [L].
+
+    A mean is given where only some devices of the island are local.
+    """
     if mean is None and fused.runs_on(X_sld):
         from skerry.kernels.spread import component_spread
 
@@ -84,6 +86,6 @@ def _around_mean(X_sld: Tensor, mean: Tensor | None = None) -> tuple[Tensor, Ten
     return mean, away_l
 
 
-def bias(before: Spread, after: Spread) -> Tensor:
-    """||xbar^{t+1} - xbar^{t+2/3}||^2 for every lane: how far the server moved the average."""
+def squared_shift(before: Spread, after: Spread) -> Tensor:
+    """||xbar^{t+1} - xbar^{t+2/3}||^2 for every lane: the squared shift of the average."""
     return (after.average_ld - before.average_ld).square().sum(dim=1)

@@ -1,4 +1,10 @@
-"""From moments to measures: what is asked for, when it is due, for every lane."""
+"""Observe the moments of a stack: take the wanted measures when they are due, for every lane."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
 
 import numpy as np
 import torch
@@ -7,116 +13,144 @@ from torch import Tensor
 
 from skerry.config.measures import GROUPS
 from skerry.engine.ranks.group import Rank
-from skerry.engine.round import Meeting, is_server_round
+from skerry.engine.round import ServerRound, is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
 from skerry.kernels.cuda_graph import SMALL, Repeated
-from skerry.measure.accuracy import DeviceScores, average_model
-from skerry.measure.by_device import DeviceTable
-from skerry.measure.disagreement import Spread, bias, spread, spread_over_ranks
+from skerry.measure.accuracy import average_model, bytes_per_score
+from skerry.measure.custom_measures import CustomMeasures
+from skerry.measure.device_scores import DeviceScorer, DeviceTable
+from skerry.measure.disagreement import Spread, spread, spread_over_ranks, squared_shift
 from skerry.measure.ledger import Ledger
-from skerry.measure.own_measures import OwnMeasures
-from skerry.measure.portions import bytes_of_a_score
-from skerry.measure.reading import Reading, Row
+
+Row = dict[str, float]
+Columns = dict[str, NDArray[np.float64]]
 
 SAMPLED = ("sampled_devices", "sampled_islands", "sampled_fewest", "sampled_most")
 
 
-class Observer:
-    """Watches the moments of one stack.
+@dataclass(frozen=True)
+class Reading:
+    """The measures of all lanes of a stack after one round, NaN where a lane does not have one.
 
-    Readings are due at evaluations; lanes that met the server also get a row with their consensus
-    measures in between, so that no server round goes unseen.
+    Values stay on the GPU until they are asked for, because asking makes a GPU wait: a run that is
+    evaluated every round asks once per checkpoint.
+    """
+
+    round: int
+    keys: tuple[str, ...]
+    due: tuple[int, ...]
+    """The lanes that get a row."""
+    names: tuple[str, ...]
+    table: Tensor
+    """Values on the compute device, [measures, lanes]."""
+    counted: dict[str, NDArray[Any]]
+    """Values known to the host, [lanes] each."""
+
+    def rows(self) -> dict[str, Row]:
+        """The rows of the due lanes by the lane's key, without NaN."""
+        columns = columns_by_key([self])
+        return {key: _row(column) for key, column in columns.items()}
+
+
+class Observer:
+    """Takes the measures of one stack, moment by moment.
+
+    A reading is due at every evaluation. A lane with a server round between two evaluations gets a
+    row with its consensus measures too, so that every server round is recorded.
     """
 
     def __init__(self, stack: Stack, ledger: Ledger | None = None):
         self.world = stack.world
         self.wanted = stack.world.experiment.evaluate.wanted
         self.ledger = ledger or Ledger()
-        self._devices = DeviceScores(stack.world)
-        self._own = OwnMeasures(stack.world)
+        self._devices = DeviceScorer(stack.world)
+        self._custom = CustomMeasures(stack.world)
         self.device_tables: dict[str, DeviceTable] = {}
-        """By the lane's key, what every device scored in the last round."""
+        """The scores of every device in the last round, by the lane's key."""
         self._before: Spread | None = None
-        """The lanes as they were before the server acted, if it is about to."""
-        # Three times the same, because a replay overwrites what it gave before.
-        alone = not isinstance(stack.world.party, Rank)  # what others send cannot be recorded
+        """The spread before the server round that is about to happen, if there is one."""
+        # Three captures of the same work, because a replay overwrites its earlier result.
+        alone = not isinstance(stack.world.ranks, Rank)  # messages of ranks cannot be captured
         self._spread_before = Repeated(self._spread, records=alone)
         self._spread_after = Repeated(self._spread, records=alone)
         self._spread_and_score = Repeated(self._with_average_model, records=alone)
 
     def wants(self, group: str) -> bool:
+        """Whether any measure of a group is wanted."""
         return not self.wanted.isdisjoint(GROUPS[group])
 
-    def see(self, moment: Moment) -> dict[str, Row]:
+    def rows(self, moment: Moment) -> dict[str, Row]:
         """The rows that are due at this moment, by the lane's key."""
-        reading = self.look(moment)
+        reading = self.read(moment)
         return reading.rows() if reading else {}
 
-    def look(self, moment: Moment) -> Reading | None:
+    def read(self, moment: Moment) -> Reading | None:
         """The reading that is due at this moment, if any."""
         if moment.phase == "before_server":
             meets = is_server_round(moment.stack, moment.state)
-            looks = meets and self.wants("consensus")
-            self._before = self._spread_before(moment.state.X_nld) if looks else None
+            measures = meets and self.wants("consensus")
+            self._before = self._spread_before(moment.state.X_nld) if measures else None
             return None
         if moment.phase == "end":
-            self.ledger.add_round(moment.stack, moment.meetings, moment.round - 1)
+            self.ledger.add_round(moment.stack, moment.server_rounds, moment.round - 1)
         evaluated = moment.phase == "start" or is_evaluated(moment.stack, moment.round)
-        compared = self._before is not None and bool(moment.meetings)
-        counted = bool(moment.meetings) and self.wants("participation")
+        compared = self._before is not None and bool(moment.server_rounds)
+        counted = bool(moment.server_rounds) and self.wants("participation")
         if not (evaluated or compared or counted):
             return None
         values: dict[str, Tensor] = {}
         now: Spread | None = None
         if compared or self.wants("average") or self.wants("consensus"):
-            now, found = self._seen(moment.state.X_nld, evaluated and self.wants("average"))
+            now, found = self._spread_and_average(
+                moment.state.X_nld, evaluated and self.wants("average")
+            )
             values |= _consensus(now) | found
         if evaluated:
-            values |= self._evaluated(moment)
-        if moment.meetings and self.wants("participation"):
+            values |= self._evaluate(moment)
+        if moment.server_rounds and self.wants("participation"):
             values |= _sampled(moment)
         if compared:
             assert self._before is not None
             assert now is not None
-            values |= _among_those_who_met(moment, _changes(self._before, now))
+            values |= _only_where_met(moment, _changes(self._before, now))
         return self._reading(moment, values, evaluated)
 
     def _spread(self, X_nld: Tensor) -> Spread:
-        party = self.world.party
-        if isinstance(party, Rank):
-            return spread_over_ranks(X_nld, party)
+        ranks = self.world.ranks
+        if isinstance(ranks, Rank):
+            return spread_over_ranks(X_nld, ranks)
         return spread(X_nld, self.world.sizes)
 
     def _with_average_model(self, X_nld: Tensor) -> tuple[Spread, dict[str, Tensor]]:
         now = self._spread(X_nld)
         return now, average_model(self.world, now.average_ld)
 
-    def _seen(self, X_nld: Tensor, scored: bool) -> tuple[Spread, dict[str, Tensor]]:
-        """How far devices stand apart, and what the average model scores."""
+    def _spread_and_average(self, X_nld: Tensor, scored: bool) -> tuple[Spread, dict[str, Tensor]]:
+        """The spread of the devices, and the measures of the average model if it is scored."""
         if not scored:
             return self._spread_after(X_nld), {}
         pairs = X_nld.shape[1] * len(self.world.y_test)
-        if pairs * bytes_of_a_score(self.world) > SMALL:  # a recording holds on to its temporaries
+        if pairs * bytes_per_score(self.world) > SMALL:  # a captured graph keeps its temporaries
             return self._with_average_model(X_nld)
         return self._spread_and_score(X_nld)
 
-    def _evaluated(self, moment: Moment) -> dict[str, Tensor]:
+    def _evaluate(self, moment: Moment) -> dict[str, Tensor]:
         values: dict[str, Tensor] = {}
         if self._scores_devices and self._devices_due(moment):
-            values |= self._scored(moment)
+            values |= self._score_devices(moment)
         if moment.train_loss_l is not None:
             values["train_loss"] = moment.train_loss_l
         if self.wants("participation") and moment.phase == "end":
             values["awake_devices"] = self._awake(moment)
-        return values | self._own.measure(moment)
+        return values | self._custom.measure(moment)
 
     @property
     def _scores_devices(self) -> bool:
         wanted = self.wants("devices") or self.wants("fairness")
         return wanted and self.world.learner.classifies
 
-    def _scored(self, moment: Moment) -> dict[str, Tensor]:
+    def _score_devices(self, moment: Moment) -> dict[str, Tensor]:
         found = self._devices.score(moment.state.X_nld, alike=moment.phase == "start")
         if moment.round == self.world.rounds:
             self.device_tables = found.tables(self.world, moment.stack.keys)
@@ -139,7 +173,7 @@ class Observer:
 
     def _reading(self, moment: Moment, values: dict[str, Tensor], evaluated: bool) -> Reading:
         keys, X = moment.stack.keys, moment.state.X_nld
-        due = set(range(len(keys))) if evaluated else _who_met(moment)
+        due = set(range(len(keys))) if evaluated else _lanes_with_server(moment)
         wanted = {name: value for name, value in values.items() if name in self.wanted}
         counted = self.ledger.measure(moment.stack) if evaluated else {}
         return Reading(
@@ -152,28 +186,28 @@ class Observer:
         )
 
 
-def _who_met(moment: Moment) -> set[int]:
+def _lanes_with_server(moment: Moment) -> set[int]:
     lanes = range(len(moment.stack))
-    return {lane for meeting in moment.meetings for lane in lanes[meeting.lanes]}
+    return {lane for server_round in moment.server_rounds for lane in lanes[server_round.lanes]}
 
 
 def _sampled(moment: Moment) -> dict[str, Tensor]:
-    """Whom the server met, in the lanes that it met."""
+    """How many devices and islands were sampled, in the lanes with a server round."""
     nobody = moment.state.X_nld.new_full((len(moment.stack),), torch.nan)
     found = {name: nobody.clone() for name in SAMPLED}
-    for meeting in moment.meetings:
-        counts_c = _of_each_island(moment.stack, meeting)
-        told = (meeting.sampled, meeting.islands, counts_c.min(), counts_c.max())
-        for name, count in zip(SAMPLED, told, strict=True):
-            found[name][meeting.lanes] = int(count)
+    for server_round in moment.server_rounds:
+        counts_c = _sampled_per_island(moment.stack, server_round)
+        counts = (server_round.sampled, server_round.islands, counts_c.min(), counts_c.max())
+        for name, count in zip(SAMPLED, counts, strict=True):
+            found[name][server_round.lanes] = int(count)
     return found
 
 
-def _of_each_island(stack: Stack, meeting: Meeting) -> NDArray[np.int64]:
+def _sampled_per_island(stack: Stack, server_round: ServerRound) -> NDArray[np.int64]:
     """How many devices were sampled of each island."""
     world = stack.world
-    assert meeting.devices_k is not None
-    islands_k = world.fleet.component_of[meeting.devices_k.cpu().numpy()]
+    assert server_round.devices_k is not None
+    islands_k = world.fleet.component_of[server_round.devices_k.cpu().numpy()]
     return np.bincount(islands_k, minlength=len(world.sizes))
 
 
@@ -186,8 +220,8 @@ def _consensus(now: Spread) -> dict[str, Tensor]:
 
 
 def _changes(before: Spread, after: Spread) -> dict[str, Tensor]:
-    """What the server did. Devices that agreed before have no ratio: 0/0 is NaN, and left out."""
-    moved = bias(before, after)
+    """Measures of what the server changed. Devices that agreed before have the ratio 0/0, NaN."""
+    moved = squared_shift(before, after)
     return {
         **{f"{name}_before": value for name, value in _consensus(before).items()},
         "bias": moved,
@@ -196,11 +230,63 @@ def _changes(before: Spread, after: Spread) -> dict[str, Tensor]:
     }
 
 
-def _among_those_who_met(moment: Moment, values: dict[str, Tensor]) -> dict[str, Tensor]:
-    """NaN for the lanes that did not meet the server in this round."""
-    met = _who_met(moment)
+def _only_where_met(moment: Moment, values: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The values, with NaN in the lanes without a server round."""
+    met = _lanes_with_server(moment)
     if len(met) == len(moment.stack):
         return values
     away = torch.tensor([lane not in met for lane in range(len(moment.stack))])
     away = away.to(moment.state.X_nld.device)
     return {name: value.masked_fill(away, torch.nan) for name, value in values.items()}
+
+
+def columns_by_key(readings: Sequence[Reading]) -> dict[str, Columns]:
+    """Readings of successive rounds as columns of each lane, by the lane's key."""
+    stacks = dict.fromkeys(reading.keys for reading in readings)
+    lane_of = _places(key for keys in stacks for key in keys)
+    lanes_of = {keys: np.array([lane_of[key] for key in keys], dtype=int) for keys in stacks}
+    measure_of = _places(name for r in readings for name in (*r.names, *r.counted))
+    values_lmr = np.full((len(lane_of), len(measure_of), len(readings)), np.nan)
+    due_lr = np.zeros((len(lane_of), len(readings)), dtype=bool)
+    for r, (reading, table) in enumerate(zip(readings, _fetch_tables(readings), strict=True)):
+        due = np.array(reading.due, dtype=int)
+        lanes = lanes_of[reading.keys][due]
+        due_lr[lanes, r] = True
+        for name, values in (*zip(reading.names, table, strict=True), *reading.counted.items()):
+            values_lmr[lanes, measure_of[name], r] = values[due]
+    rounds = np.array([reading.round for reading in readings], dtype=np.float64)
+    return {
+        key: _columns(measure_of, rounds[due], values_mr[:, due])
+        for key, values_mr, due in zip(lane_of, values_lmr, due_lr, strict=True)
+        if due.any()
+    }
+
+
+def _places(names: Iterable[str]) -> dict[str, int]:
+    """Each name once, with its place in the order."""
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
+
+
+def _columns(
+    names: Iterable[str], rounds: NDArray[np.float64], values_mr: NDArray[np.float64]
+) -> Columns:
+    """The columns of one lane; a measure that was never taken has none."""
+    times_m = np.count_nonzero(~np.isnan(values_mr), axis=1)
+    return {"round": rounds} | dict(compress(zip(names, values_mr, strict=True), times_m))
+
+
+def _fetch_tables(readings: Sequence[Reading]) -> list[NDArray[np.float64]]:
+    """The tables of all readings, fetched from the GPU in one transfer."""
+    if not readings:
+        return []
+    flat = torch.cat([reading.table.flatten().double() for reading in readings]).cpu().numpy()
+    ends = np.cumsum([reading.table.numel() for reading in readings])[:-1]
+    pieces = np.split(flat, ends)
+    return [
+        piece.reshape(reading.table.shape) for piece, reading in zip(pieces, readings, strict=True)
+    ]
+
+
+def _row(columns: Columns) -> Row:
+    row: Row = {name: float(column[0]) for name, column in columns.items()}
+    return {name: value for name, value in row.items() if not math.isnan(value)}

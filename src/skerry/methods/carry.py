@@ -1,4 +1,4 @@
-"""carry: return to the gradient what mixing and the server take from a model."""
+"""carry: add to the gradient what mixing and the server remove from a model."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _settings(experiment: Experiment) -> Settings:
 
 
 class Carry(Method):
-    """Add Z to every gradient, where Z gathers what mixing and S2S take from a model."""
+    """Add Z to every gradient, where Z accumulates what mixing and S2S remove from a model."""
 
     name = "carry"
     rule = (
-        "X <- X - eta (G + Z); Z gathers what mixing and the server (S2S) take from a model, per "
-        "step."
+        "X <- X - eta (G + Z); Z accumulates what mixing and the server (S2S) remove from a model, "
+        "per step."
     )
     keeps = "Z: 1 array"
     sends = "2E over links; K up; K down: as S2S"

@@ -17,20 +17,18 @@ class FedProx(Method):
 
     name = "fedprox"
     rule = "X <- X - eta (G + mu (X - the model that the device received last))."
-    keeps = "that model: 1 array"
-    sends = "as without it"
+    keeps = "the model received last: 1 array"
+    sends = "as plain SGD"
     exact = "no: devices stay closer together, and move more slowly"
     citation = "Li et al., MLSys 2020"
     checked = f"{OTHERS}MTGC's"
     presets = (("fedprox", server_only_settings("fedprox"), ""),)
     link_compressions = ANY_COMPRESSION
     compresses_server = True
+    is_repeatable = True
 
     def __init__(self, *, mu: float):
         self.mu = mu
-
-    def repeats(self, t: int) -> bool:
-        return True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {"received": X_nld.clone()}

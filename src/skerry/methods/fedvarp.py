@@ -20,19 +20,17 @@ class FedVarp(Method):
 
     name = "fedvarp"
     rule = (
-        "x <- x - mean over the sampled of (D_i - g_i) - mean of all g; then g_i <- D_i, how far a "
-        "sampled device went."
+        "x <- x - mean over the sampled of (D_i - g_i) - mean of all g; then g_i <- D_i, the "
+        "update of a sampled device."
     )
-    keeps = "a table of what every device sent last, at the server: 1 array"
+    keeps = "the last update of every device, at the server: 1 array"
     sends = "0 over links; K up; n down"
-    exact = "no: it ends where FedAvg with everybody ends; sampling adds no error, local steps do"
+    exact = "no: it ends where FedAvg with all devices ends; sampling adds no error, local steps do"
     citation = "Jhunjhunwala et al., UAI 2022"
     checked = "read in code of others"
     presets = (("fedvarp", server_only_settings("fedvarp"), "As scaffold."),)
     rules = (*SERVER_ONLY, not_selected_by("importance"), reaches_sleepers)
-
-    def repeats(self, t: int) -> bool:
-        return True
+    is_repeatable = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {"table": X_nld.new_zeros(X_nld.shape), "x0": X_nld[0].clone()}

@@ -35,8 +35,8 @@ class GradientTracking(Method):
 
     name = "gradient_tracking"
     rule = (
-        "Y <- Y + G - G_before; X <- W (X - eta Y); Y <- W Y. The server meets X by the "
-        "experiment's primitive, and Y by S2S."
+        "Y <- Y + G - G_before; X <- W (X - eta Y); Y <- W Y. The server applies the "
+        "experiment's primitive to X, and S2S to Y."
     )
     keeps = "Y and the last gradient: 2 arrays"
     sends = "4E over links; 2K up; 2K (X by S2S) or n + K (X by S2A) down"
@@ -51,15 +51,13 @@ class GradientTracking(Method):
     )
     rules = (ONE_STEP, AVERAGES, must_be("server.primitive", "s2s", "s2a", "blend", "none"))
     link_compressions = ANY_COMPRESSION
-    travels = 2
+    mixed_arrays = 2
     up = 2
     down_to_sampled = 1
+    is_repeatable = True
 
     def __init__(self, *, tracker: str):
         self.tracker = tracker
-
-    def repeats(self, t: int) -> bool:
-        return True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: X_nld.new_zeros(X_nld.shape) for name in ("y", "gradient")}

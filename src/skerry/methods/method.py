@@ -119,21 +119,24 @@ class Method:
     compresses_server: ClassVar[bool] = False
     """Whether its laws hold where messages to and from the server are compressed."""
 
-    travels: ClassVar[int] = 1
-    """Arrays that go over every link in a mixing."""
+    mixed_arrays: ClassVar[int] = 1
+    """The number of arrays that are mixed over links."""
     up: ClassVar[int] = 1
     """Vectors that a sampled device sends in a server round."""
     down: ClassVar[int] = 1
     """Vectors that each device receives that the primitive reaches."""
     down_to_sampled: ClassVar[int] = 0
     """Vectors that each sampled device receives beside those."""
-    asks_gradient: ClassVar[bool] = False
+    needs_gradient: ClassVar[bool] = False
     """Whether the step before `after_step` is X - G, not scaled by eta."""
 
+    is_repeatable: ClassVar[bool] = False
+    """Whether the local steps and the mixing of all rounds launch the same work, so that a GPU may
+    replay them from a CUDA graph."""
+
     def repeats(self, t: int) -> bool:
-        """Whether the local steps and the mixing of round t launch the same work as other rounds,
-        so that a GPU may replay them from a CUDA graph. Default: not captured in a graph."""
-        return False
+        """Whether round t may be replayed from a CUDA graph. Default: as `is_repeatable` says."""
+        return self.is_repeatable
 
     def start(self, X_nld: Tensor) -> Arrays:
         """The arrays that it keeps, for models that are all at the initial point."""
@@ -162,7 +165,7 @@ class Sgd(Method):
     rule = "X <- X - eta G(X), then mixing, then the server: Algorithm 1."
     keeps = "nothing"
     sends = "2E over links; K up; K (S2S) or n (S2A, blend) down"
-    exact = "no: data that differ leave an error that stays"
+    exact = "no: data that differ between devices leave a permanent error"
     link_compressions = ANY_COMPRESSION
     compresses_server = True
 

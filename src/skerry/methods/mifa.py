@@ -25,7 +25,7 @@ class Mifa(FedVarp):
         (
             "mifa",
             server_only_settings("mifa"),
-            "It does not wait until everybody came once. Else as scaffold.",
+            "It does not wait until every device was sampled once. Otherwise as scaffold.",
         ),
     )
 

@@ -39,13 +39,14 @@ def _settings(experiment: Experiment) -> Settings:
 class Mtgc(Method):
     """Add Z, the difference of a device to its island, and Y, that of its island to all.
 
-    Z starts anew after every server round.
+    Z is reset after every server round.
     """
 
     name = "mtgc"
     rule = (
-        "X <- X - eta (G + Y + Z); Z gathers what the island's average takes from a device, per "
-        "step, and starts anew at every server round; Y what the average of all takes."
+        "X <- X - eta (G + Y + Z); Z accumulates what averaging on the island removes from a "
+        "device, per step, and is reset at every server round; Y accumulates what averaging over "
+        "all devices removes."
     )
     keeps = "Y and Z: 2 arrays"
     sends = "2E over links (n up and n down with an edge server); n up; n down"
@@ -62,9 +63,7 @@ class Mtgc(Method):
         FIXED_PERIOD,
         nobody_sleeps,
     )
-
-    def repeats(self, t: int) -> bool:
-        return True
+    is_repeatable = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: X_nld.new_zeros(X_nld.shape) for name in ("y", "z")}

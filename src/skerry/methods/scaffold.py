@@ -29,7 +29,7 @@ class Scaffold(Method):
         (
             "scaffold",
             server_only_settings("scaffold"),
-            "All devices work between two server rounds, also those that are not sampled next.",
+            "All devices train between two server rounds, also those that are not sampled next.",
         ),
     )
     rules = (
@@ -39,9 +39,7 @@ class Scaffold(Method):
         nobody_sleeps,
     )
     up = down = 2
-
-    def repeats(self, t: int) -> bool:
-        return True
+    is_repeatable = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {

@@ -47,8 +47,9 @@ class SdGt(Method):
 
     name = "sd_gt"
     rule = (
-        "X <- W (X - eta (G + Y + Z)); Z gathers (W (G + Z) - (G + Z)) / H. At the server, Y of a "
-        "sampled device becomes how much more its island moved than all, per step."
+        "X <- W (X - eta (G + Y + Z)); Z accumulates (W (G + Z) - (G + Z)) / H. At the server, Y "
+        "of a sampled device becomes the mean movement of its island less that of all islands, per "
+        "step."
     )
     keeps = (
         "Y, Z, the next Z, G + Z and the models of the last server round: 5 arrays; a server model"
@@ -61,7 +62,7 @@ class SdGt(Method):
         (
             "sd_gt",
             _settings,
-            "K is rounded down to a multiple of the islands; as many of each come.",
+            "K is rounded down to a multiple of the number of islands, as many devices of each.",
         ),
     )
     rules = (
@@ -73,11 +74,9 @@ class SdGt(Method):
         FIXED_PERIOD,
         nobody_sleeps,
     )
-    travels = 2
+    mixed_arrays = 2
     down = 2
-
-    def repeats(self, t: int) -> bool:
-        return True
+    is_repeatable = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {

@@ -8,7 +8,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skerry.measure.by_device import DeviceTable
+    from skerry.measure.device_scores import DeviceTable
 
 TABLE = "devices"
 SCHEMA = (

@@ -21,7 +21,7 @@ from skerry.records.parts import History, Part, join, last_values
 from skerry.records.restoring import restored
 
 if TYPE_CHECKING:
-    from skerry.measure.by_device import DeviceTable
+    from skerry.measure.device_scores import DeviceTable
 
 Status = Literal["running", "finished", "diverged", "failed"]
 STATUSES = frozenset(get_args(Status))

@@ -23,7 +23,7 @@ from skerry.records.parts import Column, Part
 from skerry.records.reading import FILE, RecordedRuns, Run, Status
 
 if TYPE_CHECKING:
-    from skerry.measure.by_device import DeviceTable
+    from skerry.measure.device_scores import DeviceTable
 
 __all__ = ["FILE", "Run", "Status", "Store", "versions"]
 

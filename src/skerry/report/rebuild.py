@@ -58,7 +58,7 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
     """Whom the server meets in round t, as the engine samples; None where data, models or a user's
     own rule or schedule decide it."""
     from skerry.engine.participation.awake import Awake
-    from skerry.engine.participation.selection import Context
+    from skerry.engine.participation.selection import Who
 
     server, rounds = experiment.server, experiment.rounds
     names = (server.sampled_schedule, server.period_schedule)
@@ -70,7 +70,7 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
     if server.selection not in BY_SEED_ALONE:
         return None
     awake = Awake(experiment.availability, experiment.seed, fleet.component_of, fleet.labels)
-    who = Context(
+    who = Who(
         seed=experiment.seed,
         round=t,
         number=bisect_left(planned, t),

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import torch
 
-from skerry.engine.ranks.group import Party, Rank
+from skerry.engine.ranks.group import Rank, RankGroup
 
 THREADS = 1
 LANES = 1
@@ -39,11 +39,13 @@ def torch_is_deterministic(wanted: bool = True) -> Iterator[None]:
         torch.use_deterministic_algorithms(was_on, warn_only=was_lenient)
 
 
-def circumstances(lanes: int, deterministic: bool, party: Party | None = None) -> dict[str, str]:
+def circumstances(
+    lanes: int, deterministic: bool, ranks: RankGroup | None = None
+) -> dict[str, str]:
     """What decides a run's last bits besides versions and machine."""
     found = {"threads": str(torch.get_num_threads()), "lanes": str(lanes)}
-    if isinstance(party, Rank):
-        found["ranks"] = str(party.ranks)
+    if isinstance(ranks, Rank):
+        found["ranks"] = str(ranks.count)
     return {**found, MARK: "yes"} if deterministic else found
 
 

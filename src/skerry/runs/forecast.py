@@ -135,7 +135,7 @@ def _pace(experiments: Sequence[Experiment], device: str, seconds: float) -> flo
     observer = Observer(stack)
     ends = []
     for moment in simulate(stack):
-        observer.see(moment)
+        observer.rows(moment)
         if moment.phase != "before_server":
             ends.append(time.monotonic())
         if len(ends) > 1 and ends[-1] - ends[0] >= seconds:

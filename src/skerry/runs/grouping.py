@@ -22,11 +22,11 @@ def stacks(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
 def cut(experiments: Sequence[Experiment], most: int) -> list[list[Experiment]]:
     """Stacks of at most so many lanes, all of about one size; lanes with the same network and
     the same server stay together, because they mix and meet the server as one."""
-    from skerry.engine.stack import company
+    from skerry.engine.stack import group_keys
 
     if len(experiments) <= most:
         return [list(experiments)] if experiments else []
-    ordered = sorted(experiments, key=company)
+    ordered = sorted(experiments, key=group_keys)
     count = -(-len(ordered) // most)
     edges = [len(ordered) * piece // count for piece in range(count + 1)]
     return [ordered[start:stop] for start, stop in pairwise(edges)]

@@ -10,15 +10,15 @@ import torch
 
 from skerry.config.experiment import Experiment
 from skerry.config.measures import GROUPS
-from skerry.engine.compressed import copies_of, passing_of
+from skerry.engine.compressed_messages import compression_temporaries, count_compression_arrays
 from skerry.engine.compression import NUMBER, PORTION, SQUEEZING
-from skerry.engine.method_hooks import room_for_a_piece
+from skerry.engine.method_hooks import piece_bytes
 from skerry.engine.stack import method_of, step_bytes, working_memory
 from skerry.engine.world import World
 from skerry.errors import SkerryError, is_out_of_memory, out_of_memory
 from skerry.kernels.cuda_graph import WARM_UP
 from skerry.kernels.precision import arithmetic
-from skerry.measure.portions import bytes_of_a_score, memory, taken_by_a_score
+from skerry.measure.accuracy import bytes_per_score, measured_bytes_per_score, scoring_memory
 from skerry.methods.method import Method, count_companions
 from skerry.models.learner import steps_on_chip
 from skerry.runs.holdings import holdings, on_device
@@ -94,7 +94,7 @@ class Footprint:
             for e in experiments
         }
         nothing = 0.0, 0.0, 0.0
-        passing = [nothing, *(passing_of(e, self.devices) for e in different.values())]
+        passing = [nothing, *(compression_temporaries(e, self.devices) for e in different.values())]
         return replace(
             self,
             companions=max(map(_companions, different.values()), default=0),
@@ -124,14 +124,14 @@ class Footprint:
     def messages(self, X: int) -> int:
         """What compressed ones need on their way, a few lanes of so much X at a time."""
         squeezed, beside, most = self.passing
-        piece = max(self.lane, min(X, room_for_a_piece(X, self.on_gpu)))
+        piece = max(self.lane, min(X, piece_bytes(X, self.on_gpu)))
         squeezing = SQUEEZING * min(PORTION, int(squeezed * piece) // NUMBER)
         return max(int(beside * piece) + squeezing, int(most * piece))
 
 
 def _companions(experiment: Experiment) -> int:
     method = method_of(experiment) or Method()
-    return count_companions(method) + copies_of(experiment, method.travels)
+    return count_companions(method) + count_compression_arrays(experiment, method.mixed_arrays)
 
 
 def footprint(world: World) -> Footprint:
@@ -180,14 +180,14 @@ def footprint(world: World) -> Footprint:
 
 def _scores(world: World) -> tuple[int, int]:
     """Of a lane, and of all lanes at most."""
-    each, samples = taken_by_a_score(world), len(world.y_test)
+    each, samples = measured_bytes_per_score(world), len(world.y_test)
     if each is None or world.device.type != "cuda":
         return 3 * world.held * world.test_classes.nbytes, SCORES[world.device.type]
     pairs = samples
     if _scores_devices(world):
         scored_on = world.experiment.evaluate.device_samples or samples
         pairs = max(pairs, world.held * min(samples, scored_on))
-    return pairs * each, max(1, memory(world) // bytes_of_a_score(world)) * each
+    return pairs * each, max(1, scoring_memory(world) // bytes_per_score(world)) * each
 
 
 def _scores_devices(world: World) -> bool:

@@ -30,22 +30,22 @@ def save_parts(
     file: Path, world: World, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]
 ) -> None:
     """In one piece, where all devices are here."""
-    rank = world.party
+    rank = world.ranks
     if not isinstance(rank, Rank):
         checkpoint.save(file, tensors, facts)
         return
     folder, t = checkpoint.parts_folder(file), facts["round"]
-    names = [f"{t}-{number}of{rank.ranks}.safetensors" for number in range(rank.ranks)]
+    names = [f"{t}-{number}of{rank.count}.safetensors" for number in range(rank.count)]
     fault: RecordsError | None = None
     try:
         models = {MODELS: tensors[MODELS]}
         checkpoint.save(folder / names[rank.rank], models, {"round": t})
     except RecordsError as error:
         fault = error
-    if rank.agreed(int(fault is not None)):
+    if rank.maximum(int(fault is not None)):
         raise fault or RecordsError(f"another rank cannot write its part of the checkpoint {file}.")
     if rank.rank == 0:
-        spans = zip(pairwise(rank.shares.borders), names, strict=True)
+        spans = zip(pairwise(rank.assignment.borders), names, strict=True)
         parts: list[Any] = [[*span, name] for span, name in spans]
         others = {name: tensor for name, tensor in tensors.items() if name != MODELS}
         checkpoint.save(file, others, {**facts, PARTS: parts})
@@ -57,7 +57,7 @@ def save_parts(
 
 def load_parts(file: Path, world: World) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Of the models, those of the devices that are here."""
-    here = range(world.n)[world.party.devices]
+    here = range(world.n)[world.ranks.devices]
     rows = {MODELS: slice(here.start, here.stop)}
     tensors, facts = checkpoint.load(file, world.device, rows)
     if PARTS not in facts:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skerry.config.experiment import Experiment
-from skerry.engine.ranks.assignment import Shares
-from skerry.engine.ranks.cut_islands import cut_island
+from skerry.engine.ranks.assignment import DeviceAssignment, cut_island
 from skerry.engine.world import World, build_world, pick_device
 from skerry.runs.executors.ranks import refuse_on_ranks
 from skerry.runs.grouping import stacks
@@ -57,7 +56,7 @@ def plan_ranks(
     experiments = with_sizes(experiments)
     group = max(stacks(experiments), key=len)
     world = _largest_share(group[0], ranks, device)
-    room, shares = footprint(world).keeping(group), Shares.of(world.sizes, ranks or 1)
+    room, shares = footprint(world).keeping(group), DeviceAssignment.of(world.sizes, ranks or 1)
     numbers = len(group) * world.learner.d
     rows = max(_border_rows(world, shares), default=0)
     return RankPlan(
@@ -79,14 +78,14 @@ def _largest_share(experiment: Experiment, ranks: int | None, device: str) -> Wo
     if ranks is None:
         return build_world(experiment, None, place)
     first = build_world(experiment, None, place, exchange=_Nobody(0, ranks))
-    counts = Shares.of(first.sizes, ranks).counts
+    counts = DeviceAssignment.of(first.sizes, ranks).counts
     largest = counts.index(max(counts))
     if largest == 0:
         return first
     return build_world(experiment, None, place, exchange=_Nobody(largest, ranks))
 
 
-def _border_rows(world: World, shares: Shares) -> Iterator[int]:
+def _border_rows(world: World, shares: DeviceAssignment) -> Iterator[int]:
     """The models that each rank with a part of a cut island needs from others, in round 0."""
     for rank in range(len(shares.counts)):
         rows = 0

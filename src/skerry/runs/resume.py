@@ -14,10 +14,9 @@ from typing import Any
 import torch
 
 from skerry.config.experiment import Experiment
-from skerry.engine.companions import Companions
 from skerry.engine.simulate import Moment
 from skerry.engine.stack import Stack, build_stack
-from skerry.engine.state import State, keep_lanes
+from skerry.engine.state import Companions, State, keep_lanes
 from skerry.engine.world import World
 from skerry.errors import SkerryWarning
 from skerry.files import remove_leftovers
@@ -64,7 +63,7 @@ def standings(
     begun = store.begun(waiting)
     mark = ALONE if deterministic else ""
     for file in _newest_first(folder.glob(f"{name}-*{mark}.safetensors")):
-        world.party.tell(do="load", file=str(file.absolute()))
+        world.ranks.broadcast(do="load", file=str(file.absolute()))
         found = load(file, world)
         if found is None:
             begun = set()  # told already, whichever they are
@@ -111,7 +110,7 @@ def load(file: Path, world: World) -> Checkpoint | None:
     file at night. It stays where it is until its runs are finished. Ranks load it together, each
     the models of its devices: what one of them cannot read is damaged for all."""
     found = _read(file, world)
-    return None if world.party.agreed(int(found is None)) else found
+    return None if world.ranks.maximum(int(found is None)) else found
 
 
 def _read(file: Path, world: World) -> Checkpoint | None:

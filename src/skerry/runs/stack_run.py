@@ -13,9 +13,8 @@ from skerry.engine.simulate import Moment, simulate
 from skerry.engine.stack import Stack
 from skerry.engine.world import World
 from skerry.errors import RecordsError
-from skerry.measure.by_device import DeviceTable
-from skerry.measure.observer import Observer
-from skerry.measure.reading import Reading, columns_by_key
+from skerry.measure.device_scores import DeviceTable
+from skerry.measure.observer import Observer, Reading, columns_by_key
 from skerry.records import checkpoint
 from skerry.records.store import Store, versions
 from skerry.runs.determinism import circumstances
@@ -62,12 +61,12 @@ def follow_world(
 ) -> Iterator[Moment]:
     """As `run_world`, moment by moment. Whoever asks for `deterministic` runs hands them over one
     by one, with torch set up for them (runs/determinism.py)."""
-    _begin(world, experiments, store, circumstances(len(experiments), deterministic, world.party))
+    _begin(world, experiments, store, circumstances(len(experiments), deterministic, world.ranks))
     for standing in standings(world, experiments, store, folder, deterministic):
         if len(standing.stack) < len(experiments):
-            told = circumstances(len(standing.stack), deterministic, world.party)
+            told = circumstances(len(standing.stack), deterministic, world.ranks)
             _begin(world, standing.stack.experiments, store, told)
-        world.party.tell(
+        world.ranks.broadcast(
             do="run",
             lanes=standing.stack.keys,
             file=str(standing.file.absolute()),
@@ -90,7 +89,7 @@ def run_stack(
     A signal that ends the process acts between rounds, after a checkpoint. Of several ranks the
     first alone has a store; all save when one of them wishes to.
     """
-    party = standing.stack.world.party
+    ranks = standing.stack.world.ranks
     observer = Observer(standing.stack, standing.ledger)
     waiting: list[Reading] = []
     rows = Counter(standing.rows)
@@ -98,7 +97,7 @@ def run_stack(
     pause = _first_pause(standing.stack, checkpoint_seconds)
     with HeldSignals() as held:
         for moment in simulate(standing.stack, standing.state):
-            reading = observer.look(moment)
+            reading = observer.read(moment)
             if reading and store is not None:
                 waiting.append(reading)
             yield moment
@@ -108,7 +107,7 @@ def run_stack(
             seconds = standing.seconds + now - began
             over = moment.round == standing.stack.world.rounds
             wish = STOP if held.one_has_come else SAVE if now - saved >= pause else GO_ON
-            wish = party.agreed(wish)
+            wish = ranks.maximum(wish)
             # Lanes that have diverged are still in the state: a checkpoint waits for a round.
             due = wish != GO_ON and not moment.diverged
             if (over or due or moment.diverged) and store is not None:
@@ -123,7 +122,7 @@ def run_stack(
                 with _kept_going(wish == STOP):
                     save(standing.file, moment, observer.ledger, seconds, rows)
                 held.act()
-                if wish == STOP and party.ranks > 1:
+                if wish == STOP and ranks.count > 1:
                     raise KeyboardInterrupt  # the signal came to another rank
                 saved = time.monotonic()
                 pause = _next_pause(pause, checkpoint_seconds, saved - now)

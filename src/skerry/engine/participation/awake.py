@@ -1,8 +1,8 @@
-"""Who is awake: a function of the seed and the round, for every device.
+"""Which devices are awake: a function of the seed and the round.
 
-An asleep device takes no local step, has all its links down, cannot be sampled, and receives
-nothing unless `availability.reach_asleep` is set. Its minibatches are drawn all the same, so lanes
-stay paired.
+A sleeping device takes no local step, has all its links down, cannot be sampled, and receives
+nothing unless `availability.reach_asleep` is set. Its minibatches are drawn all the same, so that
+lanes stay paired.
 """
 
 import csv
@@ -23,8 +23,8 @@ COLUMNS = ("device", "from", "to")
 MOST_ROUNDS = 10**6
 
 
-class Span(NamedTuple):
-    """Rounds in which a device is awake: from the first up to the last, which no longer counts."""
+class AwakeSpan(NamedTuple):
+    """Rounds in which a device is awake, from `first` up to and without `last`."""
 
     device: int
     first: int
@@ -32,7 +32,7 @@ class Span(NamedTuple):
 
 
 class Awake:
-    """Whether each device is awake in round t."""
+    """The mask of the devices that are awake in round t."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class Awake:
 
     @property
     def always(self) -> bool:
-        """Whether nobody ever sleeps."""
+        """Whether no device ever sleeps."""
         return self._when.on is None and not self._spans and bool(self._chances_n.min() >= 1)
 
     def __call__(self, t: int) -> Mask:
-        awake_n: Mask = self._each(stream(self._seed, "awake", t).random) < self._chances_n
+        awake_n: Mask = self._draw_each(stream(self._seed, "awake", t).random) < self._chances_n
         if self._spans:
             awake_n = awake_n & self._table_tn[t % len(self._table_tn)]
         if self._when.on is not None and self._when.off is not None:
@@ -65,20 +65,20 @@ class Awake:
 
     @cached_property
     def _phases_n(self) -> NDArray[np.int64]:
-        """When each began its first day."""
+        """The round of its day in which each device starts."""
         day = (self._when.on or 0) + (self._when.off or 0)
         rng = stream(self._seed, "awake_phase")
-        return self._each(lambda count: rng.integers(0, day, count))
+        return self._draw_each(lambda count: rng.integers(0, day, count))
 
     @cached_property
     def _table_tn(self) -> Mask:
-        """The trace as rounds by devices; after its last round it begins again."""
+        """The trace as a mask [rounds, devices]; after its last round it starts again."""
         table = np.zeros((max(span.last for span in self._spans), len(self._names)), dtype=bool)
         for device, first, last in self._spans:
             table[first:last, device] = True
         return table
 
-    def _each(self, draw: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
+    def _draw_each(self, draw: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
         """One draw for each device; where whole islands sleep together, one for each island."""
         if self._when.together == "devices":
             return draw(len(self._islands_n))
@@ -96,8 +96,8 @@ def _chances(availability: Availability, n: int) -> NDArray[np.float64]:
     return np.full(n, 1.0 if isinstance(availability.awake, str) else availability.awake)
 
 
-def _spans(file: str, names: tuple[str, ...]) -> Iterator[Span]:
-    """The rows of a trace; every fault names its line."""
+def _spans(file: str, names: tuple[str, ...]) -> Iterator[AwakeSpan]:
+    """The spans of a trace file; every error names its line."""
     number = {name: device for device, name in enumerate(names)}
     try:
         with Path(file).open(encoding="utf-8-sig", newline="") as lines:
@@ -118,7 +118,7 @@ def _spans(file: str, names: tuple[str, ...]) -> Iterator[Span]:
     yield from found
 
 
-def _span(file: str, line: int, row: list[str], number: dict[str, int]) -> Span:
+def _span(file: str, line: int, row: list[str], number: dict[str, int]) -> AwakeSpan:
     where = f"line {line} of {file}"
     if len(row) != len(COLUMNS):
         raise ExperimentError(f"{where} must have three columns, device,from,to (got {len(row)}).")
@@ -140,4 +140,4 @@ def _span(file: str, line: int, row: list[str], number: dict[str, int]) -> Span:
             f"{where}: from must be at least 0, and below to, which is at most {MOST_ROUNDS:,} "
             f"(got {first} and {last})."
         )
-    return Span(number[name], first, last)
+    return AwakeSpan(number[name], first, last)

@@ -1,4 +1,4 @@
-"""Who takes part in a server round, and how each of them counts."""
+"""The sampled devices of a server round and their weights."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skerry.config.experiment import Experiment
 from skerry.engine.participation.selection import Array, Ints, Who
-from skerry.engine.server_schedule import Turn
+from skerry.engine.server_schedule import ScheduledRound
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.plugins import registry
@@ -26,20 +26,20 @@ class Sample:
 
     devices_k: Tensor
     weights_k: Tensor | None = None
-    """They sum to 1; None: all alike, so that both means are the same."""
+    """The weights sum to 1; None if all count alike, so that both means are the same."""
     asleep: Tensor | None = None
-    """The devices that sleep in this round; None: nobody."""
+    """The devices that sleep in this round; None if nobody ever sleeps."""
     awake: int = 0
-    """How many do not."""
+    """The number of devices that are awake."""
     islands: int = 0
-    """How many islands are sampled."""
+    """The number of islands that are sampled."""
 
     def __len__(self) -> int:
         return len(self.devices_k)
 
 
 class Sampler:
-    """The rule of one server, on one world."""
+    """Samples devices for one server in one world, by its selection."""
 
     def __init__(self, world: World, experiment: Experiment):
         server = experiment.server
@@ -49,29 +49,34 @@ class Sampler:
             server.selection == "uniform" and self._awake is None and server.weights == "equal"
         )
         self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
-        self._rule: Callable[..., Any] = registry.resolve("selection", server.selection)
+        self._selection: Callable[..., Any] = registry.resolve("selection", server.selection)
         self._asks_context = takes_context("selection", server.selection)
 
     @property
     def asks_distances(self) -> bool:
         """Whether the models themselves decide who is sampled."""
-        return bool(getattr(self._rule, "asks_distances", False))
+        return bool(getattr(self._selection, "asks_distances", False))
 
     def sample(
-        self, t: int, distances_n: Array | None = None, turn: Turn | None = None
+        self,
+        t: int,
+        distances_n: Array | None = None,
+        scheduled: ScheduledRound | None = None,
     ) -> Sample | None:
-        """In round t, which is a server round (as planned, without its turn); None if there is
-        nobody to sample."""
+        """The sample of round t, a server round; None if there is nobody to sample.
+
+        Without `scheduled`, the server round is taken from the plan.
+        """
         world = self._world
-        turn = turn or self._planned(t)
+        scheduled = scheduled or self._planned(t)
         if self._is_plain:
-            order = world.server_order(t)[: turn.server.sampled]
-            return Sample(order, awake=world.n, islands=self._islands_of(t, turn))
-        who = self.who(t, distances_n, turn)
-        devices, weights = self._asked(who, turn)
+            order = world.server_order(t)[: scheduled.server.sampled]
+            return Sample(order, awake=world.n, islands=self._sampled_islands(t, scheduled))
+        who = self.who(t, distances_n, scheduled)
+        devices, weights = self._select(who, scheduled)
         if not len(devices):
             return None
-        weights = self._weighed(who, devices, weights)
+        weights = self._weights(who, devices, weights)
         return Sample(
             torch.from_numpy(devices).to(world.device),
             None if weights is None else torch.from_numpy(weights).to(world.device, world.dtype),
@@ -82,30 +87,36 @@ class Sampler:
             len(np.unique(who.islands_n[devices])),
         )
 
-    def _islands_of(self, t: int, turn: Turn) -> int:
-        """Of the usual sample; counted only where it is measured."""
+    def _sampled_islands(self, t: int, scheduled: ScheduledRound) -> int:
+        """The islands of a uniform sample, counted only where they are measured."""
         if not self._counts_islands:
             return 0
         order = stream(self._world.seed, "sampled", t).permutation(self._world.n)
-        return len(np.unique(self._world.fleet.component_of[order[: turn.server.sampled]]))
+        return len(np.unique(self._world.fleet.component_of[order[: scheduled.server.sampled]]))
 
-    def _planned(self, t: int) -> Turn:
+    def _planned(self, t: int) -> ScheduledRound:
         server, rounds = self._server, self._world.rounds
-        return Turn(server.at(t, rounds), bisect_left(server.server_rounds(rounds), t))
+        return ScheduledRound(server.at(t, rounds), bisect_left(server.server_rounds(rounds), t))
 
-    def standing(self, t: int, turn: Turn, options: Mapping[str, Any]) -> Context:
-        """Where the run stands, for any plug-in of this server."""
-        return self._world.context(t, turn.number, options=options)
+    def context(self, t: int, scheduled: ScheduledRound, options: Mapping[str, Any]) -> Context:
+        """The context of a server round, for any plug-in of this server."""
+        return self._world.context(t, scheduled.number, options=options)
 
-    def who(self, t: int, distances_n: Array | None = None, turn: Turn | None = None) -> Who:
+    def who(
+        self,
+        t: int,
+        distances_n: Array | None = None,
+        scheduled: ScheduledRound | None = None,
+    ) -> Who:
+        """The argument of the selection in round t."""
         world = self._world
-        turn = turn or self._planned(t)
+        scheduled = scheduled or self._planned(t)
         awake_n = np.ones(world.n, dtype=bool) if self._awake is None else self._awake(t)
         return Who(
             seed=world.seed,
             round=t,
-            number=turn.number,
-            sampled=turn.server.sampled,
+            number=scheduled.number,
+            sampled=scheduled.server.sampled,
             islands_n=world.fleet.component_of,
             samples_n=world.partition.sizes,
             names=world.fleet.labels,
@@ -113,18 +124,20 @@ class Sampler:
             distances_n=distances_n,
         )
 
-    def _asked(self, who: Who, turn: Turn) -> tuple[Ints, Array | None]:
-        """What the rule gives, held against its contract."""
+    def _select(self, who: Who, scheduled: ScheduledRound) -> tuple[Ints, Array | None]:
+        """The devices and weights of the selection, checked against its contract."""
         name, options = self._server.selection, self._server.options_for("selection")
-        told = {CONTEXT: self.standing(who.round, turn, options)} if self._asks_context else {}
+        context = (
+            {CONTEXT: self.context(who.round, scheduled, options)} if self._asks_context else {}
+        )
         with registry.users_own("selection", name):
-            found = self._rule(who, **options, **told)
+            found = self._selection(who, **options, **context)
         devices, weights = found if isinstance(found, tuple) else (found, None)
         if registry.is_builtin("selection", name):
             return devices, weights
-        return _checked(name, devices, weights, who)
+        return _check_selection(name, devices, weights, who)
 
-    def _weighed(self, who: Who, devices: Ints, weights: Array | None) -> Array | None:
+    def _weights(self, who: Who, devices: Ints, weights: Array | None) -> Array | None:
         kind = self._server.weights
         if kind == "data":
             counted = who.samples_n[devices].astype(float)
@@ -134,13 +147,13 @@ class Sampler:
         island = who.islands_n[devices]
         counts = np.bincount(island, minlength=who.islands)
         if (counts[who.sizes > 0] == 0).any():
-            return weights  # an island is missed: there is nothing to weigh it by
+            return weights  # an island is missing: nothing can stand for it
         each = who.sizes / (who.sizes.sum() * np.maximum(counts, 1))
         return np.asarray(each[island])
 
 
-def _checked(name: str, devices: Any, weights: Any, who: Who) -> tuple[Ints, Array | None]:
-    """A user's own rule must give what the built-in ones do."""
+def _check_selection(name: str, devices: Any, weights: Any, who: Who) -> tuple[Ints, Array | None]:
+    """The result of a user's own selection, or a SkerryError if it breaks the contract."""
     found = np.asarray(devices)
     if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
         raise SkerryError(

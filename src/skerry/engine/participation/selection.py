@@ -1,11 +1,11 @@
-"""Whom the server samples: the first K of an order that is drawn anew in every server round.
+"""Selections: which devices the server samples, and with what weights.
 
-A rule is `(who) -> devices` or `-> (devices, weights)`, with options as keyword-only parameters;
-`who` is a `Who`. It gives the sampled devices, each once, and the weights of the estimate that
-S2A delivers (they sum to 1; none: all alike). S2S delivers the plain mean of the same devices,
-whatever the weights: so it never moves the average. Orders are nested where a rule allows it:
-the sample of a smaller K is the beginning of that of a larger one, so lanes that differ in K are
-paired.
+A selection is a function `(who) -> devices` or `(who) -> (devices, weights)`, with options as
+keyword-only parameters; `who` is a `Who`. It returns the sampled devices, each once, and the
+weights of the estimate that S2A delivers (they sum to 1; without weights all count alike). S2S
+delivers the plain mean of the same devices, whatever the weights, so it never moves the average.
+Samples are nested where a selection allows it: that of a smaller K is the beginning of that of a
+larger one, so lanes that differ in K are paired.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ Sampled = Ints | tuple[Ints, Array]
 
 @dataclass(frozen=True)
 class Who:
-    """What a rule may know: the fleet, the round, and random streams of its own."""
+    """The argument of a selection: the fleet, the round, and random streams."""
 
     seed: int
     round: int
     """t, counted from 0."""
     number: int
-    """Of the server round, counted from 0."""
+    """The number of the server round, counted from 0."""
     sampled: int
     """K: how many devices are wanted."""
     islands_n: Ints
@@ -40,8 +40,8 @@ class Who:
     names: tuple[str, ...]
     awake_n: NDArray[np.bool_]
     distances_n: Array | None = None
-    """How far every device's model is from what the server delivered last: only for a rule that has
-    the attribute `asks_distances`. It costs a number from each device in every server round."""
+    """The distance of every device's model from the model delivered last, for selections with the
+    attribute `asks_distances`. It costs a number from each device in every server round."""
 
     def stream(self, name: str, *numbers: int) -> np.random.Generator:
         """A random generator for one purpose: the same for all lanes of a seed."""
@@ -49,13 +49,13 @@ class Who:
 
     @cached_property
     def order(self) -> Ints:
-        """The devices that are awake in the order of this round's permutation."""
+        """The devices that are awake, in the order of this round's permutation."""
         order: Ints = self.stream("sampled", self.round).permutation(len(self.awake_n))
         return np.asarray(order[self.awake_n[order]])
 
     @cached_property
     def sizes(self) -> Ints:
-        """Devices awake on each island."""
+        """The number of devices awake on each island."""
         return np.bincount(self.islands_n[self.awake_n], minlength=self.islands)
 
     @property
@@ -63,36 +63,35 @@ class Who:
         return int(self.islands_n.max()) + 1
 
     def on_island(self, c: int) -> Ints:
-        """Its devices that are awake, in the round's order."""
+        """The devices of an island that are awake, in the order of this round."""
         return np.asarray(self.order[self.islands_n[self.order] == c])
 
 
-Context = Who
-"""Its earlier name."""
-
-
 def uniform(who: Who) -> Sampled:
-    """K devices, all with the same chance, without replacement."""
+    """K devices without replacement, all with the same probability."""
     return who.order[: who.sampled]
 
 
 def per_component(who: Who) -> Sampled:
     """Every island in proportion to its size, as nearly as whole numbers allow; every device has
-    the chance K/n exactly."""
-    return peeled(who)[: who.sampled]
+    probability K/n exactly."""
+    return proportional_order(who)[: who.sampled]
 
 
-def peeled(who: Who) -> Ints:
-    """The order of `per_component`. Islands take places one after the other, the smallest first,
-    and fill them in the order of the round: of the n_left places that are left, island c takes the
-    k-th iff (k n_c + u) // n_left > ((k - 1) n_c + u) // n_left, u = floor(v n_left), v a draw."""
+def proportional_order(who: Who) -> Ints:
+    """The order of `per_component`.
+
+    Islands take places one after the other, the smallest first, and fill them in the order of the
+    round: of the n_left places that are left, island c takes the k-th iff
+    (k n_c + u) // n_left > ((k - 1) n_c + u) // n_left, with u = floor(v n_left), v a draw.
+    """
     phases = who.stream("sampled_phase", who.round).random(who.islands)
     inside = [who.on_island(c) for c in range(who.islands)]
     return place_islands(inside, phases)
 
 
 def place_islands(inside: list[Ints], phases: Array) -> Ints:
-    """One order from the orders inside islands."""
+    """One order of all devices from the orders inside islands."""
     left = np.arange(sum(map(len, inside)))
     order = np.empty(len(left), dtype=np.int64)
     for c in sorted(range(len(inside)), key=lambda c: (len(inside[c]), c)):
@@ -108,7 +107,7 @@ def place_islands(inside: list[Ints], phases: Array) -> Ints:
 
 
 def one_each(who: Who) -> Sampled:
-    """As many from every island, K/C; the estimate weighs each island by its size."""
+    """The same number from every island, K/C; the estimate weighs each island by its size."""
     islands = np.flatnonzero(who.sizes)
     each, rest = divmod(who.sampled, who.islands)
     if rest:
@@ -124,7 +123,7 @@ def one_each(who: Who) -> Sampled:
 
 
 def bernoulli(who: Who, *, sample_prob: float) -> Sampled:
-    """Every device by its own coin; K is what comes of it, and may be none."""
+    """Every device with the same probability, independently; K is random and may be 0."""
     from scipy.special import bdtr
 
     n = len(who.order)
@@ -135,25 +134,28 @@ def bernoulli(who: Who, *, sample_prob: float) -> Sampled:
 
 
 def round_robin(who: Who) -> Sampled:
-    """One after the other, in an order drawn once: everybody comes once in n/K server rounds."""
+    """Devices in turn, in an order drawn once: each is sampled once in n/K server rounds."""
     order = who.stream("round_robin").permutation(len(who.awake_n))
     rotated = np.roll(order, -who.number * who.sampled)
     return rotated[who.awake_n[rotated]][: who.sampled]
 
 
 def weighted(who: Who) -> Sampled:
-    """K draws with replacement, with chances in proportion to the devices' data."""
-    return drawn(who, who.samples_n * who.awake_n)
+    """K draws with replacement, with probabilities in proportion to the devices' data."""
+    return draw_weighted(who, who.samples_n * who.awake_n)
 
 
 def importance(who: Who) -> Sampled:
-    """K draws with replacement, with chances r_i in proportion to how far a device's model is from
-    x_ref, the one delivered last: estimate = x_ref + (1/K) sum_j (x_j - x_ref) / (n r_j). What its
-    weights lack to 1 is the weight of x_ref."""
+    """K draws with replacement, with probabilities r_i in proportion to the distance of a device's
+    model from x_ref, the model delivered last.
+
+    The estimate is x_ref + (1/K) sum_j (x_j - x_ref) / (n r_j). What the weights lack to 1 is the
+    weight of x_ref.
+    """
     assert who.distances_n is not None
     reach_n = np.where(who.awake_n, who.distances_n, 0.0)
     chances_n = reach_n if reach_n.sum() > 0 else who.awake_n.astype(float)
-    found = drawn(who, chances_n)
+    found = draw_weighted(who, chances_n)
     if not isinstance(found, tuple):
         return found
     devices, share = found
@@ -163,8 +165,8 @@ def importance(who: Who) -> Sampled:
 importance.asks_distances = True  # type: ignore[attr-defined]
 
 
-def drawn(who: Who, chances_n: ArrayLike) -> Sampled:
-    """K draws with replacement; a device that is drawn twice weighs twice."""
+def draw_weighted(who: Who, chances_n: ArrayLike) -> Sampled:
+    """K draws with replacement; a device that is drawn twice has twice the weight."""
     chances_n = np.asarray(chances_n, dtype=float)
     total = chances_n.sum()
     if not total:

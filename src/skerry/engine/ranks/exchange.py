@@ -1,8 +1,8 @@
-"""How ranks reach each other: a few words that all of them say at the same time.
+"""Collective communication between ranks, over torch.distributed.
 
-A rank is one of the processes that compute a run together (docs/large-runs.md). What is exchanged
-and why stands in party.py; this is the wire, torch.distributed: NCCL between GPUs, gloo between
-CPUs and for the few bytes by which ranks agree.
+A rank is one of the processes that compute a run together (docs/large-runs.md). NCCL connects GPUs;
+gloo connects CPUs and carries the few bytes by which ranks agree. `ranks/group.py` says what is
+exchanged and why.
 """
 
 import os
@@ -22,89 +22,91 @@ from skerry.errors import SkerryError, one_line
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun sets in the environment of every rank."""
 PATIENCE = timedelta(minutes=30)
-"""So long a rank waits for the others before it gives the run up."""
+"""The time that a rank waits for the others before it gives up the run."""
 GRACE_SECONDS = 10.0
-"""So long one that has lost the others waits to be ended by whoever started it, who knows more."""
+"""The time that a rank without the others waits for the process that started it to end it."""
 
 CLOSING_SECONDS = 5.0
 
 
-class Exchange(Protocol):
+class Communicator(Protocol):
     """Every rank calls the same methods in the same order; tensors have the same shape on all."""
 
     rank: int
     ranks: int
 
     def add(self, tensor: Tensor) -> None:
-        """Becomes the sum of all ranks' tensors, in place."""
+        """Replace a tensor by the sum over all ranks, in place."""
 
     def largest(self, tensor: Tensor) -> None:
-        """Becomes the largest of each number, in place."""
+        """Replace each number by the largest of all ranks, in place."""
 
     def gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
-        """All ranks' rows, one rank after the other; each has its own number of them."""
+        """The rows of all ranks in order; `counts` are the rows of each."""
 
     def swap(self, sends: Mapping[int, Tensor], receives: Mapping[int, Tensor]) -> None:
-        """Send a tensor to some ranks, and fill others with what they send."""
+        """Send a tensor to some ranks, and fill tensors with what other ranks send."""
 
-    def tell(self, text: str) -> str:
-        """What rank 0 says."""
+    def broadcast(self, text: str) -> str:
+        """The text of rank 0."""
 
 
-class Distributed:
-    """Over torch.distributed."""
+class TorchCommunicator:
+    """Communicates over torch.distributed."""
 
     def __init__(self, device: torch.device):
         if not dist.is_available():
             raise SkerryError("this build of torch has no torch.distributed. Run without ranks.")
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        with _in_touch():
+        with _connection_errors():
             dist.init_process_group(backend, timeout=PATIENCE)
 
     def close(self) -> None:
-        """After an error others may be in the middle of something: they are not waited for long."""
+        """Close the connection, without waiting long for ranks that may be busy after an error."""
         closing = threading.Thread(target=dist.destroy_process_group, daemon=True)
         closing.start()
         closing.join(CLOSING_SECONDS)
 
     def add(self, tensor: Tensor) -> None:
-        with _in_touch():
+        with _connection_errors():
             dist.all_reduce(tensor, dist.ReduceOp.SUM)
 
     def largest(self, tensor: Tensor) -> None:
-        with _in_touch():
+        with _connection_errors():
             dist.all_reduce(tensor, dist.ReduceOp.MAX)
 
     def gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
         padded = rows.new_zeros(max(counts), *rows.shape[1:])
         padded[: len(rows)] = rows
         found = [torch.empty_like(padded) for _ in counts]
-        with _in_touch():
+        with _connection_errors():
             dist.all_gather(found, padded)
         return torch.cat([part[:count] for part, count in zip(found, counts, strict=True)])
 
     def swap(self, sends: Mapping[int, Tensor], receives: Mapping[int, Tensor]) -> None:
-        asked = [dist.P2POp(dist.isend, tensor, rank) for rank, tensor in sends.items()]
-        asked += [dist.P2POp(dist.irecv, tensor, rank) for rank, tensor in receives.items()]
-        with _in_touch():
-            for request in dist.batch_isend_irecv(asked) if asked else []:
+        operations = [dist.P2POp(dist.isend, tensor, rank) for rank, tensor in sends.items()]
+        operations += [dist.P2POp(dist.irecv, tensor, rank) for rank, tensor in receives.items()]
+        with _connection_errors():
+            for request in dist.batch_isend_irecv(operations) if operations else []:
                 request.wait()
 
-    def tell(self, text: str) -> str:
-        said = torch.tensor(list(text.encode()) if self.rank == 0 else [], dtype=torch.uint8)
-        length = torch.tensor([len(said)])
-        with _in_touch():
+    def broadcast(self, text: str) -> str:
+        sent = torch.tensor(list(text.encode()) if self.rank == 0 else [], dtype=torch.uint8)
+        length = torch.tensor([len(sent)])
+        with _connection_errors():
             dist.broadcast(length, 0)
-            said = said if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
-            dist.broadcast(said, 0)
-        return bytes(said.tolist()).decode()
+            sent = sent if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
+            dist.broadcast(sent, 0)
+        return bytes(sent.tolist()).decode()
 
 
 @contextmanager
-def _in_touch() -> Iterator[None]:
-    """When a rank is gone, the others are told in torch's words, by its address. Whoever started
-    them knows which it was, and ends them while they wait."""
+def _connection_errors() -> Iterator[None]:
+    """Turn torch's error about a lost rank into a SkerryError.
+
+    The process that started the ranks knows which one is gone, and ends the others while they wait.
+    """
     try:
         yield
     except RuntimeError as error:

@@ -14,7 +14,7 @@ from typing import Any
 from skerry.config.experiment import Experiment
 from skerry.engine.world import World
 from skerry.errors import RecordsError, SkerryError, is_out_of_memory, one_line
-from skerry.measure.by_device import DeviceTable
+from skerry.measure.device_scores import DeviceTable
 from skerry.records.parts import Part
 from skerry.records.store import Status
 from skerry.runs.memory import Footprint

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from skerry.config.experiment import Experiment
-from skerry.engine.ranks.exchange import VARIABLES, Distributed, Exchange
+from skerry.engine.ranks.exchange import VARIABLES, Communicator, TorchCommunicator
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, World, pick_device
 from skerry.errors import SkerryError, argument
@@ -45,7 +45,7 @@ class Ranks(Here):
     def __init__(self, *, device: str = "auto", materials: Materials | None = None):
         hold_the_lifeline()
         super().__init__(device=_own_device(device))
-        self._exchange = Distributed(torch.device(self.device))
+        self._exchange = TorchCommunicator(torch.device(self.device))
         self.worlds = worker.LastWorld(materials, self._exchange)
 
     @property
@@ -79,18 +79,18 @@ class Ranks(Here):
         yield Done()
 
     def _tell(self, **order: Any) -> None:
-        self._exchange.tell(json.dumps(order))
+        self._exchange.broadcast(json.dumps(order))
 
     def follow(self) -> None:
         """On the other ranks: do what the first one says, until it says that all is done."""
         follow(self._exchange, self.world)
 
 
-def follow(exchange: Exchange, world_of: Callable[[Experiment], World]) -> None:
+def follow(exchange: Communicator, world_of: Callable[[Experiment], World]) -> None:
     found: Checkpoint | None = None
     lanes: dict[str, Experiment] = {}
     while True:
-        order = json.loads(exchange.tell(""))
+        order = json.loads(exchange.broadcast(""))
         match order.pop("do"):
             case "build":
                 world = world_of(Experiment.parse(order["experiment"]))

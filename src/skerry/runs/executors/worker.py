@@ -28,7 +28,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from skerry.config.experiment import Experiment
-from skerry.engine.ranks.exchange import Exchange
+from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import Moment
 from skerry.engine.world import SOURCE, Materials, World, build_world, pick_device, source_of
@@ -61,7 +61,7 @@ BEAT = "alive"
 class LastWorld:
     """Builds worlds and keeps the last one: stacks of one world follow each other."""
 
-    def __init__(self, materials: Materials | None = None, exchange: Exchange | None = None):
+    def __init__(self, materials: Materials | None = None, exchange: Communicator | None = None):
         self._materials, self._exchange = materials, exchange
         self._last: tuple[str, World] | None = None
 

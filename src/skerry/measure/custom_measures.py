@@ -1,4 +1,4 @@
-"""Measures of a user's own: `(models_nd, context) -> number`, asked lane by lane."""
+"""A user's own measures: functions `(models_nd, context) -> number`, called for each lane."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -19,15 +19,14 @@ KIND = "measure"
 
 
 @dataclass(frozen=True)
-class Look(Context):
-    """What a measure may know: where the run stands (`round` counts the rounds done), the test set,
-    and what models make of it."""
+class MeasureContext(Context):
+    """The context of a measure: the run (`round` counts the rounds done) and the test set."""
 
     world: World = field(kw_only=True, repr=False)
 
     @property
     def x_test(self) -> Tensor:
-        """Inputs, as the model takes them."""
+        """The inputs of the test set, as the model takes them."""
         return self.world.x_test
 
     @property
@@ -35,7 +34,7 @@ class Look(Context):
         return self.world.y_test
 
     def outputs(self, models_md: Tensor, x: Tensor | None = None) -> Tensor:
-        """What each of m models gives for inputs, the test set's or others: [m, inputs, ...]."""
+        """The outputs of m models for inputs, by default the test set's: [m, inputs, ...]."""
         return self.world.learner.scores(models_md, self.x_test if x is None else x)
 
     def losses(self, models_md: Tensor) -> Tensor:
@@ -43,8 +42,8 @@ class Look(Context):
         return self.world.learner.test_loss(models_md, self.x_test, self.y_test)
 
 
-class OwnMeasures:
-    """Those that an experiment names."""
+class CustomMeasures:
+    """The measures that an experiment names as `package.module:function`."""
 
     def __init__(self, world: World):
         self._world = world
@@ -54,19 +53,19 @@ class OwnMeasures:
         }
 
     def measure(self, moment: Moment) -> dict[str, Tensor]:
-        """By their names, a number for every lane."""
+        """A number for every lane, [L], by the name of the measure."""
         X_nld = moment.state.X_nld
         return {
             own_name(name): X_nld.new_tensor(
-                [self._asked(name, moment, lane) for lane in range(len(moment.stack))]
+                [self._measure_lane(name, moment, lane) for lane in range(len(moment.stack))]
             )
             for name in self._functions
         }
 
-    def _asked(self, name: str, moment: Moment, lane: int) -> float:
+    def _measure_lane(self, name: str, moment: Moment, lane: int) -> float:
         world, server = self._world, moment.stack.experiments[lane].server
         met = bisect_left(server.server_rounds(world.rounds), moment.round)
-        context = Look(
+        context = MeasureContext(
             world.seed,
             moment.round,
             world.rounds,

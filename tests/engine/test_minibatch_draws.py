@@ -1,10 +1,10 @@
-"""The dice of a world, as seen by some of its devices or by all."""
+"""The random draws of a world, for some of its devices or for all."""
 
 import pytest
 import torch
 
 from conftest import small
-from skerry.engine.minibatch_draws import Dice
+from skerry.engine.minibatch_draws import MinibatchDraws
 from skerry.engine.world import build_world
 from skerry.models.learner import Batch, Drawn
 from skerry.plugins.registry import SAMPLINGS
@@ -18,7 +18,7 @@ def test_some_devices_see_what_they_see_among_all(sampling, devices):
     """So that a fleet may lie in several places."""
     world = build_world(small(f"training.sampling={sampling}"))
     given = world.experiment, world.partition, len(world.y_train), CPU
-    everybody, some = Dice(*given), Dice(*given, devices)
+    everybody, some = MinibatchDraws(*given), MinibatchDraws(*given, devices)
     for t, step in ((0, 0), (5, 1), (2, 0)):
         indices_nb, noise_n = everybody.batch_indices(t, step), everybody.noise_keys(t, step)
         assert torch.equal(some.batch_indices(t, step), indices_nb[devices])

@@ -205,8 +205,8 @@ def test_samples_stay_nested(small, rule, schedule):
 
 def test_messages_follow_the_number_sampled(small):
     base = small(*CHANGES, *changing("sampled", "switch"), "server.period=3")
-    moments = [m for m in simulate(build_stack(build_world(base), [base])) if m.meetings]
-    assert [(m.round - 1, m.meetings[0].uplink) for m in moments] == [
+    moments = [m for m in simulate(build_stack(build_world(base), [base])) if m.server_rounds]
+    assert [(m.round - 1, m.server_rounds[0].uplink) for m in moments] == [
         (0, 2), (3, 2), (6, 9), (9, 9), (12, 9),
     ]  # fmt: skip
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skerry.measure.reading import Reading, columns_by_key
+from skerry.measure.observer import Reading, columns_by_key
 
 MEASURES = ("average_loss", "bias", "disagreement")
 COUNTS = ("d2d_messages", "uplink_messages")

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from skerry.engine.round import start
+from skerry.engine.round import initial_state
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.kernels.cuda_graph import Repeated, is_recording, pays, record
-from skerry.measure.observer import Observer
-from skerry.measure.reading import columns_by_key
+from skerry.measure.observer import Observer, columns_by_key
 from skerry.plugins import registry
 from skerry.runs.variants import expand
 
@@ -57,9 +56,9 @@ def test_rounds_of_methods_follow_from_fixed_places(small, name, monkeypatch):
     base, lanes = lanes_for(small, name)
     stack = build_stack(build_world(base), lanes)
     *_, usual = simulate(stack)
-    monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
+    monkeypatch.setattr("skerry.engine.trainer.can_be_captured", lambda stack, state: True)
     monkeypatch.setattr(StandIn, "replays", 0)
-    state = start(stack)
+    state = initial_state(stack)
     monkeypatch.setattr("skerry.engine.trainer.record", partial(StandIn, state))
     *_, moment = simulate(stack, state)
     assert StandIn.replays == base.rounds - 2 - (name == "carry")
@@ -75,8 +74,8 @@ def test_links_that_change_are_mixed_outside_of_the_recording(small, links, monk
     base = small(links, "method.name=carry", "rounds=9")
     stack = build_stack(build_world(base), [base])
     *_, usual = simulate(stack)
-    monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
-    state = start(stack)
+    monkeypatch.setattr("skerry.engine.trainer.can_be_captured", lambda stack, state: True)
+    state = initial_state(stack)
     monkeypatch.setattr("skerry.engine.trainer.record", partial(StandIn, state))
     *_, moment = simulate(stack, state)
     assert torch.equal(moment.state.X_nld, usual.state.X_nld)
@@ -87,7 +86,7 @@ def test_what_cannot_be_recorded_is_done_the_ordinary_way(small, monkeypatch):
     stack = build_stack(build_world(base), [base])
     *_, usual = simulate(stack)
     asked = []
-    monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
+    monkeypatch.setattr("skerry.engine.trainer.can_be_captured", lambda stack, state: True)
     monkeypatch.setattr("skerry.engine.trainer.record", asked.append)
     *_, moment = simulate(stack)
     assert len(asked) == 1
@@ -97,7 +96,7 @@ def test_what_cannot_be_recorded_is_done_the_ordinary_way(small, monkeypatch):
 def test_a_users_own_method_is_not_recorded_unless_it_says_so(small, monkeypatch):
     base = small("method.name=good_plugins:HeavyBall")
     asked = []
-    monkeypatch.setattr("skerry.engine.trainer.can_be_recorded", lambda stack, state: True)
+    monkeypatch.setattr("skerry.engine.trainer.can_be_captured", lambda stack, state: True)
     monkeypatch.setattr("skerry.engine.trainer.record", asked.append)
     for _ in simulate(build_stack(build_world(base), [base])):
         assert asked == []
@@ -206,7 +205,7 @@ def test_measures(small, monkeypatch):
     def rows():
         stack = build_stack(build_world(base, device="cuda"), lanes)
         observer = Observer(stack)
-        readings = [observer.look(moment) for moment in simulate(stack)]
+        readings = [observer.read(moment) for moment in simulate(stack)]
         return columns_by_key([reading for reading in readings if reading])
 
     ours = rows()

@@ -12,8 +12,7 @@ import skerry
 from command_line import skerry as command
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials, build_world
-from skerry.measure.accuracy import DeviceScores
-from skerry.measure.by_device import ByDevice
+from skerry.measure.device_scores import DeviceScorer, ScoresByDevice
 from skerry.records.store import Store
 from skerry.records.verify import verify
 
@@ -45,7 +44,7 @@ def test_own_scores_are_those_on_own_samples():
     world = build_world(small(dataset="given", split="given"), Materials(dataset=given))
     without = build_world(small(dataset="given", split="given"), Materials(dataset=dataset()))
     X_nld = torch.randn(world.n, 2, world.learner.d)
-    found, mixed = (DeviceScores(one).score(X_nld).own_nl for one in (world, without))
+    found, mixed = (DeviceScorer(one).score(X_nld).own_nl for one in (world, without))
     tests = fleet_data.own_tests()
     for i, name in enumerate(world.fleet.labels):
         if name not in tests:
@@ -60,12 +59,12 @@ def test_own_scores_are_those_on_own_samples():
 
 def test_who_is_left_behind():
     own_nl = torch.arange(20.0).repeat_interleave(2).view(20, 2)
-    component_n = torch.tensor([0] * 5 + [1] * 15)
-    scores = ByDevice("accuracy", own_nl, own_nl, own_nl).fairness(component_n)
+    island_n = torch.tensor([0] * 5 + [1] * 15)
+    scores = ScoresByDevice("accuracy", own_nl, own_nl, own_nl).fairness(island_n)
     assert scores["own_accuracy_worst_tenth"].tolist() == [0.5, 0.5]
     assert scores["own_accuracy_best_tenth"].tolist() == [18.5, 18.5]
     assert scores["own_accuracy_island_gap"].tolist() == [10.0, 10.0]
-    losses = ByDevice("loss", own_nl, own_nl, own_nl).fairness(component_n)
+    losses = ScoresByDevice("loss", own_nl, own_nl, own_nl).fairness(island_n)
     assert losses["own_loss_worst_tenth"].tolist() == [18.5, 18.5]
 
 
