@@ -251,21 +251,21 @@ HIGHER = ("accuracy", "score", "share")
 """Endings of names of users' own measures of which more is better."""
 
 
-def shown(measure: str, there: Collection[str]) -> str:
+def shown(measure: str, measured: Collection[str]) -> str:
     """The measure, or the loss in place of an accuracy that was not measured: own_loss for
     own_accuracy."""
-    return measure if measure in there else measure.replace("accuracy", "loss")
+    return measure if measure in measured else measure.replace("accuracy", "loss")
 
 
-def headline(there: Collection[str]) -> str:
+def headline(measured: Collection[str]) -> str:
     """The most important of the measures that runs have; empty if there are none."""
-    first = shown("average_accuracy", there)
-    return first if first in there else next(iter(there), "")
+    first = shown("average_accuracy", measured)
+    return first if first in measured else next(iter(measured), "")
 
 
-def task_of(there: Collection[str]) -> str:
+def task_of(measured: Collection[str]) -> str:
     """The task of runs with these measures; empty if it cannot be inferred."""
-    known = (MEASURES[name].tasks for name in there if name in MEASURES)
+    known = (MEASURES[name].tasks for name in measured if name in MEASURES)
     return next((tasks[0] for tasks in known if len(tasks) == 1), "")
 
 

@@ -27,8 +27,6 @@ ADAPTIVE = "adaptive"
 NEED_END = ("cosine", "step", "switch")
 """Schedules that need an end."""
 TAKE_END = (*NEED_END, "double", ADAPTIVE)
-TARGETS = ("sampled", "period")
-"""Fields whose adaptive schedule needs a target: server.sampled_target, server.period_target."""
 MEASURABLE = ("uniform", "bernoulli", "round_robin", "per_component", "one_each")
 """Selections whose samples give an estimate of the disagreement among all devices."""
 

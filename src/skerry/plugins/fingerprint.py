@@ -76,8 +76,8 @@ def _place_in_module(function: Function) -> str | None:
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     if not module or module == "__main__" or not name.isidentifier():
         return None
-    there = getattr(sys.modules.get(module), name, None)
-    return f"{module}:{name}" if there is function else None
+    found = getattr(sys.modules.get(module), name, None)
+    return f"{module}:{name}" if found is function else None
 
 
 def _own_name(function: Function) -> str:

@@ -333,8 +333,8 @@ def name_fault(kind: str, name: str) -> str | None:
 
 
 @contextmanager
-def users_own(kind: str, name: str, told_as: type[SkerryError] = SkerryError) -> Iterator[None]:
-    """Raise errors of a user's own code as a `told_as` error of one line.
+def users_own(kind: str, name: str, raised: type[SkerryError] = SkerryError) -> Iterator[None]:
+    """Raise errors of a user's own code as an error of this class, in one line.
 
     Errors inside a built-in are bugs of skerry and pass through unchanged.
     """
@@ -345,7 +345,7 @@ def users_own(kind: str, name: str, told_as: type[SkerryError] = SkerryError) ->
     except Exception as error:  # a user's code may fail in any way
         if is_builtin(kind, name):
             raise
-        raise told_as(
+        raise raised(
             f"{kind} '{name}' failed ({one_line(error)}). Correct the function; skerry --debug "
             "shows where it fails."
         ) from error
