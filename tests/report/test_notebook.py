@@ -80,7 +80,9 @@ def test_every_figure_can_be_drawn(results, kind, tmp_path):
 def test_figures_take_what_the_command_takes(results):
     picture = results.plot("curves", measure="own_accuracy,disagreement", where="period=2")
     assert len(picture.figure.axes) == 2
-    with pytest.raises(SkerryError, match=r"curves has no use for rows\. It takes: measure"):
+    with pytest.raises(
+        SkerryError, match=r"a curves figure has no option rows\. Its options: measure"
+    ):
         results.plot("curves", rows="period")
     with pytest.raises(SkerryError, match="unknown figure 'curvs'; did you mean 'curves'"):
         results.plot("curvs")

@@ -17,21 +17,20 @@ from typer.testing import CliRunner
 import skerry
 from browser import opened
 from conftest import small
-from skerry.analysis.answers import results
-from skerry.analysis.recorded import read_cells
+from skerry.analysis.run_table import RunTable, results
 from skerry.cli.commands.report import report
 from skerry.config.experiment import Experiment, Server
 from skerry.engine.world import build_world
 from skerry.errors import RecordsError
 from skerry.records.store import Store, versions
 from skerry.report.page import packing
-from skerry.report.page.blocks import Section, text
-from skerry.report.page.build import SECTIONS, page, write_report
-from skerry.report.page.curves import kept
-from skerry.report.page.sections.provenance import to_repeat
-from skerry.report.page.shades import NIGHT, PAPER, contrast_of
-from skerry.report.page.study import read_study
+from skerry.report.page.blocks import PageSection, text
+from skerry.report.page.build import SECTIONS, page_html, write_report
+from skerry.report.page.model import DARK_PAGE, LIGHT_PAGE
+from skerry.report.page.report_data import read_report_data, rounds_to_show
+from skerry.report.page.sections.provenance import recipe_section
 from skerry.report.screens.results import cells_sheet
+from skerry.report.style import contrast
 from skerry.runs.sweep import Sweep
 
 HOSTILE = (
@@ -197,7 +196,7 @@ def test_curves_are_means_over_seeds(shown, sweep):
     shown.choose("stepsize", "0.1", "#controls")
     shown.choose("period", "3", "#controls")
     frame = skerry.load(sweep).query("stepsize == 0.1 and period == 3 and primitive == 's2s'")
-    for measure, title, places in (
+    for measure, title, device_positions in (
         ("average_accuracy", "average model, global test set (%)", 4),
         ("disagreement", "disagreement per device", 4),
     ):
@@ -205,7 +204,7 @@ def test_curves_are_means_over_seeds(shown, sweep):
         (line,) = [trace for trace in shown.traces("curves") if trace["name"] == "s2s"]
         expected = frame.groupby("round")[measure].mean()
         assert line["x"] == expected.index.tolist()
-        assert line["y"][1:] == pytest.approx(expected.tolist()[1:], rel=10**-places)
+        assert line["y"][1:] == pytest.approx(expected.tolist()[1:], rel=10**-device_positions)
 
 
 def test_intervals_end_where_the_measure_does(browser, tmp_path):
@@ -237,7 +236,7 @@ def test_the_theory_of_another_rule_follows_the_disagreement_before(browser, tmp
     with opened(browser, write_report(tmp_path)) as found:
         dashed = [trace for trace in found.traces("consensus", 1) if not trace["name"]]
         header, *told = rows(found.tab, "#consensus table")
-        assert "those of uniform sampling" in found.text("#consensus")
+        assert "are for uniform sampling" in found.text("#consensus")
     history = lanes.of("s2s")[0].history
     intra, inter = (history[f"disagreement_{part}_before"] for part in ("intra", "inter"))
     met = np.isfinite(intra) & (intra + inter > 0)
@@ -252,7 +251,7 @@ def test_sampled_devices_are_those_of_the_run(sweep):
     world = build_world(small())
     (widget,) = [
         block["data"]
-        for section in (make(read_study(sweep)) for make in SECTIONS)
+        for section in (make(read_report_data(sweep)) for make in SECTIONS)
         if section is not None and section.name == "network"
         for block in section.blocks
         if block["kind"] == "widget"
@@ -274,7 +273,7 @@ def test_the_sweep_to_copy_says_how_many_runs_are_missing(tmp_path):
     """Without a server there is no period: such a run stands for all of them, none is missing."""
 
     def remarks():
-        blocks = to_repeat(read_study(tmp_path)).blocks
+        blocks = recipe_section(read_report_data(tmp_path)).blocks
         return [block["words"] for block in blocks if block["kind"] == "note"]
 
     told = [small(f"server.period={period}") for period in (2, 3)]
@@ -362,7 +361,7 @@ def tried(request, tmp_path):
 def test_the_page_chooses_the_stepsizes_that_results_chooses(browser, tried):
     """Table, curves and gaps at the best stepsizes are those of `skerry results --best`, also where
     a stepsize was run on fewer seeds than another, or a seed diverged."""
-    choices = read_cells(tried).choices("training.stepsize")
+    choices = RunTable.read(tried).read_measure().tuned_values("training.stepsize")
     answers = results(tried, best="training.stepsize")
     with opened(browser, write_report(tried)) as found:
         for period in (2, 3):
@@ -463,7 +462,7 @@ def test_the_experiment_is_copied(browser, single, tmp_path):
 def test_both_themes_can_be_read(browser, file, dark):
     """Text stands out from its background 4.5 times, lines and marks 3 times (WCAG AA)."""
     with opened(browser, file, dark=dark) as found:
-        paper = NIGHT if dark else PAPER
+        paper = DARK_PAGE if dark else LIGHT_PAGE
         style = "name => getComputedStyle(document.documentElement).getPropertyValue(name)"
         colour = {
             name: found.tab.evaluate(style, f"--{name}").strip()
@@ -472,11 +471,11 @@ def test_both_themes_can_be_read(browser, file, dark):
         assert colour["paper"] == paper
         for name in ("ink", "soft", "accent"):
             for behind in ("paper", "panel"):
-                assert contrast_of(colour[name], colour[behind]) >= 4.5, (name, behind)
-        assert contrast_of(colour["warn"], colour["warn-panel"]) >= 4.5
+                assert contrast(colour[name], colour[behind]) >= 4.5, (name, behind)
+        assert contrast(colour["warn"], colour["warn-panel"]) >= 4.5
         lines = {trace["colour"] for trace in found.traces("curves") if trace["name"]}
         assert len(lines) == 3
-        assert all(contrast_of(line, paper) >= 3 for line in lines)
+        assert all(contrast(line, paper) >= 3 for line in lines)
 
 
 def test_the_theme_can_be_chosen_and_paper_is_white(shown):
@@ -551,7 +550,7 @@ def test_the_first_measure_is_one_that_finished_runs_have(tmp_path):
     done, begun = small("server.primitive=s2s"), small("server.primitive=s2a")
     record(tmp_path, done, round=[0, 7], average_loss=[2.0, 1.0])
     record(tmp_path, begun, "running", round=[0, 1], average_accuracy=[10.0, 20.0])
-    study = read_study(tmp_path)
+    study = read_report_data(tmp_path)
     assert study.measures == ["average_accuracy", "average_loss"]
     assert study.headline == results(tmp_path).cells.measure == "average_loss"
 
@@ -561,10 +560,10 @@ def test_studies_that_look_alike_stay_apart(tmp_path):
     columns = {"round": [0, 7], "average_accuracy": [10.0, 80.0]}
     for content in ("first", "second"):
         record(tmp_path, small(), materials={"dataset": content}, **columns)
-    study = read_study(tmp_path)
+    study = read_report_data(tmp_path)
     assert study.grid.axes == ("study",)
     assert len(study.grid.cells) == 2
-    assert "data" in page(study)
+    assert "data" in page_html(study)
 
 
 def test_what_a_page_may_not_run_is_told(browser, tmp_path):
@@ -588,7 +587,7 @@ def test_thinned_rounds_keep_what_the_server_does(rounds, period, offset, most):
     """The ends stay, and a fair share are server rounds, each with the round before it."""
     server = Server(period=period, offset=offset)
     recorded = np.arange(rounds + 1)
-    mask = kept(recorded, server, most)
+    mask = rounds_to_show(recorded, server, most)
     shown = set(recorded[mask].tolist())
     assert min(most, rounds + 1) / 2 <= len(shown) <= most
     assert {0, rounds} <= shown
@@ -600,20 +599,20 @@ def test_thinned_rounds_keep_what_the_server_does(rounds, period, offset, most):
 def test_levels_lose_next_to_nothing(series):
     """Every value comes back to one part in 65,535 of its series' span."""
     lengths = np.array([len(one) for one in series])
-    packed = packing.levels(np.concatenate(series), lengths)
+    pack_arrays = packing.quantize_means(np.concatenate(series), lengths)
     for number, (one, end) in enumerate(zip(series, np.cumsum(lengths), strict=True)):
-        low, high = packed["low"][number], packed["high"][number]
-        codes = packed["mean"][end - len(one) : end]
+        low, high = pack_arrays["low"][number], pack_arrays["high"][number]
+        codes = pack_arrays["mean"][end - len(one) : end]
         restored = low + codes * (high - low) / packing.FINE
         assert np.allclose(restored, one, rtol=0, atol=(high - low) / packing.FINE + 1e-9)
 
 
 def test_a_thinned_page_says_so(single, monkeypatch):
     """A store that is too large for a page is thinned, and the page tells."""
-    monkeypatch.setattr("skerry.report.page.curves.MOST_VALUES", 1)
-    monkeypatch.setattr("skerry.report.page.curves.FEWEST_ROUNDS", 4)
-    study = read_study(single)
-    assert re.search(r"[2-4] of 8 rounds are drawn", page(study))
+    monkeypatch.setattr("skerry.report.page.report_data.MOST_VALUES", 1)
+    monkeypatch.setattr("skerry.report.page.report_data.FEWEST_ROUNDS", 4)
+    study = read_report_data(single)
+    assert re.search(r"[2-4] of 8 rounds are drawn", page_html(study))
 
 
 # Making it
@@ -623,11 +622,11 @@ def test_a_section_is_a_function_and_a_line(browser, single, tmp_path, monkeypat
     """What stands in the list is in the page."""
 
     def advice(study):
-        return Section("advice", "Advice", [text(f"Look at {len(study.runs)} runs.")])
+        return PageSection("advice", "Advice", [text(f"LabelStyle at {len(study.runs)} runs.")])
 
     monkeypatch.setattr("skerry.report.page.build.SECTIONS", (*SECTIONS, advice))
     with opened(browser, write_report(single, tmp_path / "page.html")) as found:
-        assert found.text("#advice") == "Advice Look at 4 runs."
+        assert found.text("#advice") == "Advice LabelStyle at 4 runs."
 
 
 def test_the_command_writes_the_page(single, tmp_path):

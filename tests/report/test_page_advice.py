@@ -7,9 +7,9 @@ import pytest
 from browser import opened
 from conftest import small
 from skerry.advice.advise import advise
-from skerry.report.page.build import page, write_report
+from skerry.report.page.build import page_html, write_report
+from skerry.report.page.report_data import read_report_data
 from skerry.report.page.sections.advice import FILE
-from skerry.report.page.study import read_study
 
 LONG = 60  # minutes: seeds, not time, end the race
 
@@ -66,7 +66,7 @@ def test_without_an_advice_there_is_no_section(browser, folder, tmp_path):
         assert shown.tab.locator("main > section").count() > 2
 
 
-UNREADABLE = "is not an advice that can be read"
+UNREADABLE = "cannot be read as advice"
 
 
 def test_a_broken_advice_is_told(browser, folder, tmp_path):
@@ -83,7 +83,7 @@ def study(folder, tmp_path_factory):
     """Runs beside which an advice of one's own may be put."""
     path = tmp_path_factory.mktemp("broken")
     (path / "skerry.sqlite").write_bytes((folder / "skerry.sqlite").read_bytes())
-    return read_study(path)
+    return read_report_data(path)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def study(folder, tmp_path_factory):
 )
 def test_whatever_is_no_advice_is_told(study, content):
     (study.path.parent / FILE).write_text(content)
-    assert UNREADABLE in page(study)
+    assert UNREADABLE in page_html(study)
 
 
 def test_hostile_text_is_shown_as_text(browser, folder, tmp_path):

@@ -12,18 +12,18 @@ import skerry
 from browser import opened
 from conftest import small
 from skerry.advice.advise import advise
-from skerry.analysis.answers import Answers
-from skerry.analysis.recorded import read_cells
+from skerry.analysis.cells import ComparedCells
+from skerry.analysis.run_table import RunTable
 from skerry.network.fleet import build_fleet
-from skerry.report.figures.islands import places
-from skerry.report.figures.series import hole_after
+from skerry.report.figures.islands import device_positions
+from skerry.report.figures.series import break_index
 from skerry.report.page.build import write_report
-from skerry.report.page.sections.answer import GLOSSARY, answer, start
-from skerry.report.page.sections.fleet import network
-from skerry.report.page.sections.provenance import to_repeat
-from skerry.report.page.sections.theory import theory
-from skerry.report.page.study import TUNED, read_study
-from skerry.report.screens.run import verdicts
+from skerry.report.page.report_data import TUNED, read_report_data
+from skerry.report.page.sections.fleet import network_section
+from skerry.report.page.sections.overview import GLOSSARY, answer_sentence, start_cell
+from skerry.report.page.sections.provenance import recipe_section
+from skerry.report.page.sections.theory import theory_section
+from skerry.report.screens.run import describe_leaders
 
 LONG = 60  # minutes: seeds, not time, end the race
 
@@ -66,9 +66,9 @@ def shown(browser, advised):
 
 def test_advice_is_the_answer_and_its_cell_is_chosen(shown, advised):
     kept = json.loads((advised / "advice.json").read_text())
-    study, wanted = read_study(advised), kept["recommendation"]
+    study, wanted = read_report_data(advised), kept["recommendation"]
     assert shown.text("#answer") == kept["summary"][0]
-    cell = dict(zip(study.grid.axes, study.grid.cells[start(study)], strict=True))
+    cell = dict(zip(study.grid.axes, study.grid.cells[start_cell(study)], strict=True))
     for field, name in (("server.selection", "selection"), (TUNED, "stepsize")):
         assert cell.get(field, wanted[name]) == pytest.approx(wanted[name])
     if "server.selection" in study.grid.axes:
@@ -79,16 +79,16 @@ def test_advice_is_the_answer_and_its_cell_is_chosen(shown, advised):
 
 def test_one_cell_is_answered_by_its_verdicts(tmp_path):
     found = skerry.run(small(), compare=["s2s", "s2a"], seeds=2, out=tmp_path)
-    told = answer(read_study(tmp_path))
-    first, second = verdicts(found)
+    told = answer_sentence(read_report_data(tmp_path))
+    first, second = describe_leaders(found)
     assert told == f"{first[:-1]}; b{second[1:]}"
     assert told.count(".") >= 1
     assert told.endswith(".")
 
 
 def test_many_cells_are_answered_by_how_often_who_is_better(seen, grid):
-    cells = read_cells(grid, None, None).best(TUNED)
-    answers = Answers(cells, "s2a")
+    cells = RunTable.read(grid).read_measure().best(TUNED)
+    answers = ComparedCells(cells, "s2a")
     tally = Counter(map(answers.verdict, answers.comparisons.values()))
     told = seen.text("#answer")
     assert f"s2s is clearly better than s2a in {tally['win']} of 2 cells" in told
@@ -97,12 +97,12 @@ def test_many_cells_are_answered_by_how_often_who_is_better(seen, grid):
 
 def test_nothing_to_compare_is_said(tmp_path):
     skerry.run(small(), compare=["s2s"], out=tmp_path)
-    assert answer(read_study(tmp_path)).startswith("Only s2s was run")
+    assert answer_sentence(read_report_data(tmp_path)).startswith("Only s2s was run")
 
 
 def test_a_lead_at_the_best_stepsize_is_judged_like_any_other(seen, grid):
     """The page says of two stepsizes chosen apart what `skerry results --best` says."""
-    answers = Answers(read_cells(grid, None, None).best(TUNED), "s2a")
+    answers = ComparedCells(RunTable.read(grid).read_measure().best(TUNED), "s2a")
     first = next(iter(answers.comparisons.values()))
     said = {"win": "won", "tie": "tie", "loss": "lost"}[answers.verdict(first)]
     assert f"after Holm: {said}; each at its own best stepsize" in seen.text("#winners")
@@ -135,7 +135,7 @@ def test_labels_are_plain(seen):
 
 def test_the_command_to_copy_runs(grid):
     """With --dry-run it would run nothing."""
-    blocks = to_repeat(read_study(grid)).blocks
+    blocks = recipe_section(read_report_data(grid)).blocks
     commands = [one["content"] for one in blocks if one["kind"] == "code"]
     assert commands[-1] == "skerry sweep sweep.toml --out again"
 
@@ -172,7 +172,7 @@ def test_the_theory_begins_at_the_measured_constants(shown, advised):
     ],
 )
 def test_a_hole_is_longer_than_any_other_step(at, place):
-    assert hole_after(at) == place
+    assert break_index(at) == place
 
 
 def test_no_line_is_drawn_where_nothing_was_measured(seen):
@@ -213,11 +213,11 @@ def test_a_ring_with_names_is_drawn_as_a_ring():
     graph.add_nodes_from("abcdef")
     nx.add_cycle(graph, "adbfce")
     fleet = build_fleet(skerry.Network(), 0, graph)
-    place = places(fleet)
+    place = device_positions(fleet)
     apart = [np.linalg.norm(place[i] - place[j]) for i, j in fleet.edges(0)]
     assert apart == pytest.approx([2 * np.sin(np.pi / 6)] * 6)
     star = build_fleet(skerry.Network(), 0, nx.star_graph(5))
-    assert len(np.unique(np.round(places(star), 6), axis=0)) == 6
+    assert len(np.unique(np.round(device_positions(star), 6), axis=0)) == 6
 
 
 def test_islands_are_counted_from_zero_everywhere(grid):
@@ -257,11 +257,11 @@ def test_what_was_given_from_python_is_said_to_be_missing(tmp_path):
     graph = nx.disjoint_union(nx.path_graph(4), nx.cycle_graph(5))
     fleet = skerry.Experiment.parse({}, ["rounds=2", "server.sampled=3"])
     skerry.run(fleet, graph=graph, compare=["s2s", "s2a"], out=tmp_path)
-    (told,) = network(read_study(tmp_path)).blocks
+    (told,) = network_section(read_report_data(tmp_path)).blocks
     assert told["words"].startswith("Not drawn: the graph of these runs came from Python")
 
 
 def test_assumed_constants_are_called_so(grid):
-    told = theory(read_study(grid)).blocks[0]["words"]
+    told = theory_section(read_report_data(grid)).blocks[0]["words"]
     assert "are assumed" in told
     assert "skerry advise" in told

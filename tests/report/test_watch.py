@@ -17,7 +17,7 @@ from filelock import FileLock
 from rich.console import Console
 
 from command_line import SCRIPT, environment, skerry
-from skerry.analysis.answers import results
+from skerry.analysis.run_table import results
 from skerry.config.experiment import Experiment
 from skerry.records.store import Store
 from skerry.report.screens import watch

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from skerry.analysis.names import flat
+from skerry.analysis.names import flat_fields
 from skerry.errors import SkerryError, one_line
 from skerry.records.store import Run, Status
 
@@ -62,7 +62,9 @@ class TensorBoard:
     def finish(self, run: Run, status: Status, final: Mapping[str, float]) -> None:
         measured = {f"final/{name}": value for name, value in final.items() if math.isfinite(value)}
         with self._writer(str(self._place(run))) as writer:
-            writer.add_hparams(flat(run.experiment) | {"status": status}, measured, run_name=".")
+            writer.add_hparams(
+                flat_fields(run.experiment) | {"status": status}, measured, run_name="."
+            )
 
     def close(self) -> None:
         pass
@@ -125,7 +127,8 @@ class MLflow:
         tags = {"skerry.key": run.key}
         fresh = self._client.create_run(experiment, run_name=title(run), tags=tags).info.run_id
         params = [
-            self._mlflow.entities.Param(name, str(v)) for name, v in flat(run.experiment).items()
+            self._mlflow.entities.Param(name, str(v))
+            for name, v in flat_fields(run.experiment).items()
         ]
         self._client.log_batch(fresh, params=params)
         return str(fresh)

@@ -84,7 +84,7 @@ def bounds(
     NUMBERS are one number, a range (1:50, 1:50:5) or a list (5,10,20). The defaults are the
     setting of the paper's Figure 1.
     """
-    from skerry.report.screens.bounds import tell
+    from skerry.report.screens.theory import print_bounds
     from skerry.theory.bounds_over import BoundsOver
     from skerry.theory.communication import Prices
 
@@ -116,7 +116,7 @@ def bounds(
     if as_json:
         print_json({"rows": [answer.to_json() for setting in asked.answers for answer in setting]})
     else:
-        tell(asked)
+        print_bounds(asked)
 
 
 def _settings(texts: Mapping[str, str]) -> dict[str, list[Any]]:

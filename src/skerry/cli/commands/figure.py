@@ -7,7 +7,7 @@ import typer
 
 from skerry.cli.commands.options import Folder, PictureFile, names, save_picture
 from skerry.errors import SkerryError, as_options, unknown
-from skerry.report.figure_kinds import KINDS, draw
+from skerry.report.figure_kinds import KINDS, FigureRequest, draw_figure
 
 _KINDS_IN_WORDS = "\n\n".join(f"{name}: {kind.says}." for name, kind in KINDS.items())
 
@@ -103,9 +103,7 @@ def figure(
     title: Annotated[str, typer.Option(help="Above the figure.", show_default="none")] = "",
 ) -> None:
     from skerry.analysis.names import parse_where
-    from skerry.report.figures.files import check_format
-    from skerry.report.figures.from_store import Asked
-    from skerry.report.style import WIDTHS, paper
+    from skerry.report.style import WIDTHS, check_format, paper
 
     if kind not in KINDS:
         raise SkerryError(unknown("figure", kind, KINDS))
@@ -118,7 +116,7 @@ def figure(
         "x": x, "lines": lines, "best": best, "last": last, "round": round_,
     }  # fmt: skip
     _check_taken(kind, [name for name, value in given.items() if value is not None])
-    asked = Asked(
+    asked = FigureRequest(
         folder=folder,
         measures=names(measure),
         compare=names([compare] if compare else None),
@@ -135,7 +133,7 @@ def figure(
         title=title,
     )
     with paper():
-        drawn = draw(kind, asked)
+        drawn = draw_figure(kind, asked)
         save_picture(drawn.figure, path, dpi=200)
     for line in drawn.notes:
         typer.echo(as_options(line))

@@ -154,10 +154,10 @@ def tell_reused(count: int, folder: Path) -> None:
 
 def save_picture(figure: "Figure", path: Path, dpi: int = 150) -> None:
     """Write a picture that a command was asked for."""
-    from skerry.report.figures import save
+    from skerry.report.style import save_figure
 
     try:
-        save(figure, path, dpi)
+        save_figure(figure, path, dpi)
     except OSError as error:
         raise cannot_write(path, error) from None
 

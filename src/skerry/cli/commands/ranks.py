@@ -51,7 +51,7 @@ def tell_plan(
     as_json: bool,
 ) -> None:
     """What each rank would hold, or this process alone; nothing is run."""
-    from skerry.report.screens.rank_plan import tell
+    from skerry.report.screens.sweep import print_rank_plan
     from skerry.runs.rank_plan import plan_ranks
     from skerry.runs.variants import expand
 
@@ -59,4 +59,4 @@ def tell_plan(
     if as_json:
         print_json(asdict(found))
     else:
-        tell(found)
+        print_rank_plan(found)

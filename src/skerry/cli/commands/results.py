@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.analysis import spreadsheet
 from skerry.cli.commands.options import AsJson, Folder, cannot_write, names, print_json
 from skerry.errors import SkerryError
 from skerry.files import replace_file
@@ -17,7 +16,7 @@ from skerry.files import replace_file
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skerry.analysis.answers import Answers
+    from skerry.analysis.cells import ComparedCells
     from skerry.report.text import Sheet
 
 STDOUT = Path("-")
@@ -88,7 +87,7 @@ def results(
         _check_alone(measure=measure, last=last, by=by, best=best, against=against)
         _tell_devices(folder, csv, parquet, latex, markdown, as_json)
         return
-    from skerry.analysis.answers import results as answers_of
+    from skerry.analysis.run_table import results as answers_of
 
     asked = [(csv, to_csv), (parquet, to_parquet), (latex, to_latex), (markdown, to_markdown)]
     exports = [(file, content) for file, content in asked if file is not None]
@@ -107,9 +106,9 @@ def results(
     if as_json:
         print_json(to_json(answers))
     if not to_stdout:
-        from skerry.report.screens.results import tell
+        from skerry.report.screens.results import print_results
 
-        tell(answers)
+        print_results(answers)
     for file, _ in exports:
         if file != STDOUT:
             typer.echo(f"Wrote {file}.", err=bool(to_stdout))
@@ -141,14 +140,15 @@ def _tell_devices(
     markdown: Path | None,
     as_json: bool,
 ) -> None:
-    from skerry.analysis.devices import devices as devices_of
-    from skerry.report.screens import devices as screen
+    from skerry.analysis import frame
+    from skerry.analysis.device_results import devices as devices_of
+    from skerry.report.screens.results import device_notes, device_sheets, print_devices
 
     to_stdout = _count_stdout(as_json, [one for one in (csv, parquet, latex, markdown) if one])
     found = devices_of(folder)
-    sheets, notes = screen.sheets(found), screen.notes(found)
+    sheets, notes = device_sheets(found), device_notes(found)
     contents: list[tuple[Path | None, Callable[[], bytes]]] = [
-        (csv, lambda: spreadsheet.to_csv(found.frame)),
+        (csv, lambda: frame.to_csv(found.frame)),
         (parquet, lambda: _parquet(found.frame)),
         (latex, lambda: _booktabs(sheets)),
         (markdown, lambda: "\n".join([*(s.to_markdown() for s in sheets), *notes, ""]).encode()),
@@ -160,17 +160,19 @@ def _tell_devices(
         rows = json.loads(found.frame.to_json(orient="records", double_precision=15))
         print_json({"fields": found.fields, "rows": rows, "notes": notes})
     if not to_stdout:
-        screen.tell(found)
+        print_devices(found)
     for file, _ in files:
         if file != STDOUT:
             typer.echo(f"Wrote {file}.", err=bool(to_stdout))
 
 
-def to_csv(answers: "Answers") -> bytes:
-    return spreadsheet.to_csv(answers.frame())
+def to_csv(answers: "ComparedCells") -> bytes:
+    from skerry.analysis import frame
+
+    return frame.to_csv(answers.frame())
 
 
-def to_parquet(answers: "Answers") -> bytes:
+def to_parquet(answers: "ComparedCells") -> bytes:
     return _parquet(answers.frame())
 
 
@@ -185,10 +187,10 @@ def _parquet(frame: "pd.DataFrame") -> bytes:
     return content.getvalue()
 
 
-def to_latex(answers: "Answers") -> bytes:
-    from skerry.report.screens.results import sheets
+def to_latex(answers: "ComparedCells") -> bytes:
+    from skerry.report.screens.results import results_sheets
 
-    return _booktabs(sheets(answers))
+    return _booktabs(results_sheets(answers))
 
 
 def _booktabs(sheets: "list[Sheet]") -> bytes:
@@ -196,16 +198,16 @@ def _booktabs(sheets: "list[Sheet]") -> bytes:
     return "\n".join(["% \\usepackage{booktabs}", *tables]).encode()
 
 
-def to_markdown(answers: "Answers") -> bytes:
-    from skerry.report.screens.results import notes, sheets, summary
+def to_markdown(answers: "ComparedCells") -> bytes:
+    from skerry.report.screens.results import results_notes, results_sheets, results_summary
 
-    tables = [sheet.to_markdown() for sheet in sheets(answers)]
-    return "\n".join([*tables, *summary(answers), *notes(answers), ""]).encode()
+    tables = [sheet.to_markdown() for sheet in results_sheets(answers)]
+    return "\n".join([*tables, *results_summary(answers), *results_notes(answers), ""]).encode()
 
 
-def to_json(answers: "Answers") -> dict[str, Any]:
+def to_json(answers: "ComparedCells") -> dict[str, Any]:
     """What is not a number is null."""
-    from skerry.report.screens.results import notes, summary
+    from skerry.report.screens.results import results_notes, results_summary
 
     return {
         "measure": answers.cells.measure,
@@ -214,8 +216,8 @@ def to_json(answers: "Answers") -> dict[str, Any]:
         "against": answers.against,
         "level": answers.level,
         "rows": json.loads(answers.frame().to_json(orient="records", double_precision=15)),
-        "summary": summary(answers),
-        "notes": notes(answers),
+        "summary": results_summary(answers),
+        "notes": results_notes(answers),
     }
 
 

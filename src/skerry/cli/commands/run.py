@@ -103,9 +103,9 @@ def run(
     if as_json:
         print_json(results.to_json())
         return
-    from skerry.report.screens.run import tell
+    from skerry.report.screens.run import print_run
 
-    tell(results)
+    print_run(results)
     pictures = _pictures(results, out)
     tell_reused(watcher.reused, out)
     typer.echo(f"Pictures: {', '.join(map(str, pictures))}. Records: {out}/skerry.sqlite.")
@@ -126,24 +126,24 @@ def schema() -> None:
 
 def show(folder: Folder = Path("runs"), as_json: AsJson = False) -> None:
     """Show what is recorded in a folder: every study as a table."""
-    from skerry.analysis.results import recorded
-    from skerry.report.screens.run import tell
+    from skerry.analysis.results import read_studies
+    from skerry.report.screens.run import print_run
 
-    studies = recorded(folder)
+    studies = read_studies(folder)
     if as_json:
         print_json({"lanes": [lane.to_json() for results in studies for lane in results]})
         return
     if not studies:
         typer.echo(f"No runs are recorded in {folder}.")
     for results in studies:
-        tell(results)
+        print_run(results)
 
 
 def _pictures(results: "Results", out: Path) -> list[Path]:
-    from skerry.report.screens.run import pictures
+    from skerry.report.screens.run import save_figures
 
     try:
-        return pictures(results, out)
+        return save_figures(results, out)
     except OSError as error:
         raise SkerryError(
             f"cannot write the pictures to {out} ({error.strerror}). The results are recorded: "

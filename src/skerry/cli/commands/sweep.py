@@ -87,9 +87,9 @@ def sweep(
     if as_json:
         print_json(_to_json(asked, results, history))
     else:
-        from skerry.report.screens.sweep import tell
+        from skerry.report.screens.sweep import print_sweep
 
-        tell(asked, results)
+        print_sweep(asked, results)
         tell_reused(watcher.reused, out)
         typer.echo(f"Records: {out}/skerry.sqlite.")
         typer.echo(f"Look closer: skerry results {out}    or every study: skerry show {out}")
@@ -130,7 +130,7 @@ def _forecast(
 ) -> None:
     from dataclasses import asdict
 
-    from skerry.report.screens.sweep import tell_forecast
+    from skerry.report.screens.sweep import print_forecast
     from skerry.runs.executors.executor import open_executor
     from skerry.runs.forecast import forecast
 
@@ -139,4 +139,4 @@ def _forecast(
     if as_json:
         print_json(asdict(found))
     else:
-        tell_forecast(found, out)
+        print_forecast(found, out)

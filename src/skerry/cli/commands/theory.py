@@ -46,7 +46,7 @@ def mixing(
     from dataclasses import asdict
 
     from skerry.network.fleet import build_fleet
-    from skerry.report.screens.theory import tell_mixing
+    from skerry.report.screens.theory import print_mixing
 
     experiment = read_experiment(file, settings)
     fleet = build_fleet(experiment.network, experiment.seed)
@@ -54,7 +54,7 @@ def mixing(
     if as_json:
         print_json({"components": list(fleet.sizes), **asdict(found)})
     else:
-        tell_mixing(experiment, found, fleet.sizes)
+        print_mixing(experiment, found, fleet.sizes)
 
 
 @app.command()
@@ -73,7 +73,7 @@ def constants(
 ) -> None:
     """Measure sigma^2, zeta^2, L, f0 and p of an experiment, along one of its runs."""
     from skerry.cli.commands.ranges import numbers
-    from skerry.report.screens.theory import tell_constants
+    from skerry.report.screens.theory import print_constants
     from skerry.theory.constants import measure_constants
 
     found = measure_constants(
@@ -85,7 +85,7 @@ def constants(
     if as_json:
         print_json(found.to_json())
     else:
-        tell_constants(found)
+        print_constants(found)
 
 
 @app.command()
@@ -97,8 +97,8 @@ def figure(
     as_json: AsJson = False,
 ) -> None:
     """Draw Figure 1 (rounds) or 6 (messages) of the paper, with the crossing points marked."""
-    from skerry.report.figures.files import check_format
-    from skerry.report.figures.regimes import figure_of
+    from skerry.report.figures.predictions import regimes_figure
+    from skerry.report.style import check_format
     from skerry.theory.regimes import regime_table
 
     if which not in FIGURES:
@@ -113,7 +113,7 @@ def figure(
         print_json({"figure": int(which), "panels": [panel.to_json() for panel in panels]})
     if path is not None:
         priced = f", a downlink costs {downlink:g}" if downlink != 1 else ""
-        save_picture(figure_of(panels, f"ε = {epsilon:g}{priced}"), path)
+        save_picture(regimes_figure(panels, f"ε = {epsilon:g}{priced}"), path)
     if not as_json:
         typer.echo(f"Figure {which}: {path}")
 
@@ -125,14 +125,14 @@ def regimes(
     as_json: AsJson = False,
 ) -> None:
     """Who needs fewer rounds and messages where: the panels of Figures 1 and 6 as tables."""
-    from skerry.report.screens.theory import tell_regimes
+    from skerry.report.screens.theory import print_regimes
     from skerry.theory.regimes import regime_table
 
     table = regime_table(epsilon, _prices(downlink))
     if as_json:
         print_json({"rows": [panel.to_json(curves=False) for panel in table]})
     else:
-        tell_regimes(table, FIGURES, epsilon)
+        print_regimes(table, FIGURES, epsilon)
 
 
 def _prices(downlink: float) -> "Prices":
