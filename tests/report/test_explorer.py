@@ -298,9 +298,9 @@ def test_the_lead_changes_where_python_says(script, axis, measure):
         ({}, "S2A needs fewer rounds here"),
         ({"zeta_inter": 1.0}, "S2S needs fewer rounds here"),
         ({"zeta_inter": 1.0}, "it also needs fewer messages"),
-        ({"sampled": 1}, "Only S2A gets there"),
+        ({"sampled": 1}, "Only S2A converges"),
         ({"sampled": 100}, "S2S and S2A are the same here"),
-        ({"zeta_intra": 0.0, "zeta_inter": 0.0}, "S2S and S2A need equally many rounds"),
+        ({"zeta_intra": 0.0, "zeta_inter": 0.0}, "S2S and S2A need the same number of rounds"),
     ],
 )
 def test_the_verdict_in_words(script, change, words):
@@ -322,10 +322,10 @@ def test_the_verdict_in_words(script, change, words):
     [
         ((), "certified", None),
         (("server.selection=per_component",), "certified", "in proportion to its size"),
-        (("server.selection=per_component",), "order", "certified bounds know it"),
-        (("server.selection=round_robin",), "certified", "it is taken for uniform"),
+        (("server.selection=per_component",), "order", "Certified bounds take this into account"),
+        (("server.selection=round_robin",), "certified", "uniform sampling is assumed instead"),
         (("server.weights=stratified",), "certified", "server.weights is stratified"),
-        (("server.selection=one_each",), "certified", "weighs by its size"),
+        (("server.selection=one_each",), "certified", "weights islands by size"),
     ],
 )
 def test_what_does_not_hold_under_a_rule_is_said(script, settings, mode, words):
@@ -384,7 +384,7 @@ def test_keys_move_sliders_and_everything_follows(mounted):
     for part, text in before.items():
         assert mounted.inner_text(part) != text
     assert mounted.evaluate(curves) != drawn
-    mounted.get_by_role("button", name="Back to the experiment").click()
+    mounted.get_by_role("button", name="Reset to the experiment").click()
     mounted.wait_for_function(
         "(before) => document.querySelector('.explorer-verdict').textContent === before",
         arg=before[".explorer-verdict"],
@@ -406,7 +406,7 @@ def test_every_slider_moves_with_every_key(mounted):
 
 def test_the_number_in_the_box_is_obeyed_or_refused(mounted):
     """A typed number is taken if the theory can take it, else the last one comes back."""
-    box = mounted.get_by_label("accuracy wanted, as a number")
+    box = mounted.get_by_label("target accuracy, as a number")
     for typed, taken in (("0.003", "0.003"), ("-1", "0.003"), ("", "0.003"), ("0", "0.003")):
         box.fill(typed)
         box.press("Enter")
@@ -418,10 +418,10 @@ def test_the_number_in_the_box_is_obeyed_or_refused(mounted):
 
 
 def test_the_crossing_is_marked_and_blend_appears_when_certified(mounted):
-    """Where S2S and S2A change places there is a mark; certified bounds add blend's curve."""
+    """Where the winner changes there is a mark; certified bounds add blend's curve."""
     names = "() => document.querySelector('.explorer-figure').data.map((trace) => trace.name)"
     marks = """() => { const traces = document.querySelector('.explorer-figure').data;
-        return traces.find((trace) => trace.name.includes('change places')).x; }"""
+        return traces.find((trace) => trace.name.includes('winner changes')).x; }"""
     (at,) = mounted.evaluate(marks)
     x = FIGURE | {"p": 0.01049, "zeta_intra": 0.1, "zeta_inter": 1.0, "epsilon": at}
     rounds = [in_python(x, who, "order", False)["rounds"] for who in ("s2s", "s2a")]
@@ -430,7 +430,7 @@ def test_the_crossing_is_marked_and_blend_appears_when_certified(mounted):
     mounted.get_by_label("Bound").select_option("certified")
     mounted.wait_for_function(f"() => ({names})().includes('blend')")
     assert "Blend with β" in mounted.inner_text(".explorer-notes")
-    assert mounted.get_by_label("the best β").is_visible()
+    assert mounted.get_by_label("use the best β").is_visible()
 
 
 @pytest.mark.slow
@@ -458,14 +458,14 @@ def test_whom_the_server_samples_can_be_chosen(mounted):
     mounted.wait_for_function(f"(before) => {rounds} !== before", arg=uniform)
     assert sampled.input_value() == "22"
     assert "--selection one_each" in mounted.inner_text("code")
-    assert "Every island is sampled alike" in mounted.inner_text(".explorer-notes")
+    assert "The server samples equally many devices of every island" in mounted.inner_text(".explorer-notes")
     sampled.fill("3")
     sampled.press("Enter")
     assert sampled.input_value() == "4"
     bound.select_option("order")
     assert not sampling.is_visible()
     assert "--selection" not in mounted.inner_text("code")
-    mounted.get_by_role("button", name="Back to the experiment").click()
+    mounted.get_by_role("button", name="Reset to the experiment").click()
     assert sampled.input_value() == "20"
 
 

@@ -184,8 +184,8 @@ def test_numbers_are_those_of_results(shown, sweep):
 def test_gaps_are_those_of_results(shown, sweep):
     """A square of the heat map is the mean difference over seeds, others averaged over."""
     shown.choose("stepsize", "0.05", "#controls")
-    shown.choose("Across", "period", ".gaps")
-    shown.choose("Down", "(nothing)", ".gaps")
+    shown.choose("Columns", "period", ".gaps")
+    shown.choose("Rows", "(none)", ".gaps")
     answers = results(sweep, by=["server.period"], against="s2a")
     expected = [answers.comparisons[(period,), "s2s"].difference.mean for period in (2, 3)]
     assert shown.traces("gaps")[0]["z"][0] == pytest.approx(expected, abs=1e-9)
@@ -373,8 +373,8 @@ def test_the_page_chooses_the_stepsizes_that_results_chooses(browser, tried):
             for row, (name, _) in zip(table, chosen, strict=True):
                 assert row[1].startswith(f"{answers.estimates[(period,), name].mean:.2f}")
             assert [trace["name"] for trace in found.traces("curves") if trace["name"]] == names
-        found.choose("Across", "period", ".gaps")
-        found.choose("Down", "(nothing)", ".gaps")
+        found.choose("Columns", "period", ".gaps")
+        found.choose("Rows", "(none)", ".gaps")
         gaps = [answers.comparisons[(period,), "s2s"].difference.mean for period in (2, 3)]
         assert found.traces("gaps")[0]["z"][0] == pytest.approx(gaps, abs=1e-9, nan_ok=True)
         assert found.complaints == []
@@ -392,7 +392,7 @@ def test_sampled_devices_follow_the_rule(browser, tmp_path):
         even = "In round 1 the server samples 4 of 12 devices: 2 on island 0, 2 on island 1."
         assert even in found.text("#network")
         found.choose("selection", "weighted")
-        assert "it is not drawn" in found.text("#network")
+        assert "The sampled devices are not drawn" in found.text("#network")
         assert found.complaints == []
 
 
@@ -542,7 +542,7 @@ def test_one_run_of_one_round_is_enough(browser, tmp_path):
     skerry.run(small("rounds=1", "server.primitive=none"), out=tmp_path)
     with opened(browser, write_report(tmp_path)) as found:
         assert found.complaints == []
-        assert "Only none is here" in found.text("#winners")
+        assert "Only none was run" in found.text("#winners")
 
 
 def test_the_first_measure_is_one_that_finished_runs_have(tmp_path):
@@ -574,8 +574,8 @@ def test_what_a_page_may_not_run_is_told(browser, tmp_path):
     columns = {"round": [0, 7], "average_accuracy": [10.0, 80.0]}
     record(tmp_path, told.model_copy(update={"network": network, "data": data}), **columns)
     with opened(browser, write_report(tmp_path)) as found:
-        assert "not_here:graph is your own" in found.text("#network")
-        assert "not_here:data is your own" in found.text("#labels")
+        assert "not_here:graph is your own code" in found.text("#network")
+        assert "not_here:data is your own code" in found.text("#labels")
         assert found.complaints == []
 
 

@@ -104,8 +104,8 @@ def test_a_lead_at_the_best_stepsize_is_judged_like_any_other(seen, grid):
     """The page says of two stepsizes chosen apart what `skerry results --best` says."""
     answers = ComparedCells(RunTable.read(grid).read_measure().best(TUNED), "s2a")
     first = next(iter(answers.comparisons.values()))
-    said = {"win": "won", "tie": "tie", "loss": "lost"}[answers.verdict(first)]
-    assert f"after Holm: {said}; each at its own best stepsize" in seen.text("#winners")
+    said = answers.verdict(first)
+    assert f"after Holm's correction: {said}; each at its own best stepsize" in seen.text("#winners")
 
 
 # Words
