@@ -28,7 +28,9 @@ from skerry.report.page.blocks import PageSection, text
 from skerry.report.page.build import SECTIONS, page_html, write_report
 from skerry.report.page.model import DARK_PAGE, LIGHT_PAGE
 from skerry.report.page.report_data import read_report_data, rounds_to_show
-from skerry.report.page.sections.provenance import recipe_section
+from skerry.report.page.sections.fleet import labels_section, network_section
+from skerry.report.page.sections.overview import runs_section
+from skerry.report.page.sections.provenance import provenance_section, recipe_section
 from skerry.report.screens.results import cells_sheet
 from skerry.report.style import contrast
 from skerry.runs.sweep import Sweep
@@ -72,16 +74,44 @@ def file(sweep):
 
 @pytest.fixture(scope="module")
 def seen(browser, file):
-    """The page of the sweep, for tests that only look."""
+    """The page of the sweep, opened once, for tests that only look."""
     with opened(browser, file) as found:
         yield found
 
 
 @pytest.fixture
-def shown(browser, file):
-    """The same, for tests that press and choose."""
+def shown(seen):
+    """The same page, for tests that press and choose; its controls are reset afterwards."""
+    yield seen
+    seen.restore()
+
+
+@pytest.fixture(scope="module")
+def untouched(browser, file):
+    """The page of the sweep in a tab of its own, for tests of requests and focus."""
     with opened(browser, file) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def alone(browser, single, tmp_path_factory):
+    """The page of a single study."""
+    file = write_report(single, tmp_path_factory.mktemp("alone") / "single.html")
+    with opened(browser, file) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def rules(browser, tmp_path_factory):
+    """The results and the page of two selection rules: in proportion to islands, and weighted."""
+    out = tmp_path_factory.mktemp("rules")
+    asked = [
+        small(f"server.selection={rule}", "server.sampled=4", "server.period=2")
+        for rule in ("per_component", "weighted")
+    ]
+    lanes = skerry.run(asked, compare=["s2s", "s2a"], out=out)
+    with opened(browser, write_report(out)) as found:
+        yield lanes, found
 
 
 def record(folder, experiment, status="finished", note="", materials=None, **columns):
@@ -107,14 +137,14 @@ def rows(tab, selector):
 # Alone on a disk
 
 
-def test_the_page_needs_nothing_but_itself(shown):
+def test_the_page_needs_nothing_but_itself(untouched):
     """It is drawn without a request, an error, or a way to make a request."""
-    assert [url for url in shown.requests if not url.startswith(("data:", "blob:"))] == [
-        shown.tab.url
+    assert [url for url in untouched.requests if not url.startswith(("data:", "blob:"))] == [
+        untouched.tab.url
     ]
-    assert shown.complaints == []
+    assert untouched.complaints == []
     reached = "fetch('https://example.org/').then(() => true, () => false)"
-    assert shown.tab.evaluate(reached) is False
+    assert untouched.tab.evaluate(reached) is False
 
 
 def test_every_section_is_there_and_linked(seen):
@@ -228,15 +258,13 @@ def test_theory_lies_over_what_was_measured(seen):
     assert lines == pytest.approx([7 / 11, 0, 0.75**2 * 7 / 11])
 
 
-def test_the_theory_of_another_rule_follows_the_disagreement_before(browser, tmp_path):
+def test_the_theory_of_another_rule_follows_the_disagreement_before(rules):
     """Two of six devices of both islands: S2S leaves 11/15 of what is inside islands and 2/3 of
     what is between them. The page says what it draws."""
-    rule = small("server.selection=per_component", "server.sampled=4", "server.period=2")
-    lanes = skerry.run(rule, compare=["s2s", "s2a"], out=tmp_path)
-    with opened(browser, write_report(tmp_path)) as found:
-        dashed = [trace for trace in found.traces("consensus", 1) if not trace["name"]]
-        header, *told = rows(found.tab, "#consensus table")
-        assert "are for uniform sampling" in found.text("#consensus")
+    lanes, found = rules
+    dashed = [trace for trace in found.traces("consensus", 1) if not trace["name"]]
+    header, *told = rows(found.tab, "#consensus table")
+    assert "are for uniform sampling" in found.text("#consensus")
     history = lanes.of("s2s")[0].history
     intra, inter = (history[f"disagreement_{part}_before"] for part in ("intra", "inter"))
     met = np.isfinite(intra) & (intra + inter > 0)
@@ -284,10 +312,9 @@ def test_the_sweep_to_copy_says_how_many_runs_are_missing(tmp_path):
     assert missing.startswith("This grid has 5 runs; 4 are recorded here.")
 
 
-def test_the_experiment_to_copy_is_the_one_that_ran(browser, single, tmp_path):
+def test_the_experiment_to_copy_is_the_one_that_ran(alone, single, tmp_path):
     """The file and the command give the same runs."""
-    with opened(browser, write_report(single, tmp_path / "single.html")) as found:
-        code, command = found.tab.locator("#recipe code").all_inner_texts()
+    code, command = alone.tab.locator("#recipe code").all_inner_texts()
     words = shlex.split(command)
     compare, seeds = words[words.index("--compare") + 1], words[words.index("--seeds") + 1]
     again = skerry.run(
@@ -380,20 +407,16 @@ def test_the_page_chooses_the_stepsizes_that_results_chooses(browser, tried):
         assert found.complaints == []
 
 
-def test_sampled_devices_follow_the_rule(browser, tmp_path):
+def test_sampled_devices_follow_the_rule(rules):
     """Below the network: the counts of each island under the rule, and nothing where only data or
     models could tell."""
-    rules = [
-        small(f"server.selection={rule}", "server.sampled=4")
-        for rule in ("per_component", "weighted")
-    ]
-    skerry.run(rules, compare=["s2a"], out=tmp_path)
-    with opened(browser, write_report(tmp_path)) as found:
-        even = "In round 1 the server samples 4 of 12 devices: 2 on island 0, 2 on island 1."
-        assert even in found.text("#network")
-        found.choose("selection", "weighted")
-        assert "The sampled devices are not drawn" in found.text("#network")
-        assert found.complaints == []
+    _, found = rules
+    even = "In round 1 the server samples 4 of 12 devices: 2 on island 0, 2 on island 1."
+    assert even in found.text("#network")
+    found.choose("selection", "weighted")
+    assert "The sampled devices are not drawn" in found.text("#network")
+    assert found.complaints == []
+    found.restore()
 
 
 def test_server_rounds_are_marked_where_the_engine_has_them(browser, tmp_path):
@@ -410,9 +433,9 @@ def test_server_rounds_are_marked_where_the_engine_has_them(browser, tmp_path):
             assert f"In round {round_} the server samples 5 of 12" in found.text(".network .status")
 
 
-def test_the_keyboard_reaches_everything(shown):
+def test_the_keyboard_reaches_everything(untouched):
     """The first stop skips to the results; selects and sliders answer to arrows; focus is seen."""
-    tab = shown.tab
+    tab = untouched.tab
     focused = "() => document.activeElement.matches(':focus-visible')"
     tab.keyboard.press("Tab")
     assert tab.evaluate("() => document.activeElement.textContent") == "Skip to the results"
@@ -425,10 +448,10 @@ def test_the_keyboard_reaches_everything(shown):
     outline = "() => getComputedStyle(document.activeElement).outlineStyle"
     assert tab.evaluate(focused)
     assert tab.evaluate(outline) == "solid"
-    before = shown.text(".network .status")
+    before = untouched.text(".network .status")
     tab.get_by_role("slider", name="Server round").focus()
     tab.keyboard.press("ArrowRight")
-    assert shown.text(".network .status") != before
+    assert untouched.text(".network .status") != before
 
 
 def test_everything_has_a_name(seen):
@@ -445,13 +468,12 @@ def test_everything_has_a_name(seen):
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-def test_the_experiment_is_copied(browser, single, tmp_path):
+def test_the_experiment_is_copied(alone):
     """One press puts the text on the clipboard."""
-    with opened(browser, write_report(single, tmp_path / "single.html")) as found:
-        found.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        found.tab.get_by_role("button", name="Copy: The experiment").click()
-        found.tab.get_by_text("Copied").first.wait_for()
-        copied = found.tab.evaluate("navigator.clipboard.readText()")
+    alone.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    alone.tab.get_by_role("button", name="Copy: The experiment").click()
+    alone.tab.get_by_text("Copied").first.wait_for()
+    copied = alone.tab.evaluate("navigator.clipboard.readText()")
     assert Experiment.from_toml(copied).network.devices == 12
 
 
@@ -459,23 +481,24 @@ def test_the_experiment_is_copied(browser, single, tmp_path):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_both_themes_can_be_read(browser, file, dark):
+def test_both_themes_can_be_read(seen, dark):
     """Text stands out from its background 4.5 times, lines and marks 3 times (WCAG AA)."""
-    with opened(browser, file, dark=dark) as found:
-        paper = DARK_PAGE if dark else LIGHT_PAGE
-        style = "name => getComputedStyle(document.documentElement).getPropertyValue(name)"
-        colour = {
-            name: found.tab.evaluate(style, f"--{name}").strip()
-            for name in ("paper", "panel", "ink", "soft", "accent", "warn", "warn-panel")
-        }
-        assert colour["paper"] == paper
-        for name in ("ink", "soft", "accent"):
-            for behind in ("paper", "panel"):
-                assert contrast(colour[name], colour[behind]) >= 4.5, (name, behind)
-        assert contrast(colour["warn"], colour["warn-panel"]) >= 4.5
-        lines = {trace["colour"] for trace in found.traces("curves") if trace["name"]}
-        assert len(lines) == 3
-        assert all(contrast(line, paper) >= 3 for line in lines)
+    seen.tab.emulate_media(color_scheme="dark" if dark else "light")
+    paper = DARK_PAGE if dark else LIGHT_PAGE
+    style = "name => getComputedStyle(document.documentElement).getPropertyValue(name)"
+    colour = {
+        name: seen.tab.evaluate(style, f"--{name}").strip()
+        for name in ("paper", "panel", "ink", "soft", "accent", "warn", "warn-panel")
+    }
+    assert colour["paper"] == paper
+    for name in ("ink", "soft", "accent"):
+        for behind in ("paper", "panel"):
+            assert contrast(colour[name], colour[behind]) >= 4.5, (name, behind)
+    assert contrast(colour["warn"], colour["warn-panel"]) >= 4.5
+    lines = {trace["colour"] for trace in seen.traces("curves") if trace["name"]}
+    assert len(lines) == 3
+    assert all(contrast(line, paper) >= 3 for line in lines)
+    seen.tab.emulate_media(color_scheme="light")
 
 
 def test_the_theme_can_be_chosen_and_paper_is_white(shown):
@@ -523,7 +546,7 @@ def test_unfinished_runs_are_shown_as_far_as_they_are(browser, tmp_path):
         assert found.complaints == []
 
 
-def test_failures_are_counted_and_explained(browser, tmp_path):
+def test_failures_are_counted_and_explained(tmp_path):
     """Of five runs two failed and one diverged: said at the top, with the reasons below."""
     finished = {"round": [0, 7], "average_accuracy": [10.0, 80.0]}
     record(tmp_path, small("server.primitive=s2s"), **finished)
@@ -531,10 +554,11 @@ def test_failures_are_counted_and_explained(browser, tmp_path):
     record(tmp_path, small("seed=1"), "diverged", "no longer finite after round 3")
     record(tmp_path, small("seed=2"), "failed", "the disk is full")
     record(tmp_path, small("seed=3"), "failed", "the disk is full")
-    with opened(browser, write_report(tmp_path)) as found:
-        assert "Of 5 runs, 1 diverged, 2 failed" in found.text("main")
-        assert found.text("#provenance").count("the disk is full") == 2
-        assert found.complaints == []
+    data = read_report_data(tmp_path)
+    (warning, *_) = runs_section(data).blocks
+    assert warning["tone"] == "warning"
+    assert warning["words"].startswith("Of 5 runs, 1 diverged, 2 failed.")
+    assert json.dumps(provenance_section(data).blocks).count("the disk is full") == 2
 
 
 def test_one_run_of_one_round_is_enough(browser, tmp_path):
@@ -566,17 +590,17 @@ def test_studies_that_look_alike_stay_apart(tmp_path):
     assert "data" in page_html(study)
 
 
-def test_what_a_page_may_not_run_is_told(browser, tmp_path):
+def test_what_a_page_may_not_run_is_told(tmp_path):
     """A graph and data of the user's own are not looked for; the page says what is missing."""
     told = small()
     network = told.network.model_copy(update={"topology": "not_here:graph"})
     data = told.data.model_copy(update={"dataset": "not_here:data"})
     columns = {"round": [0, 7], "average_accuracy": [10.0, 80.0]}
     record(tmp_path, told.model_copy(update={"network": network, "data": data}), **columns)
-    with opened(browser, write_report(tmp_path)) as found:
-        assert "not_here:graph is your own code" in found.text("#network")
-        assert "not_here:data is your own code" in found.text("#labels")
-        assert found.complaints == []
+    found = read_report_data(tmp_path)
+    for section, name in ((network_section, "graph"), (labels_section, "data")):
+        (note,) = section(found).blocks
+        assert f"not_here:{name} is your own code" in note["words"]
 
 
 # Size

@@ -17,8 +17,9 @@ from skerry.analysis.run_table import RunTable
 from skerry.network.fleet import build_fleet
 from skerry.report.figures.islands import device_positions
 from skerry.report.figures.series import break_index
-from skerry.report.page.build import write_report
+from skerry.report.page.build import page_html, write_report
 from skerry.report.page.report_data import TUNED, read_report_data
+from skerry.report.page.sections.advice import FILE, advice_section
 from skerry.report.page.sections.fleet import network_section
 from skerry.report.page.sections.overview import GLOSSARY, answer_sentence, start_cell
 from skerry.report.page.sections.provenance import recipe_section
@@ -105,7 +106,82 @@ def test_a_lead_at_the_best_stepsize_is_judged_like_any_other(seen, grid):
     answers = ComparedCells(RunTable.read(grid).read_measure().best(TUNED), "s2a")
     first = next(iter(answers.comparisons.values()))
     said = answers.verdict(first)
-    assert f"after Holm's correction: {said}; each at its own best stepsize" in seen.text("#winners")
+    assert f"after Holm's correction: {said}; each at its own best stepsize" in seen.text(
+        "#winners"
+    )
+
+
+# Advice
+
+
+def advice_rows(shown, number):
+    """The cells of a table of the advice, without its header."""
+    read = "table => [...table.rows].slice(1).map(row => [...row.cells].map(c => c.innerText))"
+    return shown.tab.locator("#advice table").nth(number).evaluate(read)
+
+
+def test_the_advice_follows_what_was_run(shown, advised):
+    """Its words, its standings and what would change it are those of advice.json."""
+    kept = json.loads((advised / FILE).read_text())
+    order = shown.tab.locator("main > section").evaluate_all("all => all.map(one => one.id)")
+    assert order[:2] == ["run", "advice"]
+    told = shown.text("#advice")
+    for line in kept["summary"]:
+        assert " ".join(line.split()) in told
+    standings, effects = advice_rows(shown, 0), advice_rows(shown, 1)
+    name, beta = kept["recommendation"]["primitive"], kept["recommendation"]["beta"]
+    assert standings[0][0] == (name if beta is None else f"{name}({beta:g})")
+    for row, found in zip(standings, kept["pilot"]["standings"], strict=True):
+        mean = found["scores"]["global"]["mean"]
+        assert float(row[4].split(" ± ")[0]) == pytest.approx(mean, abs=0.006)
+    assert [row[0] for row in effects] == [one["condition"] for one in kept["sensitivity"]]
+
+
+def test_one_seed_has_no_interval(tmp_path):
+    """Scores of a single seed stand without a spread, not with one that is not a number."""
+    advise(small(), among="s2s,s2a", minutes=LONG, seeds=1, out=tmp_path)
+    blocks = advice_section(read_report_data(tmp_path)).blocks
+    standings = next(block for block in blocks if block["kind"] == "table")
+    cells = [cell for row in standings["rows"] for cell in row]
+    assert cells
+    assert not any("±" in cell or "nan" in cell for cell in cells)
+
+
+@pytest.fixture
+def without(advised, tmp_path):
+    """The runs of the advised folder alone."""
+    (tmp_path / "skerry.sqlite").write_bytes((advised / "skerry.sqlite").read_bytes())
+    return tmp_path
+
+
+def test_without_an_advice_there_is_no_section(without):
+    assert advice_section(read_report_data(without)) is None
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"summary": []}', '{"summary": 3, "notes": null}', "[" * 100_000]
+)
+def test_an_advice_that_cannot_be_read_is_told(without, content):
+    """It is said in its section, and the others are shown."""
+    (without / FILE).write_text(content)
+    page = page_html(read_report_data(without))
+    assert "cannot be read as advice" in page
+    assert '"name":"winners"' in page
+
+
+def test_hostile_advice_is_shown_as_text(browser, advised, without):
+    """Whatever an advice says is read, not run."""
+    hostile = "<img src=x onerror=\"document.title='broken in'\"></script><script>1</script>"
+    kept = json.loads((advised / FILE).read_text())
+    kept["summary"] = [hostile, hostile]
+    kept["notes"] = [hostile]
+    kept["pilot"]["standings"][0]["primitive"] = hostile
+    kept["pilot"]["standings"][0]["beta"] = None
+    (without / FILE).write_text(json.dumps(kept))
+    with opened(browser, write_report(without)) as page:
+        assert page.complaints == []
+        assert page.text("#advice").count(hostile) == 4
+        assert page.tab.locator("#advice img, #advice script").count() == 0
 
 
 # Words
@@ -239,17 +315,16 @@ def test_islands_are_counted_from_zero_everywhere(grid):
     )
 
 
-def test_a_wide_table_says_that_it_scrolls(browser, advised):
+def test_a_wide_table_says_that_it_scrolls(browser, shown, advised):
     hints = "#advice .hint:visible"
-    with opened(browser, write_report(advised), phone=True) as page:
+    with opened(browser, advised / "report.html", phone=True) as page:
         assert page.tab.locator(hints).count() >= 1
         assert "scroll" in page.tab.locator(hints).first.inner_text()
-    with opened(browser, write_report(advised)) as page:
-        for hint in page.tab.locator(".hint:visible").all():
-            wide = hint.evaluate(
-                "one => one.nextElementSibling.scrollWidth > one.nextElementSibling.clientWidth"
-            )
-            assert wide
+    for hint in shown.tab.locator(".hint:visible").all():
+        wide = hint.evaluate(
+            "one => one.nextElementSibling.scrollWidth > one.nextElementSibling.clientWidth"
+        )
+        assert wide
 
 
 def test_what_was_given_from_python_is_said_to_be_missing(tmp_path):

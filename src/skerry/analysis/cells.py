@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skerry.analysis.compare import LEVEL, Comparison, Verdict, compare
-from skerry.analysis.names import Where, check_met, full_name, matches_any
+from skerry.analysis.names import full_name
 from skerry.analysis.statistics import Array, Estimate, best_place, estimates
 from skerry.config import labels
 from skerry.config.measures import traits
@@ -79,20 +79,6 @@ class Cells:
             coarser.setdefault(tuple(values[name] for name in chosen), []).extend(parts)
         readings = {cell: coarser[cell] for cell in sorted(coarser, key=sort_key)}
         return replace(self, fields=tuple(chosen), readings=readings)
-
-    def where(self, conditions: Where) -> "Cells":
-        """Only the cells in which each field has one of these values, given as text."""
-        cells = self
-        for name, texts in conditions.items():
-            field = cells.field(name)
-            if field in cells.constants:
-                check_met("the store", name, texts, [cells.constants[field]])
-                continue
-            at = cells.fields.index(field)
-            check_met("the store", name, texts, [cell[at] for cell in cells.readings])
-            met = {cell: r for cell, r in cells.readings.items() if matches_any(cell[at], texts)}
-            cells = replace(cells, readings=met)
-        return cells
 
     def best(self, field: str) -> "Cells":
         """The cells with each label at its own best value of one field, such as the stepsize."""

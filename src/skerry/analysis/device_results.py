@@ -1,7 +1,6 @@
 """The scores of single devices at the end of runs, by cell and label, averaged over seeds."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -99,7 +98,13 @@ def read_device_results(store: Store, table: RunTable) -> DeviceResults:
         _average(cell, label, scores, table)
         for cell, by_label in table.positions.items()
         for label in table.labels
-        if (scores := _read(store, table, by_label.get(label, {}).values()))
+        if (
+            scores := [
+                found
+                for run in by_label.get(label, {}).values()
+                if (found := store.devices(table.runs[run].key))
+            ]
+        )
     ]
     if not rows:
         raise RecordsError(
@@ -107,11 +112,6 @@ def read_device_results(store: Store, table: RunTable) -> DeviceResults:
             "version recorded the runs, or evaluate.measures lacks devices. Run them again."
         )
     return DeviceResults(table.axes, pd.concat(rows, ignore_index=True))
-
-
-def _read(store: Store, table: RunTable, positions: Iterable[int]) -> "list[DeviceTable]":
-    found = (store.devices(table.runs[position].key) for position in positions)
-    return [scores for scores in found if scores is not None]
 
 
 def _average(cell: Cell, label: str, tables: "list[DeviceTable]", runs: RunTable) -> "pd.DataFrame":

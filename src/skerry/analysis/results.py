@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -23,22 +23,6 @@ from skerry.records.store import Run, Store
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
-
-
-class Plot(Protocol):
-    """The figure that `Results.plot` returns."""
-
-    @property
-    def figure(self) -> "Figure":
-        """The matplotlib figure, to change it by hand."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the figure leaves out."""
-
-    def save(self, path: str | Path, dpi: int = 200) -> Path:
-        """Write the figure as .png, .pdf or .svg."""
 
 
 @dataclass(frozen=True)
@@ -141,30 +125,26 @@ class Results(Sequence[Lane]):
     def _repr_html_(self) -> str:
         return str(registry.view("results")(self))
 
-    def plot(self, kind: str | None = None, **options: Any) -> Plot:
+    def plot(self, kind: str | None = None, **options: Any) -> Any:
         """Draw the curves of all lanes, or any kind of `skerry figure` (curves, gap, sensitivity,
         front, cost, bound, network, labels) with its options: `plot("curves",
-        measure="own_accuracy", by="period")`. A notebook shows it; `.save("a.pdf")` writes it."""
-        plot: Plot = registry.view("plot")(self, kind, **options)
-        return plot
+        measure="own_accuracy", by="period")`. A notebook shows the result; its `.save("a.pdf")`
+        writes it, `.figure` is the matplotlib figure, `.notes` say what it leaves out."""
+        return registry.view("plot")(self, kind, **options)
 
     def keeping(self, **tables: Mapping[str, Any]) -> "Results":
         """The same results with kept models or device scores, given by lane key."""
         if not any(tables.values()):
             return self
-        return Results(
-            tuple(
-                replace(
-                    lane,
-                    kept={
-                        what: table[lane.key]
-                        for what, table in tables.items()
-                        if table.get(lane.key) is not None
-                    },
-                )
-                for lane in self
-            )
-        )
+        kept = {
+            lane.key: {
+                what: table[lane.key]
+                for what, table in tables.items()
+                if table.get(lane.key) is not None
+            }
+            for lane in self
+        }
+        return Results(tuple(replace(lane, kept=kept[lane.key]) for lane in self))
 
     def table(self) -> RunTable:
         """The recorded lanes as a table of runs, for tables and figures."""

@@ -6,7 +6,7 @@ The fields that vary between the runs make the cells of a grid. Each cell holds 
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -54,20 +54,14 @@ class Group:
     """By seed, the position of the run in the table."""
 
 
-class StoredHistories(Mapping[str, History]):
-    """Histories by run key, each read from an open store when it is asked for."""
+class _StoredHistories(dict[str, History]):
+    """Histories by run key, each read from an open store whenever it is asked for."""
 
     def __init__(self, store: Store):
         self._store = store
 
-    def __getitem__(self, key: str) -> History:
+    def __missing__(self, key: str) -> History:
         return self._store.history(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._store.keys())
-
-    def __len__(self) -> int:
-        return len(self._store.keys())
 
 
 @dataclass(frozen=True)
@@ -100,7 +94,7 @@ class RunTable:
     def stream(cls, store: Store) -> "RunTable":
         """The undamaged runs of an open store. Each history is read when it is asked for, so that
         a large store does not have to fit into memory."""
-        return cls(tuple(store.sound_runs()), StoredHistories(store), store.path).numbered()
+        return cls(tuple(store.sound_runs()), _StoredHistories(store), store.path).numbered()
 
     def numbered(self) -> "RunTable":
         """The same table, in which runs with equal fields are placed in separate studies instead of

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields as fields_of
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
 from skerry.report.figure_kinds import KINDS, DrawnFigure, FigureRequest, draw_figure
 from skerry.report.screens.progress import SweepWatcher, watch_sweep
+from skerry.report.style import WIDTHS, paper
 from skerry.report.text import format_measure
 from skerry.report.words import describe_runs
 from skerry.runs.progress import Watcher
@@ -130,7 +132,7 @@ def _number(value: Any) -> str:
 
 def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFigure:
     """The figure of `skerry run`, or any kind of `skerry figure` with its options."""
-    from skerry.report.style import WIDTHS, paper
+    from skerry.report.figures import overview
 
     if kind is None:
         if options:
@@ -138,7 +140,8 @@ def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFi
                 f"the overview takes no options (got {', '.join(options)}). Name a kind: "
                 f"{', '.join(KINDS)}."
             )
-        return _overview(results)
+        study = describe_runs([lane.experiment for lane in results])
+        return DrawnFigure(overview(results.frame(), study.replace("; ", "\n", 1)))
     if kind not in KINDS:
         raise SkerryError(unknown("figure", kind, KINDS))
     takes = (*KINDS[kind].takes, "where", "width", "title")
@@ -165,13 +168,6 @@ def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFi
     )
     with paper():
         return draw_figure(kind, request)
-
-
-def _overview(results: "Results") -> DrawnFigure:
-    from skerry.report.figures import overview
-
-    study = describe_runs([lane.experiment for lane in results])
-    return DrawnFigure(overview(results.frame(), study.replace("; ", "\n", 1)))
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -230,15 +226,8 @@ class NotebookBar(SweepWatcher):
             self._draw("")
 
     def _draw(self, text: str) -> None:
-        display, html = _ipython()
+        ipython = import_module("IPython.display")
         if self._handle is None:
-            self._handle = display(html(text), display_id=True)
+            self._handle = ipython.display(ipython.HTML(text), display_id=True)
         else:
-            self._handle.update(html(text))
-
-
-def _ipython() -> tuple[Any, Any]:
-    import importlib
-
-    module = importlib.import_module("IPython.display")
-    return module.display, module.HTML
+            self._handle.update(ipython.HTML(text))

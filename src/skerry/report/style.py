@@ -33,23 +33,12 @@ WIDTHS = {"column": 3.3, "full": 6.9}
 """Widths in inches: one column of a two-column page, and the full page."""
 
 PAPER: dict[str, Any] = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "figure.titlesize": 9,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.5,
-    "hatch.linewidth": 0.4,
-    "axes.grid": False,
-}
+    "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8, "xtick.labelsize": 7,
+    "ytick.labelsize": 7, "legend.fontsize": 7, "figure.titlesize": 9, "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5, "lines.linewidth": 1.2, "lines.markersize": 3.5,
+    "hatch.linewidth": 0.4, "axes.grid": False,
+}  # fmt: skip
 
 FILES: dict[str, Any] = {
     # TrueType: text can be searched and copied, and printers refuse Type 3 fonts.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry.analysis.statistics import Array, Estimate, estimate
+from skerry.analysis.statistics import Estimate, estimate
 from skerry.config.labels import beta_of, rank
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
@@ -61,24 +61,21 @@ def sensitivity(
     for name, look in series.items():
         for dash, ours in split_by_dash(frame[frame["primitive"] == name], lines, styles):
             at = np.array([position[one] for one in ours[along]])
-            _check_single(at, along)
+            if len(set(at.tolist())) < len(at):
+                raise SkerryError(
+                    f"several cells fall on one value of {along}. Average over the other fields "
+                    "first: results(..., by=[...])"
+                )
             order = np.argsort(at)
             mean, high = (ours[column].to_numpy(float)[order] for column in ("mean", "high"))
             half = np.nan_to_num(high - mean)
             # Shifted by some points, so that intervals do not cover each other.
             shift = (drawn - (most - 1) / 2) * min(1.3, 6 / most)
             axis.errorbar(
-                at[order],
-                mean,
-                half if half.any() else None,
-                color=look.colour,
-                marker=look.marker,
-                linestyle=dash,
-                capsize=1.5,
-                elinewidth=0.7,
-                label=safe_text(name),
-                transform=axis.transData + _shift(axis, shift),
-            )
+                at[order], mean, half if half.any() else None, color=look.colour,
+                marker=look.marker, linestyle=dash, capsize=1.5, elinewidth=0.7,
+                label=safe_text(name), transform=axis.transData + _shift(axis, shift),
+            )  # fmt: skip
             # Matplotlib ignores shifted points when it chooses limits.
             axis.update_datalim(np.r_[np.c_[at[order], mean - half], np.c_[at[order], mean + half]])
             drawn += 1
@@ -89,8 +86,12 @@ def sensitivity(
     if is_log:
         axis.set_xscale("log")
         axis.minorticks_off()
+    ticks = {
+        at: f"{at:g}" if isinstance(value, Number) else value_title(value, TICK)
+        for value, at in position.items()
+    }
     numbers = all(isinstance(value, Number) for value in position)
-    name_ticks(axis, {at: _tick(value, at) for value, at in position.items()}, all_or_none=numbers)
+    name_ticks(axis, ticks, all_or_none=numbers)
     axis.set_xlabel(SHARE if along == "server.sampled" and devices else field_title(along))
     axis.set_ylabel(measure_title(measure))
     axis.grid(axis="y", alpha=0.25, linewidth=0.5)
@@ -106,18 +107,6 @@ def _positions(column: "pd.Series[Any]", devices: int | None) -> tuple[dict[Any,
         least, most = min(position.values()), max(position.values())
         return position, 0 < LOG_RATIO * least <= most
     return {value: float(i) for i, value in enumerate(values)}, False
-
-
-def _tick(value: Any, at: float) -> str:
-    return f"{at:g}" if isinstance(value, Number) else value_title(value, TICK)
-
-
-def _check_single(at: Array, along: str) -> None:
-    if len(set(at.tolist())) < len(at):
-        raise SkerryError(
-            f"several cells fall on one value of {along}. Average over the other fields first: "
-            "results(..., by=[...])"
-        )
 
 
 def _shift(axis: "Axes", points: float) -> "Transform":
@@ -150,8 +139,9 @@ def front(
         )  # fmt: skip
     blends = [name for name in series if beta_of(name) is not None]
     if blends:
-        best = max(blends, key=lambda name: _worth(points[name], x, y))
-        at, height = points[best]
+        sign_x, sign_y = (-1 if traits(measure).lower_is_better else 1 for measure in (x, y))
+        means = ((sign_x * points[one][0].mean + sign_y * points[one][1].mean) for one in blends)
+        at, height = points[blends[int(np.argmax(list(means)))]]
         axis.plot(
             at.mean, height.mean, "o", markersize=11, fillstyle="none", color=INK,
             markeredgewidth=0.9, linestyle="none", label="best blend", gid=ASIDE,
@@ -172,8 +162,3 @@ def _point(ours: "pd.DataFrame", x: str, y: str) -> tuple[Estimate, Estimate]:
 
 def _half(found: Estimate) -> float | None:
     return found.half_width if np.isfinite(found.half_width) else None
-
-
-def _worth(point: tuple[Estimate, Estimate], x: str, y: str) -> float:
-    signs = [-1 if traits(measure).lower_is_better else 1 for measure in (x, y)]
-    return sum(sign * found.mean for sign, found in zip(signs, point, strict=True))

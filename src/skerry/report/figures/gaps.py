@@ -168,17 +168,9 @@ def _annotate(axis: "Axes", gap: Array, clear: Array, largest: float, shades: "C
     for (row, column), text in texts.items():
         colour = shades(0.5 + gap[row, column] / largest / 2)
         if not clear[row, column]:
-            axis.add_patch(
-                Rectangle(
-                    (column + 0.02, row + 0.02),
-                    0.96,
-                    0.96,
-                    fill=False,
-                    hatch="////",
-                    edgecolor="#AAAAAA",
-                    linewidth=0,
-                )
-            )
+            style: dict[str, Any] = {"fill": False, "edgecolor": "#AAAAAA", "linewidth": 0}
+            square = (column + 0.02, row + 0.02), 0.96, 0.96
+            axis.add_patch(Rectangle(*square, hatch="////", **style))
         if size >= SMALLEST:
             axis.text(
                 column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=size,

@@ -58,15 +58,10 @@ def network(fleet: "Fleet", axis: "Axes", t: int = 0, sampled: Any = ()) -> "Axe
     chosen = np.isin(np.arange(fleet.devices), np.asarray(sampled))
     size = _dot_size(fleet, axis)
     axis.scatter(
-        position_n2[:, 0],
-        position_n2[:, 1],
-        s=np.where(chosen, 1.4 * size, size),
-        c=tint,
-        zorder=2,
-        clip_on=False,
+        *position_n2.T, s=np.where(chosen, 1.4 * size, size), c=tint, zorder=2, clip_on=False,
         edgecolors=np.where(chosen, "#000000", "#ffffff").tolist(),
         linewidths=np.where(chosen, max(0.6, min(1.2, 0.2 * size**0.5)), 0.3).tolist(),
-    )
+    )  # fmt: skip
     if chosen.any():
         axis.plot([], [], "o", color="#ffffff", markeredgecolor="#000000", label="sampled")
     axis.set_aspect("equal")
@@ -148,14 +143,10 @@ def labels(
     for island, (first, last) in enumerate(pairwise(starts.tolist())):
         left = first + island * gap
         mesh = axis.pcolormesh(
-            left + np.arange(last - first + 1),
-            np.arange(classes + 1) - 0.5,
-            share_nk[first:last].T,
-            cmap="Blues",
-            vmin=0,
-            vmax=share_nk.max(),
+            left + np.arange(last - first + 1), np.arange(classes + 1) - 0.5,
+            share_nk[first:last].T, cmap="Blues", vmin=0, vmax=share_nk.max(),
             rasterized=devices * classes > 5000,
-        )
+        )  # fmt: skip
         middles.append(left + (last - first) / 2)
     word = "island " if few else ""
     name_ticks(axis, {at: f"{word}{i}" for i, at in enumerate(middles)}, share=0.75)
@@ -178,7 +169,9 @@ WIDE, TALLEST = 2.2, 4.5
 
 def draw_network(request: FigureRequest) -> DrawnFigure:
     """Draw a panel for each network in the store."""
-    runs = _first_of_each(request, _network_key)
+    runs = _first_of_each(
+        request, lambda run: [run.experiment.deciding()["network"], run.materials.get("graph")]
+    )
     panels, shapes = [], []
     for run in runs:
         fleet = rebuild_fleet(run)
@@ -195,47 +188,39 @@ def draw_network(request: FigureRequest) -> DrawnFigure:
 
 def draw_labels(request: FigureRequest) -> DrawnFigure:
     """Draw a panel for each split of the data in the store."""
-    runs = _first_of_each(request, _data_key)
+    runs = _first_of_each(
+        request,
+        lambda run: [
+            run.experiment.network.sizes,
+            run.experiment.deciding()["data"],
+            run.materials.get("dataset"),
+        ],
+    )
     panels = []
     for run in runs:
         experiment, dataset = run.experiment, rebuild_dataset(run)
         data, sizes = experiment.data, experiment.network.sizes
         partition = rebuild_partition(run, dataset)
         title = f"{data.dataset}, {describe_split(data)}"
-        panels.append(
-            Panel(
-                safe_lines(title),
-                partial(labels, partition, sizes, kind=TARGET_NAMES[dataset.targets]),
-            )
-        )
+        draw = partial(labels, partition, sizes, kind=TARGET_NAMES[dataset.targets])
+        panels.append(Panel(safe_lines(title), draw))
     return draw_panels(request, panels, [_seed_note(runs)], columns=1, height=1.7)
 
 
-def _first_of_each(request: FigureRequest, key: Callable[["Run"], str]) -> list["Run"]:
-    """One run for each network or split: the one with the lowest seed, with a server if
-    possible."""
+def _first_of_each(request: FigureRequest, key: Callable[["Run"], object]) -> list["Run"]:
+    """One run for each key: the one with the lowest seed, with a server if possible."""
     chosen = request.table.check_not_empty().where(request.where, request.compare)
     runs = sorted(
         chosen.runs, key=lambda run: (run.experiment.seed, not run.experiment.server.is_there)
     )
     first: dict[str, Run] = {}
     for run in runs:
-        first.setdefault(key(run), run)
+        first.setdefault(json.dumps(key(run), sort_keys=True), run)
     return list(first.values())
 
 
-def _network_key(run: "Run") -> str:
-    table = run.experiment.deciding()["network"] | {"graph": run.materials.get("graph")}
-    return json.dumps(table, sort_keys=True)
-
-
-def _data_key(run: "Run") -> str:
-    table, sizes = run.experiment.deciding(), run.experiment.network.sizes
-    return json.dumps([sizes, table["data"], run.materials.get("dataset")], sort_keys=True)
-
-
 def _round(request: FigureRequest, run: "Run") -> int:
-    """FigureRequest for as people count, from 1; else the first server round."""
+    """The round to draw, from 0: as requested (from 1), else the first server round."""
     rounds = run.experiment.rounds
     if request.round is None:
         return first_server_round(run.experiment)
@@ -249,6 +234,4 @@ def _round(request: FigureRequest, run: "Run") -> int:
 
 def _seed_note(runs: list["Run"]) -> str:
     seeds = sorted({run.experiment.seed for run in runs})
-    return (
-        f"DrawnFigure for seed {', '.join(map(str, seeds))}; others: {argument('where')} seed=..."
-    )
+    return f"Drawn for seed {', '.join(map(str, seeds))}; others: {argument('where')} seed=..."

@@ -77,7 +77,8 @@ def draw_bound(request: FigureRequest) -> DrawnFigure:
     by = request.panel_fields(chosen, [field for field in chosen.axes if field in THEORY_AXES])
     experiments = {run.key: run.experiment for run in chosen.runs}
     frame = with_expected(request.table.frame(), experiments)
-    frame = frame.assign(devices=frame["key"].map(_devices(chosen)))
+    devices = {key: one.network.devices for key, one in experiments.items()}
+    frame = frame.assign(devices=frame["key"].map(devices))
     draws = [partial(server_ratios, measure=measure) for measure in measures]
     found = _by_cell(request, chosen, frame, draws, "server.sampled", by)
     return replace(found, notes=(*found.notes, *notes_on_rules(experiments.values())))
@@ -117,6 +118,7 @@ def draw_sensitivity(request: FigureRequest) -> DrawnFigure:
     inside = [*along, *lines, *SERVER_AXES]
     by = request.panel_fields(cells, [field for field in cells.fields if field not in inside])
     of_file = str(cells.constants.get(TOPOLOGY)).lower().endswith(GRAPH_FILES)
+    devices = None if of_file else cells.constants.get(DEVICES)
     panels: dict[tuple[Cell, str], Panel] = {}
     for x in along:
         here, held = _held_lowest(cells, [x, *lines, *by])
@@ -125,13 +127,7 @@ def draw_sensitivity(request: FigureRequest) -> DrawnFigure:
         for cell, part in _parts(frame, by).items():
             panels[cell, x] = Panel(
                 cell_title((*by, *held), (*cell, *held.values())),
-                partial(
-                    sensitivity,
-                    part,
-                    x,
-                    lines=next(iter(lines), None),
-                    devices=None if of_file else cells.constants.get(DEVICES),
-                ),
+                partial(sensitivity, part, x, lines=next(iter(lines), None), devices=devices),
             )
     cells_in_order = dict.fromkeys(cell for cell, _ in panels)
     ordered = [panels[cell, x] for cell in cells_in_order for x in along]
@@ -143,10 +139,6 @@ def _chosen(request: FigureRequest, *measures: str, **where: list[str]) -> RunTa
     for measure in measures:
         request.table.check_measure(measure)
     return request.table.finished.where({**request.where, **where}, request.compare)
-
-
-def _devices(chosen: RunTable) -> dict[str, int]:
-    return {run.key: run.experiment.network.devices for run in chosen.runs}
 
 
 def _rows(frame: "pd.DataFrame", chosen: RunTable) -> "pd.DataFrame":
@@ -256,5 +248,8 @@ def _held_lowest(cells: Cells, shown: Sequence[str]) -> tuple[Cells, dict[str, A
         if field in cells.fields and field not in shown:
             at = cells.fields.index(field)
             held[field] = min(cell[at] for cell in cells.readings if cell[at] is not None)
-            cells = cells.where({field: [str(held[field])]})
+            kept = {
+                cell: r for cell, r in cells.readings.items() if cell[at] in (None, held[field])
+            }
+            cells = replace(cells, readings=kept)
     return cells, held

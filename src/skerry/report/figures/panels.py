@@ -176,16 +176,12 @@ def _add_legend(figure: "Figure") -> None:
             handles.setdefault(label, _without_bars(handle))
     handles = dict(sorted(handles.items(), key=lambda entry: entry[1].get_gid() == ASIDE))
     for columns in range(len(handles), 0, -1):
+        # Above, as in the paper, unless there is a title, which it would cover.
         legend = figure.legend(
-            list(handles.values()),
-            list(handles),
-            # Above, as in the paper, unless there is a title, which it would cover.
+            list(handles.values()), list(handles), ncols=columns, frameon=False,
             loc="outside lower center" if figure.get_suptitle() else "outside upper center",
-            ncols=columns,
-            frameon=False,
-            columnspacing=1.2,
-            handlelength=1.8,
-        )
+            columnspacing=1.2, handlelength=1.8,
+        )  # fmt: skip
         extent = legend.get_window_extent()
         if extent.width <= figure.bbox.width or columns == 1:
             _make_room(figure, extent.height)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -104,11 +104,7 @@ def _beta(ours: "pd.DataFrame") -> float | None:
     return dial(ours["primitive"].iloc[0], float(ours["beta"].iloc[0]))
 
 
-TITLES = {
-    "sampled": "sampled devices K of 100",
-    "period": "period H",
-    "p": "mixing parameter p",
-}
+TITLES = {"sampled": "sampled devices K of 100", "period": "period H", "p": "mixing parameter p"}
 MEASURES = {"rounds": "rounds", "messages": "messages to and from the server"}
 
 
@@ -117,13 +113,8 @@ def panel(regime: Regime, axis: "Axes") -> "Axes":
     winner changes."""
     for primitive, costs in regime.costs.items():
         finite = np.isfinite(costs)
-        axis.plot(
-            regime.values[finite],
-            costs[finite],
-            color=PRIMITIVES[primitive],
-            label=primitive.upper(),
-            linewidth=1.4,
-        )
+        style: dict[str, Any] = {"color": PRIMITIVES[primitive], "linewidth": 1.4}
+        axis.plot(regime.values[finite], costs[finite], label=primitive.upper(), **style)
     axis.set_yscale("log")
     axis.margins(x=0.02, y=0.12)
     axis.grid(alpha=0.25)
@@ -145,16 +136,10 @@ def mark_crossings(regime: Regime, axis: "Axes") -> None:
         text = f"{at:.3f}" if regime.axis == "p" else f"{left.last:g}|{right.first:g}"
         right_half = at > axis.get_xlim()[1] / 2
         axis.annotate(
-            text,
-            (at, 0.97),
-            xycoords=("data", "axes fraction"),
-            xytext=(-3 if right_half else 3, 0),
-            textcoords="offset points",
-            ha="right" if right_half else "left",
-            va="top",
-            fontsize=7,
-            color=INK,
-        )
+            text, (at, 0.97), xycoords=("data", "axes fraction"), fontsize=7, color=INK,
+            xytext=(-3 if right_half else 3, 0), textcoords="offset points",
+            ha="right" if right_half else "left", va="top",
+        )  # fmt: skip
 
 
 def regimes_figure(regimes: Sequence[Regime], setting: str) -> "Figure":

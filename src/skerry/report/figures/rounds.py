@@ -71,14 +71,9 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
             band = with_break(band)
             every = max(1, len(band.at) // 7)
             axis.plot(
-                band.at,
-                band.mean,
-                color=look.colour,
-                linestyle=dash,
-                marker=look.marker,
-                markevery=(position * every // len(series), every),
-                label=safe_text(name),
-            )
+                band.at, band.mean, color=look.colour, linestyle=dash, marker=look.marker,
+                markevery=(position * every // len(series), every), label=safe_text(name),
+            )  # fmt: skip
             if len(series) * max(1, len(styles)) <= MOST_BANDS:
                 _fill_band(axis, band, measure, look.colour)
     explain_dashes(axis, styles)
@@ -125,16 +120,12 @@ def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messag
 
 def overview(frame: "pd.DataFrame", title: str) -> "Figure":
     """A figure with the curves of the most important measures that the frame has."""
-    known = [name for name in MEASURES if _has_values(frame, name)]
+    known = [name for name in MEASURES if name in frame and np.isfinite(frame[name]).any()]
     first = dict.fromkeys(shown(name, known) for name in OVERVIEW)
     usual = [name for name in first if name in known]
     panels = [Panel("", partial(curves, frame, name)) for name in (usual or known)[:4]]
     panels = panels or [Panel("nothing was measured", lambda axis: axis.set_axis_off())]
     return arrange(panels, 9, columns=2, height=2.9, title=safe_lines(title))
-
-
-def _has_values(frame: "pd.DataFrame", measure: str) -> bool:
-    return measure in frame and bool(np.isfinite(frame[measure]).any())
 
 
 def _fill_band(axis: "Axes", band: Band, measure: str, colour: Any) -> None:

@@ -107,7 +107,7 @@ class _Packed(NamedTuple):
 
 @cache
 def _plotly() -> _Packed:
-    """The library that draws. Its 4.8 MB are pack_arrays once for all pages of a process."""
+    """The plotting library, 4.8 MB, packed once for all pages of a process."""
     import plotly.offline  # type: ignore[import-untyped]
 
     source = plotly.offline.get_plotlyjs()

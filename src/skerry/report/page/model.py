@@ -17,7 +17,6 @@ from skerry.report.page.report_data import TUNED, ReportData, t_quantiles
 from skerry.report.style import (
     ISLANDS,
     PRIMITIVES,
-    LabelStyle,
     contrast,
     label_styles,
     luminance,
@@ -41,14 +40,20 @@ def page_model(data: ReportData, start: int = 0) -> dict[str, Any]:
     grid = data.grid
     axes = [_axis(data, place, name) for place, name in enumerate(grid.axes)]
     return {
-        "labels": [_label(name, look) for name, look in label_styles(grid.labels).items()],
+        "labels": [
+            {"name": name, "symbol": SYMBOLS[look.marker], **shades(look.colour)}
+            for name, look in label_styles(grid.labels).items()
+        ],
         "primitives": {name: shades(colour) for name, colour in PRIMITIVES.items()},
         "islands": [shades(colour) for colour in ISLANDS],
         "measures": [_measure(data, name) for name in data.measures],
         "headline": data.measures.index(data.headline) if data.headline else 0,
         "axes": axes,
         "tuned": grid.axes.index(TUNED) if TUNED in grid.axes else -1,
-        "cells": [_place(axes, cell) for cell in grid.cells],
+        "cells": [
+            [axis["values"].index(value) for axis, value in zip(axes, cell, strict=True)]
+            for cell in grid.cells
+        ],
         "start": start,
         "groups": _groups(data),
         "best": _best_groups(data),
@@ -132,10 +137,6 @@ def _by_group(data: ReportData, values: Array) -> Array:
     return table.ravel()
 
 
-def _label(name: str, look: LabelStyle) -> dict[str, Any]:
-    return {"name": name, "symbol": SYMBOLS[look.marker], **shades(look.colour)}
-
-
 def _measure(data: ReportData, name: str) -> dict[str, Any]:
     known, answers = traits(name), data.compared.get(name)
     return {
@@ -157,10 +158,6 @@ def _axis(data: ReportData, place: int, field: str) -> dict[str, Any]:
         "values": values,
         "words": [format_value(value) for value in values],
     }
-
-
-def _place(axes: list[dict[str, Any]], cell: Cell) -> list[int]:
-    return [axis["values"].index(value) for axis, value in zip(axes, cell, strict=True)]
 
 
 def _groups(data: ReportData) -> dict[str, Any]:

@@ -41,14 +41,13 @@ def gzip_base64(content: bytes) -> str:
 
 def pack_arrays(arrays: Arrays) -> str:
     """Arrays as text, in the format that the head of this module describes."""
-    kinds = {name: _kind(array) for name, array in arrays.items()}
+    kinds = {
+        name: next(kind for kind, type_ in TYPES.items() if array.dtype == type_)
+        for name, array in arrays.items()
+    }
     header = [[name, kinds[name], len(array)] for name, array in arrays.items()]
     body = b"".join(_bytes(array, kinds[name]) for name, array in arrays.items())
     return gzip_base64(json.dumps(header).encode() + b"\n" + body)
-
-
-def _kind(array: NDArray[Any]) -> str:
-    return next(kind for kind, type_ in TYPES.items() if array.dtype == type_)
 
 
 def _bytes(array: NDArray[Any], kind: str) -> bytes:

@@ -102,12 +102,9 @@ def print_forecast(found: "Forecast", out: Path) -> None:
 def print_rank_plan(plan: "RankPlan") -> None:
     """Print how many devices, how much memory and how much traffic each rank would have."""
     console = text.console()
-    for line in _of_one_process(plan) if not plan.server_bytes else _of_ranks(plan):
+    alone = [f"{_runs(plan)}, in one process.", f"It takes about {_memory(plan)}."]
+    for line in _of_ranks(plan) if plan.server_bytes else alone:
         console.print(line, markup=False)
-
-
-def _of_one_process(plan: "RankPlan") -> list[str]:
-    return [f"{_runs(plan)}, in one process.", f"It takes about {_memory(plan)}."]
 
 
 def _of_ranks(plan: "RankPlan") -> list[str]:

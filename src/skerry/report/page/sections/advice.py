@@ -46,7 +46,9 @@ def advice_section(data: ReportData) -> PageSection | None:
     if answer is None:
         return None
     try:
-        blocks = [*_answer(answer), _standings(answer), *_sensitivity(answer)]
+        first, *rest = map(str, answer["summary"])
+        summary = [text(first), *([bullets(rest)] if rest else [])]
+        blocks = [*summary, _standings(answer), *_sensitivity(answer)]
         blocks += [note(f"{words}.") for words in answer["notes"]]
     except (AttributeError, KeyError, TypeError, ValueError):
         raise _unreadable(file) from None
@@ -68,11 +70,6 @@ def _unreadable(file: Path) -> RecordsError:
         f"{file} cannot be read as advice. Delete it, or make it again: skerry advise --out "
         f"{file.parent}"
     )
-
-
-def _answer(answer: dict[str, Any]) -> list[Block]:
-    first, *rest = map(str, answer["summary"])
-    return [text(first), bullets(rest)] if rest else [text(first)]
 
 
 def _standings(answer: dict[str, Any]) -> Block:

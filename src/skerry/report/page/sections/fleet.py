@@ -48,7 +48,9 @@ def network_section(data: ReportData) -> PageSection:
         fleets.append(fleet)
         return drawing
 
-    drawn, of_cell, why = _show_each(data, _network_key, show)
+    drawn, of_cell, why = _show_each(
+        data, lambda run: (run.experiment.network, run.materials.get("graph")), show
+    )
     own, own_of_group = _special_samples(data, [None if c < 0 else fleets[c] for c in of_cell])
     blocks = [
         text(
@@ -69,7 +71,13 @@ def network_section(data: ReportData) -> PageSection:
 
 def labels_section(data: ReportData) -> PageSection:
     """The number of training samples of each class on each device."""
-    splits, of_cell, why = _show_each(data, _split_key, _split)
+    splits, of_cell, why = _show_each(
+        data,
+        lambda run: (
+            run.experiment.data, run.experiment.network.sizes, run.materials.get("dataset")
+        ),
+        _split,
+    )  # fmt: skip
     kinds = {one["kind"] for one in splits} or {"class"}
     kind = kinds.pop() if len(kinds) == 1 else "kind of sample"
     blocks = [
@@ -79,11 +87,8 @@ def labels_section(data: ReportData) -> PageSection:
         ),
         widget("labels", splits=splits, ofCell=of_cell),
     ]
-    return PageSection(
-        "labels",
-        f"Which {'labels' if kind == 'class' else 'data'} each device holds",
-        [*(blocks if splits else []), *map(note, why)],
-    )
+    title = f"Which {'labels' if kind == 'class' else 'data'} each device holds"
+    return PageSection("labels", title, [*(blocks if splits else []), *map(note, why)])
 
 
 def _show_each(
@@ -117,14 +122,6 @@ def _first_runs(data: ReportData) -> Iterator[Run]:
     for by_label in data.grid.positions.values():
         seeds = {seed: place for runs in by_label.values() for seed, place in runs.items()}
         yield data.runs[seeds[min(seeds)]]
-
-
-def _network_key(run: Run) -> object:
-    return run.experiment.network, run.materials.get("graph")
-
-
-def _split_key(run: Run) -> object:
-    return run.experiment.data, run.experiment.network.sizes, run.materials.get("dataset")
 
 
 def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:

@@ -7,7 +7,6 @@ from typing import Any
 from skerry.analysis.cells import ComparedCells
 from skerry.analysis.device_results import DeviceResults, read_device_results
 from skerry.analysis.names import format_value, short_names
-from skerry.config.experiment import Experiment
 from skerry.config.measures import traits
 from skerry.errors import RecordsError
 from skerry.records.store import Store
@@ -38,15 +37,8 @@ def winners_section(data: ReportData) -> PageSection | None:
     notes = [note(line) for line in results_notes(compared)] or [
         text("Intervals are 95 % (Student's t over seeds). Tests compare primitives seed by seed.")
     ]
-    return PageSection(
-        "winners",
-        "Who won",
-        [
-            *_over_all_cells(data, compared),
-            widget("winners", measures=[data.measures.index(name) for name in shown]),
-            *notes,
-        ],
-    )
+    winners = widget("winners", measures=[data.measures.index(name) for name in shown])
+    return PageSection("winners", "Who won", [*_over_all_cells(data, compared), winners, *notes])
 
 
 def _over_all_cells(data: ReportData, compared: ComparedCells) -> list[Block]:
@@ -63,36 +55,24 @@ def gaps_section(data: ReportData) -> PageSection | None:
     """The differences between primitives as maps."""
     if not data.grid.axes or len(data.grid.labels) < 2 or not data.ranked:
         return None
-    return PageSection(
-        "gaps",
-        "Gaps between primitives",
-        [
-            text(
-                "The mean difference over seeds in each cell. A field that is on neither axis is "
-                "averaged over, or has the value selected above."
-            ),
-            widget("gaps"),
-        ],
+    words = text(
+        "The mean difference over seeds in each cell. A field that is on neither axis is averaged "
+        "over, or has the value selected above."
     )
+    return PageSection("gaps", "Gaps between primitives", [words, widget("gaps")])
 
 
 def wins_section(data: ReportData) -> PageSection | None:
     """How often each primitive wins, ties and loses."""
     if not any(compared.comparisons for compared in data.compared.values()):
         return None
-    return PageSection(
-        "wins",
-        "Wins, ties, losses",
-        [
-            text(
-                "A primitive wins or loses a cell if the paired t test is significant at level "
-                "0.05, after Holm's correction over all cells of the measure. Otherwise it is a "
-                "tie."
-            ),
-            *([widget("wins")] if data.grid.axes else []),
-            folded("Every measure", _tallies(data)),
-        ],
+    words = text(
+        "A primitive wins or loses a cell if the paired t test is significant at level 0.05, after "
+        "Holm's correction over all cells of the measure. Otherwise it is a tie."
     )
+    by_value = [widget("wins")] if data.grid.axes else []
+    every = folded("Every measure", _tallies(data))
+    return PageSection("wins", "Wins, ties, losses", [words, *by_value, every])
 
 
 def _tallies(data: ReportData) -> Block:
@@ -112,21 +92,14 @@ def stepsizes_section(data: ReportData) -> PageSection | None:
     """The best stepsize of each primitive."""
     if not data.tuned_values:
         return None
-    return PageSection(
-        "stepsizes",
-        "Best stepsizes",
-        [
-            text(
-                "The best stepsize of each primitive in each cell. Only seeds that were run with "
-                "every stepsize count. The best stepsize is the one with which most of these seeds "
-                f"finished and, among equals, the one with the best {traits(data.headline).title}. "
-                "The same seeds choose the stepsize and score it, so the scores are slightly too "
-                "good."
-            ),
-            widget("stepsizes"),
-            *_best_stepsizes(data),
-        ],
+    words = text(
+        "The best stepsize of each primitive in each cell. Only seeds that were run with every "
+        "stepsize count. The best stepsize is the one with which most of these seeds finished and, "
+        f"among equals, the one with the best {traits(data.headline).title}. The same seeds choose "
+        "the stepsize and score it, so the scores are slightly too good."
     )
+    tables = _best_stepsizes(data)
+    return PageSection("stepsizes", "Best stepsizes", [words, widget("stepsizes"), *tables])
 
 
 def _best_stepsizes(data: ReportData) -> list[Block]:
@@ -168,17 +141,11 @@ def curves_section(data: ReportData) -> PageSection | None:
     """Learning curves."""
     if not data.measures:
         return None
+    words = (
+        "Mean over seeds, with a band for the 95 % interval. Dotted lines are server rounds (D2S)."
+    )
     return PageSection(
-        "curves",
-        "Learning curves",
-        [
-            text(
-                "Mean over seeds, with a band for the 95 % interval. Dotted lines are "
-                "server rounds (D2S)."
-            ),
-            *_thinned(data),
-            widget("curves"),
-        ],
+        "curves", "Learning curves", [text(words), *_thinned(data), widget("curves")]
     )
 
 
@@ -186,25 +153,16 @@ def consensus_section(data: ReportData) -> PageSection | None:
     """Disagreement and bias, beside what theory expects of each server round."""
     if "disagreement" not in data.measures:
         return None
-    return PageSection(
-        "consensus",
-        "Disagreement and bias",
-        [
-            text(
-                "Mixing removes disagreement inside islands; only the server removes disagreement "
-                "between islands. On average, S2S leaves the share δ = (n - K) / (n - 1) of the "
-                "disagreement and does not move the global average. S2A leaves none of it and "
-                "turns the share κ = δ / K into bias. blend(β) leaves (1 - β)² δ and turns β² κ "
-                "into bias."
-            ),
-            *_other_rules(data),
-            widget(
-                "consensus",
-                ratios=RATIOS,
-                theory=[_shares(data.experiment(group)) for group in data.grid.groups],
-            ),
-        ],
+    words = text(
+        "Mixing removes disagreement inside islands; only the server removes disagreement between "
+        "islands. On average, S2S leaves the share δ = (n - K) / (n - 1) of the disagreement and "
+        "does not move the global average. S2A leaves none of it and turns the share κ = δ / K "
+        "into bias. blend(β) leaves (1 - β)² δ and turns β² κ into bias."
     )
+    expected = (expected_ratios(data.experiment(group)) for group in data.grid.groups)
+    theory = [[one and [one.intra, one.inter] for one in ratios] for ratios in expected]
+    plots = widget("consensus", ratios=RATIOS, theory=theory)
+    return PageSection("consensus", "Disagreement and bias", [words, *_other_rules(data), plots])
 
 
 def cost_section(data: ReportData) -> PageSection | None:
@@ -213,29 +171,22 @@ def cost_section(data: ReportData) -> PageSection | None:
     others = [name for name in data.measures if name not in messages]
     if not messages or not others:
         return None
-    return PageSection(
-        "cost",
-        "Accuracy against messages",
-        [
-            text(
-                "The same curves over the messages sent so far. A message carries one model over "
-                "one link: to the server, from the server, or between two devices (D2D)."
-            ),
-            widget("cost"),
-        ],
+    words = text(
+        "The same curves over the messages sent so far. A message carries one model over one link: "
+        "to the server, from the server, or between two devices (D2D)."
     )
+    return PageSection("cost", "Accuracy against messages", [words, widget("cost")])
 
 
 def _thinned(data: ReportData) -> list[Block]:
     if data.curves.thinned is None:
         return []
     shown, recorded = data.curves.thinned
-    return [
-        note(
-            f"{shown} of {recorded:,} rounds are drawn, including server rounds and the rounds "
-            f"before them. The records have all rounds: skerry.load({str(data.path.parent)!r})"
-        )
-    ]
+    words = (
+        f"{shown} of {recorded:,} rounds are drawn, including server rounds and the rounds before "
+        f"them. The records have all rounds: skerry.load({str(data.path.parent)!r})"
+    )
+    return [note(words)]
 
 
 def _other_rules(data: ReportData) -> list[Block]:
@@ -243,11 +194,6 @@ def _other_rules(data: ReportData) -> list[Block]:
     experiments = [data.experiment(group) for group in data.grid.groups]
     notes = notes_on_rules(one for one in experiments if one.server.is_there)
     return [note(" ".join(["δ and κ are for uniform sampling.", *notes]))] if notes else []
-
-
-def _shares(experiment: Experiment) -> list[list[float] | None]:
-    """For each of RATIOS, the expected shares of disagreement inside and between islands."""
-    return [share and [share.intra, share.inter] for share in expected_ratios(experiment)]
 
 
 # The scores of devices
@@ -262,19 +208,13 @@ def devices_section(data: ReportData) -> PageSection | None:
         return None
     shown = [_cell(found, cell) for cell in data.grid.cells[:MOST_CELLS]]
     notes = [*device_notes(found, whole=True), *_left_out(data, found)]
-    return PageSection(
-        "devices",
-        "Who is left behind",
-        [
-            text(
-                "The score of every device at the end, as a mean over seeds: on the device's own "
-                "data, or on the global test set. A box spans the middle half of an island's "
-                "devices. In the plot over samples, devices with little data are on the left."
-            ),
-            widget("devices", own=found.own, title=traits(found.own).title, cells=shown),
-            *map(note, notes),
-        ],
+    words = text(
+        "The score of every device at the end, as a mean over seeds: on the device's own data, or "
+        "on the global test set. A box spans the middle half of an island's devices. In the plot "
+        "against samples, devices with little data are on the left."
     )
+    plot = widget("devices", own=found.own, title=traits(found.own).title, cells=shown)
+    return PageSection("devices", "Who is left behind", [words, plot, *map(note, notes)])
 
 
 def _cell(found: DeviceResults, cell: tuple[Any, ...]) -> dict[str, Any] | None:

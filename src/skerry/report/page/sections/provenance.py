@@ -152,12 +152,8 @@ def _completeness(
     planned = sum(each) * len(data.grid.seeds)
     if planned == len(data.runs):
         return []
-    return [
-        note(
-            f"This grid has {plural(planned, 'run')}; {len(data.runs):,} are recorded here. "
-            "Exclude the others in [sweep] if you do not want them."
-        )
-    ]
+    words = f"This grid has {plural(planned, 'run')}; {len(data.runs):,} are recorded here. "
+    return [note(words + "Exclude the others in [sweep] if you do not want them.")]
 
 
 def _materials(data: ReportData) -> list[Block]:

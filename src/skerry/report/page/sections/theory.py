@@ -42,18 +42,11 @@ def theory_section(data: ReportData) -> PageSection:
             "comparisons between primitives are meaningful. skerry advise --out measures the "
             "constants of your problem."
         )
-    return PageSection(
-        "theory",
-        "Theory",
-        [
-            text(words),
-            widget("theory", start=start),
-            note(
-                "The bounds cover only the average model, and hold for the worst problem with "
-                "these constants. If they disagree with runs of your own problem, trust the runs."
-            ),
-        ],
+    limits = note(
+        "The bounds cover only the average model, and hold for the worst problem with these "
+        "constants. If they disagree with runs of your own problem, trust the runs."
     )
+    return PageSection("theory", "Theory", [text(words), widget("theory", start=start), limits])
 
 
 def _measured(data: ReportData) -> dict[str, Any]:
@@ -123,9 +116,5 @@ def _four_digits(value: float) -> float:
 
 def _islands(sizes: tuple[int, ...]) -> int | list[int]:
     """The number of islands, or their sizes if these are not as equal as possible."""
-    return len(sizes) if _even(sizes) else list(sizes)
-
-
-def _even(sizes: tuple[int, ...]) -> bool:
-    """Whether the number of islands implies the sizes: as equal as possible, larger ones first."""
-    return max(sizes) - min(sizes) <= 1 and list(sizes) == sorted(sizes, reverse=True)
+    even = max(sizes) - min(sizes) <= 1 and list(sizes) == sorted(sizes, reverse=True)
+    return len(sizes) if even else list(sizes)
