@@ -114,6 +114,18 @@ def unshared(browser):
         yield page
 
 
+def certify(page):
+    """Choose certified bounds, and beta of the slider at once: the best one takes long to find."""
+    page.evaluate(
+        """() => {
+            const bound = document.querySelector("[id$=-mode]");
+            bound.value = "certified";
+            bound.dispatchEvent(new Event("change"));
+            document.querySelector("[id$=-best]").click();
+        }"""
+    )
+
+
 def settings(count, seed=0):
     """The corners of the theory, and points anywhere in it."""
     draw = random.Random(seed)
@@ -450,7 +462,7 @@ def test_the_crossing_is_marked_and_blend_appears_when_certified(unshared):
     rounds = [in_python(x, who, "order", False)["rounds"] for who in ("s2s", "s2a")]
     assert rounds[0] == pytest.approx(rounds[1], rel=1e-6)
     assert "blend" not in unshared.evaluate(names)
-    unshared.get_by_label("Bound").select_option("certified")
+    certify(unshared)
     unshared.wait_for_function(f"() => ({names})().includes('blend')")
     assert "Blend with β" in unshared.inner_text(".explorer-notes")
     assert unshared.get_by_label("use the best β").is_visible()
@@ -464,15 +476,7 @@ def test_whom_the_server_samples_can_be_chosen(unshared):
     sampled.fill("21")
     sampled.press("Enter")
     assert not sampling.is_visible()
-    # Both at once: the best beta takes long to find.
-    unshared.evaluate(
-        """() => {
-            const bound = document.querySelector("[id$=-mode]");
-            bound.value = "certified";
-            bound.dispatchEvent(new Event("change"));
-            document.querySelector("[id$=-best]").click();
-        }"""
-    )
+    certify(unshared)
     unshared.wait_for_function("() => document.querySelectorAll('tbody tr').length === 3")
     assert "--selection" not in unshared.inner_text("code")
     rounds = "document.querySelector('tbody').textContent"
@@ -498,7 +502,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(unshared):
     """Everything fits into 390 pixels, but for the table, which scrolls by itself."""
     unshared.set_viewport_size({"width": 390, "height": 800})
     unshared.wait_for_function("() => document.documentElement.scrollWidth <= 390")
-    unshared.get_by_label("Bound").select_option("certified")
+    certify(unshared)
     assert unshared.get_by_label("Sampling").is_visible()
     unshared.wait_for_function("() => document.documentElement.scrollWidth <= 390")
 
