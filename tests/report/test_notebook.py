@@ -173,7 +173,8 @@ def test_a_notebook_has_a_bar(monkeypatch):
 
     shell = type("ZMQInteractiveShell", (), {})()
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    monkeypatch.setattr(notebook, "_ipython", lambda: (display, str))
+    ipython = SimpleNamespace(display=display, HTML=str)
+    monkeypatch.setattr(notebook, "import_module", lambda name: ipython)
     monkeypatch.setattr(notebook, "SHOW_SECONDS", 0.0)
     skerry.run(small("rounds=2"))
     assert "<progress" in drawn[0]

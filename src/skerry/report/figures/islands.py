@@ -57,8 +57,9 @@ def network(fleet: "Fleet", axis: "Axes", t: int = 0, sampled: Any = ()) -> "Axe
     tint = [ISLANDS[c % len(ISLANDS)] for c in fleet.component_of]
     chosen = np.isin(np.arange(fleet.devices), np.asarray(sampled))
     size = _dot_size(fleet, axis)
+    x, y = position_n2.T
     axis.scatter(
-        *position_n2.T, s=np.where(chosen, 1.4 * size, size), c=tint, zorder=2, clip_on=False,
+        x, y, s=np.where(chosen, 1.4 * size, size), c=tint, zorder=2, clip_on=False,
         edgecolors=np.where(chosen, "#000000", "#ffffff").tolist(),
         linewidths=np.where(chosen, max(0.6, min(1.2, 0.2 * size**0.5)), 0.3).tolist(),
     )  # fmt: skip
