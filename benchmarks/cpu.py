@@ -257,7 +257,7 @@ def comparison(found: dict, kept: dict) -> Iterator[str]:
 def picture(found: dict, path: Path) -> None:
     from matplotlib.figure import Figure
 
-    from skerry.report.figures import save
+    from skerry.report.style import save_figure
 
     rows, ceiling = found["rows"], found["product_gflops"] * 1e9 / LINEAR_FLOPS
     figure = Figure(figsize=(9, 3.4), layout="constrained")
@@ -283,7 +283,7 @@ def picture(found: dict, path: Path) -> None:
         axis.grid(alpha=0.25)
         axis.minorticks_off()
         axis.title.set_fontsize(10)
-    save(figure, path)
+    save_figure(figure, path)
 
 
 def main() -> None:

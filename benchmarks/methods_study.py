@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import skerry
-from skerry.analysis.recorded import Recorded
+from skerry.analysis.run_table import RunTable
 from skerry.analysis.statistics import best_place
 from skerry.config.experiment import Experiment
 from skerry.config.presets import with_preset
@@ -169,7 +169,7 @@ def run_cell(lanes: list[Experiment], study: Study, seeds: int, folder: Path, de
 
 def tuned(folder: Path, tuned_on: int) -> Iterator[tuple[str, float, list[dict[str, Any]]]]:
     """Every method, its best stepsize by the first seeds, and the histories there, by seed."""
-    recorded = Recorded.read(folder)
+    recorded = RunTable.read(folder)
     found: dict[str, dict[float, dict[int, dict[str, Any]]]] = {}
     for run in recorded.runs:
         by_step = found.setdefault(run.experiment.server.label, {})

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import skerry
-from skerry.analysis.recorded import Recorded
+from skerry.analysis.run_table import RunTable
 from skerry.config.measures import traits
 from skerry.records.store import versions
 
@@ -135,13 +135,13 @@ SLEEPERS: dict[str, dict[str, Any]] = {
 
 def tuned(folder: Path) -> list[dict[str, Any]]:
     """A row for each cell, primitive and rule, at its best stepsize by the average model."""
-    recorded = Recorded.read(folder)
+    recorded = RunTable.read(folder)
     stepsize = "training.stepsize"
-    chosen = recorded.cells("average_accuracy", last=WINDOW)
-    best = chosen.choices(stepsize)
+    chosen = recorded.read_measure("average_accuracy", last=WINDOW)
+    best = chosen.tuned_values(stepsize)
     rows = []
     values = {
-        name: recorded.cells(name, last=None if traits(name).is_count else WINDOW)
+        name: recorded.read_measure(name, last=None if traits(name).is_count else WINDOW)
         for name in MEASURES
     }
     for cell, by_label in best.items():
@@ -161,7 +161,7 @@ def tuned(folder: Path) -> list[dict[str, Any]]:
 
 def curves(folder: Path) -> list[dict[str, Any]]:
     """Means over seeds, round by round."""
-    recorded = Recorded.read(folder)
+    recorded = RunTable.read(folder)
     found: dict[str, list[Any]] = {}
     for run in recorded.runs:
         found.setdefault(run.experiment.server.label, []).append(recorded.histories[run.key])

@@ -9,7 +9,7 @@ from typing import Any
 from skerry.analysis.compare import Comparison, compare_seeds
 from skerry.analysis.statistics import estimate
 from skerry.config.presets import PRESETS
-from skerry.report.style import looks, paper
+from skerry.report.style import label_styles, paper
 
 FOLDER = Path(__file__).parent / "methods"
 TITLES = {"mnist": "MNIST, linear model", "cifar10": "CIFAR-10, the paper's network"}
@@ -145,7 +145,7 @@ def draw(folder: Path, name: str) -> None:
     cells = json.loads((folder / "data" / f"{name}.json").read_text())["cells"]
     cells = [cell for cell in cells if cell["regime"] == "islands differ"]
     with paper():
-        look = looks(DRAWN)
+        look = label_styles(DRAWN)
         figure, axes = plt.subplots(
             2, len(cells), figsize=(6.9, 4.2), sharey=True, layout="constrained", squeeze=False
         )

@@ -193,7 +193,7 @@ def draw() -> None:
     rows = chosen(
         study("mnist")["studies"]["2 islands"], network__topology="ring", data__inter="non_iid"
     )
-    look = looks(PRIMITIVES)
+    look = label_styles(PRIMITIVES)
     with paper():
         figure, axes = plt.subplots(1, 2, figsize=(6.9, 2.6), sharey=True, layout="constrained")
         for axis, H in zip(axes, (5, 20), strict=True):

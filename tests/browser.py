@@ -1,4 +1,4 @@
-"""A real browser for pages: Chromium without a window, and what it did while a page was open."""
+"""A headless Chromium that all tests of a session share, and pages opened in it."""
 
 import os
 import shutil
@@ -20,11 +20,23 @@ SWITCHES = (
     "--no-first-run",
     "--disable-quic",
 )
+REMEMBER = """() => {
+    const controls = [...document.querySelectorAll("select, input[type=checkbox]")];
+    window.atStart = controls.map(one => [one, one.type === "checkbox" ? one.checked : one.value]);
+}"""
+RESTORE = """() => {
+    for (const [one, value] of window.atStart) {
+        const name = one.type === "checkbox" ? "checked" : "value";
+        if (!one.isConnected || one[name] === value) continue;
+        one[name] = value;
+        one.dispatchEvent(new Event("change"));
+    }
+}"""
 DESKTOP, PHONE = {"width": 1200, "height": 900}, {"width": 390, "height": 844}
 
 
 def chromium() -> str | None:
-    """The browser's program: the variable SKERRY_CHROMIUM, or the first that is found."""
+    """The path of the browser: the variable SKERRY_CHROMIUM, or the first that is found."""
     return os.environ.get("SKERRY_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
@@ -40,7 +52,7 @@ def launched(program: str | None) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """One for all tests of a session."""
+    """The browser of all tests of a session."""
     pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
     program = chromium()
     if program is None:
@@ -51,13 +63,15 @@ def browser() -> Iterator[Any]:
 
 @dataclass
 class Opened:
+    """A page in a tab, with its requests and errors."""
+
     tab: Any
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    """What was written to the console as an error, and errors that nobody caught."""
+    """Errors on the console, and uncaught exceptions."""
 
     def ready(self) -> None:
-        """Wait until everything is drawn."""
+        """Wait until all plots are drawn."""
         self.tab.wait_for_selector("html[data-ready=all]", timeout=60_000)
 
     def choose(self, label: str, option: str, inside: str = "body") -> None:
@@ -65,11 +79,17 @@ class Opened:
         self.tab.wait_for_timeout(50)
         self.ready()
 
+    def restore(self) -> None:
+        """Set all controls back to their values at the start, for the next test of this page."""
+        self.tab.evaluate(RESTORE)
+        self.tab.wait_for_timeout(50)
+        self.ready()
+
     def text(self, selector: str) -> str:
         return " ".join(self.tab.locator(selector).inner_text().split())
 
     def traces(self, widget: str, number: int = 0) -> list[dict[str, Any]]:
-        """What a plot shows, as Plotly holds it."""
+        """The traces of a plot, as Plotly has them."""
         read = """([widget, number]) => document.querySelectorAll(`.${widget} .plot`)[number].data
             .map(({x, y, z, name, hovertext, line, marker}) => ({
                 x: x && Array.from(x), y: y && Array.from(y), z, name, hovertext,
@@ -82,7 +102,7 @@ class Opened:
 def opened(
     browser: Any, file: Path, *, drawn: bool = True, dark: bool = False, phone: bool = False
 ) -> Iterator[Opened]:
-    """A page from disk in a tab of its own."""
+    """Open a page from disk in a new tab."""
     context = browser.new_context(
         viewport=PHONE if phone else DESKTOP, color_scheme="dark" if dark else "light"
     )
@@ -96,5 +116,6 @@ def opened(
     found.tab.goto(file.resolve().as_uri())
     if drawn:
         found.ready()
+        found.tab.evaluate(REMEMBER)
     yield found
     context.close()

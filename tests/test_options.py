@@ -8,7 +8,7 @@ import pytest
 
 import skerry
 from good_plugins import TOLD
-from skerry.analysis.results import recorded
+from skerry.analysis.results import read_studies
 from skerry.config.experiment import Data, Experiment, Network, Section, Server, Training
 from skerry.errors import ExperimentError
 from skerry.plugins import registry
@@ -245,7 +245,7 @@ def test_a_primitive_with_an_option_is_compared_with_others(tmp_path):
     run = small(*own("primitive"))
     results = skerry.run(run, compare=["s2s", name], out=tmp_path)
     assert results.labels() == ["s2s", name]
-    (study,) = recorded(tmp_path)
+    (study,) = read_studies(tmp_path)
     assert sorted(study.labels()) == sorted(["s2s", name])
 
     axes = {"server.primitive": ["s2s", name], "server.strength": [0.1, 0.2]}

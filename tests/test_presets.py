@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import skerry
-from skerry.analysis.grid import Grid
-from skerry.analysis.recorded import Recorded
+from skerry.analysis.run_table import RunTable
 from skerry.config.experiment import Experiment
 from skerry.config.presets import PRESETS, fields_of_preset, with_preset
 from skerry.engine.simulate import simulate
@@ -159,7 +158,7 @@ def test_presets_stand_in_one_cell(compared):
     once = [name for name in names if name not in ("modest", "dsgd")]
     assert found.labels() == once
     with Store.read(folder) as store:
-        grid = Grid.of(store.runs())
+        grid = RunTable(tuple(store.runs()))
     assert grid.cells == [()]
     assert set(grid.labels) == set(once)
     assert all(set(group.runs) == {0, 1} for group in grid.groups)
@@ -172,9 +171,9 @@ def test_what_is_shown_is_one_study(compared):
 
 
 def _recorded(folder):
-    from skerry.analysis.results import recorded
+    from skerry.analysis.results import read_studies
 
-    return recorded(folder)
+    return read_studies(folder)
 
 
 def test_presets_stand_beside_every_number_of_sampled_devices(compared, tmp_path):
@@ -189,10 +188,10 @@ def test_presets_stand_beside_every_number_of_sampled_devices(compared, tmp_path
     ]
     skerry.run(lanes, out=tmp_path)
     with Store.read(tmp_path) as store:
-        grid = Grid.of(store.runs())
+        grid = RunTable(tuple(store.runs()))
     assert grid.axes == ("server.sampled",)
     assert grid.cells == [(5,), (7,)]
-    assert all(set(part) == {"s2s", "fedavg", "tt_hf", "none"} for part in grid.places.values())
+    assert all(set(part) == {"s2s", "fedavg", "tt_hf", "none"} for part in grid.positions.values())
     assert len(_recorded(tmp_path)) == 2
 
 
@@ -202,7 +201,7 @@ def test_a_preset_that_was_changed_is_told_apart(islands, tmp_path):
     more = ours.with_settings("server.sampled=6")
     skerry.run([ours, more, islands], out=tmp_path)
     with Store.read(tmp_path) as store:
-        grid = Grid.of(store.runs())
+        grid = RunTable(tuple(store.runs()))
     assert grid.axes == ("server.sampled",)
 
 
@@ -219,7 +218,7 @@ def test_blends_that_change_stand_beside_those_that_do_not(islands, tmp_path):
     ]
     skerry.run([*expand(islands, ["s2s", "s2a", "blend:0.5"]), *changing], out=tmp_path)
     with Store.read(tmp_path) as store:
-        grid = Grid.of(store.runs())
+        grid = RunTable(tuple(store.runs()))
     assert grid.cells == [()]
     assert grid.labels[3:] == [
         "blend switch(1-0, switch_round 2)",
@@ -312,8 +311,8 @@ def test_a_sweep_takes_presets_as_it_takes_primitives(islands, tmp_path):
     found = skerry.run(sweep, out=tmp_path)
     assert [lane.label for lane in found if lane.experiment.seed == 0].count("carry") == 2
     assert set(found.labels()) == {"s2s", "blend(0.25)", "carry", "mtgc"}
-    cells = Recorded.read(tmp_path).cells("average_accuracy")
-    (choices,) = cells.choices("training.stepsize").values()
+    cells = RunTable.read(tmp_path).read_measure("average_accuracy")
+    (choices,) = cells.tuned_values("training.stepsize").values()
     assert choices.keys() == set(found.labels())
 
 

@@ -77,7 +77,7 @@ def test_tables_on_a_page(store):
     assert re.search(r"^ *20 +\+0\.00 +- +tie *$", text, re.MULTILINE)
     assert "s2s against s2a in 2 cells: 1 win, 1 tie, 0 losses at level 0.05" in text
     # Variances: unpaired 13/3 + 2, paired 5/3 + 0.
-    assert "3.8 times less variance than on separate seeds; 4 seeds tell as much as 15" in text
+    assert "variance of differences 3.8 times: 4 common seeds are worth 15 separate ones" in text
     assert max(map(len, lines[:12])) <= 100
 
 
@@ -194,7 +194,7 @@ def test_a_seed_that_one_primitive_lacks_is_not_paired(tmp_path):
 def test_one_seed_is_no_interval_and_no_test(tmp_path):
     record(tmp_path, grid(VALUES, {name: values[:1] for name, values in VALUES.items()}))
     text = call(tmp_path)
-    assert "One seed only: no interval and no test." in text
+    assert "There is only one seed, so there are no intervals and no tests." in text
     assert re.search(r"\+2\.00 +- +one seed", text)
     assert "1 untested" in text
     assert "Pairing" not in text
@@ -202,7 +202,7 @@ def test_one_seed_is_no_interval_and_no_test(tmp_path):
 
 def test_one_primitive_has_nothing_to_be_compared_with(tmp_path):
     record(tmp_path, grid({"s2s"}, VALUES))
-    assert "Only s2s is here, so nothing is compared." in call(tmp_path)
+    assert "Only s2s was run, so nothing is compared." in call(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -291,6 +291,6 @@ def test_a_real_study(small, tmp_path):
     """Runs of skerry.run are found, named and compared; counts that never vary are not tested."""
     skerry.run(small(), compare=["s2s", "s2a", "blend:0.25"], seeds=3, out=tmp_path)
     assert rows_of(tmp_path)["seeds"].tolist() == [3, 3, 3]
-    assert "Pairing: " in call(tmp_path)
+    assert "Pairing by seed " in call(tmp_path)
     text = call(tmp_path, "--measure", "downlink_messages")
     assert re.search(r"s2s +-21 +- +the same difference in every seed", text)

@@ -239,7 +239,7 @@ def test_constants():
     assert found["suprema"]["sigma2"]["error"] > 0
     assert found["smoothness"]["method"] == "upper bound"
     text = say(f"constants {SMALL} --rounds 0,5 --draws 3")
-    assert "lower estimate" in " ".join(text.split())
+    assert "underestimates it" in " ".join(text.split())
     _, _, command = text.partition("Bounds: skerry theory ")
     assert "Fewest rounds" in say(command.strip())
 

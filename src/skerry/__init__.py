@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skerry.advice.advice import Advice
     from skerry.advice.advise import advise
-    from skerry.analysis.answers import results
-    from skerry.analysis.devices import devices
-    from skerry.analysis.recorded import finals, load
+    from skerry.analysis.device_results import devices
     from skerry.analysis.results import Lane, Results
+    from skerry.analysis.run_table import finals, load, results
     from skerry.config.experiment import (
         Data,
         Evaluate,
@@ -50,16 +49,16 @@ _HOME = {
     "Task": "skerry.config.experiment",
     "Training": "skerry.config.experiment",
     "advise": "skerry.advice.advise",
-    "devices": "skerry.analysis.devices",
-    "finals": "skerry.analysis.recorded",
+    "devices": "skerry.analysis.device_results",
+    "finals": "skerry.analysis.run_table",
     "from_arrays": "skerry.data.sources.catalog",
     "from_devices": "skerry.data.sources.catalog",
     "from_flower": "skerry.data.by_device.from_python",
     "from_huggingface": "skerry.data.by_device.from_python",
     "from_torch": "skerry.data.sources.catalog",
-    "load": "skerry.analysis.recorded",
+    "load": "skerry.analysis.run_table",
     "run": "skerry.runs.run",
-    "results": "skerry.analysis.answers",
+    "results": "skerry.analysis.run_table",
     "write_report": "skerry.report.page.build",
 }
 

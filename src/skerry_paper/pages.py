@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skerry.files import replace_file
-from skerry.report.figures.files import save
+from skerry.report.style import save_figure
 from skerry.report.text import Sheet, duration, plural
 from skerry_paper.compute import DATA
 from skerry_paper.plans import PLANS, Need, count_of
@@ -121,7 +121,7 @@ def write_pages(folder: Path, studies: Mapping[str, Study], command: str = COMMA
         written.append(folder / name)
     for one in views.values():
         for name, figure in one.figures.items():
-            written.append(save(figure, folder / PICTURES / f"{name}.png", DPI))
+            written.append(save_figure(figure, folder / PICTURES / f"{name}.png", DPI))
     return written
 
 

@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from skerry.analysis.recorded import value_of
+from skerry.analysis.run_table import final_value
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
 from skerry.files import replace_file
@@ -153,8 +153,8 @@ def distil(
     for number, (experiment, history, status) in enumerate(recorded):
         row = factors_of(experiment) | {STATUS: status}
         for measure in sorted(history.keys() - {"round"}) if status != DIVERGED else ():
-            row[final(measure)] = value_of(history, measure, experiment.rounds, None)
-            row[lately(measure)] = value_of(history, measure, experiment.rounds, LAST)
+            row[final(measure)] = final_value(history, measure, experiment.rounds, None)
+            row[lately(measure)] = final_value(history, measure, experiment.rounds, LAST)
         rows.append(row)
         if curves:
             kept = {measure: history[measure] for measure in curves if measure in history}

@@ -12,7 +12,7 @@ from torch import nn
 from skerry.advice.advise import advise, advise_on
 from skerry.advice.question import Question, Timer, read_among
 from skerry.advice.race import AdviceWatcher
-from skerry.analysis.recorded import read_cells
+from skerry.analysis.run_table import RunTable
 from skerry.config.experiment import Experiment
 from skerry.errors import SkerryError
 from skerry.records.store import Store
@@ -185,7 +185,11 @@ def test_the_pilot_is_an_ordinary_store(small, tmp_path) -> None:
     """With `out` the runs can be read as any others, and are not computed twice."""
     first = advise(small(), minutes=LONG, seeds=3, out=tmp_path)
     assert first.pilot.runs > 0
-    assert set(read_cells(tmp_path, "own_accuracy").labels) >= {"s2s", "s2a", "blend(0.5)"}
+    assert set(RunTable.read(tmp_path).read_measure("own_accuracy").labels) >= {
+        "s2s",
+        "s2a",
+        "blend(0.5)",
+    }
     written = json.loads((tmp_path / FILE).read_text())
     assert written["recommendation"] == first.recommendation
     again = advise(small(), minutes=LONG, seeds=3, out=tmp_path)

@@ -41,15 +41,15 @@ def test_the_best_value_of_a_field(tried, best):
     """Values are weighed on the seeds that all of them were run with; one that diverged there is
     behind those that did not."""
     found = cells({(value,): {"s2s": by_seed} for value, by_seed in tried.items()})
-    assert found.choices(STEPSIZE)[()]["s2s"].value == best
+    assert found.tuned_values(STEPSIZE)[()]["s2s"].value == best
     assert found.best(STEPSIZE).readings == {(): [{"s2s": tried[best]}]}
 
 
 def test_the_lowest_loss_is_the_best():
     found = cells({(0.1,): {"s2s": {0: 5.0}}, (0.5,): {"s2s": {0: 4.0}}}, measure="average_loss")
-    assert found.choices(STEPSIZE)[()]["s2s"].value == 0.5
+    assert found.tuned_values(STEPSIZE)[()]["s2s"].value == 0.5
 
 
 def test_a_label_that_diverged_everywhere_has_no_best_value():
     found = cells({(0.1,): {"s2s": {0: nan}, "s2a": {0: 1.0}}})
-    assert found.choices(STEPSIZE) == {(): {"s2a": found.choices(STEPSIZE)[()]["s2a"]}}
+    assert found.tuned_values(STEPSIZE) == {(): {"s2a": found.tuned_values(STEPSIZE)[()]["s2a"]}}

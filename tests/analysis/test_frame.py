@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skerry.analysis import recorded
+from skerry.analysis import run_table as recorded
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
 from skerry.records.store import Store

@@ -5,11 +5,11 @@ import torch
 
 import skerry
 from conftest import small as small_experiment
-from skerry.analysis.results import recorded
+from skerry.analysis.results import read_studies
 from skerry.config.measures import traits
 from skerry.errors import SkerryError
 from skerry.report.page.build import write_report
-from skerry.report.screens.run import summary
+from skerry.report.screens.run import summary_table
 
 
 def drift(models, context):
@@ -50,9 +50,9 @@ def test_they_are_recorded_and_shown(study, tmp_path):
     folder, results = study
     frame = skerry.load(folder)
     assert {"drift", "right_share", "stands"} <= set(frame.columns)
-    assert recorded(folder)[0].final("drift").tolist() == results.final("drift").tolist()
+    assert read_studies(folder)[0].final("drift").tolist() == results.final("drift").tolist()
     assert skerry.results(folder, "drift") is not None
-    assert "drift" in [str(column.header) for column in summary(results).columns]
+    assert "drift" in [str(column.header) for column in summary_table(results).columns]
     page = tmp_path / "page.html"
     write_report(folder, page)
     assert "right_share" in page.read_text() or "right share" in page.read_text()

@@ -110,7 +110,7 @@ def test_a_store_without_them_can_be_read(recorded):
         assert [store.devices(run.key) for run in store.runs()] == [None] * 4
     told = command("results", str(recorded), "--devices")
     assert told.code == 2
-    assert "has kept what single devices scored" in told.err
+    assert "has the scores of single devices" in told.err
     assert verify_store(recorded).faults == {}
 
 
@@ -118,8 +118,8 @@ def test_results_by_device(recorded):
     """The worst first, over seeds, and in every form."""
     shown = command("results", str(recorded), "--devices")
     assert shown.code == 0
-    assert "own_accuracy at the end, 2 seeds, by island: mean of the devices" in shown.out
-    assert "3 devices without test samples of their own" in shown.out
+    assert "own_accuracy at the end, 2 seeds, by island: mean over its devices" in shown.out
+    assert "3 devices have no test samples." in shown.out
     frame = skerry.devices(recorded).frame
     assert len(frame) == 2 * 6
     assert (

@@ -3,12 +3,14 @@
 import json
 import math
 import random
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import skerry.report.page
+from browser import DESKTOP
 from skerry.config.experiment import Experiment
 from skerry.network.fleet import build_fleet
 from skerry.report.page.build import EXPLORER
@@ -69,15 +71,15 @@ def script(browser):
     page.close()
 
 
-@pytest.fixture
-def mounted(browser):
+@contextmanager
+def mounted_in(browser):
     """The explorer of the default experiment in a bare page, with plotly itself."""
     from plotly.offline import get_plotlyjs
 
-    page = browser.new_page()
-    page.faults = []
-    page.on("console", lambda message: page.faults.append(message.text))
-    page.on("pageerror", lambda error: page.faults.append(str(error)))
+    page = browser.new_page(viewport=DESKTOP)
+    faults = []
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
     page.set_content("<!doctype html><title>explorer</title><div id='root'></div>")
     page.add_style_tag(path=ASSETS / "explorer.css")
     page.add_script_tag(content=get_plotlyjs())
@@ -87,8 +89,41 @@ def mounted(browser):
     start = explorer_start(experiment, build_fleet(experiment.network, experiment.seed))
     page.evaluate(MOUNT, [json.loads(json.dumps(start, allow_nan=False)), PRIMITIVES])
     yield page
-    assert page.faults == []
+    assert faults == []
     page.close()
+
+
+@pytest.fixture(scope="module")
+def explorer(browser):
+    """A page that tests of quick bounds share."""
+    with mounted_in(browser) as page:
+        yield page
+
+
+@pytest.fixture
+def mounted(explorer):
+    """The shared page, which is reset after each test."""
+    yield explorer
+    explorer.get_by_role("button", name="Reset to the experiment").click()
+
+
+@pytest.fixture
+def unshared(browser):
+    """A page of its own, for tests that begin long computations: closing it ends them."""
+    with mounted_in(browser) as page:
+        yield page
+
+
+def certify(page):
+    """Choose certified bounds, and beta of the slider at once: the best one takes long to find."""
+    page.evaluate(
+        """() => {
+            const bound = document.querySelector("[id$=-mode]");
+            bound.value = "certified";
+            bound.dispatchEvent(new Event("change"));
+            document.querySelector("[id$=-best]").click();
+        }"""
+    )
 
 
 def settings(count, seed=0):
@@ -298,9 +333,9 @@ def test_the_lead_changes_where_python_says(script, axis, measure):
         ({}, "S2A needs fewer rounds here"),
         ({"zeta_inter": 1.0}, "S2S needs fewer rounds here"),
         ({"zeta_inter": 1.0}, "it also needs fewer messages"),
-        ({"sampled": 1}, "Only S2A gets there"),
+        ({"sampled": 1}, "Only S2A converges"),
         ({"sampled": 100}, "S2S and S2A are the same here"),
-        ({"zeta_intra": 0.0, "zeta_inter": 0.0}, "S2S and S2A need equally many rounds"),
+        ({"zeta_intra": 0.0, "zeta_inter": 0.0}, "S2S and S2A need the same number of rounds"),
     ],
 )
 def test_the_verdict_in_words(script, change, words):
@@ -322,10 +357,10 @@ def test_the_verdict_in_words(script, change, words):
     [
         ((), "certified", None),
         (("server.selection=per_component",), "certified", "in proportion to its size"),
-        (("server.selection=per_component",), "order", "certified bounds know it"),
-        (("server.selection=round_robin",), "certified", "it is taken for uniform"),
+        (("server.selection=per_component",), "order", "Certified bounds take this into account"),
+        (("server.selection=round_robin",), "certified", "uniform sampling is assumed instead"),
         (("server.weights=stratified",), "certified", "server.weights is stratified"),
-        (("server.selection=one_each",), "certified", "weighs by its size"),
+        (("server.selection=one_each",), "certified", "weights islands by size"),
     ],
 )
 def test_what_does_not_hold_under_a_rule_is_said(script, settings, mode, words):
@@ -384,7 +419,7 @@ def test_keys_move_sliders_and_everything_follows(mounted):
     for part, text in before.items():
         assert mounted.inner_text(part) != text
     assert mounted.evaluate(curves) != drawn
-    mounted.get_by_role("button", name="Back to the experiment").click()
+    mounted.get_by_role("button", name="Reset to the experiment").click()
     mounted.wait_for_function(
         "(before) => document.querySelector('.explorer-verdict').textContent === before",
         arg=before[".explorer-verdict"],
@@ -406,7 +441,7 @@ def test_every_slider_moves_with_every_key(mounted):
 
 def test_the_number_in_the_box_is_obeyed_or_refused(mounted):
     """A typed number is taken if the theory can take it, else the last one comes back."""
-    box = mounted.get_by_label("accuracy wanted, as a number")
+    box = mounted.get_by_label("target accuracy, as a number")
     for typed, taken in (("0.003", "0.003"), ("-1", "0.003"), ("", "0.003"), ("0", "0.003")):
         box.fill(typed)
         box.press("Enter")
@@ -417,65 +452,59 @@ def test_the_number_in_the_box_is_obeyed_or_refused(mounted):
     assert mounted.get_by_label("sampled by the server, as a number").input_value() == "8"
 
 
-def test_the_crossing_is_marked_and_blend_appears_when_certified(mounted):
-    """Where S2S and S2A change places there is a mark; certified bounds add blend's curve."""
+def test_the_crossing_is_marked_and_blend_appears_when_certified(unshared):
+    """Where the winner changes there is a mark; certified bounds add blend's curve."""
     names = "() => document.querySelector('.explorer-figure').data.map((trace) => trace.name)"
     marks = """() => { const traces = document.querySelector('.explorer-figure').data;
-        return traces.find((trace) => trace.name.includes('change places')).x; }"""
-    (at,) = mounted.evaluate(marks)
+        return traces.find((trace) => trace.name.includes('winner changes')).x; }"""
+    (at,) = unshared.evaluate(marks)
     x = FIGURE | {"p": 0.01049, "zeta_intra": 0.1, "zeta_inter": 1.0, "epsilon": at}
     rounds = [in_python(x, who, "order", False)["rounds"] for who in ("s2s", "s2a")]
     assert rounds[0] == pytest.approx(rounds[1], rel=1e-6)
-    assert "blend" not in mounted.evaluate(names)
-    mounted.get_by_label("Bound").select_option("certified")
-    mounted.wait_for_function(f"() => ({names})().includes('blend')")
-    assert "Blend with β" in mounted.inner_text(".explorer-notes")
-    assert mounted.get_by_label("the best β").is_visible()
+    assert "blend" not in unshared.evaluate(names)
+    certify(unshared)
+    unshared.wait_for_function(f"() => ({names})().includes('blend')")
+    assert "Blend with β" in unshared.inner_text(".explorer-notes")
+    assert unshared.get_by_label("use the best β").is_visible()
 
 
 @pytest.mark.slow
-def test_whom_the_server_samples_can_be_chosen(mounted):
+def test_whom_the_server_samples_can_be_chosen(unshared):
     """In certified mode: the numbers, the command and the sampled devices follow the rule."""
-    sampling, bound = mounted.get_by_label("Sampling"), mounted.get_by_label("Bound")
-    sampled = mounted.get_by_label("sampled by the server, as a number")
+    sampling, bound = unshared.get_by_label("Sampling"), unshared.get_by_label("Bound")
+    sampled = unshared.get_by_label("sampled by the server, as a number")
     sampled.fill("21")
     sampled.press("Enter")
     assert not sampling.is_visible()
-    # Both at once: the best beta takes long to find.
-    mounted.evaluate(
-        """() => {
-            const bound = document.querySelector("[id$=-mode]");
-            bound.value = "certified";
-            bound.dispatchEvent(new Event("change"));
-            document.querySelector("[id$=-best]").click();
-        }"""
-    )
-    mounted.wait_for_function("() => document.querySelectorAll('tbody tr').length === 3")
-    assert "--selection" not in mounted.inner_text("code")
+    certify(unshared)
+    unshared.wait_for_function("() => document.querySelectorAll('tbody tr').length === 3")
+    assert "--selection" not in unshared.inner_text("code")
     rounds = "document.querySelector('tbody').textContent"
-    uniform = mounted.evaluate(f"() => {rounds}")
+    uniform = unshared.evaluate(f"() => {rounds}")
     sampling.select_option("one_each")
-    mounted.wait_for_function(f"(before) => {rounds} !== before", arg=uniform)
+    unshared.wait_for_function(f"(before) => {rounds} !== before", arg=uniform)
     assert sampled.input_value() == "22"
-    assert "--selection one_each" in mounted.inner_text("code")
-    assert "Every island is sampled alike" in mounted.inner_text(".explorer-notes")
+    assert "--selection one_each" in unshared.inner_text("code")
+    assert "The server samples equally many devices of every island" in unshared.inner_text(
+        ".explorer-notes"
+    )
     sampled.fill("3")
     sampled.press("Enter")
     assert sampled.input_value() == "4"
     bound.select_option("order")
     assert not sampling.is_visible()
-    assert "--selection" not in mounted.inner_text("code")
-    mounted.get_by_role("button", name="Back to the experiment").click()
+    assert "--selection" not in unshared.inner_text("code")
+    unshared.get_by_role("button", name="Reset to the experiment").click()
     assert sampled.input_value() == "20"
 
 
-def test_a_phone_shows_it_without_scrolling_sideways(mounted):
+def test_a_phone_shows_it_without_scrolling_sideways(unshared):
     """Everything fits into 390 pixels, but for the table, which scrolls by itself."""
-    mounted.set_viewport_size({"width": 390, "height": 800})
-    mounted.wait_for_function("() => document.documentElement.scrollWidth <= 390")
-    mounted.get_by_label("Bound").select_option("certified")
-    assert mounted.get_by_label("Sampling").is_visible()
-    mounted.wait_for_function("() => document.documentElement.scrollWidth <= 390")
+    unshared.set_viewport_size({"width": 390, "height": 800})
+    unshared.wait_for_function("() => document.documentElement.scrollWidth <= 390")
+    certify(unshared)
+    assert unshared.get_by_label("Sampling").is_visible()
+    unshared.wait_for_function("() => document.documentElement.scrollWidth <= 390")
 
 
 def test_only_text_nodes_are_written():

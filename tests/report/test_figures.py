@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import skerry
 from conftest import small
-from skerry.analysis.answers import results as answers_of
+from skerry.analysis.run_table import results as answers_of
 from skerry.analysis.statistics import estimate
 from skerry.cli.commands.figure import KINDS, figure_command
 from skerry.config.experiment import Data, Network
@@ -26,24 +26,24 @@ from skerry.engine.world import build_world
 from skerry.errors import RecordsError, SkerryError, as_options
 from skerry.network.fleet import build_fleet
 from skerry.records.store import Store
+from skerry.report.figure_kinds import FigureRequest
 from skerry.report.figures import (
-    bound,
     cost,
     curves,
     front,
     gap_heat_map,
     labels,
     network,
-    network_picture,
+    network_figure,
     overview,
-    save,
+    save_figure,
     sensitivity,
+    server_ratios,
 )
-from skerry.report.figures.from_store import Asked
 from skerry.report.figures.gaps import diverging
 from skerry.report.figures.panels import Panel, arrange
-from skerry.report.figures.series import over_seeds
-from skerry.report.style import PRIMITIVES, WIDTHS, paper, plain
+from skerry.report.figures.series import band_over_seeds
+from skerry.report.style import PRIMITIVES, WIDTHS, paper, safe_text
 from skerry.theory.operators import delta, kappa
 
 PRIMITIVES_RUN = ["s2s", "s2a", "blend:0.25", "blend:0.75", "none"]
@@ -67,7 +67,7 @@ def composed(kind: str, folder: Path, **asked) -> Figure:
     module, _, name = KINDS[kind].drawn_by.partition(":")
     compose = getattr(__import__(module, fromlist=[name]), name)
     with paper():
-        return compose(Asked(folder=folder, **asked)).figure
+        return compose(FigureRequest(folder=folder, **asked)).figure
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_lanes_that_meet_at_different_rounds_have_no_marks(store):
 def test_runs_of_one_seed_are_averaged_before_the_interval_is_taken():
     """Two runs of each of two seeds are two independent numbers, not four."""
     frame = pd.DataFrame({"seed": [0, 0, 1, 1], "round": [1] * 4, "m": [1.0, 3.0, 5.0, 7.0]})
-    band = over_seeds(frame, "m", "round")
+    band = band_over_seeds(frame, "m", "round")
     assert band.mean == [4.0]
     assert band.half[0] == pytest.approx(estimate([2.0, 6.0]).half_width)
 
@@ -271,7 +271,7 @@ def test_a_front_shows_both_accuracies_and_rings_the_best_blend(store):
 def test_the_theory_is_drawn_beside_what_was_measured(store, measure, expected):
     """Lines are the share of the dial times delta or kappa, points the means over server rounds."""
     frame = skerry.load(store)
-    shown = bound(frame, axis(), measure)
+    shown = server_ratios(frame, axis(), measure)
     K = np.arange(1, 13)
     exact = {"disagreement_ratio": delta, "bias_ratio": kappa}[measure](12, K)
     colours = {name: bar[0].get_color() for name, bar in bars_of(shown).items()}
@@ -420,10 +420,10 @@ def test_a_users_own_primitive_looks_the_same_in_panels_that_lack_another():
         {"key": list("abc"), "seed": 0, "round": 1, "m": 1.0,
          "label": ["mine:a", "mine:b", "mine:b"], "cell": [1, 1, 2]}
     )  # fmt: skip
-    from skerry.report.figures.series import looks_of, with_known_labels
+    from skerry.report.figures.series import label_styles_in, with_known_labels
 
     known = with_known_labels(both, "label")
-    parts = [looks_of(known[known["cell"] == cell]["label"]) for cell in (1, 2)]
+    parts = [label_styles_in(known[known["cell"] == cell]["label"]) for cell in (1, 2)]
     assert parts[0]["mine:b"] == parts[1]["mine:b"]
 
 
@@ -471,7 +471,7 @@ def test_long_names_and_many_values_find_room():
 
 def test_an_overview_and_a_network_picture_can_be_read(store, one_cell):
     assert_readable(overview(one_cell, "a study\nin two lines"))
-    assert_readable(network_picture(build_fleet(small().network, 0), "a fleet", sampled=[1]))
+    assert_readable(network_figure(build_fleet(small().network, 0), "a fleet", sampled=[1]))
 
 
 def test_an_overview_shows_what_there_is(one_cell):
@@ -489,11 +489,11 @@ def test_foreign_names_are_drawn_letter_by_letter(one_cell, name, tmp_path):
     """No mathematics, no hidden entries, no characters that files forbid."""
     frame = one_cell.assign(label=name, **{"network.topology": name})
     with paper():
-        panel = Panel(plain(name), partial(curves, frame, "own_accuracy"))
-        found = arrange([panel], 3.3, title=plain(name))
+        panel = Panel(safe_text(name), partial(curves, frame, "own_accuracy"))
+        found = arrange([panel], 3.3, title=safe_text(name))
         assert_readable(found)
         for suffix in ("svg", "pdf"):
-            save(found, tmp_path / f"a.{suffix}")
+            save_figure(found, tmp_path / f"a.{suffix}")
     (entry,) = found.legends[0].get_texts()
     text, is_math = entry._preprocess_math(entry.get_text())
     assert not is_math
@@ -546,7 +546,7 @@ def test_a_title_stays_inside_the_picture(one_cell, size):
 
 
 def test_pictures_are_written_whole_or_not_at_all(one_cell, tmp_path):
-    save(overview(one_cell, "a study"), tmp_path / "0.png")
+    save_figure(overview(one_cell, "a study"), tmp_path / "0.png")
 
     class Fails(Figure):
         def savefig(self, path, **kwargs):
@@ -554,7 +554,7 @@ def test_pictures_are_written_whole_or_not_at_all(one_cell, tmp_path):
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        save(Fails(), tmp_path / "1.png")
+        save_figure(Fails(), tmp_path / "1.png")
     assert [p.name for p in tmp_path.iterdir()] == ["0.png"]
 
 
@@ -616,7 +616,7 @@ def test_a_frame_with_lanes_that_diverged_can_be_drawn(one_cell):
         (["curves", "-o", "a.gif"], r"must be a .png, .svg, .pdf file \(got 'a.gif'\)"),
         (["curves", "--measure", "own_acuracy"], "did you mean 'own_accuracy'"),
         (["gap", "--measure", "bias", "--measure", "train_loss"], "shows one measure"),
-        (["gap", "--compare", "s2s"], "a gap is that of two primitives"),
+        (["gap", "--compare", "s2s"], "a gap compares two primitives"),
         (["gap", "--compare", "s2s,s3a"], "unknown primitive 's3a'"),
         (["gap", "--where", "period=2", "--where", "sampled=3"], "needs a field that varies"),
         (["curves", "--rows", "period"], "curves has no use for --rows. It takes: --measure"),

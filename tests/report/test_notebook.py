@@ -80,7 +80,9 @@ def test_every_figure_can_be_drawn(results, kind, tmp_path):
 def test_figures_take_what_the_command_takes(results):
     picture = results.plot("curves", measure="own_accuracy,disagreement", where="period=2")
     assert len(picture.figure.axes) == 2
-    with pytest.raises(SkerryError, match=r"curves has no use for rows\. It takes: measure"):
+    with pytest.raises(
+        SkerryError, match=r"a curves figure has no option rows\. Its options: measure"
+    ):
         results.plot("curves", rows="period")
     with pytest.raises(SkerryError, match="unknown figure 'curvs'; did you mean 'curves'"):
         results.plot("curvs")
@@ -171,7 +173,8 @@ def test_a_notebook_has_a_bar(monkeypatch):
 
     shell = type("ZMQInteractiveShell", (), {})()
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    monkeypatch.setattr(notebook, "_ipython", lambda: (display, str))
+    ipython = SimpleNamespace(display=display, HTML=str)
+    monkeypatch.setattr(notebook, "import_module", lambda name: ipython)
     monkeypatch.setattr(notebook, "SHOW_SECONDS", 0.0)
     skerry.run(small("rounds=2"))
     assert "<progress" in drawn[0]

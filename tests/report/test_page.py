@@ -17,21 +17,22 @@ from typer.testing import CliRunner
 import skerry
 from browser import opened
 from conftest import small
-from skerry.analysis.answers import results
-from skerry.analysis.recorded import read_cells
+from skerry.analysis.run_table import RunTable, results
 from skerry.cli.commands.report import report_command
 from skerry.config.experiment import Experiment, Server
 from skerry.engine.world import build_world
 from skerry.errors import RecordsError
 from skerry.records.store import Store, versions
 from skerry.report.page import packing
-from skerry.report.page.blocks import Section, text
-from skerry.report.page.build import SECTIONS, page, write_report
-from skerry.report.page.curves import kept
-from skerry.report.page.sections.provenance import to_repeat
-from skerry.report.page.shades import NIGHT, PAPER, contrast_of
-from skerry.report.page.study import read_study
+from skerry.report.page.blocks import PageSection, text
+from skerry.report.page.build import SECTIONS, page_html, write_report
+from skerry.report.page.model import DARK_PAGE, LIGHT_PAGE
+from skerry.report.page.report_data import read_report_data, rounds_to_show
+from skerry.report.page.sections.fleet import labels_section, network_section
+from skerry.report.page.sections.overview import runs_section
+from skerry.report.page.sections.provenance import provenance_section, recipe_section
 from skerry.report.screens.results import cells_sheet
+from skerry.report.style import contrast
 from skerry.runs.sweep import Sweep
 
 HOSTILE = (
@@ -73,16 +74,44 @@ def file(sweep):
 
 @pytest.fixture(scope="module")
 def seen(browser, file):
-    """The page of the sweep, for tests that only look."""
+    """The page of the sweep, opened once, for tests that only look."""
     with opened(browser, file) as found:
         yield found
 
 
 @pytest.fixture
-def shown(browser, file):
-    """The same, for tests that press and choose."""
+def shown(seen):
+    """The same page, for tests that press and choose; its controls are reset afterwards."""
+    yield seen
+    seen.restore()
+
+
+@pytest.fixture(scope="module")
+def untouched(browser, file):
+    """The page of the sweep in a tab of its own, for tests of requests and focus."""
     with opened(browser, file) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def alone(browser, single, tmp_path_factory):
+    """The page of a single study."""
+    file = write_report(single, tmp_path_factory.mktemp("alone") / "single.html")
+    with opened(browser, file) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def rules(browser, tmp_path_factory):
+    """The results and the page of two selection rules: in proportion to islands, and weighted."""
+    out = tmp_path_factory.mktemp("rules")
+    asked = [
+        small(f"server.selection={rule}", "server.sampled=4", "server.period=2")
+        for rule in ("per_component", "weighted")
+    ]
+    lanes = skerry.run(asked, compare=["s2s", "s2a"], out=out)
+    with opened(browser, write_report(out)) as found:
+        yield lanes, found
 
 
 def record(folder, experiment, status="finished", note="", materials=None, **columns):
@@ -108,14 +137,14 @@ def rows(tab, selector):
 # Alone on a disk
 
 
-def test_the_page_needs_nothing_but_itself(shown):
+def test_the_page_needs_nothing_but_itself(untouched):
     """It is drawn without a request, an error, or a way to make a request."""
-    assert [url for url in shown.requests if not url.startswith(("data:", "blob:"))] == [
-        shown.tab.url
+    assert [url for url in untouched.requests if not url.startswith(("data:", "blob:"))] == [
+        untouched.tab.url
     ]
-    assert shown.complaints == []
+    assert untouched.complaints == []
     reached = "fetch('https://example.org/').then(() => true, () => false)"
-    assert shown.tab.evaluate(reached) is False
+    assert untouched.tab.evaluate(reached) is False
 
 
 def test_every_section_is_there_and_linked(seen):
@@ -185,8 +214,8 @@ def test_numbers_are_those_of_results(shown, sweep):
 def test_gaps_are_those_of_results(shown, sweep):
     """A square of the heat map is the mean difference over seeds, others averaged over."""
     shown.choose("stepsize", "0.05", "#controls")
-    shown.choose("Across", "period", ".gaps")
-    shown.choose("Down", "(nothing)", ".gaps")
+    shown.choose("Columns", "period", ".gaps")
+    shown.choose("Rows", "(none)", ".gaps")
     answers = results(sweep, by=["server.period"], against="s2a")
     expected = [answers.comparisons[(period,), "s2s"].difference.mean for period in (2, 3)]
     assert shown.traces("gaps")[0]["z"][0] == pytest.approx(expected, abs=1e-9)
@@ -197,7 +226,7 @@ def test_curves_are_means_over_seeds(shown, sweep):
     shown.choose("stepsize", "0.1", "#controls")
     shown.choose("period", "3", "#controls")
     frame = skerry.load(sweep).query("stepsize == 0.1 and period == 3 and primitive == 's2s'")
-    for measure, title, places in (
+    for measure, title, device_positions in (
         ("average_accuracy", "average model, global test set (%)", 4),
         ("disagreement", "disagreement per device", 4),
     ):
@@ -205,7 +234,7 @@ def test_curves_are_means_over_seeds(shown, sweep):
         (line,) = [trace for trace in shown.traces("curves") if trace["name"] == "s2s"]
         expected = frame.groupby("round")[measure].mean()
         assert line["x"] == expected.index.tolist()
-        assert line["y"][1:] == pytest.approx(expected.tolist()[1:], rel=10**-places)
+        assert line["y"][1:] == pytest.approx(expected.tolist()[1:], rel=10**-device_positions)
 
 
 def test_intervals_end_where_the_measure_does(browser, tmp_path):
@@ -229,15 +258,13 @@ def test_theory_lies_over_what_was_measured(seen):
     assert lines == pytest.approx([7 / 11, 0, 0.75**2 * 7 / 11])
 
 
-def test_the_theory_of_another_rule_follows_the_disagreement_before(browser, tmp_path):
+def test_the_theory_of_another_rule_follows_the_disagreement_before(rules):
     """Two of six devices of both islands: S2S leaves 11/15 of what is inside islands and 2/3 of
     what is between them. The page says what it draws."""
-    rule = small("server.selection=per_component", "server.sampled=4", "server.period=2")
-    lanes = skerry.run(rule, compare=["s2s", "s2a"], out=tmp_path)
-    with opened(browser, write_report(tmp_path)) as found:
-        dashed = [trace for trace in found.traces("consensus", 1) if not trace["name"]]
-        header, *told = rows(found.tab, "#consensus table")
-        assert "those of uniform sampling" in found.text("#consensus")
+    lanes, found = rules
+    dashed = [trace for trace in found.traces("consensus", 1) if not trace["name"]]
+    header, *told = rows(found.tab, "#consensus table")
+    assert "are for uniform sampling" in found.text("#consensus")
     history = lanes.of("s2s")[0].history
     intra, inter = (history[f"disagreement_{part}_before"] for part in ("intra", "inter"))
     met = np.isfinite(intra) & (intra + inter > 0)
@@ -252,7 +279,7 @@ def test_sampled_devices_are_those_of_the_run(sweep):
     world = build_world(small())
     (widget,) = [
         block["data"]
-        for section in (make(read_study(sweep)) for make in SECTIONS)
+        for section in (make(read_report_data(sweep)) for make in SECTIONS)
         if section is not None and section.name == "network"
         for block in section.blocks
         if block["kind"] == "widget"
@@ -274,7 +301,7 @@ def test_the_sweep_to_copy_says_how_many_runs_are_missing(tmp_path):
     """Without a server there is no period: such a run stands for all of them, none is missing."""
 
     def remarks():
-        blocks = to_repeat(read_study(tmp_path)).blocks
+        blocks = recipe_section(read_report_data(tmp_path)).blocks
         return [block["words"] for block in blocks if block["kind"] == "note"]
 
     told = [small(f"server.period={period}") for period in (2, 3)]
@@ -285,10 +312,9 @@ def test_the_sweep_to_copy_says_how_many_runs_are_missing(tmp_path):
     assert missing.startswith("This grid has 5 runs; 4 are recorded here.")
 
 
-def test_the_experiment_to_copy_is_the_one_that_ran(browser, single, tmp_path):
+def test_the_experiment_to_copy_is_the_one_that_ran(alone, single, tmp_path):
     """The file and the command give the same runs."""
-    with opened(browser, write_report(single, tmp_path / "single.html")) as found:
-        code, command = found.tab.locator("#recipe code").all_inner_texts()
+    code, command = alone.tab.locator("#recipe code").all_inner_texts()
     words = shlex.split(command)
     compare, seeds = words[words.index("--compare") + 1], words[words.index("--seeds") + 1]
     again = skerry.run(
@@ -362,7 +388,7 @@ def tried(request, tmp_path):
 def test_the_page_chooses_the_stepsizes_that_results_chooses(browser, tried):
     """Table, curves and gaps at the best stepsizes are those of `skerry results --best`, also where
     a stepsize was run on fewer seeds than another, or a seed diverged."""
-    choices = read_cells(tried).choices("training.stepsize")
+    choices = RunTable.read(tried).read_measure().tuned_values("training.stepsize")
     answers = results(tried, best="training.stepsize")
     with opened(browser, write_report(tried)) as found:
         for period in (2, 3):
@@ -374,27 +400,23 @@ def test_the_page_chooses_the_stepsizes_that_results_chooses(browser, tried):
             for row, (name, _) in zip(table, chosen, strict=True):
                 assert row[1].startswith(f"{answers.estimates[(period,), name].mean:.2f}")
             assert [trace["name"] for trace in found.traces("curves") if trace["name"]] == names
-        found.choose("Across", "period", ".gaps")
-        found.choose("Down", "(nothing)", ".gaps")
+        found.choose("Columns", "period", ".gaps")
+        found.choose("Rows", "(none)", ".gaps")
         gaps = [answers.comparisons[(period,), "s2s"].difference.mean for period in (2, 3)]
         assert found.traces("gaps")[0]["z"][0] == pytest.approx(gaps, abs=1e-9, nan_ok=True)
         assert found.complaints == []
 
 
-def test_sampled_devices_follow_the_rule(browser, tmp_path):
+def test_sampled_devices_follow_the_rule(rules):
     """Below the network: the counts of each island under the rule, and nothing where only data or
     models could tell."""
-    rules = [
-        small(f"server.selection={rule}", "server.sampled=4")
-        for rule in ("per_component", "weighted")
-    ]
-    skerry.run(rules, compare=["s2a"], out=tmp_path)
-    with opened(browser, write_report(tmp_path)) as found:
-        even = "In round 1 the server samples 4 of 12 devices: 2 on island 0, 2 on island 1."
-        assert even in found.text("#network")
-        found.choose("selection", "weighted")
-        assert "it is not drawn" in found.text("#network")
-        assert found.complaints == []
+    _, found = rules
+    even = "In round 1 the server samples 4 of 12 devices: 2 on island 0, 2 on island 1."
+    assert even in found.text("#network")
+    found.choose("selection", "weighted")
+    assert "The sampled devices are not drawn" in found.text("#network")
+    assert found.complaints == []
+    found.restore()
 
 
 def test_server_rounds_are_marked_where_the_engine_has_them(browser, tmp_path):
@@ -411,9 +433,9 @@ def test_server_rounds_are_marked_where_the_engine_has_them(browser, tmp_path):
             assert f"In round {round_} the server samples 5 of 12" in found.text(".network .status")
 
 
-def test_the_keyboard_reaches_everything(shown):
+def test_the_keyboard_reaches_everything(untouched):
     """The first stop skips to the results; selects and sliders answer to arrows; focus is seen."""
-    tab = shown.tab
+    tab = untouched.tab
     focused = "() => document.activeElement.matches(':focus-visible')"
     tab.keyboard.press("Tab")
     assert tab.evaluate("() => document.activeElement.textContent") == "Skip to the results"
@@ -426,10 +448,10 @@ def test_the_keyboard_reaches_everything(shown):
     outline = "() => getComputedStyle(document.activeElement).outlineStyle"
     assert tab.evaluate(focused)
     assert tab.evaluate(outline) == "solid"
-    before = shown.text(".network .status")
+    before = untouched.text(".network .status")
     tab.get_by_role("slider", name="Server round").focus()
     tab.keyboard.press("ArrowRight")
-    assert shown.text(".network .status") != before
+    assert untouched.text(".network .status") != before
 
 
 def test_everything_has_a_name(seen):
@@ -446,13 +468,12 @@ def test_everything_has_a_name(seen):
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-def test_the_experiment_is_copied(browser, single, tmp_path):
+def test_the_experiment_is_copied(alone):
     """One press puts the text on the clipboard."""
-    with opened(browser, write_report(single, tmp_path / "single.html")) as found:
-        found.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        found.tab.get_by_role("button", name="Copy: The experiment").click()
-        found.tab.get_by_text("Copied").first.wait_for()
-        copied = found.tab.evaluate("navigator.clipboard.readText()")
+    alone.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    alone.tab.get_by_role("button", name="Copy: The experiment").click()
+    alone.tab.get_by_text("Copied").first.wait_for()
+    copied = alone.tab.evaluate("navigator.clipboard.readText()")
     assert Experiment.from_toml(copied).network.devices == 12
 
 
@@ -460,23 +481,24 @@ def test_the_experiment_is_copied(browser, single, tmp_path):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_both_themes_can_be_read(browser, file, dark):
+def test_both_themes_can_be_read(seen, dark):
     """Text stands out from its background 4.5 times, lines and marks 3 times (WCAG AA)."""
-    with opened(browser, file, dark=dark) as found:
-        paper = NIGHT if dark else PAPER
-        style = "name => getComputedStyle(document.documentElement).getPropertyValue(name)"
-        colour = {
-            name: found.tab.evaluate(style, f"--{name}").strip()
-            for name in ("paper", "panel", "ink", "soft", "accent", "warn", "warn-panel")
-        }
-        assert colour["paper"] == paper
-        for name in ("ink", "soft", "accent"):
-            for behind in ("paper", "panel"):
-                assert contrast_of(colour[name], colour[behind]) >= 4.5, (name, behind)
-        assert contrast_of(colour["warn"], colour["warn-panel"]) >= 4.5
-        lines = {trace["colour"] for trace in found.traces("curves") if trace["name"]}
-        assert len(lines) == 3
-        assert all(contrast_of(line, paper) >= 3 for line in lines)
+    seen.tab.emulate_media(color_scheme="dark" if dark else "light")
+    paper = DARK_PAGE if dark else LIGHT_PAGE
+    style = "name => getComputedStyle(document.documentElement).getPropertyValue(name)"
+    colour = {
+        name: seen.tab.evaluate(style, f"--{name}").strip()
+        for name in ("paper", "panel", "ink", "soft", "accent", "warn", "warn-panel")
+    }
+    assert colour["paper"] == paper
+    for name in ("ink", "soft", "accent"):
+        for behind in ("paper", "panel"):
+            assert contrast(colour[name], colour[behind]) >= 4.5, (name, behind)
+    assert contrast(colour["warn"], colour["warn-panel"]) >= 4.5
+    lines = {trace["colour"] for trace in seen.traces("curves") if trace["name"]}
+    assert len(lines) == 3
+    assert all(contrast(line, paper) >= 3 for line in lines)
+    seen.tab.emulate_media(color_scheme="light")
 
 
 def test_the_theme_can_be_chosen_and_paper_is_white(shown):
@@ -524,7 +546,7 @@ def test_unfinished_runs_are_shown_as_far_as_they_are(browser, tmp_path):
         assert found.complaints == []
 
 
-def test_failures_are_counted_and_explained(browser, tmp_path):
+def test_failures_are_counted_and_explained(tmp_path):
     """Of five runs two failed and one diverged: said at the top, with the reasons below."""
     finished = {"round": [0, 7], "average_accuracy": [10.0, 80.0]}
     record(tmp_path, small("server.primitive=s2s"), **finished)
@@ -532,10 +554,11 @@ def test_failures_are_counted_and_explained(browser, tmp_path):
     record(tmp_path, small("seed=1"), "diverged", "no longer finite after round 3")
     record(tmp_path, small("seed=2"), "failed", "the disk is full")
     record(tmp_path, small("seed=3"), "failed", "the disk is full")
-    with opened(browser, write_report(tmp_path)) as found:
-        assert "Of 5 runs, 1 diverged, 2 failed" in found.text("main")
-        assert found.text("#provenance").count("the disk is full") == 2
-        assert found.complaints == []
+    data = read_report_data(tmp_path)
+    (warning, *_) = runs_section(data).blocks
+    assert warning["tone"] == "warning"
+    assert warning["words"].startswith("Of 5 runs, 1 diverged, 2 failed.")
+    assert json.dumps(provenance_section(data).blocks).count("the disk is full") == 2
 
 
 def test_one_run_of_one_round_is_enough(browser, tmp_path):
@@ -543,7 +566,7 @@ def test_one_run_of_one_round_is_enough(browser, tmp_path):
     skerry.run(small("rounds=1", "server.primitive=none"), out=tmp_path)
     with opened(browser, write_report(tmp_path)) as found:
         assert found.complaints == []
-        assert "Only none is here" in found.text("#winners")
+        assert "Only none was run" in found.text("#winners")
 
 
 def test_the_first_measure_is_one_that_finished_runs_have(tmp_path):
@@ -551,7 +574,7 @@ def test_the_first_measure_is_one_that_finished_runs_have(tmp_path):
     done, begun = small("server.primitive=s2s"), small("server.primitive=s2a")
     record(tmp_path, done, round=[0, 7], average_loss=[2.0, 1.0])
     record(tmp_path, begun, "running", round=[0, 1], average_accuracy=[10.0, 20.0])
-    study = read_study(tmp_path)
+    study = read_report_data(tmp_path)
     assert study.measures == ["average_accuracy", "average_loss"]
     assert study.headline == results(tmp_path).cells.measure == "average_loss"
 
@@ -561,23 +584,23 @@ def test_studies_that_look_alike_stay_apart(tmp_path):
     columns = {"round": [0, 7], "average_accuracy": [10.0, 80.0]}
     for content in ("first", "second"):
         record(tmp_path, small(), materials={"dataset": content}, **columns)
-    study = read_study(tmp_path)
+    study = read_report_data(tmp_path)
     assert study.grid.axes == ("study",)
     assert len(study.grid.cells) == 2
-    assert "data" in page(study)
+    assert "data" in page_html(study)
 
 
-def test_what_a_page_may_not_run_is_told(browser, tmp_path):
+def test_what_a_page_may_not_run_is_told(tmp_path):
     """A graph and data of the user's own are not looked for; the page says what is missing."""
     told = small()
     network = told.network.model_copy(update={"topology": "not_here:graph"})
     data = told.data.model_copy(update={"dataset": "not_here:data"})
     columns = {"round": [0, 7], "average_accuracy": [10.0, 80.0]}
     record(tmp_path, told.model_copy(update={"network": network, "data": data}), **columns)
-    with opened(browser, write_report(tmp_path)) as found:
-        assert "not_here:graph is your own" in found.text("#network")
-        assert "not_here:data is your own" in found.text("#labels")
-        assert found.complaints == []
+    found = read_report_data(tmp_path)
+    for section, name in ((network_section, "graph"), (labels_section, "data")):
+        (note,) = section(found).blocks
+        assert f"not_here:{name} is your own code" in note["words"]
 
 
 # Size
@@ -588,7 +611,7 @@ def test_thinned_rounds_keep_what_the_server_does(rounds, period, offset, most):
     """The ends stay, and a fair share are server rounds, each with the round before it."""
     server = Server(period=period, offset=offset)
     recorded = np.arange(rounds + 1)
-    mask = kept(recorded, server, most)
+    mask = rounds_to_show(recorded, server, most)
     shown = set(recorded[mask].tolist())
     assert min(most, rounds + 1) / 2 <= len(shown) <= most
     assert {0, rounds} <= shown
@@ -600,20 +623,20 @@ def test_thinned_rounds_keep_what_the_server_does(rounds, period, offset, most):
 def test_levels_lose_next_to_nothing(series):
     """Every value comes back to one part in 65,535 of its series' span."""
     lengths = np.array([len(one) for one in series])
-    packed = packing.levels(np.concatenate(series), lengths)
+    pack_arrays = packing.quantize_means(np.concatenate(series), lengths)
     for number, (one, end) in enumerate(zip(series, np.cumsum(lengths), strict=True)):
-        low, high = packed["low"][number], packed["high"][number]
-        codes = packed["mean"][end - len(one) : end]
+        low, high = pack_arrays["low"][number], pack_arrays["high"][number]
+        codes = pack_arrays["mean"][end - len(one) : end]
         restored = low + codes * (high - low) / packing.FINE
         assert np.allclose(restored, one, rtol=0, atol=(high - low) / packing.FINE + 1e-9)
 
 
 def test_a_thinned_page_says_so(single, monkeypatch):
     """A store that is too large for a page is thinned, and the page tells."""
-    monkeypatch.setattr("skerry.report.page.curves.MOST_VALUES", 1)
-    monkeypatch.setattr("skerry.report.page.curves.FEWEST_ROUNDS", 4)
-    study = read_study(single)
-    assert re.search(r"[2-4] of 8 rounds are drawn", page(study))
+    monkeypatch.setattr("skerry.report.page.report_data.MOST_VALUES", 1)
+    monkeypatch.setattr("skerry.report.page.report_data.FEWEST_ROUNDS", 4)
+    study = read_report_data(single)
+    assert re.search(r"[2-4] of 8 rounds are drawn", page_html(study))
 
 
 # Making it
@@ -623,11 +646,11 @@ def test_a_section_is_a_function_and_a_line(browser, single, tmp_path, monkeypat
     """What stands in the list is in the page."""
 
     def advice(study):
-        return Section("advice", "Advice", [text(f"Look at {len(study.runs)} runs.")])
+        return PageSection("advice", "Advice", [text(f"LabelStyle at {len(study.runs)} runs.")])
 
     monkeypatch.setattr("skerry.report.page.build.SECTIONS", (*SECTIONS, advice))
     with opened(browser, write_report(single, tmp_path / "page.html")) as found:
-        assert found.text("#advice") == "Advice Look at 4 runs."
+        assert found.text("#advice") == "Advice LabelStyle at 4 runs."
 
 
 def test_the_command_writes_the_page(single, tmp_path):

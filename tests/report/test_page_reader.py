@@ -12,18 +12,19 @@ import skerry
 from browser import opened
 from conftest import small
 from skerry.advice.advise import advise
-from skerry.analysis.answers import Answers
-from skerry.analysis.recorded import read_cells
+from skerry.analysis.cells import ComparedCells
+from skerry.analysis.run_table import RunTable
 from skerry.network.fleet import build_fleet
-from skerry.report.figures.islands import places
-from skerry.report.figures.series import hole_after
-from skerry.report.page.build import write_report
-from skerry.report.page.sections.answer import GLOSSARY, answer, start
-from skerry.report.page.sections.fleet import network
-from skerry.report.page.sections.provenance import to_repeat
-from skerry.report.page.sections.theory import theory
-from skerry.report.page.study import TUNED, read_study
-from skerry.report.screens.run import verdicts
+from skerry.report.figures.islands import device_positions
+from skerry.report.figures.series import break_index
+from skerry.report.page.build import page_html, write_report
+from skerry.report.page.report_data import TUNED, read_report_data
+from skerry.report.page.sections.advice import FILE, advice_section
+from skerry.report.page.sections.fleet import network_section
+from skerry.report.page.sections.overview import GLOSSARY, answer_sentence, start_cell
+from skerry.report.page.sections.provenance import recipe_section
+from skerry.report.page.sections.theory import theory_section
+from skerry.report.screens.run import describe_leaders
 
 LONG = 60  # minutes: seeds, not time, end the race
 
@@ -66,9 +67,9 @@ def shown(browser, advised):
 
 def test_advice_is_the_answer_and_its_cell_is_chosen(shown, advised):
     kept = json.loads((advised / "advice.json").read_text())
-    study, wanted = read_study(advised), kept["recommendation"]
+    study, wanted = read_report_data(advised), kept["recommendation"]
     assert shown.text("#answer") == kept["summary"][0]
-    cell = dict(zip(study.grid.axes, study.grid.cells[start(study)], strict=True))
+    cell = dict(zip(study.grid.axes, study.grid.cells[start_cell(study)], strict=True))
     for field, name in (("server.selection", "selection"), (TUNED, "stepsize")):
         assert cell.get(field, wanted[name]) == pytest.approx(wanted[name])
     if "server.selection" in study.grid.axes:
@@ -79,16 +80,16 @@ def test_advice_is_the_answer_and_its_cell_is_chosen(shown, advised):
 
 def test_one_cell_is_answered_by_its_verdicts(tmp_path):
     found = skerry.run(small(), compare=["s2s", "s2a"], seeds=2, out=tmp_path)
-    told = answer(read_study(tmp_path))
-    first, second = verdicts(found)
+    told = answer_sentence(read_report_data(tmp_path))
+    first, second = describe_leaders(found)
     assert told == f"{first[:-1]}; b{second[1:]}"
     assert told.count(".") >= 1
     assert told.endswith(".")
 
 
 def test_many_cells_are_answered_by_how_often_who_is_better(seen, grid):
-    cells = read_cells(grid, None, None).best(TUNED)
-    answers = Answers(cells, "s2a")
+    cells = RunTable.read(grid).read_measure().best(TUNED)
+    answers = ComparedCells(cells, "s2a")
     tally = Counter(map(answers.verdict, answers.comparisons.values()))
     told = seen.text("#answer")
     assert f"s2s is clearly better than s2a in {tally['win']} of 2 cells" in told
@@ -97,15 +98,90 @@ def test_many_cells_are_answered_by_how_often_who_is_better(seen, grid):
 
 def test_nothing_to_compare_is_said(tmp_path):
     skerry.run(small(), compare=["s2s"], out=tmp_path)
-    assert answer(read_study(tmp_path)).startswith("Only s2s was run")
+    assert answer_sentence(read_report_data(tmp_path)).startswith("Only s2s was run")
 
 
 def test_a_lead_at_the_best_stepsize_is_judged_like_any_other(seen, grid):
     """The page says of two stepsizes chosen apart what `skerry results --best` says."""
-    answers = Answers(read_cells(grid, None, None).best(TUNED), "s2a")
+    answers = ComparedCells(RunTable.read(grid).read_measure().best(TUNED), "s2a")
     first = next(iter(answers.comparisons.values()))
-    said = {"win": "won", "tie": "tie", "loss": "lost"}[answers.verdict(first)]
-    assert f"after Holm: {said}; each at its own best stepsize" in seen.text("#winners")
+    said = answers.verdict(first)
+    assert f"after Holm's correction: {said}; each at its own best stepsize" in seen.text(
+        "#winners"
+    )
+
+
+# Advice
+
+
+def advice_rows(shown, number):
+    """The cells of a table of the advice, without its header."""
+    read = "table => [...table.rows].slice(1).map(row => [...row.cells].map(c => c.innerText))"
+    return shown.tab.locator("#advice table").nth(number).evaluate(read)
+
+
+def test_the_advice_follows_what_was_run(shown, advised):
+    """Its words, its standings and what would change it are those of advice.json."""
+    kept = json.loads((advised / FILE).read_text())
+    order = shown.tab.locator("main > section").evaluate_all("all => all.map(one => one.id)")
+    assert order[:2] == ["run", "advice"]
+    told = shown.text("#advice")
+    for line in kept["summary"]:
+        assert " ".join(line.split()) in told
+    standings, effects = advice_rows(shown, 0), advice_rows(shown, 1)
+    name, beta = kept["recommendation"]["primitive"], kept["recommendation"]["beta"]
+    assert standings[0][0] == (name if beta is None else f"{name}({beta:g})")
+    for row, found in zip(standings, kept["pilot"]["standings"], strict=True):
+        mean = found["scores"]["global"]["mean"]
+        assert float(row[4].split(" ± ")[0]) == pytest.approx(mean, abs=0.006)
+    assert [row[0] for row in effects] == [one["condition"] for one in kept["sensitivity"]]
+
+
+def test_one_seed_has_no_interval(tmp_path):
+    """Scores of a single seed stand without a spread, not with one that is not a number."""
+    advise(small(), among="s2s,s2a", minutes=LONG, seeds=1, out=tmp_path)
+    blocks = advice_section(read_report_data(tmp_path)).blocks
+    standings = next(block for block in blocks if block["kind"] == "table")
+    cells = [cell for row in standings["rows"] for cell in row]
+    assert cells
+    assert not any("±" in cell or "nan" in cell for cell in cells)
+
+
+@pytest.fixture
+def without(advised, tmp_path):
+    """The runs of the advised folder alone."""
+    (tmp_path / "skerry.sqlite").write_bytes((advised / "skerry.sqlite").read_bytes())
+    return tmp_path
+
+
+def test_without_an_advice_there_is_no_section(without):
+    assert advice_section(read_report_data(without)) is None
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"summary": []}', '{"summary": 3, "notes": null}', "[" * 100_000]
+)
+def test_an_advice_that_cannot_be_read_is_told(without, content):
+    """It is said in its section, and the others are shown."""
+    (without / FILE).write_text(content)
+    page = page_html(read_report_data(without))
+    assert "cannot be read as advice" in page
+    assert '"name":"winners"' in page
+
+
+def test_hostile_advice_is_shown_as_text(browser, advised, without):
+    """Whatever an advice says is read, not run."""
+    hostile = "<img src=x onerror=\"document.title='broken in'\"></script><script>1</script>"
+    kept = json.loads((advised / FILE).read_text())
+    kept["summary"] = [hostile, hostile]
+    kept["notes"] = [hostile]
+    kept["pilot"]["standings"][0]["primitive"] = hostile
+    kept["pilot"]["standings"][0]["beta"] = None
+    (without / FILE).write_text(json.dumps(kept))
+    with opened(browser, write_report(without)) as page:
+        assert page.complaints == []
+        assert page.text("#advice").count(hostile) == 4
+        assert page.tab.locator("#advice img, #advice script").count() == 0
 
 
 # Words
@@ -135,7 +211,7 @@ def test_labels_are_plain(seen):
 
 def test_the_command_to_copy_runs(grid):
     """With --dry-run it would run nothing."""
-    blocks = to_repeat(read_study(grid)).blocks
+    blocks = recipe_section(read_report_data(grid)).blocks
     commands = [one["content"] for one in blocks if one["kind"] == "code"]
     assert commands[-1] == "skerry sweep sweep.toml --out again"
 
@@ -172,7 +248,7 @@ def test_the_theory_begins_at_the_measured_constants(shown, advised):
     ],
 )
 def test_a_hole_is_longer_than_any_other_step(at, place):
-    assert hole_after(at) == place
+    assert break_index(at) == place
 
 
 def test_no_line_is_drawn_where_nothing_was_measured(seen):
@@ -213,11 +289,11 @@ def test_a_ring_with_names_is_drawn_as_a_ring():
     graph.add_nodes_from("abcdef")
     nx.add_cycle(graph, "adbfce")
     fleet = build_fleet(skerry.Network(), 0, graph)
-    place = places(fleet)
+    place = device_positions(fleet)
     apart = [np.linalg.norm(place[i] - place[j]) for i, j in fleet.edges(0)]
     assert apart == pytest.approx([2 * np.sin(np.pi / 6)] * 6)
     star = build_fleet(skerry.Network(), 0, nx.star_graph(5))
-    assert len(np.unique(np.round(places(star), 6), axis=0)) == 6
+    assert len(np.unique(np.round(device_positions(star), 6), axis=0)) == 6
 
 
 def test_islands_are_counted_from_zero_everywhere(grid):
@@ -239,17 +315,16 @@ def test_islands_are_counted_from_zero_everywhere(grid):
     )
 
 
-def test_a_wide_table_says_that_it_scrolls(browser, advised):
+def test_a_wide_table_says_that_it_scrolls(browser, shown, advised):
     hints = "#advice .hint:visible"
-    with opened(browser, write_report(advised), phone=True) as page:
+    with opened(browser, advised / "report.html", phone=True) as page:
         assert page.tab.locator(hints).count() >= 1
         assert "scroll" in page.tab.locator(hints).first.inner_text()
-    with opened(browser, write_report(advised)) as page:
-        for hint in page.tab.locator(".hint:visible").all():
-            wide = hint.evaluate(
-                "one => one.nextElementSibling.scrollWidth > one.nextElementSibling.clientWidth"
-            )
-            assert wide
+    for hint in shown.tab.locator(".hint:visible").all():
+        wide = hint.evaluate(
+            "one => one.nextElementSibling.scrollWidth > one.nextElementSibling.clientWidth"
+        )
+        assert wide
 
 
 def test_what_was_given_from_python_is_said_to_be_missing(tmp_path):
@@ -257,11 +332,11 @@ def test_what_was_given_from_python_is_said_to_be_missing(tmp_path):
     graph = nx.disjoint_union(nx.path_graph(4), nx.cycle_graph(5))
     fleet = skerry.Experiment.parse({}, ["rounds=2", "server.sampled=3"])
     skerry.run(fleet, graph=graph, compare=["s2s", "s2a"], out=tmp_path)
-    (told,) = network(read_study(tmp_path)).blocks
+    (told,) = network_section(read_report_data(tmp_path)).blocks
     assert told["words"].startswith("Not drawn: the graph of these runs came from Python")
 
 
 def test_assumed_constants_are_called_so(grid):
-    told = theory(read_study(grid)).blocks[0]["words"]
+    told = theory_section(read_report_data(grid)).blocks[0]["words"]
     assert "are assumed" in told
     assert "skerry advise" in told

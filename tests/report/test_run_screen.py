@@ -7,9 +7,8 @@ import pytest
 from rich.console import Console
 
 import skerry
-from skerry.analysis.answers import Answers
-from skerry.analysis.cells import Cells
-from skerry.analysis.compare import compare, leader
+from skerry.analysis.cells import Cells, ComparedCells
+from skerry.analysis.compare import compare, find_best_label
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.statistics import estimate
 from skerry.config.experiment import Experiment
@@ -17,10 +16,10 @@ from skerry.config.measures import traits
 from skerry.config.presets import with_preset
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.world import build_world
-from skerry.report.rebuild import first_server_round, sampled_in
-from skerry.report.screens.run import pictures, summary, verdicts
-from skerry.report.style import colours, looks
-from skerry.report.words import fleet_in_words, study_in_words
+from skerry.report.rebuild import first_server_round, sampled_devices
+from skerry.report.screens.run import describe_leaders, save_figures, summary_table
+from skerry.report.style import colours, label_styles
+from skerry.report.words import describe_network, describe_runs
 
 
 @pytest.fixture(scope="module")
@@ -43,24 +42,25 @@ def results():
         (["network.topology=regular"], "100 devices on 2 regular graphs of 50"),
         (
             ["network.topology=regular", "network.dynamic=true"],
-            "100 devices on 2 regular graphs of 50, drawn afresh every round",
+            "100 devices on 2 regular graphs of 50, redrawn every round",
         ),
     ],
 )
 def test_a_fleet_is_told_as_a_person_would(settings, words):
-    assert fleet_in_words(Experiment.parse({}, settings)) == words
+    assert describe_network(Experiment.parse({}, settings)) == words
 
 
 def test_islands_of_a_file_are_told_as_islands():
     network = Experiment.parse({}, ["network.topology=links.csv"]).model_copy()
     assert (
-        fleet_in_words(network, (5, 4)) == "9 devices on 2 islands of 5, 4 devices, from links.csv"
+        describe_network(network, (5, 4))
+        == "9 devices on 2 islands of 5, 4 devices, from links.csv"
     )
-    assert fleet_in_words(network, (5,)) == "5 devices on one links.csv of 5"
+    assert describe_network(network, (5,)) == "5 devices on one links.csv of 5"
 
 
 def test_counts_of_one_are_singular():
-    study = study_in_words([Experiment.parse({}, ["rounds=1", "server.period=1"])])
+    study = describe_runs([Experiment.parse({}, ["rounds=1", "server.period=1"])])
     assert "every round;" in study
     assert study.endswith("1 round, 1 seed")
 
@@ -79,7 +79,7 @@ def test_counts_of_one_are_singular():
 )
 def test_a_server_that_changes_is_told_as_it_is_at_first(settings, words):
     plain = Experiment.parse({}, settings)
-    assert words in study_in_words([with_preset(plain, "tt_hf"), plain])
+    assert words in describe_runs([with_preset(plain, "tt_hf"), plain])
 
 
 def test_a_primitive_has_one_colour_everywhere_and_no_two_share_one():
@@ -91,18 +91,23 @@ def test_a_primitive_has_one_colour_everywhere_and_no_two_share_one():
 
 
 def test_who_cannot_tell_colours_has_the_markers():
-    many = looks(["s2s", "s2a", "blend(0.1)", "blend(0.25)", "blend(0.5)", "none", "mine:own"])
+    many = label_styles(
+        ["s2s", "s2a", "blend(0.1)", "blend(0.25)", "blend(0.5)", "none", "mine:own"]
+    )
     assert len({look.marker for look in many.values()}) == len(many)
 
 
 def test_a_blend_has_the_same_look_whatever_stands_beside_it():
-    alone, beside = looks(["blend(0.25)"]), looks(["blend(0.1)", "blend(0.25)", "mine:own"])
+    alone, beside = (
+        label_styles(["blend(0.25)"]),
+        label_styles(["blend(0.1)", "blend(0.25)", "mine:own"]),
+    )
     assert alone["blend(0.25)"] == beside["blend(0.25)"]
 
 
 def test_the_table_has_a_row_for_each_primitive_and_fits_eighty_columns(results):
     console = Console(width=80, record=True)
-    console.print(summary(results))
+    console.print(summary_table(results))
     text = console.export_text()
     assert all(name in text for name in results.labels())
     assert "…" not in text
@@ -110,7 +115,7 @@ def test_the_table_has_a_row_for_each_primitive_and_fits_eighty_columns(results)
 
 
 def test_verdicts_name_the_best_and_how_sure_that_is(results):
-    about_average, about_own = verdicts(results)
+    about_average, about_own = describe_leaders(results)
     assert about_average.startswith("Best for the average model: ")
     assert about_own.startswith("Best for devices on their own labels: ")
     means = {name: results.of(name).final("own_accuracy").mean() for name in results.labels()}
@@ -127,26 +132,32 @@ def test_a_lead_needs_two_that_finished():
     diverged = [lane(name, 0, "diverged", own_accuracy=9.0) for name in ("s2s", "s2a")]
     own = lane("s2s", 0, own_accuracy=5.0), lane("s2s", 1, own_accuracy=6.0)
     about = "Best for devices on their own labels: "
-    assert verdicts(Results(tuple(diverged))) == [f"{about}no run finished."]
-    assert verdicts(Results((*own, diverged[1]))) == [f"{about}only s2s finished."]
+    assert describe_leaders(Results(tuple(diverged))) == [f"{about}no run finished."]
+    assert describe_leaders(Results((*own, diverged[1]))) == [f"{about}only s2s finished."]
     other = lane("s2a", 2, own_accuracy=4.0)
-    assert verdicts(Results((*own, other))) == [f"{about}s2s, but s2a has other seeds."]
+    assert describe_leaders(Results((*own, other))) == [
+        f"{about}s2s, but it has no seed in common with s2a."
+    ]
     same = lane("s2a", 1, own_accuracy=4.0)
-    assert verdicts(Results((*own, same))) == [f"{about}s2s, 2.00 points above s2a (one seed)."]
+    assert describe_leaders(Results((*own, same))) == [
+        f"{about}s2s, 2.00 points above s2a (one seed)."
+    ]
 
 
 def test_a_lead_has_its_interval_over_common_seeds():
     ours = [lane("s2s", seed, own_accuracy=value) for seed, value in enumerate((5.0, 7.0))]
     theirs = [lane("s2a", seed, own_accuracy=4.0) for seed in range(2)]
-    (told,) = verdicts(Results((*ours, *theirs)))
+    (told,) = describe_leaders(Results((*ours, *theirs)))
     half = estimate([1.0, 3.0]).half_width
     assert told.endswith(f"s2s, 2.00 ± {half:.2f} points above s2a (not a clear lead).")
-    (level,) = verdicts(Results((*theirs, *(lane("s2s", s, own_accuracy=4.0) for s in range(2)))))
-    assert level.endswith("s2a and s2s, level (0.00 ± 0.00 points).")
+    (level,) = describe_leaders(
+        Results((*theirs, *(lane("s2s", s, own_accuracy=4.0) for s in range(2))))
+    )
+    assert level.endswith("s2a and s2s, equal (0.00 ± 0.00 points).")
 
 
 def test_the_headings_are_those_of_the_measures():
-    table = summary(Results((lane("s2s", 0, average_loss=0.5, disagreement=0.25, bias=1.0),)))
+    table = summary_table(Results((lane("s2s", 0, average_loss=0.5, disagreement=0.25, bias=1.0),)))
     shown = ["average_loss", "disagreement"]
     assert [column.header for column in table.columns] == ["", *(traits(m).heading for m in shown)]
 
@@ -157,10 +168,10 @@ def test_ringed_are_those_of_the_first_server_round(small):
     t = first_server_round(late)
     assert t == 2
     world = build_world(late)
-    assert sampled_in(late, world.fleet, t) == world.server_order(t)[:5].tolist()
-    assert sampled_in(late, world.fleet, t + 1) == []
+    assert sampled_devices(late, world.fleet, t) == world.server_order(t)[:5].tolist()
+    assert sampled_devices(late, world.fleet, t + 1) == []
     alone = small("server.primitive=none")
-    assert sampled_in(alone, world.fleet, first_server_round(alone)) == []
+    assert sampled_devices(alone, world.fleet, first_server_round(alone)) == []
 
 
 @pytest.mark.parametrize(
@@ -182,19 +193,19 @@ def test_ringed_are_those_whom_the_engine_samples(small, settings):
     for t in asked.server.server_rounds(asked.rounds):
         sample = sampler.sample(t)
         met = [] if sample is None else sample.devices_k.tolist()
-        assert sampled_in(asked, world.fleet, t) == met
+        assert sampled_devices(asked, world.fleet, t) == met
 
 
 def test_nobody_is_ringed_where_data_or_models_decide(small):
     for rule in ("weighted", "importance", "skerry.engine.participation.selection:uniform"):
         asked = small(f"server.selection={rule}")
-        assert sampled_in(asked, build_world(small()).fleet, 0) is None
+        assert sampled_devices(asked, build_world(small()).fleet, 0) is None
 
 
 def test_pictures_are_named_after_their_study(results, tmp_path):
     """Another study in the same folder keeps its own."""
     for study in (results, results.of("s2a")):
-        for picture in pictures(study, tmp_path):
+        for picture in save_figures(study, tmp_path):
             assert picture.read_bytes().startswith(b"\x89PNG")
     assert len(list(tmp_path.iterdir())) == 4
 
@@ -224,12 +235,12 @@ def test_a_lead_is_what_results_calls_one():
     )
     gap = estimate(gaps)
     assert gap.mean > gap.half_width
-    (told,) = verdicts(found)
+    (told,) = describe_leaders(found)
     readings = {
         name: dict(enumerate(found.of(name).final("own_accuracy"))) for name in found.labels()
     }
     cells = Cells("own_accuracy", None, (), {(): [readings]}, {}, Counter(finished=15))
-    answers = Answers(cells, "s2a")
+    answers = ComparedCells(cells, "s2a")
     verdict = answers.verdict(answers.comparisons[(), "s2s"])
     assert verdict == "tie"
     assert "s2s, 0.52 ±" in told
@@ -244,7 +255,7 @@ def test_a_lead_beside_others_is_corrected_for_them():
         "s2s": {seed: value + 2.0 + 0.3 * (-1) ** seed for seed, value in enumerate(S2A)},
         "none": {seed: value + 1.0 + 0.2 * seed for seed, value in enumerate(S2A)},
     }
-    found = leader(readings, lower_is_better=False)
+    found = find_best_label(readings, lower_is_better=False)
     family = compare(
         [[*readings["s2s"].values()]] * 2, [[*readings[n].values()] for n in ("none", "s2a")]
     )
@@ -256,8 +267,8 @@ def test_a_lead_beside_others_is_corrected_for_them():
 
 def test_the_best_of_losses_is_the_lowest():
     readings = {"s2s": {0: 0.5, 1: 0.7}, "s2a": {0: 0.4, 1: 0.6}}
-    found = leader(readings, lower_is_better=True)
+    found = find_best_label(readings, lower_is_better=True)
     assert (found.best, found.second) == ("s2a", "s2s")
     assert found.gap.mean == pytest.approx(-0.1)
     assert found.is_clear  # the same difference in every seed
-    assert leader({"s2s": {0: 0.5}, "s2a": {0: math.nan}}, lower_is_better=True) is None
+    assert find_best_label({"s2s": {0: 0.5}, "s2a": {0: math.nan}}, lower_is_better=True) is None

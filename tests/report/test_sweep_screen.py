@@ -8,7 +8,7 @@ from rich.console import Console
 
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.statistics import estimate
-from skerry.report.screens.sweep import best_cells
+from skerry.report.screens.sweep import best_cells_table
 from skerry.runs.sweep import Sweep
 
 AXES = {"server.period": [5, 10, 20, 40], "server.primitive": ["s2s", "s2a"]}
@@ -27,7 +27,7 @@ def lanes_of(asked, score, measure="average_accuracy"):
 def rows_of(asked, lanes):
     console = Console(width=200)
     with console.capture() as told:
-        console.print(best_cells(asked, Results(tuple(lanes))))
+        console.print(best_cells_table(asked, Results(tuple(lanes))))
     lines = [line.split() for line in told.get().splitlines() if "±" in line or "nan" in line]
     return [line if line[0] in ("s2s", "s2a") else ["", *line] for line in lines]
 

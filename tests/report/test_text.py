@@ -26,13 +26,13 @@ from skerry.report.text import Sheet
 )
 def test_a_measure_tells_how_its_values_are_written(measure, value, told):
     """Accuracies to a hundredth of a percent, counts whole, all else to four digits."""
-    assert text.of_measure(measure, value) == told
+    assert text.format_measure(measure, value) == told
 
 
 def test_a_difference_shows_its_sign():
-    assert text.of_measure("own_accuracy", 1.5, "+") == "+1.50"
-    assert text.of_measure("own_accuracy", -1.5, "+") == "-1.50"
-    assert text.of_measure("own_accuracy", -0.001, "+") == "+0.00"
+    assert text.format_measure("own_accuracy", 1.5, "+") == "+1.50"
+    assert text.format_measure("own_accuracy", -1.5, "+") == "-1.50"
+    assert text.format_measure("own_accuracy", -0.001, "+") == "+0.00"
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_a_difference_shows_its_sign():
 )
 def test_an_interval_is_shown_where_there_is_one(values, told):
     """One seed has none, nor have seeds that agree; a measure that nobody has is a dash."""
-    assert text.estimate("average_accuracy", estimate(values)) == told
+    assert text.format_estimate("average_accuracy", estimate(values)) == told
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_every_measure_can_be_written(measure):
-    assert " ± " in text.estimate(measure, estimate([1.0, 2.0, 4.0]), sign="+")
+    assert " ± " in text.format_estimate(measure, estimate([1.0, 2.0, 4.0]), sign="+")
 
 
 @pytest.mark.parametrize("error", [None, nan, inf])

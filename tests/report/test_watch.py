@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 from command_line import SCRIPT, environment, skerry
-from skerry.analysis.answers import results
+from skerry.analysis.run_table import results
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
 from skerry.records import activity

@@ -11,7 +11,7 @@ import skerry
 from skerry.errors import SkerryError
 from skerry.plugins.registry import GIVEN
 from skerry.records.store import Store
-from skerry.report.words import study_in_words
+from skerry.report.words import describe_runs
 from skerry.runs.materials import with_sizes
 
 ISLANDS = nx.disjoint_union(nx.barbell_graph(4, 1), nx.cycle_graph(5))
@@ -36,7 +36,7 @@ def test_a_given_graph_is_no_ring(experiment, tmp_path):
     (told,) = recorded(tmp_path)
     assert told.network.topology == GIVEN
     assert (told.network.devices, told.network.sizes) == (14, (9, 5))
-    assert study_in_words([told]).startswith("14 devices on 2 given graphs of 9, 5; synthetic")
+    assert describe_runs([told]).startswith("14 devices on 2 given graphs of 9, 5; synthetic")
 
 
 def test_what_was_named_in_its_place_does_not_matter(experiment, tmp_path):
@@ -53,7 +53,7 @@ def test_given_data_and_models_are_told(small, tmp_path):
     skerry.run(small("rounds=2"), dataset=(x, y, x, y), model=lambda: nn.Linear(5, 3), out=tmp_path)
     (told,) = recorded(tmp_path)
     assert (told.data.dataset, told.model.name) == (GIVEN, GIVEN)
-    assert "; given data (non_iid across, iid within); a given model, " in study_in_words([told])
+    assert "; given data (non_iid across, iid within); a given model, " in describe_runs([told])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 import skerry
-from skerry.analysis.results import recorded
+from skerry.analysis.results import read_studies
 from skerry.analysis.statistics import estimate
 from skerry.errors import ExperimentError
 from skerry.runs.executors.executor import group_by_world
@@ -96,7 +96,7 @@ def test_a_finished_run_is_not_computed_again_unless_asked(small, tmp_path):
 def test_what_is_recorded_can_be_read_again(small, tmp_path):
     ours = skerry.run(small(), compare=["s2s", "s2a"], seeds=2, out=tmp_path)
     skerry.run(small("server.period=1", 'name="another"'), out=tmp_path)
-    first, second = recorded(tmp_path)
+    first, second = read_studies(tmp_path)
     assert [lane.final for lane in first] == [lane.final for lane in ours]
     assert second[0].experiment.name == "another"
     assert len(skerry.load(tmp_path)) == 5 * 8

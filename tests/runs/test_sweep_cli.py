@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -107,7 +106,7 @@ def test_a_dry_run_tells_and_writes_nothing(grid, tmp_path):
     assert "4 cells x 2 seeds: 8 runs, 0 of them recorded in runs." in outcome.out
     assert "2 worlds, 2 stacks of up to 4 lanes, 1 at once." in outcome.out
     assert "GB" in outcome.out
-    assert re.search(r"^About \S+ (s|min|h)", outcome.out, re.MULTILINE)
+    assert "It will take about " in outcome.out
     assert set(tmp_path.iterdir()) == before
 
 

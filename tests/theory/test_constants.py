@@ -8,7 +8,7 @@ import torch
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.errors import SkerryError
-from skerry.report.screens.theory import bounds_command, tell_constants
+from skerry.report.screens.theory import bounds_command, print_constants
 from skerry.theory.certified import certified_rounds
 from skerry.theory.constants import constants_of, measure_constants
 from skerry.theory.point_constants import (
@@ -261,7 +261,7 @@ def test_what_moves_has_no_bounds(field, capsys):
     assert found.remarks[0].endswith(f"(here server.{field}_schedule = 'step')")
     with pytest.raises(SkerryError, match="bounds hold for a K and an H that stay"):
         found.parameters(epsilon=0.1)
-    tell_constants(found)
+    print_constants(found)
     said = capsys.readouterr().out
     assert "No bounds: bounds hold for" in said
     assert "skerry theory bounds" not in said

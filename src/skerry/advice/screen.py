@@ -13,7 +13,7 @@ from skerry.advice.race import AdviceWatcher
 from skerry.report.notebook import html_table
 from skerry.report.page.sections.advice import headings, score_text
 from skerry.report.text import Sheet, duration, number, plural, say
-from skerry.report.words import fleet_in_words, problem_in_words
+from skerry.report.words import describe_network, describe_problem
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,8 +60,8 @@ def to_html(advice: Advice) -> str:
 def _about(advice: Advice) -> str:
     pilot, experiment = advice.pilot, advice.experiment
     return (
-        f"{experiment.name}: {fleet_in_words(experiment)}; {problem_in_words(experiment)}. Pilot: "
-        f"{plural(pilot.runs, 'run')} on {plural(len(pilot.seeds), 'seed')}, "
+        f"{experiment.name}: {describe_network(experiment)}; {describe_problem(experiment)}. "
+        f"Pilot: {plural(pilot.runs, 'run')} on {plural(len(pilot.seeds), 'seed')}, "
         f"{plural(pilot.base.rounds, 'round')} each, in {duration(advice.seconds)}."
     )
 

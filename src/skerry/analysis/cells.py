@@ -1,29 +1,35 @@
-"""Cells: all that varies between runs but the seed and the primitive, and what was read there."""
+"""Values of one measure by cell, label and seed, and the comparisons between labels.
+
+A cell is one combination of the fields that vary between runs, other than seed and primitive.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry.analysis.compare import Comparison, compare
-from skerry.analysis.names import Where, check_met, full_name, is_one_of
+from skerry.analysis.compare import LEVEL, Comparison, Verdict, compare
+from skerry.analysis.names import full_name
 from skerry.analysis.statistics import Array, Estimate, best_place, estimates
 from skerry.config import labels
 from skerry.config.measures import traits
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Cell = tuple[Any, ...]
-"""The values of the fields that make a cell."""
+"""The values of the fields that separate cells."""
 Readings = dict[str, dict[int, float]]
-"""What was read in one cell, by label and by seed; NaN where a run diverged."""
+"""The values of one cell by label and seed; NaN where a run diverged."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A value of a tuned field, and what was read with it."""
+class TunedValue:
+    """One value of a tuned field, such as a stepsize, and the results that runs had with it."""
 
     value: Any
     by_seed: dict[int, float]
@@ -34,18 +40,18 @@ class Choice:
 
     @property
     def mean(self) -> float:
-        """Over the seeds that came to a value."""
+        """The mean over the seeds that have a value."""
         return float(np.nanmean(list(self.by_seed.values())))
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Values of one measure by cell, label and seed. A cell may stand for several finer ones;
-    it is then their average, seed by seed."""
+    """Values of one measure by cell, label and seed. A cell may combine several finer cells; its
+    value is then their average, seed by seed."""
 
     measure: str
     last: int | None
-    """The mean over that many rounds; None: the final value."""
+    """How many last rounds the values are averaged over; None for the final value."""
     fields: tuple[str, ...]
     readings: dict[Cell, list[Readings]]
     constants: Mapping[str, Any]
@@ -53,7 +59,7 @@ class Cells:
     statuses: Counter[str]
     """How many runs are finished, diverged, running or failed."""
     unmeasured: int = 0
-    """How many of the finished ones have no value of this measure."""
+    """How many of the finished runs have no value of this measure."""
 
     @cached_property
     def labels(self) -> list[str]:
@@ -65,58 +71,44 @@ class Cells:
         return traits(self.measure).lower_is_better
 
     def by(self, fields: Sequence[str]) -> "Cells":
-        """Coarser cells: only these fields tell cells apart, the others are averaged over."""
+        """Coarser cells, which only these fields separate; all others are averaged over."""
         chosen = [self.field(name) for name in fields]
         coarser: dict[Cell, list[Readings]] = {}
         for cell, parts in self.readings.items():
             values = dict(self.constants) | dict(zip(self.fields, cell, strict=True))
             coarser.setdefault(tuple(values[name] for name in chosen), []).extend(parts)
-        readings = {cell: coarser[cell] for cell in sorted(coarser, key=rank_of_cell)}
+        readings = {cell: coarser[cell] for cell in sorted(coarser, key=sort_key)}
         return replace(self, fields=tuple(chosen), readings=readings)
 
-    def where(self, conditions: Where) -> "Cells":
-        """Only the cells in which fields have one of these values, as typed."""
-        cells = self
-        for name, texts in conditions.items():
-            field = cells.field(name)
-            if field in cells.constants:
-                check_met("the store", name, texts, [cells.constants[field]])
-                continue
-            at = cells.fields.index(field)
-            check_met("the store", name, texts, [cell[at] for cell in cells.readings])
-            met = {cell: r for cell, r in cells.readings.items() if is_one_of(cell[at], texts)}
-            cells = replace(cells, readings=met)
-        return cells
-
     def best(self, field: str) -> "Cells":
-        """Every label of a cell at its own best value of one field, such as the stepsize."""
+        """The cells with each label at its own best value of one field, such as the stepsize."""
         return replace(
             self,
             fields=tuple(other for other in self.fields if other != self.field(field)),
             readings={
-                cell: [{label: choice.by_seed for label, choice in chosen.items()}]
-                for cell, chosen in self.choices(field).items()
+                cell: [{label: choice.by_seed for label, choice in tuned.items()}]
+                for cell, tuned in self.tuned_values(field).items()
             },
         )
 
-    def choices(self, field: str) -> dict[Cell, dict[str, "Choice"]]:
-        """The best value of a field, for every label in every cell that is left without it: the
-        rule is `best_place`."""
+    def tuned_values(self, field: str) -> dict[Cell, dict[str, "TunedValue"]]:
+        """The best value of a field for every label, by the rule of `best_place`. The keys are the
+        cells without that field."""
         name = self.field(field)
         at = self.fields.index(name) if name in self.fields else None
-        tried: dict[Cell, dict[str, list[Choice]]] = {}
+        tried: dict[Cell, dict[str, list[TunedValue]]] = {}
         for cell, parts in self.readings.items():
             value = cell[at] if at is not None else self.constants[name]
             rest = cell[:at] + cell[at + 1 :] if at is not None else cell
             here = tried.setdefault(rest, {})
             for label in dict.fromkeys(label for part in parts for label in part):
-                here.setdefault(label, []).append(Choice(value, averaged(parts, label)))
+                here.setdefault(label, []).append(TunedValue(value, _averaged(parts, label)))
         return {
             cell: {label: best for label, found in here.items() if (best := self._best(found))}
             for cell, here in tried.items()
         }
 
-    def _best(self, tried: Sequence["Choice"]) -> "Choice | None":
+    def _best(self, tried: Sequence["TunedValue"]) -> "TunedValue | None":
         tried = [choice for choice in tried if choice.has_value]
         if not tried:
             return None
@@ -130,13 +122,13 @@ class Cells:
         return full_name(name, self.fields, list(self.constants))
 
     def label(self, name: str) -> str:
-        """The label that a user means: `blend:0.25` is `blend(0.25)`; `blend`, if there is one."""
+        """The label that a user means: `blend:0.25` is `blend(0.25)`, `blend` is the only blend."""
         return labels.find_label(name, self.labels)
 
     def estimates(self) -> dict[tuple[Cell, str], Estimate]:
-        """Mean and interval over seeds of every label in every cell where it has a value."""
+        """Mean and 95 % interval over seeds, by cell and label, where there is a value."""
         values = {
-            (cell, label): averaged(parts, label)
+            (cell, label): _averaged(parts, label)
             for cell, parts in self.readings.items()
             for label in self.labels
             if any(label in part and has_value(part, label) for part in parts)
@@ -144,23 +136,90 @@ class Cells:
         return dict(zip(values, estimates(_matrix(values.values())), strict=True))
 
     def comparisons(self, against: str) -> dict[tuple[Cell, str], Comparison]:
-        """Every other label against one, in every cell that has both. They are one family."""
+        """Every other label compared with `against`, in every cell that has both. All comparisons
+        together are one family for Holm's correction."""
         pairs = {
-            (cell, label): (averaged(parts, label, against), averaged(parts, against, label))
+            (cell, label): (_averaged(parts, label, against), _averaged(parts, against, label))
             for cell, parts in self.readings.items()
             for label in self.labels
             if label != against and any(_has_both(part, label, against) for part in parts)
         }
-        # As one matrix: both halves have a column for every seed of either.
+        # One matrix for both, so that the halves have the same columns (seeds).
         ours = [ours for ours, _ in pairs.values()]
         theirs = [theirs for _, theirs in pairs.values()]
         ours_cs, theirs_cs = np.split(_matrix([*ours, *theirs]), 2)
         return dict(zip(pairs, compare(ours_cs, theirs_cs), strict=True))
 
 
-def averaged(parts: Sequence[Readings], label: str, beside: str | None = None) -> dict[int, float]:
-    """By seed, the mean over the parts that have this label; and `beside`, where it is named:
-    an average of differences must not be one of different parts. NaN where all of them diverged."""
+@dataclass(frozen=True)
+class ComparedCells:
+    """Cells with the mean of every label, and its paired comparison with one reference label."""
+
+    cells: Cells
+    against: str
+    """The reference label."""
+    level: float = LEVEL
+
+    @cached_property
+    def estimates(self) -> dict[tuple[Cell, str], Estimate]:
+        return self.cells.estimates()
+
+    @cached_property
+    def comparisons(self) -> dict[tuple[Cell, str], Comparison]:
+        return self.cells.comparisons(self.against)
+
+    @cached_property
+    def seeds(self) -> int:
+        """The largest number of seeds that any label has in any cell."""
+        return max(found.count for found in self.estimates.values())
+
+    def verdict(self, comparison: Comparison) -> Verdict:
+        return comparison.verdict(self.cells.lower_is_better, self.level)
+
+    def frame(self) -> "pd.DataFrame":
+        """A row per cell and label, with its difference to the reference label."""
+        import pandas as pd
+
+        frame = pd.DataFrame([dict(self._record(*key)) for key in self.estimates])
+        whole = [name for name in frame if name == "pairs" or str(name).startswith("seeds")]
+        return frame.astype(dict.fromkeys(whole, "Int64"))
+
+    def _record(self, cell: Cell, label: str) -> Iterator[tuple[str, Any]]:
+        yield from zip(self.cells.fields, cell, strict=True)
+        found = self.estimates[cell, label]
+        yield "primitive", label
+        yield "measure", self.cells.measure
+        yield "seeds", found.count
+        yield "mean", found.mean
+        yield "standard_error", found.standard_error
+        yield "low", found.low
+        yield "high", found.high
+        yield "against", self.against
+        yield from self._paired_record(self.comparisons.get((cell, label)))
+
+    def _paired_record(self, paired: Comparison | None) -> Iterator[tuple[str, Any]]:
+        """The columns of the comparison; they are empty for the reference label itself."""
+        found = paired.difference if paired else None
+        yield "pairs", found and found.count
+        yield "difference", found and found.mean
+        yield "difference_standard_error", found and found.standard_error
+        yield "difference_low", found and found.low
+        yield "difference_high", found and found.high
+        yield "seeds_higher", paired and paired.higher
+        yield "seeds_equal", paired and paired.equal
+        yield "seeds_lower", paired and paired.lower
+        yield "t_p", paired and paired.t_p
+        yield "t_p_holm", paired and paired.t_holm
+        yield "wilcoxon_p", paired and paired.wilcoxon_p
+        yield "wilcoxon_p_holm", paired and paired.wilcoxon_holm
+        yield "verdict", paired and self.verdict(paired)
+        yield "untested", (paired and paired.untested) or None
+        yield "variance_saved", paired and paired.variance_saved
+
+
+def _averaged(parts: Sequence[Readings], label: str, beside: str | None = None) -> dict[int, float]:
+    """By seed, the mean over the parts that have this label, and also the label `beside` if it is
+    given: both sides of a difference must average over the same parts. NaN where all diverged."""
     values: dict[int, list[float]] = {}
     for part in parts:
         partner = part.get(beside, {}) if beside is not None else part.get(label, {})
@@ -179,13 +238,13 @@ def _has_both(part: Readings, label: str, against: str) -> bool:
 
 
 def has_value(part: Readings, label: str | None = None) -> bool:
-    """Whether any run came to a value."""
+    """Whether any run of the cell, or of one label in it, has a finite value."""
     found = part.values() if label is None else (part[label],)
     return any(math.isfinite(value) for by_seed in found for value in by_seed.values())
 
 
-def rank_of_cell(cell: Cell) -> tuple[tuple[int, Any], ...]:
-    """Numbers rise, then words in the alphabet's order, then what plays no part."""
+def sort_key(cell: Cell) -> tuple[tuple[int, Any], ...]:
+    """Sort cells by value: rising numbers, then words, then None."""
     return tuple(
         (2, "") if value is None else (1, value) if isinstance(value, str) else (0, value)
         for value in cell
@@ -193,7 +252,7 @@ def rank_of_cell(cell: Cell) -> tuple[tuple[int, Any], ...]:
 
 
 def _matrix(rows: Iterable[Mapping[int, float]]) -> Array:
-    """A row per cell, a column per seed; NaN where there is no run."""
+    """A row per mapping, a column per seed; NaN where there is no run."""
     rows = list(rows)
     seeds = sorted({seed for row in rows for seed in row})
     values = [[row.get(seed, np.nan) for seed in seeds] for row in rows]

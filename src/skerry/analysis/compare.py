@@ -1,7 +1,7 @@
-"""One primitive against another, seed by seed.
+"""Paired comparisons of two labels, seed by seed.
 
-Runs of one seed share minibatches, graphs and sampled devices, so most of what chance does to
-one of them it does to the other too, and their difference varies less than either.
+Runs of one seed share minibatches, graphs and sampled devices. Most random effects are therefore
+common to both, and the difference of two labels varies less than either of them.
 """
 
 import math
@@ -30,7 +30,7 @@ Verdict = Literal["win", "tie", "loss", "untested"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What "ours" has more than "theirs" in one cell, over the seeds that both finished."""
+    """The difference "ours" minus "theirs" in one cell, over the seeds that both finished."""
 
     difference: Estimate
     higher: int
@@ -49,7 +49,7 @@ class Comparison:
     wilcoxon_holm: float
 
     def verdict(self, lower_is_better: bool = False, level: float = LEVEL) -> Verdict:
-        """Ours wins or loses if the corrected t test says so at this level, else it is a tie."""
+        """Win or loss of ours if the corrected t test is significant at this level, else tie."""
         if self.untested and (self.higher or self.lower or not self.equal):
             return "untested"
         if not self.t_holm <= level:
@@ -58,14 +58,14 @@ class Comparison:
 
     @property
     def variance_saved(self) -> float:
-        """How many times the variance shrinks by pairing: that many times more seeds would be
-        needed without it."""
+        """The factor by which pairing reduces the variance. Without pairing, that many times more
+        seeds would be needed."""
         return _ratio(self.unpaired_variance, self.paired_variance)
 
 
 def compare(ours_cs: ArrayLike, theirs_cs: ArrayLike) -> list[Comparison]:
-    """One comparison per cell (row), paired by seed (column); NaN marks a missing run. All rows
-    together are the family over which Holm's correction goes."""
+    """One comparison per cell (row), paired by seed (column); NaN marks a missing run. Holm's
+    correction treats all rows as one family."""
     ours, theirs = np.asarray(ours_cs, dtype=float), np.asarray(theirs_cs, dtype=float)
     paired = np.isfinite(ours) & np.isfinite(theirs)
     ours, theirs = np.where(paired, ours, np.nan), np.where(paired, theirs, np.nan)
@@ -90,39 +90,39 @@ def compare(ours_cs: ArrayLike, theirs_cs: ArrayLike) -> list[Comparison]:
 
 
 def compare_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Comparison:
-    """A single comparison from values by seed."""
+    """A single comparison of two mappings from seed to value."""
     common = sorted(ours.keys() & theirs.keys())
     (found,) = compare([[ours[seed] for seed in common]], [[theirs[seed] for seed in common]])
     return found
 
 
 @dataclass(frozen=True)
-class Lead:
-    """Who is best of several in one cell, and how far ahead of the second."""
+class BestLabel:
+    """The best label of a cell, and its margin over the second best."""
 
     best: str
     second: str
     gap: Estimate
     """The best minus the second, over the seeds that both finished."""
     p: float
-    """Of the paired t test, corrected as tables show it; NaN where there is none."""
+    """The p-value of the paired t test, corrected as in the tables; NaN if it is untested."""
     is_clear: bool
 
 
-def reference_of(labels: Sequence[str]) -> str:
-    """The label that the others are compared with unless another is asked for."""
+def reference_label(labels: Sequence[str]) -> str:
+    """The label that others are compared with by default: s2a, or the first."""
     return "s2a" if "s2a" in labels else labels[0]
 
 
-def leader(
+def find_best_label(
     readings: Mapping[str, Mapping[int, float]], lower_is_better: bool, level: float = LEVEL
-) -> Lead | None:
-    """The best of all labels by their means, and whether its lead is clear; None where fewer than
-    two have a value. `readings` are by label and by seed.
+) -> BestLabel | None:
+    """The label with the best mean, and whether its lead is clear; None if fewer than two labels
+    have a value. `readings` are values by label and seed.
 
-    This is the one rule for a clear lead: the test of a table must say so. Where the best or the
-    second is what the others are compared with, it is the test that stands there, corrected for
-    all comparisons with it; where neither is, it is corrected for those with the best.
+    A lead is clear if the corrected test of the tables says so. If the best or the second best is
+    the reference label, this is the test against the reference, corrected for all comparisons with
+    it. Otherwise all labels are compared with the best one.
     """
     means = {label: estimate(list(found.values())).mean for label, found in readings.items()}
     ranked = sorted(
@@ -132,7 +132,7 @@ def leader(
     if len(ranked) < 2:
         return None
     best, second = ranked[:2]
-    usual = reference_of([label for label in readings if label in ranked])
+    usual = reference_label([label for label in readings if label in ranked])
     against = usual if usual in (best, second) else best
     others = [label for label in ranked if label != against]
     seeds = sorted({seed for label in ranked for seed in readings[label]})
@@ -142,17 +142,17 @@ def leader(
     gap = found.difference
     if against == best:
         gap = replace(gap, mean=-gap.mean)
-    # Where every seed shows the same difference there is nothing to test.
+    # If every seed shows the same difference, a t test is not possible.
     same = gap.count > 1 and bool(found.untested) and gap.mean != 0
     is_clear = same or found.verdict(lower_is_better, level) in ("win", "loss")
-    return Lead(best, second, gap, found.t_holm, is_clear)
+    return BestLabel(best, second, gap, found.t_holm, is_clear)
 
 
 def variance_saved(family: Iterable[Comparison]) -> float:
-    """As `Comparison.variance_saved`, from the variances of all cells added up."""
-    told = [one for one in family if one.difference.count > 1]
+    """As `Comparison.variance_saved`, for the sums of the variances of all cells."""
+    tested = [one for one in family if one.difference.count > 1]
     return _ratio(
-        sum(one.unpaired_variance for one in told), sum(one.paired_variance for one in told)
+        sum(one.unpaired_variance for one in tested), sum(one.paired_variance for one in tested)
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs as one pandas table, for analysis by hand."""
+"""Runs as pandas frames, and frames as CSV files that are safe in a spreadsheet."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.analysis.names import UNSET, flat, short_names
+from skerry.analysis.names import UNSET, flat_fields, short_names
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run
 
@@ -24,10 +24,14 @@ ALWAYS = {
     "training.stepsize": "stepsize",
     "network.devices": "devices",
 }
+"""The fields that are always columns, and the names of those columns."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")
+"""The first characters that make a spreadsheet compute a text as a formula."""
 
 
 def of_rounds(runs: Sequence[Run], histories: Sequence[History]) -> "pd.DataFrame":
-    """A row for each round of each run: its labels, its experiment, the round, the measures."""
+    """A row for each round of each run: the run's labels and experiment, the round, the
+    measures."""
     import pandas as pd
 
     measures = _measures(histories)
@@ -39,7 +43,8 @@ def of_rounds(runs: Sequence[Run], histories: Sequence[History]) -> "pd.DataFram
 
 
 def of_runs(runs: Sequence[Run], histories: Sequence[History]) -> "pd.DataFrame":
-    """A row for each run: the same, with the rounds done and the last value of each measure."""
+    """A row for each run: its labels and experiment, the rounds done, the last value of each
+    measure."""
     import pandas as pd
 
     measures = _measures(histories)
@@ -48,6 +53,15 @@ def of_runs(runs: Sequence[Run], histories: Sequence[History]) -> "pd.DataFrame"
     )
     columns.insert(0, "rounds_done", np.array([run.rounds_done for run in runs], dtype=np.int64))
     return pd.concat([_experiments(runs, measures), columns], axis="columns")
+
+
+def to_csv(frame: "pd.DataFrame") -> bytes:
+    """The frame as CSV. A text that a spreadsheet would compute as a formula starts with an
+    apostrophe; numbers stay numbers."""
+    safe = frame.copy()
+    for name in frame.select_dtypes(exclude="number"):
+        safe[name] = frame[name].map(_escape_formula)
+    return safe.rename(columns=_escape_formula).to_csv(index=False).encode()
 
 
 def _measures(histories: Iterable[History]) -> list[str]:
@@ -67,8 +81,8 @@ def _experiments(runs: Sequence[Run], measures: Collection[str]) -> "pd.DataFram
     import pandas as pd
 
     fields = [_fields(run) for run in runs]
-    paths = dict.fromkeys(path for asked in fields for path in asked)
-    values = {path: [asked.get(path) for asked in fields] for path in (*ALWAYS, *paths)}
+    paths = dict.fromkeys(path for one in fields for path in one)
+    values = {path: [one.get(path) for one in fields] for path in (*ALWAYS, *paths)}
     others = [path for path in paths if path not in ALWAYS]
     taken = {*LABELS, *COUNTS, *ALWAYS.values(), *measures}
     names = ALWAYS | short_names(others, taken)
@@ -83,9 +97,24 @@ def _experiments(runs: Sequence[Run], measures: Collection[str]) -> "pd.DataFram
 
 
 def _fields(run: Run) -> dict[str, Any]:
-    """All of its experiment; what is left open is no text."""
+    """All fields of the run's experiment; None for fields that are not set."""
     return {
         path: None if value == UNSET else value
-        for path, value in flat(run.experiment).items()
+        for path, value in flat_fields(run.experiment).items()
         if path not in LABELS
     }
+
+
+def _escape_formula(cell: Any) -> Any:
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r", "\n")  # pandas quotes \n, which keeps it inside the cell
+    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Fields of experiments as tables, grids and users name them."""
+"""The fields of experiments: their full and short names, their values, and conditions on them."""
 
 import json
 import math
@@ -13,20 +13,20 @@ from skerry.errors import SkerryError, argument, unknown
 from skerry.records.store import Run
 
 Fields = dict[str, Any]
-"""`section.field` and its value; lists as text, which can be grouped and compared."""
+"""Values by `section.field`. Lists are text, so that values can be grouped and compared."""
 UNSET = "unset"
 
 FULL_ONLY = {
     f"training.{name}" for name in ("optimizer", "momentum", "second_momentum", "smallest")
 }
-"""Fields that go by their full names alone: a field of the server had the short one first."""
+"""Fields without a short name, because the short name means a field of the server."""
 
 Where = Mapping[str, Sequence[str]]
-"""By field the values that are wanted, as typed."""
+"""By field, the wanted values as the user typed them."""
 
 
-def flat(experiment: Experiment) -> Fields:
-    """Every field of an experiment."""
+def flat_fields(experiment: Experiment) -> Fields:
+    """Every field of an experiment by its full name."""
     fields: Fields = {}
     for name, value in experiment:
         if isinstance(value, Section):
@@ -36,20 +36,21 @@ def flat(experiment: Experiment) -> Fields:
     return fields
 
 
-def fields_of(run: Run) -> Fields:
-    """What tells cells apart; None where it plays no part, such as the degree of a ring."""
+def cell_fields(run: Run) -> Fields:
+    """The fields that separate cells; None for a field that the run ignores, such as the degree of
+    a ring."""
     idle = run.experiment.unused_paths() - {"network.devices"}
-    fields = {n: None if n in idle else value for n, value in flat(run.experiment).items()}
+    fields = {n: None if n in idle else value for n, value in flat_fields(run.experiment).items()}
     for name in ("name", "seed", "server.primitive", "server.name"):
         del fields[name]
-    # Two graphs given from Python, or in files of one name, are two networks.
+    # Two graphs from Python, or from files with the same name, are different networks.
     fields["network.graph"] = run.materials.get("graph", "as named")[:8]
-    return fields | dict.fromkeys(told_by_label(run.experiment))
+    return fields | dict.fromkeys(_fields_in_label(run.experiment))
 
 
-def told_by_label(experiment: Experiment) -> set[str]:
-    """The fields that a run's label tells: those that a preset sets, or how far a blend goes. Runs
-    that differ in them stand in one cell, beside each other."""
+def _fields_in_label(experiment: Experiment) -> set[str]:
+    """The fields that the label of a run stands for: those that a preset sets, or the beta of a
+    blend. Runs that differ in them are compared within one cell."""
     server = experiment.server
     if server.name:
         return fields_of_preset(experiment)
@@ -57,21 +58,22 @@ def told_by_label(experiment: Experiment) -> set[str]:
         return {"server.beta"}
     if server.primitive != labels.BLEND:
         return set()
-    told = {"beta", "beta_schedule", "beta_end"}
+    implied = {"beta", "beta_schedule", "beta_end"}
     if ":" not in server.beta_schedule:
-        standing = server.model_copy(update={"beta_schedule": schedules.CONSTANT})
-        told |= standing.unused_fields() - server.unused_fields()
-    return {f"server.{field}" for field in told}
+        constant = server.model_copy(update={"beta_schedule": schedules.CONSTANT})
+        implied |= constant.unused_fields() - server.unused_fields()
+    return {f"server.{field}" for field in implied}
 
 
 def varying_fields(fields: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What tells cells apart. Whether a field plays a part is told by other fields."""
+    """The fields with more than one value. None does not count as a value."""
     names = dict.fromkeys(name for each in fields for name in each)
     return [name for name in names if len({each.get(name) for each in fields} - {None}) > 1]
 
 
 def full_name(name: str, fields: Sequence[str], others: Sequence[str] = ()) -> str:
-    """The field that a user means: `period` is `server.period`. `others` may be named too."""
+    """The full name of the field that a user means: `period` is `server.period`. Names in `others`
+    are accepted too, but not suggested."""
     known = [*fields, *others]
     found = [
         path
@@ -86,7 +88,7 @@ def full_name(name: str, fields: Sequence[str], others: Sequence[str] = ()) -> s
 
 
 def short_names(fields: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
-    """`period` for `server.period`, where nothing else is called so."""
+    """By full name the short one, `period` for `server.period`, where it is unique."""
     short = {one: one if one in FULL_ONLY else one.rpartition(".")[2] for one in fields}
     times = Counter(short.values())
     return {
@@ -95,8 +97,8 @@ def short_names(fields: Iterable[str], taken: Collection[str] = ()) -> dict[str,
     }
 
 
-def word(value: Any) -> str:
-    """A field's value in a table."""
+def format_value(value: Any) -> str:
+    """The value of a field as a table shows it."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -108,7 +110,7 @@ def word(value: Any) -> str:
 
 
 def parse_where(texts: Sequence[str]) -> Where:
-    """`period=5`; the same field twice means either value."""
+    """Parse conditions such as `period=5`; the same field twice means either value."""
     wanted: dict[str, list[str]] = {}
     for text in texts:
         field, equals, value = (part.strip() for part in text.partition("="))
@@ -123,21 +125,22 @@ def parse_where(texts: Sequence[str]) -> Where:
     return wanted
 
 
-def is_one_of(value: Any, texts: Sequence[str]) -> bool:
-    """Typed values are text; what plays no part meets any condition."""
-    return value is None or any(_is(value, text) for text in texts)
+def matches_any(value: Any, texts: Sequence[str]) -> bool:
+    """Whether a field's value equals one of these texts. None, an ignored field, always does."""
+    return value is None or any(_equals(value, text) for text in texts)
 
 
-def check_met(where: object, name: str, texts: Sequence[str], there: Iterable[Any]) -> None:
-    recorded = list(dict.fromkeys(value for value in there if value is not None))
-    if recorded and not any(is_one_of(value, texts) for value in recorded):
+def check_met(where: object, name: str, texts: Sequence[str], values: Iterable[Any]) -> None:
+    """Raise an error if none of the recorded values of a field meets its condition."""
+    recorded = list(dict.fromkeys(value for value in values if value is not None))
+    if recorded and not any(matches_any(value, texts) for value in recorded):
         raise SkerryError(
             f"no run in {where} has {name} = {' or '.join(texts)} (got "
-            f"{', '.join(map(str, recorded))[:200]}). Choose from those."
+            f"{', '.join(map(str, recorded))[:200]}). Choose one of these values."
         )
 
 
-def _is(value: Any, text: str) -> bool:
+def _equals(value: Any, text: str) -> bool:
     if isinstance(value, bool):
         return text.lower() == str(value).lower()
     if isinstance(value, int | float):

@@ -1,15 +1,15 @@
-"""Results: the runs of a study and what came of them."""
+"""Results: the runs of a study with their histories and final values."""
 
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from skerry.analysis.recorded import Recorded
+from skerry.analysis.run_table import RunTable
 from skerry.analysis.statistics import estimate
 from skerry.config import labels, schedules
 from skerry.config.experiment import Experiment
@@ -23,27 +23,11 @@ from skerry.records.store import Run, Store
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
-
-
-class Picture(Protocol):
-    """What `plot` gives."""
-
-    @property
-    def figure(self) -> "Figure":
-        """Matplotlib's, to change it by hand."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What it does not show."""
-
-    def save(self, path: str | Path, dpi: int = 200) -> Path:
-        """Write it as .png, .pdf or .svg."""
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One run and what came of it."""
+    """One run, with its experiment, status, history and final values."""
 
     key: str
     experiment: Experiment
@@ -55,37 +39,37 @@ class Lane:
     note: str = ""
     """Why it diverged or failed."""
     run: Run | None = field(default=None, compare=False)
-    """Its entry in the records."""
+    """The entry of the run in the store."""
     kept: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What was kept on request: models, devices."""
+    """Models and device scores, where the caller asked to keep them."""
 
     def __repr__(self) -> str:
-        told = f"{self.label}, seed {self.experiment.seed}, {self.status}"
+        about = f"{self.label}, seed {self.experiment.seed}, {self.status}"
         first = headline(self.final)
-        return f"<Lane: {told}{f', {first} {self.final[first]:.4g}' if first else ''}>"
+        return f"<Lane: {about}{f', {first} {self.final[first]:.4g}' if first else ''}>"
 
     def _repr_html_(self) -> str:
         return str(registry.view("lane")(self))
 
     @property
     def models(self) -> "np.ndarray[Any, np.dtype[np.float32]]":
-        """The models of all devices at the end, a row of flat parameters for each, with the places
-        between layers that nothing is kept in."""
-        models: np.ndarray[Any, np.dtype[np.float32]] = self._on_request("models")
+        """The models of all devices at the end, [devices, parameters], including the padding
+        between layers."""
+        models: np.ndarray[Any, np.dtype[np.float32]] = self._kept("models")
         return models
 
     @property
     def devices(self) -> "pd.DataFrame":
-        """What every device scored at the end: island, device, samples, and its scores."""
+        """The scores of every device at the end, with its island, name and number of samples."""
         import pandas as pd
 
-        return pd.DataFrame(self._on_request("devices"))
+        return pd.DataFrame(self._kept("devices"))
 
-    def _on_request(self, what: str) -> Any:
+    def _kept(self, what: str) -> Any:
         if what not in self.kept:
             raise SkerryError(
-                f"{what} are kept on request (run {self.key}). Call skerry.run(..., "
-                f"keep_{what}=True); a run that is recorded already needs again=True, too."
+                f"the {what} of run {self.key} were not kept. Call skerry.run(..., "
+                f"keep_{what}=True), with again=True if the run is already recorded."
             )
         return self.kept[what]
 
@@ -94,7 +78,7 @@ class Lane:
         return self.experiment.server.label
 
     def named(self, name: str) -> "Lane":
-        """The same run under another `server.name`."""
+        """The same run with another `server.name`."""
         server = self.experiment.server
         if server.name == name:
             return self
@@ -120,7 +104,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Results(Sequence[Lane]):
-    """The lanes of a study, in the order they were asked for."""
+    """The lanes of a study, in the order in which they were requested."""
 
     lanes: tuple[Lane, ...]
 
@@ -141,42 +125,38 @@ class Results(Sequence[Lane]):
     def _repr_html_(self) -> str:
         return str(registry.view("results")(self))
 
-    def plot(self, kind: str | None = None, **options: Any) -> Picture:
-        """A picture: the curves of a first look, or any kind of `skerry figure` (curves, gap,
-        sensitivity, front, cost, bound, network, labels) with its options: `plot("curves",
-        measure="own_accuracy", by="period")`. A notebook shows it; `.save("a.pdf")` writes it."""
-        picture: Picture = registry.view("plot")(self, kind, **options)
-        return picture
+    def plot(self, kind: str | None = None, **options: Any) -> Any:
+        """Draw the curves of all lanes, or any kind of `skerry figure` (curves, gap, sensitivity,
+        front, cost, bound, network, labels) with its options: `plot("curves",
+        measure="own_accuracy", by="period")`. A notebook shows the result; its `.save("a.pdf")`
+        writes it, `.figure` is the matplotlib figure, `.notes` say what it leaves out."""
+        return registry.view("plot")(self, kind, **options)
 
     def keeping(self, **tables: Mapping[str, Any]) -> "Results":
-        """With what was kept of some lanes, by their keys."""
+        """The same results with kept models or device scores, given by lane key."""
         if not any(tables.values()):
             return self
-        return Results(
-            tuple(
-                replace(
-                    lane,
-                    kept={
-                        what: table[lane.key]
-                        for what, table in tables.items()
-                        if table.get(lane.key) is not None
-                    },
-                )
-                for lane in self
-            )
-        )
+        kept = {
+            lane.key: {
+                what: table[lane.key]
+                for what, table in tables.items()
+                if table.get(lane.key) is not None
+            }
+            for lane in self
+        }
+        return Results(tuple(replace(lane, kept=kept[lane.key]) for lane in self))
 
-    def as_recorded(self) -> Recorded:
-        """The same runs as those of a store, for tables and figures."""
-        return Recorded(
-            Path("these results"),
+    def table(self) -> RunTable:
+        """The recorded lanes as a table of runs, for tables and figures."""
+        return RunTable(
             tuple(replace(lane.run, experiment=lane.experiment) for lane in self if lane.run),
             {lane.key: lane.history for lane in self},
+            Path("these results"),
         )
 
     def of(self, primitive: str | Callable[..., Any]) -> "Results":
-        """Only the lanes of this primitive, such as "s2a", "blend:0.5", "blend(0.5)", or a function
-        of yours."""
+        """Only the lanes of one primitive, such as "s2a", "blend:0.5", "blend(0.5)", or your own
+        function."""
         name = labels.write_label(as_text(primitive)) if callable(primitive) else primitive
         wanted = labels.find_label(name, self.labels())
         return Results(tuple(lane for lane in self.lanes if lane.label == wanted))
@@ -204,34 +184,26 @@ class Results(Sequence[Lane]):
         """A row per label: mean over seeds of the final values, and half of the 95 % interval."""
         import pandas as pd
 
-        there = dict.fromkeys(measure for lane in self for measure in lane.final)
+        known = dict.fromkeys(measure for lane in self for measure in lane.final)
         for measure in measures:
-            if measure not in there:
-                raise SkerryError(unknown("measure", measure, there))
-        rows = {}
+            if measure not in known:
+                raise SkerryError(unknown("measure", measure, known))
+        rows: dict[str, dict[str, float]] = {}
         for name in self.labels():
-            lanes = self.of(name)
-            rows[name] = {
-                column: value
-                for measure in measures or there
-                for column, value in _mean_and_half(measure, lanes.final(measure))
-            }
+            row = rows.setdefault(name, {})
+            for measure in measures or known:
+                found = estimate(self.of(name).final(measure))
+                row |= {measure: found.mean, f"{measure} ±": found.half_width}
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def to_json(self, histories: bool = True) -> dict[str, Any]:
         return {"lanes": [lane.to_json(histories) for lane in self.lanes]}
 
 
-def _mean_and_half(measure: str, values: Any) -> list[tuple[str, float]]:
-    found = estimate(values)
-    return [(measure, found.mean), (f"{measure} ±", found.half_width)]
-
-
 def results_of(store: Store, keys: Iterable[str]) -> Results:
-    """What is recorded of these runs, in their order."""
-    wanted = dict.fromkeys(keys)
-    lanes = {run.key: _lane(run, history) for run, history in store.histories(wanted.keys())}
-    return Results(tuple(lanes[key] for key in wanted))
+    """The recorded runs with these keys, in the order of the keys."""
+    table = RunTable.from_store(store, keys)
+    return Results(tuple(_lane(run, table.histories[run.key]) for run in table.runs))
 
 
 def _lane(run: Run, history: History) -> Lane:
@@ -240,61 +212,63 @@ def _lane(run: Run, history: History) -> Lane:
 
 
 def _plain(name: str, value: float) -> float | int | None:
-    """JSON has no NaN or infinity; counts are whole numbers."""
+    """A value for JSON, which has no NaN or infinity; counts are whole numbers."""
     if not math.isfinite(value):
         return None
     return int(value) if name == "round" or traits(name).is_count else value
 
 
-def recorded(folder: Path) -> list[Results]:
-    """What a folder holds: runs that differ only in seed, primitive and preset form one study."""
-    with Store.read(folder) as store:
-        found = store.histories()
+def read_studies(folder: Path) -> list[Results]:
+    """The runs of a store, grouped into studies: all runs that differ only in seed, primitive and
+    preset are one study."""
+    table = RunTable.read(folder)
     studies: list[_Study] = []
     known: dict[str, _Study] = {}
-    for run, history in found:
-        mine = _Study.of(run)
-        study = known.get(mine.text)
-        # A preset says nothing of the fields that it sets: it goes with any study but for them.
+    for run in table.runs:
+        own = _Study.of(run)
+        study = known.get(own.text)
         if study is None:
-            study = next((one for one in studies if one.may_hold(mine)), None)
+            study = next((one for one in studies if one.may_hold(own)), None)
         if study is None:
-            studies.append(study := mine)
-        elif study.told and not mine.told:
-            study.table, study.told = mine.table, mine.told
-        known.setdefault(mine.text, study)
-        study.lanes.append(_lane(run, history))
+            studies.append(study := own)
+        elif study.hidden and not own.hidden:
+            study.fields, study.hidden = own.fields, own.hidden
+        known.setdefault(own.text, study)
+        study.lanes.append(_lane(run, table.histories[run.key]))
     return [Results(tuple(study.lanes)) for study in studies]
 
 
 @dataclass
 class _Study:
-    table: dict[str, str]
-    """What all its runs have in common, by field."""
-    told: set[str]
-    """The fields of which only a preset's name is known."""
+    """Runs that differ only in seed, primitive and preset, while the runs are being grouped."""
+
+    fields: dict[str, str]
+    """The fields that all of its runs have in common, as JSON."""
+    hidden: set[str]
+    """The fields that are known only through the name of a preset."""
     lanes: list[Lane]
 
     @classmethod
     def of(cls, run: Run) -> "_Study":
-        """The study that a run alone would be."""
+        """The study that contains only this run."""
         same = {"primitive": labels.BLEND, "beta": 0.5, "beta_schedule": schedules.CONSTANT}
         server = run.experiment.server.model_copy(update=same)
         plain = run.experiment.model_copy(update={"seed": 0, "server": server})
-        table = {"name": run.name}
+        fields = {"name": run.name}
         for section, value in plain.deciding().items():
-            fields = value if isinstance(value, dict) else {"": value}
-            table |= {f"{section}.{name}".rstrip("."): json.dumps(v) for name, v in fields.items()}
-        return cls(table, fields_of_preset(run.experiment), [])
+            pairs = value if isinstance(value, dict) else {"": value}
+            fields |= {f"{section}.{name}".rstrip("."): json.dumps(v) for name, v in pairs.items()}
+        return cls(fields, fields_of_preset(run.experiment), [])
 
     @property
     def text(self) -> str:
-        return json.dumps([sorted(self.table.items()), sorted(self.told)])
+        return json.dumps([sorted(self.fields.items()), sorted(self.hidden)])
 
     def may_hold(self, other: "_Study") -> bool:
-        told = self.told | other.told
-        if not told:
-            return False  # they are two studies, or `text` would be the same
-        # An option is in one table only where their functions differ, which other fields tell.
-        fields = (self.table.keys() & other.table.keys()) - told
-        return all(self.table.get(one) == other.table.get(one) for one in fields)
+        """Whether the runs of both agree in all fields that no preset sets."""
+        hidden = self.hidden | other.hidden
+        if not hidden:
+            return False  # without presets, runs of one study have the same `text`
+        # An option is in one table only if the functions differ, which other fields show.
+        names = (self.fields.keys() & other.fields.keys()) - hidden
+        return all(self.fields.get(name) == other.fields.get(name) for name in names)

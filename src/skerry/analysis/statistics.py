@@ -1,6 +1,6 @@
-"""Numbers over seeds: means and 95 % intervals, paired tests, and which of several values is best.
+"""Statistics over seeds: means with 95 % intervals, paired tests, and the choice of the best value.
 
-Rows are cells, columns are seeds, NaN marks a seed that is missing.
+In matrices, rows are cells and columns are seeds; NaN marks a missing seed.
 """
 
 from collections.abc import Iterable
@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 CONFIDENCE = 0.95
-EXACT_PAIRS = 50  # up to here the signed-rank distribution is counted out, beyond it is normal
-NO_SPREAD = 1e-12  # relative: what rounding leaves of a spread that is none
+EXACT_PAIRS = 50  # up to this number the signed-rank test is exact, beyond it asymptotic
+NO_SPREAD = 1e-12  # relative: a smaller spread is rounding error
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Estimate:
+    """A mean over seeds, with its standard error and 95 % confidence interval."""
+
     mean: float
     standard_error: float
     half_width: float
@@ -36,13 +38,13 @@ class Estimate:
 
 
 def estimate(values: Iterable[float]) -> Estimate:
-    """Over the values that are there; diverged runs have none."""
+    """The estimate over the finite values; diverged runs have none."""
     (found,) = estimates([list(values)])
     return found
 
 
 def estimates(values_cs: ArrayLike) -> list[Estimate]:
-    """One estimate per cell (row) over its seeds (columns); NaN marks a seed that is missing."""
+    """One estimate per cell (row) over its seeds (columns); NaN marks a missing seed."""
     from scipy.special import stdtrit  # scipy.stats takes a second to import
 
     mean_c, variance_c, count_c = moments(values_cs)
@@ -70,13 +72,12 @@ def moments(values_cs: ArrayLike) -> tuple[Array, Array, NDArray[np.int64]]:
 def best_place(
     score_vs: ArrayLike, ran_vs: ArrayLike | None = None, *, lower_is_better: bool = False
 ) -> Any:
-    """Which of several values of a field is best, as its place among the rows: the one rule for all
-    that is tuned. Further dimensions in front are those of the result.
+    """The row of the best value of a tuned field, such as the best stepsize: the one rule for all
+    tuning. Leading dimensions are those of the result.
 
-    Counted are the seeds that every value was run with, or all seeds where there is none such. The
-    best value is the one that came to an end on most of them, and among those the one with the best
-    mean; of equals the first. `ran_vs` tells which runs there were: those without a finite score
-    diverged.
+    Only seeds that were run with every value count, or all seeds if there are none such. The best
+    value is the one that finished most often on these seeds; among equals, the one with the best
+    mean, then the first. `ran_vs` marks the runs that exist; a run without a finite score diverged.
     """
     score_vs = np.asarray(score_vs, dtype=float)
     ended = np.isfinite(score_vs)
@@ -92,8 +93,7 @@ def best_place(
     return np.where(count_v == most, worth_v, -np.inf).argmax(axis=-1)
 
 
-# Paired tests: may a difference be chance? A row that cannot be tested has the p-value NaN;
-# `why_untested` says why.
+# Paired tests. A row that cannot be tested has the p-value NaN; `why_untested` gives the reason.
 
 
 def t_test(differences_cs: ArrayLike) -> Array:
@@ -110,14 +110,14 @@ def t_test(differences_cs: ArrayLike) -> Array:
 
 
 def signed_rank_test(differences_cs: ArrayLike) -> Array:
-    """Two-sided p-values of Wilcoxon's signed-rank test. Zeros are left out, as he did; ties
-    share their ranks. NaN where no pair differs, and for a single pair."""
+    """Two-sided p-values of Wilcoxon's signed-rank test. Zeros are left out, as in his
+    paper; ties share their ranks. NaN where no pair differs, and for a single pair."""
     return np.array([_signed_rank(row) for row in np.asarray(differences_cs, dtype=float)])
 
 
 def holm(p_values: ArrayLike) -> Array:
-    """Holm's step-down correction over one family: if no cell differs, some corrected p falls
-    below the level with at most that probability. Untested members (NaN) do not count."""
+    """Holm's step-down correction over one family: if no cell differs, the probability that any
+    corrected p-value falls below a level is at most that level. NaN (untested) does not count."""
     p = np.asarray(p_values, dtype=float)
     tested = np.flatnonzero(np.isfinite(p))
     rising = tested[np.argsort(p[tested], kind="stable")]
@@ -128,7 +128,7 @@ def holm(p_values: ArrayLike) -> Array:
 
 
 def why_untested(differences_cs: ArrayLike) -> list[str]:
-    """Why the t test has no p-value in each row; empty where it has one."""
+    """For each row, the reason why the t test has no p-value; empty where it has one."""
     rows = np.asarray(differences_cs, dtype=float)
     return [
         "" if np.isfinite(p) else _reason(row[np.isfinite(row)])
@@ -161,8 +161,8 @@ def _signed_rank(differences: Array) -> float:
 
 @lru_cache
 def _rank_sums(ranks: tuple[int, ...]) -> Array:
-    """The probability of each sum of ranks whose signs are fair coins: every rank r multiplies
-    the generating function by (1 + x^r) / 2."""
+    """The distribution of the sum of ranks with random signs: every rank r multiplies the
+    generating function by (1 + x^r) / 2."""
     chance = np.ones(1)
     for rank in ranks:
         chance = (np.pad(chance, (0, rank)) + np.pad(chance, (rank, 0))) / 2

@@ -1,66 +1,149 @@
-"""The kinds of figure that recorded runs have: what each shows, who draws it, what it takes."""
+"""The kinds of `skerry figure`: what each shows, its options, the request and the drawn figure.
 
+Importing this module is cheap. The functions that draw are imported when a figure is drawn.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
+from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from skerry.errors import SkerryError, argument
+from skerry.report.style import WIDTHS, check_format, save_figure
+
 if TYPE_CHECKING:
-    from skerry.report.figures.from_store import Asked, Drawn
+    from collections.abc import Sequence
 
-MEASURED, STOOD_ON = "skerry.report.figures.kinds", "skerry.report.figures.fleet_kinds"
+    from matplotlib.figure import Figure
+
+    from skerry.analysis.cells import Cells
+    from skerry.analysis.names import Where
+    from skerry.analysis.run_table import RunTable
+
+_MEASURED, _ISLANDS = "skerry.report.figures.kinds", "skerry.report.figures.islands"
 
 
-class Kind(NamedTuple):
+class FigureKind(NamedTuple):
+    """A kind of figure: a description, the function that draws it, and its options."""
+
     says: str
     drawn_by: str
     takes: tuple[str, ...]
-    """The options that mean something for it, besides the folder, the file and the looks."""
+    """The options that this kind uses, besides the folder, the file, the width and the title."""
 
 
 KINDS = {
-    "curves": Kind(
+    "curves": FigureKind(
         "measures over the rounds, mean and 95 % band; grey lines are server rounds",
-        f"{MEASURED}:curves_of",
+        f"{_MEASURED}:draw_curves",
         ("measure", "compare", "by", "lines"),
     ),
-    "gap": Kind(
+    "gap": FigureKind(
         "one primitive minus another as a map over two fields, unclear cells hatched",
-        f"{MEASURED}:gap_of",
+        f"{_MEASURED}:draw_gap",
         ("measure", "compare", "by", "rows", "columns", "best", "last"),
     ),
-    "sensitivity": Kind(
+    "sensitivity": FigureKind(
         "a measure against the sampled share K/n and the period H, or any field",
-        f"{MEASURED}:sensitivity_of",
+        f"{_MEASURED}:draw_sensitivity",
         ("measure", "compare", "by", "lines", "x", "best", "last"),
     ),
-    "front": Kind(
-        "two accuracies, or losses, against each other, S2S over blend to S2A, best blend ringed",
-        f"{MEASURED}:front_of",
+    "front": FigureKind(
+        "one accuracy (or loss) against another, from S2S over blend to S2A, best blend ringed",
+        f"{_MEASURED}:draw_front",
         ("measure", "compare", "by", "x"),
     ),
-    "cost": Kind(
+    "cost": FigureKind(
         "a measure against the messages or bytes sent so far",
-        f"{MEASURED}:cost_of",
+        f"{_MEASURED}:draw_cost",
         ("measure", "compare", "by", "x"),
     ),
-    "bound": Kind(
-        "what the server does to disagreement and bias, measured and by the theory",
-        f"{MEASURED}:bound_of",
+    "bound": FigureKind(
+        "what a server round does to disagreement and bias, measured and predicted by theory",
+        f"{_MEASURED}:draw_bound",
         ("measure", "compare", "by"),
     ),
-    "network": Kind(
-        "the islands, their links and the sampled devices of a round",
-        f"{STOOD_ON}:network_of",
+    "network": FigureKind(
+        "the islands, their links and the devices sampled in one round",
+        f"{_ISLANDS}:draw_network",
         ("compare", "round"),
     ),
-    "labels": Kind(
-        "which labels, or data, each device holds, island by island",
-        f"{STOOD_ON}:labels_of",
+    "labels": FigureKind(
+        "which labels (or which data) each device holds, island by island",
+        f"{_ISLANDS}:draw_labels",
         ("compare",),
     ),
 }
 
 
-def draw(kind: str, asked: "Asked") -> "Drawn":
+@dataclass(frozen=True)
+class FigureRequest:
+    """The options of one figure. Each field holds the option of its name; a kind uses some."""
+
+    folder: Path
+    measures: tuple[str, ...] = ()
+    compare: tuple[str, ...] = ()
+    by: tuple[str, ...] | None = None
+    """The fields that have a panel for each of their values; None for all fields that vary."""
+    where: "Where" = field(default_factory=dict)
+    lines: str | None = None
+    x: str | None = None
+    rows: str | None = None
+    columns: str | None = None
+    best: str | None = None
+    last: int | None = None
+    round: int | None = None
+    width: float = WIDTHS["column"]
+    title: str = ""
+    runs: "RunTable | None" = None
+    """The runs to draw; None to read the store in the folder."""
+
+    @cached_property
+    def table(self) -> "RunTable":
+        """The runs to draw; a store is read once."""
+        from skerry.analysis.run_table import RunTable
+
+        return self.runs or RunTable.read(self.folder)
+
+    def panel_fields(self, names: "Cells | RunTable", varying: "Sequence[str]") -> tuple[str, ...]:
+        """The requested panel fields by their full names, or all that vary."""
+        return tuple(varying) if self.by is None else tuple(names.field(one) for one in self.by)
+
+    def one_measure(self) -> str | None:
+        """The only requested measure, or None. Several are an error."""
+        if len(self.measures) > 1:
+            raise SkerryError(
+                f"this figure shows one measure (got {', '.join(self.measures)}). Give one "
+                f"{argument('measure')}, or draw curves."
+            )
+        return self.measures[0] if self.measures else None
+
+
+@dataclass(frozen=True)
+class DrawnFigure:
+    """A drawn figure with notes on what it leaves out. A notebook shows it; `save` writes it."""
+
+    figure: "Figure"
+    notes: tuple[str, ...] = ()
+
+    def save(self, path: str | Path, dpi: int = 200) -> Path:
+        """Write the figure as .png, .pdf or .svg."""
+        check_format(Path(path))
+        return save_figure(self.figure, Path(path), dpi=dpi)
+
+    def _repr_png_(self) -> bytes:
+        content = BytesIO()
+        self.figure.savefig(content, format="png", dpi=110)
+        return content.getvalue()
+
+    def __repr__(self) -> str:
+        return f"<DrawnFigure{''.join(f': {note}' for note in self.notes)}>"
+
+
+def draw_figure(kind: str, request: FigureRequest) -> DrawnFigure:
+    """Draw a figure of one of the KINDS."""
     module, _, name = KINDS[kind].drawn_by.partition(":")
-    drawn: Drawn = getattr(import_module(module), name)(asked)
-    return drawn
+    figure: DrawnFigure = getattr(import_module(module), name)(request)
+    return figure

@@ -1,29 +1,27 @@
-"""In a notebook: tables as on the screen, pictures, and how far runs are."""
+"""Notebook views: tables as HTML, figures, and a progress bar."""
 
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from html import escape
-from io import BytesIO
-from pathlib import Path
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry.analysis.names import parse_where, word
+from skerry.analysis.names import format_value, parse_where
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
-from skerry.report.figure_kinds import KINDS, draw
+from skerry.report.figure_kinds import KINDS, DrawnFigure, FigureRequest, draw_figure
 from skerry.report.screens.progress import SweepProgress, show_sweep_progress
-from skerry.report.text import of_measure
-from skerry.report.words import study_in_words
+from skerry.report.style import WIDTHS, paper
+from skerry.report.text import format_measure
+from skerry.report.words import describe_runs
 from skerry.runs.progress import Progress
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from rich.table import Table
 
     from skerry.analysis.results import Lane, Results
@@ -36,7 +34,7 @@ SHOW_SECONDS = 0.2
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Without colours of its own: it looks well on light and on dark."""
+    """An HTML table without colours, for light and dark notebooks."""
 
     def cells(tag: str, texts: Sequence[str]) -> str:
         return "".join(
@@ -51,7 +49,7 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def html_of_table(table: "Table") -> str:
-    """A terminal's table."""
+    """A table for the terminal as HTML."""
     from rich.text import Text
 
     def plain(cell: Any) -> str:
@@ -67,27 +65,29 @@ def _paragraph(text: str, bold: str = "") -> str:
 
 
 def html_of_results(results: "Results") -> str:
-    from skerry.report.screens.run import summary, verdicts
+    """The description, the table and the leaders of a study."""
+    from skerry.report.screens.run import describe_leaders, summary_table
 
     if not len(results):
         return _paragraph("no lanes")
     experiments = [lane.experiment for lane in results]
-    about = _paragraph(study_in_words(experiments), f"{experiments[0].name}:")
-    verdict = "".join(_paragraph(line) for line in verdicts(results))
-    return about + html_of_table(summary(results)) + verdict
+    about = _paragraph(describe_runs(experiments), f"{experiments[0].name}:")
+    verdict = "".join(_paragraph(line) for line in describe_leaders(results))
+    return about + html_of_table(summary_table(results)) + verdict
 
 
 def html_of_lane(lane: "Lane") -> str:
-    rows = [(traits(name).title, of_measure(name, value)) for name, value in lane.final.items()]
-    told = f"{lane.label}, seed {lane.experiment.seed}, {lane.status}"
+    """The final values of a run."""
+    rows = [(traits(name).title, format_measure(name, value)) for name, value in lane.final.items()]
+    about = f"{lane.label}, seed {lane.experiment.seed}, {lane.status}"
     note = _paragraph(lane.note) if lane.note else ""
     return (
-        _paragraph(told, f"{lane.experiment.name}:") + note + html_table(("", "last value"), rows)
+        _paragraph(about, f"{lane.experiment.name}:") + note + html_table(("", "last value"), rows)
     )
 
 
 def html_of_experiment(experiment: "Experiment") -> str:
-    """What it is in words, and every field that is not as usual."""
+    """A description of the experiment, and every field that differs from its default."""
     usual = type(experiment)()
     rows = []
     for name, value in experiment:
@@ -96,13 +96,17 @@ def html_of_experiment(experiment: "Experiment") -> str:
         else:
             there = getattr(usual, name)
             pairs = [(f"{name}.{f}", one, getattr(there, f, None)) for f, one in value]
-        rows += [(path, word(one)) for path, one, other in pairs if one != other and path != "name"]
-    about = _paragraph(study_in_words([experiment]), f"{experiment.name}:")
+        rows += [
+            (path, format_value(one))
+            for path, one, other in pairs
+            if one != other and path != "name"
+        ]
+    about = _paragraph(describe_runs([experiment]), f"{experiment.name}:")
     return about + (html_table(("field", "value"), rows) if rows else "")
 
 
 def html_of_bound(bound: "Bound | Certificate") -> str:
-    """Each of its numbers, the terms, and what it assumes."""
+    """All numbers, terms and assumptions of a bound."""
     rows = []
     for one in fields_of(bound):
         value = getattr(bound, one.name)
@@ -123,37 +127,12 @@ def _number(value: Any) -> str:
     return f"{array.size} values, {array.min():,.4g} to {array.max():,.4g}"
 
 
-# Pictures
+# Figures
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure that a notebook shows; `save` writes it."""
-
-    figure: "Figure"
-    notes: tuple[str, ...] = ()
-    """What it does not show."""
-
-    def save(self, path: str | Path, dpi: int = 200) -> Path:
-        """As .png, .pdf or .svg."""
-        from skerry.report.figures.files import check_format, save
-
-        check_format(Path(path))
-        return save(self.figure, Path(path), dpi=dpi)
-
-    def _repr_png_(self) -> bytes:
-        drawn = BytesIO()
-        self.figure.savefig(drawn, format="png", dpi=110)
-        return drawn.getvalue()
-
-    def __repr__(self) -> str:
-        return f"<Picture{''.join(f': {note}' for note in self.notes)}>"
-
-
-def plot(results: "Results", kind: str | None = None, **options: Any) -> Picture:
-    """The picture of `skerry run`, or any kind of `skerry figure` with its options."""
-    from skerry.report.figures.from_store import Asked
-    from skerry.report.style import WIDTHS, paper
+def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFigure:
+    """The figure of `skerry run`, or any kind of `skerry figure` with its options."""
+    from skerry.report.figures import overview
 
     if kind is None:
         if options:
@@ -161,39 +140,34 @@ def plot(results: "Results", kind: str | None = None, **options: Any) -> Picture
                 f"the overview takes no options (got {', '.join(options)}). Name a kind: "
                 f"{', '.join(KINDS)}."
             )
-        return _overview(results)
+        study = describe_runs([lane.experiment for lane in results])
+        return DrawnFigure(overview(results.frame(), study.replace("; ", "\n", 1)))
     if kind not in KINDS:
         raise SkerryError(unknown("figure", kind, KINDS))
     takes = (*KINDS[kind].takes, "where", "width", "title")
     for name in options:
         if name not in takes:
-            raise SkerryError(f"{kind} has no use for {name}. It takes: {', '.join(takes)}.")
+            raise SkerryError(
+                f"a {kind} figure has no option {name}. Its options: {', '.join(takes)}."
+            )
     width = options.pop("width", "full" if kind in ("network", "labels") else "column")
     if width not in WIDTHS:
         raise SkerryError(unknown("width", width, WIDTHS))
     many: dict[str, Any] = {
-        asked: _names(options.pop(name)) if options.get(name) is not None else default
-        for name, asked, default in (
+        field: _names(options.pop(name)) if options.get(name) is not None else default
+        for name, field, default in (
             ("measure", "measures", ()),
             ("compare", "compare", ()),
             ("by", "by", None),
         )
     }
     where = parse_where(_names(options.pop("where", ())))
-    recorded = results.as_recorded()
-    asked = Asked(
-        recorded.path, where=where, width=WIDTHS[width], given=recorded, **many, **options
+    table = results.table()
+    request = FigureRequest(
+        table.path, where=where, width=WIDTHS[width], runs=table, **many, **options
     )
     with paper():
-        drawn = draw(kind, asked)
-    return Picture(drawn.figure, drawn.notes)
-
-
-def _overview(results: "Results") -> Picture:
-    from skerry.report.figures import overview
-
-    study = study_in_words([lane.experiment for lane in results])
-    return Picture(overview(results.frame(), study.replace("; ", "\n", 1)))
+        return draw_figure(kind, request)
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -206,7 +180,7 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def progress(wanted: bool | None) -> Iterator[Progress | None]:
-    """Where somebody looks: bars on a terminal, a bar in a notebook; asked for elsewhere, lines."""
+    """Show progress: bars on a terminal, a bar in a notebook, lines elsewhere if `wanted`."""
     inside = in_notebook()
     if wanted is False or (wanted is None and not inside and not sys.stderr.isatty()):
         yield None
@@ -222,13 +196,13 @@ def progress(wanted: bool | None) -> Iterator[Progress | None]:
 
 
 def in_notebook() -> bool:
-    """Whether this is the kernel of one. Nothing is imported to know it."""
+    """Whether the process is the kernel of a notebook. Nothing is imported to find out."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 class NotebookBar(SweepProgress):
-    """A bar that is drawn over itself, and gone when all is done."""
+    """A progress bar that is updated in place and removed at the end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -252,15 +226,8 @@ class NotebookBar(SweepProgress):
             self._draw("")
 
     def _draw(self, text: str) -> None:
-        display, html = _ipython()
+        ipython = import_module("IPython.display")
         if self._handle is None:
-            self._handle = display(html(text), display_id=True)
+            self._handle = ipython.display(ipython.HTML(text), display_id=True)
         else:
-            self._handle.update(html(text))
-
-
-def _ipython() -> tuple[Any, Any]:
-    import importlib
-
-    module = importlib.import_module("IPython.display")
-    return module.display, module.HTML
+            self._handle.update(ipython.HTML(text))

@@ -1,5 +1,7 @@
-"""What recorded runs stood on, built anew from their experiments: networks, sampled devices, data.
-What cannot be built says why."""
+"""Rebuild the networks, sampled devices and data of recorded runs from their experiments.
+
+If something cannot be rebuilt, the error says why.
+"""
 
 from bisect import bisect_left
 from typing import TYPE_CHECKING
@@ -18,27 +20,27 @@ if TYPE_CHECKING:
     from skerry.records.store import Run
 
 BY_SEED_ALONE = ("uniform", "per_component", "one_each", "bernoulli", "round_robin")
-"""Rules of selection that the network and the seed decide."""
+"""Selection rules that depend only on the network and the seed."""
 
 
-def fleet_of(run: "Run") -> "Fleet":
-    """The network of a recorded run, if it is still the same."""
+def rebuild_fleet(run: "Run") -> "Fleet":
+    """The network of a recorded run; an error if it has changed since."""
     network, recorded = run.experiment.network, run.materials.get("graph")
     if recorded and not network.is_file:
         raise NetworkError(
             "the graph of these runs was given from Python, so it is not in the store. Draw it "
             "there: skerry.report.figures.network(build_fleet(network, seed, graph), axis)"
         )
-    fleet = fleet_named_by(run.experiment)
+    fleet = build_named_fleet(run.experiment)
     if recorded and fleet.fingerprint() != recorded:
         raise NetworkError(
-            f"{network.topology} has changed since the runs were recorded. Bring the old file back."
+            f"{network.topology} has changed since the runs were recorded. Restore the old file."
         )
     return fleet
 
 
-def fleet_named_by(experiment: "Experiment") -> "Fleet":
-    """The network that an experiment names. A graph file is read as it is now."""
+def build_named_fleet(experiment: "Experiment") -> "Fleet":
+    """The network of an experiment. A graph file is read in its present state."""
     from skerry.network.fleet import build_fleet
 
     network = experiment.network
@@ -49,14 +51,15 @@ def fleet_named_by(experiment: "Experiment") -> "Fleet":
 
 
 def first_server_round(experiment: "Experiment") -> int:
-    """The last round, where the run ends before it; the first, where there is no server."""
+    """The first server round, counted from 0; the last round if the run ends before it, and the
+    first round if there is no server."""
     server = experiment.server
     return min(server.offset, experiment.rounds - 1) if server.is_there else 0
 
 
-def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | None:
-    """Whom the server meets in round t, as the engine samples; None where data, models or a user's
-    own rule or schedule decide it."""
+def sampled_devices(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | None:
+    """The devices that the server samples in round t, as in the engine; None if this depends on
+    data, models or the user's own rule or schedule."""
     from skerry.engine.participation.awake import Awake
     from skerry.engine.participation.selection import Who
 
@@ -86,8 +89,8 @@ def sampled_in(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | 
     return [int(device) for device in devices]
 
 
-def dataset_of(run: "Run") -> "Dataset":
-    """The data of a recorded run, if they are at hand and still the same."""
+def rebuild_dataset(run: "Run") -> "Dataset":
+    """The data of a recorded run; an error if they have changed or would have to be downloaded."""
     from skerry.data.sources.catalog import load_dataset
     from skerry.data.sources.fetch import is_cached
     from skerry.data.sources.published import PUBLISHED
@@ -101,25 +104,25 @@ def dataset_of(run: "Run") -> "Dataset":
         )
     if data.dataset in PUBLISHED and not data.path and not is_cached(data.dataset):
         raise DataError(
-            f"{data.dataset} is not on this machine, and a figure fetches nothing. Fetch it first: "
+            f"{data.dataset} is not on this machine, and figures download nothing. Fetch it first: "
             f"skerry data fetch {data.dataset}"
         )
     dataset = load_dataset(data, run.experiment.seed)
     if recorded and dataset.fingerprint() != recorded:
         raise DataError(
             f"the data of {data.path or data.dataset} have changed since the runs were recorded. "
-            "Bring the old ones back."
+            "Restore the old ones."
         )
     return dataset
 
 
-def partition_of(run: "Run", dataset: "Dataset") -> "Partition":
-    """Who held which of the data of a recorded run."""
+def rebuild_partition(run: "Run", dataset: "Dataset") -> "Partition":
+    """The assignment of samples to devices in a recorded run."""
     from skerry.data import split
 
     data, network = run.experiment.data, run.experiment.network
     names: tuple[str, ...] | None = ()
     if data.split == "given":
         is_file = network.is_file
-        names = fleet_of(run).labels if is_file else split.layout_of(dataset, network, data)[1]
+        names = rebuild_fleet(run).labels if is_file else split.layout_of(dataset, network, data)[1]
     return split.build_partition(dataset, network.sizes, names or (), data, run.experiment.seed)

@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import Any, Literal
 
 from skerry.analysis.cells import Cells
-from skerry.analysis.grid import Grid
-from skerry.analysis.names import Fields, fields_of
+from skerry.analysis.names import Fields, cell_fields
+from skerry.analysis.run_table import RunTable
 from skerry.config.measures import shown
 from skerry.records.activity import RunPlan, device_steps, text_digest
 from skerry.records.store import Run
@@ -105,7 +105,7 @@ class WatchedRun:
 
     @cached_property
     def fields(self) -> Fields:
-        return fields_of(self.run)
+        return cell_fields(self.run)
 
     @property
     def steps(self) -> int:
@@ -204,15 +204,14 @@ def best_by_primitive(runs: Sequence[WatchedRun], measure: str | None = None) ->
     usual = [name for one in USUAL_MEASURES if (name := shown(one, there)) in there]
     if not done:
         return
-    grid = Grid.with_studies(
-        [watched.run for watched in done], {watched.run.key: watched.fields for watched in done}
-    )
+    fields = {watched.run.key: watched.fields for watched in done}
+    grid = RunTable(tuple(watched.run for watched in done), known_fields=fields).numbered()
     for name in (measure,) if measure is not None else usual:
         values = [watched.final.get(name, math.nan) for watched in done]
-        yield from _best_of(grid, grid.read(name, values))
+        yield from _best_of(grid, grid.arrange(name, values))
 
 
-def _best_of(grid: Grid, cells: Cells) -> Iterator[Best]:
+def _best_of(grid: RunTable, cells: Cells) -> Iterator[Best]:
     found = cells.estimates()
     sign = 1 if cells.lower_is_better else -1
     for label in sorted(cells.labels):
@@ -220,7 +219,7 @@ def _best_of(grid: Grid, cells: Cells) -> Iterator[Best]:
         cell = min(means, key=lambda one: means[one])
         one = found[cell, label]
         # From one of its runs: a run without a server is in the cells of all periods, and has none.
-        place = next(iter(grid.places[cell][label].values()))
+        place = next(iter(grid.positions[cell][label].values()))
         fields = grid.fields[grid.runs[place].key]
         yield Best(
             cells.measure,

@@ -1,5 +1,4 @@
-"""Text as every screen and page writes it: numbers, plurals, durations, and tables; and the console
-that it is printed on."""
+"""Text on screens and pages: numbers, plurals, durations, tables, and the console."""
 
 import math
 import re
@@ -18,22 +17,22 @@ if TYPE_CHECKING:
 
 NOTHING = "-"
 PAGE = 100
-"""Letters in a line of what is read as a page."""
+"""The line length of longer texts, in letters."""
 UNFOLDED = 10_000
 
 
 # Numbers
 
 
-def of_measure(measure: str, value: float, sign: Literal["+", "-"] = "-") -> str:
-    """A value of a measure: accuracies to a hundredth of a percent, counts whole, all else to four
-    digits. The sign "+" is shown where the value is not negative."""
+def format_measure(measure: str, value: float, sign: Literal["+", "-"] = "-") -> str:
+    """A value of a measure as text: accuracies to a hundredth of a percent, counts whole, others to
+    four digits. With sign "+", values that are not negative have a plus."""
     return format(value, sign + _styles(measure)[0])
 
 
-def estimate(measure: str, found: "Estimate", sign: Literal["+", "-"] = "-") -> str:
-    """`91.24 ± 0.31`: a measure's mean over seeds and half of its 95 % interval; the mean alone
-    where all seeds agree."""
+def format_estimate(measure: str, found: "Estimate", sign: Literal["+", "-"] = "-") -> str:
+    """A mean over seeds with half of its 95 % interval: `91.24 ± 0.31`. Without the interval if all
+    seeds agree."""
     if found.count == 0:
         return NOTHING
     style, error_style = _styles(measure)
@@ -43,15 +42,16 @@ def estimate(measure: str, found: "Estimate", sign: Literal["+", "-"] = "-") -> 
 def plus_minus(
     value: float, error: float | None, style: str = ".4g", error_style: str = ".2g"
 ) -> str:
-    """`0.8712 ± 0.021`; without the error where nobody knows it, as with one seed."""
-    told = format(value, style)
+    """`0.8712 ± 0.021`, without the error if it is unknown, as with one seed."""
+    mean = format(value, style)
     if error is None or not math.isfinite(error):
-        return told
-    return f"{told} ± {error:{error_style}}"
+        return mean
+    return f"{mean} ± {error:{error_style}}"
 
 
 def number(value: Any) -> str:
-    """Whole numbers up to seven digits, four digits of anything else; several are joined by +."""
+    """A number as text: whole numbers up to seven digits, others to four digits. The parts of a
+    tuple are joined by +."""
     if isinstance(value, tuple):
         return "+".join(map(str, value))
     x = math.nan if value is None else float(value)
@@ -63,12 +63,12 @@ def number(value: Any) -> str:
 
 
 def plural(count: int, noun: str, several: str = "") -> str:
-    """`1 seed`, `3 seeds`, `2 losses`."""
+    """A count with its noun: `1 seed`, `3 seeds`, `2 losses`."""
     return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
 
 
 def duration(seconds: float) -> str:
-    """`40 s`, `12 min`, `2 h 10 min`, `3 days`."""
+    """A duration as text: `40 s`, `12 min`, `2 h 10 min`, `3 days`."""
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
@@ -80,29 +80,29 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float, unit: Literal["MB", "GB"] = "MB", digits: int = 1) -> str:
-    """Bytes as `11.5 MB`."""
+    """A number of bytes as text: `11.5 MB`."""
     return f"{count / {'MB': 1e6, 'GB': 1e9}[unit]:,.{digits}f} {unit}"
 
 
 def printable(text: str) -> str:
-    """Notes and names come from anywhere: no control character reaches the terminal."""
+    """Text with control characters replaced by spaces, so that none reaches the terminal."""
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def _styles(measure: str) -> tuple[str, str]:
-    """How a value of a measure is formatted, and how its error."""
+    """The formats of a measure's values and of their errors."""
     row = traits(measure)
     if row.is_percent:
         return "z.2f", ".2f"
     return ("z,.0f", ",.0f") if row.is_count else ("z#.4g", "#.2g")
 
 
-# Where it is printed
+# The console
 
 
 def console(fold_at: int | None = None) -> "Console":
-    """A terminal folds lines at its edge. A file or a pipe has none: lines stay whole there, unless
-    `fold_at` says how long they may be."""
+    """A rich console. Lines are folded at the edge of a terminal; in a file or a pipe they are
+    folded only at `fold_at` letters, if it is given."""
     from rich.console import Console
 
     found = Console(highlight=False, soft_wrap=fold_at is None)
@@ -112,7 +112,7 @@ def console(fold_at: int | None = None) -> "Console":
 
 
 def say(line: str) -> None:
-    """Beside the results, on stderr."""
+    """Print a line on stderr, so that stdout has only results."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -121,13 +121,13 @@ def say(line: str) -> None:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table as text: shown on a terminal, written as Markdown or LaTeX."""
+    """A table of texts, which can be shown on a terminal or written as Markdown or LaTeX."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     sides: str
-    """For each column l or r: words stand left, numbers right."""
+    """For each column l (left, for words) or r (right, for numbers)."""
 
     def to_rich(self) -> "Table":
         from rich.markup import escape
@@ -148,7 +148,7 @@ class Sheet:
         return f"**{self.title}**\n\n" + "\n".join(lines) + "\n"
 
     def to_latex(self) -> str:
-        """A tabular with the rules of the package booktabs."""
+        """The table as a LaTeX tabular for the package booktabs."""
         return "\n".join(
             [
                 f"% {self.title}",
@@ -165,8 +165,8 @@ class Sheet:
 
 
 def plain_table(*columns: str, left: Collection[str] = (), bold: bool = False) -> "Table":
-    """An empty table for a terminal whose cells are not folded: the first column, and those in
-    `left`, are flush left; `bold` says how the first one looks."""
+    """An empty table for a terminal whose cells are not folded. The first column and those in
+    `left` are flush left; `bold` makes the first column bold."""
     table = empty_table()
     for place, column in enumerate(columns):
         table.add_column(
@@ -179,7 +179,7 @@ def plain_table(*columns: str, left: Collection[str] = (), bold: bool = False) -
 
 
 def empty_table(**options: Any) -> "Table":
-    """What all tables on a terminal have in common."""
+    """An empty table in the style of all tables on a terminal."""
     from rich import box
     from rich.table import Table
 
@@ -196,7 +196,7 @@ _NEGATIVE = re.compile(r"(?<![\w.])-(?=\d)")
 
 
 def latex(text: str) -> str:
-    """Words as LaTeX sets them: special characters escaped, minus signs and ± as mathematics."""
+    """Text for LaTeX: special characters are escaped, minus signs and ± are mathematics."""
     escaped = _LATEX_SPECIAL.sub(lambda found: _LATEX[found[0]], text)
     return _NEGATIVE.sub("$-$", escaped)
 

@@ -1,4 +1,4 @@
-"""An experiment in words, as a person would tell it."""
+"""Descriptions of experiments in words."""
 
 from collections.abc import Collection, Sequence
 
@@ -19,11 +19,11 @@ BY_DEVICE = "as it lies on the devices"
 
 
 _TASKS = {"regression": ("regression", "mse"), "tokens": ("next tokens", "cross_entropy")}
-"""In words, with the usual loss; a classification is the usual case, and is not named."""
+"""Names of tasks and their usual losses. Classification, the usual case, is not named."""
 
 
-def task_in_words(experiment: Experiment, measured: Collection[str]) -> str:
-    """`regression (mae); `, before all else."""
+def describe_task(experiment: Experiment, measured: Collection[str]) -> str:
+    """The task and its loss, `regression (mae); `; empty for the usual classification."""
     task, loss = task_of(measured), experiment.task.loss
     if task not in _TASKS:
         return f"loss {loss}; " if loss else ""
@@ -31,8 +31,8 @@ def task_in_words(experiment: Experiment, measured: Collection[str]) -> str:
     return f"{name} ({loss or usual}); "
 
 
-def fleet_in_words(experiment: Experiment, sizes: Sequence[int] | None = None) -> str:
-    """`100 devices on 2 rings of 50`."""
+def describe_network(experiment: Experiment, sizes: Sequence[int] | None = None) -> str:
+    """The devices and their islands: `100 devices on 2 rings of 50`."""
     network = experiment.network
     sizes = tuple(sizes or network.sizes)
     devices = plural(sum(sizes), "device")
@@ -48,24 +48,26 @@ def fleet_in_words(experiment: Experiment, sizes: Sequence[int] | None = None) -
         kind = _PLURALS[network.topology] if many else network.topology
     else:
         kind = f"{network.topology} graph{'s' if many else ''}"
-    fresh = ", drawn afresh every round" if network.dynamic else ""
+    fresh = ", redrawn every round" if network.dynamic else ""
     return f"{devices} on {len(sizes) if many else 'one'} {kind}{each}{fresh}"
 
 
-def study_in_words(experiments: Sequence[Experiment]) -> str:
-    """One line for the runs of a table: what they have in common."""
-    # A preset sets fields of its own: another run tells better what they have in common.
+def describe_runs(experiments: Sequence[Experiment]) -> str:
+    """One line on what the runs of a study have in common: network, problem, server, rounds,
+    seeds."""
+    # A preset sets some fields itself, so a run without one represents the study better.
     first = next((one for one in experiments if not one.server.name), experiments[0])
     seeds = {experiment.seed for experiment in experiments}
     return (
-        f"{fleet_in_words(first)}; {problem_in_words(first)}, stepsize "
+        f"{describe_network(first)}; {describe_problem(first)}, stepsize "
         f"{first.training.stepsize:g}; {_server_in_words(first.server)}; {_further(first)}"
         f"{plural(first.rounds, 'round')}, {plural(len(seeds), 'seed')}"
     )
 
 
 def _further(experiment: Experiment) -> str:
-    """`method carry; links compressed by top_k to 0.1; `, where there is such a thing."""
+    """The method and the compression, if any: `method carry; links compressed by top_k to 0.1;
+    `."""
     network, server = experiment.network, experiment.server
     parts = [] if experiment.method.is_plain else [f"method {experiment.method.name}"]
     ways = {"both": "server messages", "up": "messages to the server", "down": "those from it"}
@@ -78,7 +80,7 @@ def _further(experiment: Experiment) -> str:
 
 
 def _server_in_words(server: Server) -> str:
-    """`server samples 20 every 5 rounds`; with schedules: at first."""
+    """`server samples 20 every 5 rounds`, with "at first" if a schedule changes them."""
     period = "every round" if server.period == 1 else f"every {server.period} rounds"
     K_changes, H_changes = (server.has_schedule(one) for one in ("sampled", "period"))
     if K_changes and H_changes:
@@ -87,8 +89,8 @@ def _server_in_words(server: Server) -> str:
     return f"server samples {sampled} {period}{' at first' if H_changes else ''}"
 
 
-def problem_in_words(experiment: Experiment) -> str:
-    """`digits (non_iid across, iid within); linear`."""
+def describe_problem(experiment: Experiment) -> str:
+    """The data, their split and the model: `digits (non_iid across, iid within); linear`."""
     data, model = experiment.data, experiment.model.name
     dataset = "given data" if is_given("dataset", data.dataset) else data.dataset
     dataset = data.path if dataset == "devices" else dataset
@@ -97,8 +99,8 @@ def problem_in_words(experiment: Experiment) -> str:
     return f"{dataset} ({split}); {model}"
 
 
-def split_in_words(data: Data) -> str:
-    """`non_iid across islands, iid within`."""
+def describe_split(data: Data) -> str:
+    """The split of the data: `non_iid across islands, iid within`."""
     if data.split == "given":
         return BY_DEVICE
     return f"{data.inter} across islands, {data.intra} within"

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from skerry.analysis.names import flat
+from skerry.analysis.names import flat_fields
 from skerry.errors import SkerryError, SkerryWarning, argument, one_line
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
@@ -148,7 +148,9 @@ class TensorBoard:
     def finish(self, run: Run, status: Status, final: Mapping[str, float]) -> None:
         measured = {f"final/{name}": value for name, value in final.items() if math.isfinite(value)}
         with self._writer(str(self._path(run))) as writer:
-            writer.add_hparams(flat(run.experiment) | {"status": status}, measured, run_name=".")
+            writer.add_hparams(
+                flat_fields(run.experiment) | {"status": status}, measured, run_name="."
+            )
 
     def close(self) -> None:
         pass
@@ -211,7 +213,8 @@ class MLflow:
         tags = {"skerry.key": run.key}
         created = self._client.create_run(experiment, run_name=_title(run), tags=tags).info.run_id
         params = [
-            self._mlflow.entities.Param(name, str(v)) for name, v in flat(run.experiment).items()
+            self._mlflow.entities.Param(name, str(v))
+            for name, v in flat_fields(run.experiment).items()
         ]
         self._client.log_batch(created, params=params)
         return str(created)

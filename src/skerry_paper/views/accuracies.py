@@ -6,8 +6,8 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING
 
 from skerry.analysis.statistics import estimates
+from skerry.report.figures.final_values import sensitivity
 from skerry.report.figures.panels import Panel
-from skerry.report.figures.sensitivities import sensitivity
 from skerry.report.text import NOTHING, Sheet
 from skerry_paper.plan import BOTH, DEVICES
 from skerry_paper.printed import CELL, REGIMES, Along, along_axis, statements

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from skerry.report.figures.fronts import front
+from skerry.report.figures.final_values import front
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.series import labelled, with_known_labels
 from skerry.report.text import NOTHING, Sheet

@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from skerry.report.figures.regimes import MEASURES, figure_of
-from skerry.report.screens.bounds import span, winner
+from skerry.report.figures.predictions import MEASURES, regimes_figure
+from skerry.report.screens.theory import format_span, winner_name
 from skerry.report.text import Sheet
 from skerry.theory.regimes import AXES, HETEROGENEITY, Axis, Measure, Regime, regime_table
 from skerry_paper.plan import DEVICES
@@ -72,7 +72,7 @@ def bound_claims(target: Target, studies: Mapping[str, Study]) -> View:
     claims = CLAIMS[measure]
     held = [holds(claim, panels[*claim.zetas, claim.axis]) for claim in claims]
     rows = [_row(claim, panels[*claim.zetas, claim.axis]) for claim in claims]
-    figure = figure_of(list(panels.values()), f"ε = {EPSILON:g}")
+    figure = regimes_figure(list(panels.values()), f"ε = {EPSILON:g}")
     sheet = Sheet(
         "What the text says of the panels, and what the bounds say",
         ("ζ intra, inter", "the text", "the bounds, all constants one", "part of it", ""),
@@ -103,7 +103,8 @@ def holds(claim: Claim, regime: Regime) -> bool:
 
 def _row(claim: Claim, regime: Regime) -> tuple[str, ...]:
     says = ", ".join(
-        f"{winner(one.winner)} for {SYMBOLS[regime.axis]} {span(one)}" for one in regime.stretches
+        f"{winner_name(one.winner)} for {SYMBOLS[regime.axis]} {format_span(one)}"
+        for one in regime.stretches
     )
     verdict = "holds" if holds(claim, regime) else "does not hold"
     zetas = f"{claim.zetas[0]:g}, {claim.zetas[1]:g}"

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skerry.report.figures.captions import SHARE
 from skerry.report.figures.gaps import colour_bar, gap_heat_map
-from skerry.report.figures.panels import Panel
+from skerry.report.figures.panels import SHARE, Panel
 from skerry_paper.agreement import agreement, guesses
 from skerry_paper.plan import DEVICES, PERIODS, SAMPLED
 from skerry_paper.printed import REGIMES, printed_cells

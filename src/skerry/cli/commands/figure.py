@@ -7,7 +7,7 @@ import typer
 
 from skerry.cli.commands.options import Folder, PictureFile, save_picture, split_names
 from skerry.errors import SkerryError, as_options, unknown
-from skerry.report.figure_kinds import KINDS, draw
+from skerry.report.figure_kinds import KINDS, FigureRequest, draw_figure
 
 _KIND_DESCRIPTIONS = "\n\n".join(f"{name}: {kind.says}." for name, kind in KINDS.items())
 
@@ -103,9 +103,7 @@ def figure_command(
     title: Annotated[str, typer.Option(help="Title of the figure.", show_default="none")] = "",
 ) -> None:
     from skerry.analysis.names import parse_where
-    from skerry.report.figures.files import check_format
-    from skerry.report.figures.from_store import Asked
-    from skerry.report.style import WIDTHS, paper
+    from skerry.report.style import WIDTHS, check_format, paper
 
     if kind not in KINDS:
         raise SkerryError(unknown("figure", kind, KINDS))
@@ -118,7 +116,7 @@ def figure_command(
         "x": x, "lines": lines, "best": best, "last": last, "round": round_,
     }  # fmt: skip
     _check_options(kind, [name for name, value in options.items() if value is not None])
-    asked = Asked(
+    asked = FigureRequest(
         folder=folder,
         measures=split_names(measure),
         compare=split_names([compare] if compare else None),
@@ -135,7 +133,7 @@ def figure_command(
         title=title,
     )
     with paper():
-        drawn = draw(kind, asked)
+        drawn = draw_figure(kind, asked)
         save_picture(drawn.figure, path, dpi=200)
     for line in drawn.notes:
         typer.echo(as_options(line))

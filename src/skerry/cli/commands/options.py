@@ -168,10 +168,10 @@ def print_reused(count: int, folder: Path) -> None:
 
 def save_picture(figure: "Figure", path: Path, dpi: int = 150) -> None:
     """Write a figure to a file; raises a one-line error if that is impossible."""
-    from skerry.report.figures import save
+    from skerry.report.style import save_figure
 
     try:
-        save(figure, path, dpi)
+        save_figure(figure, path, dpi)
     except OSError as error:
         raise cannot_write(path, error) from None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.analysis import spreadsheet
+from skerry.analysis import frame
 from skerry.cli.commands.options import AsJson, Folder, cannot_write, print_json, split_names
 from skerry.errors import SkerryError
 from skerry.files import replace_file
@@ -138,8 +138,13 @@ class _View:
 
 
 def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
-    from skerry.analysis.answers import results
-    from skerry.report.screens.results import notes, sheets, summary, tell
+    from skerry.analysis.run_table import results
+    from skerry.report.screens.results import (
+        print_results,
+        results_notes,
+        results_sheets,
+        results_summary,
+    )
 
     answers = results(folder, measure, **options)
     header = {
@@ -149,21 +154,29 @@ def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
         "against": answers.against,
         "level": answers.level,
     }
-    footer = {"summary": summary(answers), "notes": notes(answers)}
-    return _View(answers.frame(), sheets(answers), header, footer, lambda: tell(answers))
+    footer = {"summary": results_summary(answers), "notes": results_notes(answers)}
+    return _View(
+        answers.frame(), results_sheets(answers), header, footer, lambda: print_results(answers)
+    )
 
 
 def _device_view(folder: Path) -> _View:
-    from skerry.analysis.devices import devices
-    from skerry.report.screens.devices import notes, sheets, tell
+    from skerry.analysis.device_results import devices
+    from skerry.report.screens.results import device_notes, device_sheets, print_devices
 
     found = devices(folder)
-    footer = {"notes": notes(found)}
-    return _View(found.frame, sheets(found), {"fields": found.fields}, footer, lambda: tell(found))
+    footer = {"notes": device_notes(found)}
+    return _View(
+        found.frame,
+        device_sheets(found),
+        {"fields": found.fields},
+        footer,
+        lambda: print_devices(found),
+    )
 
 
 def _to_csv(view: _View) -> bytes:
-    return spreadsheet.to_csv(view.frame)
+    return frame.to_csv(view.frame)
 
 
 def _to_parquet(view: _View) -> bytes:

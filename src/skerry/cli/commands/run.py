@@ -69,7 +69,7 @@ def run_command(
     primitives = options.split_names([default if compare is None else compare])
     seeds = seeds or (1 if file else DEFAULT_SEEDS)
     if dry_run:
-        from skerry.report.screens.rank_plan import tell as print_plan
+        from skerry.report.screens.sweep import print_rank_plan
         from skerry.runs.forecast import plan_ranks
         from skerry.runs.variants import expand
 
@@ -77,7 +77,7 @@ def run_command(
         if as_json:
             options.print_json(asdict(plan))
         else:
-            print_plan(plan)
+            print_rank_plan(plan)
         return
     if ranks is not None and not _is_rank(ranks):
         _launch_ranks(ranks, context.obj)
@@ -104,11 +104,11 @@ def run_command(
     if as_json:
         options.print_json(results.to_json())
         return
-    from skerry.report.screens.run import pictures, tell
+    from skerry.report.screens.run import print_run, save_figures
 
-    tell(results)
+    print_run(results)
     try:
-        files = pictures(results, out)
+        files = save_figures(results, out)
     except OSError as error:
         raise SkerryError(
             f"cannot write the pictures to {out} ({error.strerror}). The results are recorded: "
@@ -133,17 +133,17 @@ def schema_command() -> None:
 
 def show_command(folder: options.Folder = Path("runs"), as_json: options.AsJson = False) -> None:
     """Print the recorded runs of a folder, a table for each study."""
-    from skerry.analysis.results import recorded
-    from skerry.report.screens.run import tell
+    from skerry.analysis.results import read_studies
+    from skerry.report.screens.run import print_run
 
-    studies = recorded(folder)
+    studies = read_studies(folder)
     if as_json:
         options.print_json({"lanes": [lane.to_json() for results in studies for lane in results]})
         return
     if not studies:
         typer.echo(f"No runs are recorded in {folder}.")
     for results in studies:
-        tell(results)
+        print_run(results)
 
 
 def _is_rank(ranks: int) -> bool:

@@ -47,7 +47,7 @@ def sweep_command(
         options.find_plug_ins(file)
         asked = sweep_with_sizes(Sweep.load(file, options.with_precision(settings, precision)))
         if dry_run:
-            from skerry.report.screens.sweep import tell_forecast
+            from skerry.report.screens.sweep import print_forecast
             from skerry.runs.executors.executor import open_executor
             from skerry.runs.forecast import forecast_sweep
 
@@ -56,7 +56,7 @@ def sweep_command(
             if as_json:
                 options.print_json(asdict(expected))
             else:
-                tell_forecast(expected, out)
+                print_forecast(expected, out)
             return
 
         from skerry.report.screens.progress import show_sweep_progress
@@ -86,9 +86,9 @@ def sweep_command(
             ]
         options.print_json(table)
     else:
-        from skerry.report.screens.sweep import tell
+        from skerry.report.screens.sweep import print_sweep
 
-        tell(asked, results)
+        print_sweep(asked, results)
         options.print_reused(watcher.reused, out)
         typer.echo(f"Records: {out}/skerry.sqlite.")
         typer.echo(f"Next: skerry results {out}    or every study: skerry show {out}")

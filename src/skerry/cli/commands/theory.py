@@ -96,7 +96,7 @@ def theory_bounds(
     NUMBERS are one number, a range (1:50, 1:50:5) or a list (5,10,20). The defaults are the
     setting of the paper's Figure 1.
     """
-    from skerry.report.screens.bounds import tell
+    from skerry.report.screens.theory import print_bounds
     from skerry.theory.communication import Prices
     from skerry.theory.rounds_and_messages import BoundGrid
 
@@ -130,7 +130,7 @@ def theory_bounds(
             {"rows": [answer.to_json() for setting in asked.answers for answer in setting]}
         )
     else:
-        tell(asked)
+        print_bounds(asked)
 
 
 @app.command("mixing")
@@ -146,7 +146,7 @@ def theory_mixing(
     from dataclasses import asdict
 
     from skerry.network.fleet import build_fleet
-    from skerry.report.screens.theory import tell_mixing
+    from skerry.report.screens.theory import print_mixing
 
     experiment = options.read_experiment(file, settings)
     fleet = build_fleet(experiment.network, experiment.seed)
@@ -154,7 +154,7 @@ def theory_mixing(
     if as_json:
         options.print_json({"components": list(fleet.sizes), **asdict(found)})
     else:
-        tell_mixing(experiment, found, fleet.sizes)
+        print_mixing(experiment, found, fleet.sizes)
 
 
 @app.command("constants")
@@ -173,7 +173,7 @@ def theory_constants(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure sigma^2, zeta^2, L, f0 and p of an experiment during one run."""
-    from skerry.report.screens.theory import tell_constants
+    from skerry.report.screens.theory import print_constants
     from skerry.theory.constants import measure_constants
 
     found = measure_constants(
@@ -185,7 +185,7 @@ def theory_constants(
     if as_json:
         options.print_json(found.to_json())
     else:
-        tell_constants(found)
+        print_constants(found)
 
 
 @app.command("figure")
@@ -197,8 +197,8 @@ def theory_figure(
     as_json: options.AsJson = False,
 ) -> None:
     """Draw Figure 1 (rounds) or 6 (messages) of the paper, with the crossing points marked."""
-    from skerry.report.figures.files import check_format
-    from skerry.report.figures.regimes import figure_of
+    from skerry.report.figures.predictions import regimes_figure
+    from skerry.report.style import check_format
     from skerry.theory.communication import Prices
     from skerry.theory.regimes import regime_table
 
@@ -214,7 +214,7 @@ def theory_figure(
         options.print_json({"figure": int(which), "panels": [panel.to_json() for panel in panels]})
     if path is not None:
         priced = f", a downlink costs {downlink:g}" if downlink != 1 else ""
-        options.save_picture(figure_of(panels, f"ε = {epsilon:g}{priced}"), path)
+        options.save_picture(regimes_figure(panels, f"ε = {epsilon:g}{priced}"), path)
     if not as_json:
         typer.echo(f"Figure {which}: {path}")
 
@@ -226,7 +226,7 @@ def theory_regimes(
     as_json: options.AsJson = False,
 ) -> None:
     """Print which primitive needs fewer rounds and messages: Figures 1 and 6 as tables."""
-    from skerry.report.screens.theory import tell_regimes
+    from skerry.report.screens.theory import print_regimes
     from skerry.theory.communication import Prices
     from skerry.theory.regimes import regime_table
 
@@ -234,7 +234,7 @@ def theory_regimes(
     if as_json:
         options.print_json({"rows": [panel.to_json(curves=False) for panel in table]})
     else:
-        tell_regimes(table, FIGURES, epsilon)
+        print_regimes(table, FIGURES, epsilon)
 
 
 def _settings(texts: Mapping[str, str]) -> dict[str, list[Any]]:

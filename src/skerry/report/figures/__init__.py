@@ -1,30 +1,29 @@
-"""Figures: each function draws one thing on a matplotlib axis and returns it; `save` writes files.
+"""Figures: each function draws on a matplotlib axis and returns it; `save_figure` writes a file.
 
 from matplotlib.figure import Figure
 figure = Figure()
 curves(skerry.load("runs"), "average_accuracy", figure.add_subplot())
-save(figure, Path("curves.pdf"))
+save_figure(figure, Path("curves.pdf"))
 """
 
-from skerry.report.figures.bounds import bound
-from skerry.report.figures.files import save
-from skerry.report.figures.fronts import front
+from skerry.report.figures.final_values import front, sensitivity
 from skerry.report.figures.gaps import gap_heat_map
-from skerry.report.figures.islands import labels, network, network_picture, places
+from skerry.report.figures.islands import device_positions, labels, network, network_figure
+from skerry.report.figures.predictions import server_ratios
 from skerry.report.figures.rounds import cost, curves, overview
-from skerry.report.figures.sensitivities import sensitivity
+from skerry.report.style import save_figure
 
 __all__ = [
-    "bound",
     "cost",
     "curves",
+    "device_positions",
     "front",
     "gap_heat_map",
     "labels",
     "network",
-    "network_picture",
+    "network_figure",
     "overview",
-    "places",
-    "save",
+    "save_figure",
     "sensitivity",
+    "server_ratios",
 ]

@@ -1,4 +1,4 @@
-"""One label minus another over two axes, as a map."""
+"""The difference of two labels over two fields, as a map of colours."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skerry.analysis.cells import Cell
-from skerry.analysis.grid import in_order
+from skerry.analysis.run_table import in_order
 from skerry.analysis.statistics import Array
 from skerry.config.labels import beta_of
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
-from skerry.report.figures.captions import TICK, field_title, measure_title, value_title
-from skerry.report.figures.panels import inches_wide, name_ticks
-from skerry.report.style import MISSING, OTHERS, colours, ink_on, plain
+from skerry.report.figures.panels import (
+    TICK,
+    field_title,
+    inches_wide,
+    measure_title,
+    name_ticks,
+    value_title,
+)
+from skerry.report.style import MISSING, OTHERS, colours, safe_text, text_colour
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,16 +27,16 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
 
 CLEAR = ("win", "loss")
-SHADES = 257  # odd: the middle one is zero, and exactly white
+SHADES = 257  # odd, so that zero is exactly white
 MOST_ROWS = 14
-"""So many have a name each."""
+"""Up to this number, every row has a name."""
 BESIDE_BAR = 0.75
-"""What the bar of colours leaves of the width."""
+"""The share of the width that the colour bar leaves."""
 PAD = 1.0
 """Points between a number and the hatching around it."""
 MOST_DIGITS = 2
 SMALLEST = 3.5
-"""Points below which a number in a cell cannot be read."""
+"""The smallest font size, in points, of a number in a cell."""
 
 
 def gap_heat_map(
@@ -42,13 +48,13 @@ def gap_heat_map(
     largest: float | None = None,
     bar: bool = True,
 ) -> "Axes":
-    """What `label` has more than the one it is compared with, in the colour of the better one.
+    """Draw the difference between `label` and the reference, in the colour of the better one.
 
-    `frame` is that of `skerry.results`. Numbers without a clear lead stand on
-    hatching, missing ones on grey. `largest` is the difference that has the darkest shade; panels
-    that share it need one `bar` of colours.
+    `frame` is that of `skerry.results`. Cells without a clear lead are hatched, missing cells are
+    grey. `largest` is the difference with the darkest shade; panels that share it need only one
+    `bar` of colours.
     """
-    label = _the_other(frame, label)
+    label = _other_label(frame, label)
     against, measure = frame["against"].iloc[0], frame["measure"].iloc[0]
     compared = frame[(frame["primitive"] == label) & frame["difference"].notna()]
     if compared.empty:
@@ -84,32 +90,32 @@ def gap_heat_map(
 
 
 def colour_bar(axes: Sequence["Axes"], label: str, against: str, measure: str) -> None:
-    """One scale for maps that share it."""
+    """Add one colour bar for maps that share it."""
     mesh = axes[0].collections[0]
     scale = axes[0].figure.colorbar(mesh, ax=axes, pad=0.03, aspect=14 * len(axes) ** 0.5)
-    scale.set_label(f"{plain(label)} − {plain(against)}\n{measure_title(measure)}")
+    scale.set_label(f"{safe_text(label)} − {safe_text(against)}\n{measure_title(measure)}")
     scale.outline.set_visible(False)
 
 
 def diverging(label: str, against: str, low_is_better: bool = False) -> "Colormap":
-    """White at zero; towards each side the colour of the label that is better there."""
+    """A colour map that is white at zero, with the colour of the better label on each side."""
     from matplotlib.colors import LinearSegmentedColormap
 
     both = colours([label, against])
     below, above = both[against], both[label]
     if beta_of(label) is not None and beta_of(against) is not None:
-        below = OTHERS[0]  # two shades of one hue would not be told apart
+        below = OTHERS[0]  # two shades of one hue are hard to distinguish
     if low_is_better:
         below, above = above, below
     return LinearSegmentedColormap.from_list("gap", [below, "#FFFFFF", above], N=SHADES)
 
 
-def _the_other(frame: "pd.DataFrame", label: str | None) -> str:
+def _other_label(frame: "pd.DataFrame", label: str | None) -> str:
     against = frame["against"].iloc[0]
     others = [name for name in dict.fromkeys(frame["primitive"]) if name != against]
     if not others:
         raise SkerryError(
-            f"a gap needs two primitives (got {against} alone). Run another beside it: "
+            f"a gap needs two primitives (got {against} alone). Run another one: "
             "skerry run --compare s2s,s2a"
         )
     if label is None:
@@ -125,7 +131,7 @@ def _ordered(values: Iterable[Any]) -> list[Any]:
 
 
 def none_if_nan(value: Any) -> Any:
-    """What plays no part is NaN in a column of numbers."""
+    """None instead of NaN, which marks an ignored field in a column of numbers."""
     return value if value == value else None
 
 
@@ -153,7 +159,7 @@ def _matrices(
 def _annotate(axis: "Axes", gap: Array, clear: Array, largest: float, shades: "Colormap") -> None:
     from matplotlib.patches import Rectangle
 
-    # Two digits of this map's own largest gap: colours may be shared with maps of larger ones.
+    # Two digits of the largest gap of this map; `largest` may come from another one.
     own = float(np.nanmax(np.abs(gap))) or largest
     digits = min(max(0, 1 - int(np.floor(np.log10(own)))), MOST_DIGITS)
     there = {at: value for at, value in np.ndenumerate(gap) if np.isfinite(value)}
@@ -162,26 +168,18 @@ def _annotate(axis: "Axes", gap: Array, clear: Array, largest: float, shades: "C
     for (row, column), text in texts.items():
         colour = shades(0.5 + gap[row, column] / largest / 2)
         if not clear[row, column]:
-            axis.add_patch(
-                Rectangle(
-                    (column + 0.02, row + 0.02),
-                    0.96,
-                    0.96,
-                    fill=False,
-                    hatch="////",
-                    edgecolor="#AAAAAA",
-                    linewidth=0,
-                )
-            )
+            style: dict[str, Any] = {"fill": False, "edgecolor": "#AAAAAA", "linewidth": 0}
+            square = (column + 0.02, row + 0.02), 0.96, 0.96
+            axis.add_patch(Rectangle(*square, hatch="////", **style))
         if size >= SMALLEST:
             axis.text(
                 column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=size,
-                color=ink_on(colour),
+                color=text_colour(colour),
                 bbox={"facecolor": colour, "edgecolor": "none", "pad": PAD},
             )  # fmt: skip
 
 
 def _fitting(axis: "Axes", cells: int, letters: int) -> float:
-    """The size in points at which the longest number fits its cell; a letter is 0.75 wide."""
+    """The font size at which the longest number fits its cell; a letter is 0.75 of it wide."""
     width = BESIDE_BAR * inches_wide(axis) * 72 / cells
     return min(7.0, (width - 2 * PAD) / (0.75 * letters))

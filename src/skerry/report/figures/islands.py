@@ -1,16 +1,37 @@
-"""The islands: their devices and links, and the labels that each device holds."""
+"""The islands: their devices and links, and the labels that each device holds.
 
+Also the two kinds of `skerry figure` that show them.
+"""
+
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry.report.figures.captions import lines_of
-from skerry.report.figures.panels import Panel, arrange, inches_wide, name_ticks
+from skerry.errors import SkerryError, argument
+from skerry.report.figure_kinds import DrawnFigure, FigureRequest
+from skerry.report.figures.panels import (
+    Panel,
+    arrange,
+    draw_panels,
+    inches_wide,
+    name_ticks,
+    panels_per_row,
+    safe_lines,
+)
+from skerry.report.rebuild import (
+    first_server_round,
+    rebuild_dataset,
+    rebuild_fleet,
+    rebuild_partition,
+    sampled_devices,
+)
 from skerry.report.style import ISLANDS
+from skerry.report.words import describe_network, describe_split
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,33 +39,30 @@ if TYPE_CHECKING:
 
     from skerry.data.partition import Partition
     from skerry.network.fleet import Fleet
+    from skerry.records.store import Run
 
 MOST_CLASSES = 12
-"""So many have a tick each."""
+"""Up to this number, every class has a tick."""
 
 
 def network(fleet: "Fleet", axis: "Axes", t: int = 0, sampled: Any = ()) -> "Axes":
-    """The islands with the links of round t; sampled devices wear a dark ring."""
-    place = places(fleet)
+    """Draw the islands with the links of round t; sampled devices have a dark ring."""
+    position_n2 = device_positions(fleet)
     edges = fleet.edges(t)
     if len(edges):
         from matplotlib.collections import LineCollection
 
-        thin = max(0.08, min(0.6, 300 / len(edges)))  # a dense graph must not become a blot
-        axis.add_collection(LineCollection(place[edges], colors="#999999", linewidths=thin))  # type: ignore[arg-type]
+        thin = max(0.08, min(0.6, 300 / len(edges)))  # so that a dense graph stays legible
+        axis.add_collection(LineCollection(position_n2[edges], colors="#999999", linewidths=thin))  # type: ignore[arg-type]
     tint = [ISLANDS[c % len(ISLANDS)] for c in fleet.island_of]
     chosen = np.isin(np.arange(fleet.devices), np.asarray(sampled))
     size = _dot_size(fleet, axis)
+    x, y = position_n2.T
     axis.scatter(
-        place[:, 0],
-        place[:, 1],
-        s=np.where(chosen, 1.4 * size, size),
-        c=tint,
-        zorder=2,
-        clip_on=False,
+        x, y, s=np.where(chosen, 1.4 * size, size), c=tint, zorder=2, clip_on=False,
         edgecolors=np.where(chosen, "#000000", "#ffffff").tolist(),
         linewidths=np.where(chosen, max(0.6, min(1.2, 0.2 * size**0.5)), 0.3).tolist(),
-    )
+    )  # fmt: skip
     if chosen.any():
         axis.plot([], [], "o", color="#ffffff", markeredgecolor="#000000", label="sampled")
     axis.set_aspect("equal")
@@ -55,18 +73,19 @@ def network(fleet: "Fleet", axis: "Axes", t: int = 0, sampled: Any = ()) -> "Axe
 
 
 def aspect(fleet: "Fleet") -> float:
-    """Height over width of the drawing."""
+    """The height of the drawing divided by its width."""
     return math.ceil(len(fleet.sizes) / _columns(fleet)) / _columns(fleet)
 
 
-def network_picture(fleet: "Fleet", title: str, t: int = 0, sampled: Any = ()) -> "Figure":
+def network_figure(fleet: "Fleet", title: str, t: int = 0, sampled: Any = ()) -> "Figure":
+    """A figure of the network in round t, with a title."""
     width = min(12.0, max(5.0, 3.6 * _columns(fleet)))
     panel = Panel("", partial(network, fleet, t=t, sampled=sampled))
-    return arrange([panel], width, height=width * aspect(fleet), title=lines_of(title))
+    return arrange([panel], width, height=width * aspect(fleet), title=safe_lines(title))
 
 
 def _dot_size(fleet: "Fleet", axis: "Axes") -> float:
-    """In points squared: neighbours on the most crowded circle leave a gap between them."""
+    """The size of a device in points squared: neighbours on the fullest circle do not touch."""
     circle = 0.8 * inches_wide(axis) * 72 / _columns(fleet)
     between = math.pi * circle / max(fleet.sizes)
     return max(2.0, min(60.0, (0.6 * between) ** 2))
@@ -76,9 +95,9 @@ def _columns(fleet: "Fleet") -> int:
     return math.ceil(math.sqrt(len(fleet.sizes)))
 
 
-def places(fleet: "Fleet") -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Every island on a circle of its own, the circles on a square lattice. Neighbours on a ring
-    stand beside each other, whatever order their names came in."""
+def device_positions(fleet: "Fleet") -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The position of every device, [n, 2]: each island is a circle, and circles form a square
+    grid. Neighbours on a ring are placed next to each other, whatever the order of their names."""
     columns, edges = _columns(fleet), fleet.edges(0)
     found = np.empty((fleet.devices, 2))
     for c, (start, size) in enumerate(zip(fleet.starts, fleet.sizes, strict=True)):
@@ -92,8 +111,7 @@ def places(fleet: "Fleet") -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def _around(size: int, edges: Any) -> Sequence[int]:
-    """The devices of a ring or a path one after the other; of any other graph as they are
-    numbered."""
+    """The devices in the order of the ring or path; for any other graph in numerical order."""
     beside: list[list[int]] = [[] for _ in range(size)]
     for one, other in edges.tolist():
         beside[one].append(other)
@@ -108,15 +126,15 @@ def _around(size: int, edges: Any) -> Sequence[int]:
     return walk if len(walk) == size else range(size)
 
 
-KINDS = {"labels": "class", "numbers": "range of targets", "tokens": "part of the text"}
-"""What samples are told apart by, as targets are labels, numbers or tokens."""
+TARGET_NAMES = {"labels": "class", "numbers": "range of targets", "tokens": "part of the text"}
+"""By kind of target, the name of the groups that samples are counted in."""
 
 
 def labels(
     partition: "Partition", sizes: Sequence[int], axis: "Axes", kind: str = "class"
 ) -> "Axes":
-    """A column per device, a row per class, dark where much of the device's data is of the class;
-    islands stand apart. `sizes` are the devices of each island."""
+    """Draw a column per device and a row per class, darker for a larger share of the device's data.
+    Islands are separated by a gap; `sizes` are their numbers of devices."""
     counts = partition.label_counts
     share_nk = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
     devices, classes = share_nk.shape
@@ -126,14 +144,10 @@ def labels(
     for island, (first, last) in enumerate(pairwise(starts.tolist())):
         left = first + island * gap
         mesh = axis.pcolormesh(
-            left + np.arange(last - first + 1),
-            np.arange(classes + 1) - 0.5,
-            share_nk[first:last].T,
-            cmap="Blues",
-            vmin=0,
-            vmax=share_nk.max(),
+            left + np.arange(last - first + 1), np.arange(classes + 1) - 0.5,
+            share_nk[first:last].T, cmap="Blues", vmin=0, vmax=share_nk.max(),
             rasterized=devices * classes > 5000,
-        )
+        )  # fmt: skip
         middles.append(left + (last - first) / 2)
     word = "island " if few else ""
     name_ticks(axis, {at: f"{word}{i}" for i, at in enumerate(middles)}, share=0.75)
@@ -148,3 +162,77 @@ def labels(
     bar.set_label("share of the device's data")
     bar.outline.set_visible(False)
     return axis
+
+
+WIDE, TALLEST = 2.2, 4.5
+"""The smallest width and the largest height of a network in inches."""
+
+
+def draw_network(request: FigureRequest) -> DrawnFigure:
+    """Draw a panel for each network in the store."""
+    runs = _first_of_each(
+        request, lambda run: [run.experiment.deciding()["network"], run.materials.get("graph")]
+    )
+    panels, shapes = [], []
+    for run in runs:
+        fleet = rebuild_fleet(run)
+        shapes.append(aspect(fleet))
+        t = _round(request, run)
+        sampled = sampled_devices(run.experiment, fleet, t)
+        note = "" if sampled else ", no server round" if sampled == [] else ", samples not known"
+        title = f"{describe_network(run.experiment, fleet.sizes)}; round {t + 1}{note}"
+        panels.append(Panel(safe_lines(title), partial(network, fleet, t=t, sampled=sampled or ())))
+    columns = panels_per_row(len(panels), request.width, WIDE)
+    height = min(TALLEST, request.width / columns * max(shapes)) + 0.2
+    return draw_panels(request, panels, [_seed_note(runs)], columns=columns, height=height)
+
+
+def draw_labels(request: FigureRequest) -> DrawnFigure:
+    """Draw a panel for each split of the data in the store."""
+    runs = _first_of_each(
+        request,
+        lambda run: [
+            run.experiment.network.sizes,
+            run.experiment.deciding()["data"],
+            run.materials.get("dataset"),
+        ],
+    )
+    panels = []
+    for run in runs:
+        experiment, dataset = run.experiment, rebuild_dataset(run)
+        data, sizes = experiment.data, experiment.network.sizes
+        partition = rebuild_partition(run, dataset)
+        title = f"{data.dataset}, {describe_split(data)}"
+        draw = partial(labels, partition, sizes, kind=TARGET_NAMES[dataset.targets])
+        panels.append(Panel(safe_lines(title), draw))
+    return draw_panels(request, panels, [_seed_note(runs)], columns=1, height=1.7)
+
+
+def _first_of_each(request: FigureRequest, key: Callable[["Run"], object]) -> list["Run"]:
+    """One run for each key: the one with the lowest seed, with a server if possible."""
+    chosen = request.table.check_not_empty().where(request.where, request.compare)
+    runs = sorted(
+        chosen.runs, key=lambda run: (run.experiment.seed, not run.experiment.server.is_there)
+    )
+    first: dict[str, Run] = {}
+    for run in runs:
+        first.setdefault(json.dumps(key(run), sort_keys=True), run)
+    return list(first.values())
+
+
+def _round(request: FigureRequest, run: "Run") -> int:
+    """The round to draw, from 0: as requested (from 1), else the first server round."""
+    rounds = run.experiment.rounds
+    if request.round is None:
+        return first_server_round(run.experiment)
+    if not 1 <= request.round <= rounds:
+        raise SkerryError(
+            f"{argument('round')} must be between 1 and {rounds}, the rounds of the run (got "
+            f"{request.round}). Choose another round."
+        )
+    return request.round - 1
+
+
+def _seed_note(runs: list["Run"]) -> str:
+    seeds = sorted({run.experiment.seed for run in runs})
+    return f"Drawn for seed {', '.join(map(str, seeds))}; others: {argument('where')} seed=..."

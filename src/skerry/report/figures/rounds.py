@@ -1,4 +1,4 @@
-"""A measure over the rounds, or over what had been sent by then: means over seeds, with bands."""
+"""A measure over the rounds, or over the messages sent so far: means over seeds, with bands."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -7,20 +7,19 @@ import numpy as np
 
 from skerry.config.measures import MEASURES, shown, traits
 from skerry.errors import SkerryError, unknown
-from skerry.report.figures.captions import lines_of, measure_title
-from skerry.report.figures.panels import Panel, arrange, explain_dashes
+from skerry.report.figures.panels import Panel, arrange, explain_dashes, measure_title, safe_lines
 from skerry.report.figures.series import (
     Band,
-    by_style,
-    hole_after,
+    band_over_seeds,
+    break_index,
+    dashes_for,
+    finite_rows,
+    label_styles_in,
     labelled,
-    looks_of,
-    measured,
-    over_seeds,
-    styles_of,
-    with_hole,
+    split_by_dash,
+    with_break,
 )
-from skerry.report.style import FAINT, plain
+from skerry.report.style import FAINT, safe_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_BANDS = 6
-"""With more lines than this, bands only hide what is below them."""
+"""With more lines than this, no bands are drawn, because they would hide the lines."""
 MOST_MARKS = 50
-"""More server rounds than this are a grey wall."""
-FIRST_LOOK = (
+"""With more server rounds than this, they are not marked."""
+OVERVIEW = (
     "average_accuracy",
     "own_accuracy",
     "device_accuracy",
@@ -50,36 +49,31 @@ COSTS = {
 COST_TITLES = {
     "messages": "messages to and from the server",
     "bytes": "traffic of the server (bytes)",
-    "all_messages": "messages, those between devices too",
-    "all_bytes": "traffic, that between devices too (bytes)",
+    "all_messages": "messages, including those between devices",
+    "all_bytes": "traffic, including that between devices (bytes)",
 }
 
 
 def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None = None) -> "Axes":
-    """Mean over seeds, with a band for the 95 % interval; grey lines mark server rounds.
+    """Draw means over seeds with bands for the 95 % interval; grey lines mark server rounds.
 
-    `lines` names a column whose values are told apart by the style of the line.
+    `frame` is that of `skerry.load`. `lines` names a column whose values differ in line style.
     """
     frame = labelled(frame)
-    there = measured(frame, measure)
-    styles = styles_of(there[lines] if lines else None)
-    series = looks_of(there["label"])
+    rows = finite_rows(frame, measure)
+    styles = dashes_for(rows[lines] if lines else None)
+    series = label_styles_in(rows["label"])
     drawn: list[Band] = []
     for position, (name, look) in enumerate(series.items()):
-        for dash, part in by_style(there[there["label"] == name], lines, styles):
-            band = over_seeds(part, measure, "round")
+        for dash, part in split_by_dash(rows[rows["label"] == name], lines, styles):
+            band = band_over_seeds(part, measure, "round")
             drawn.append(band)
-            band = with_hole(band)
+            band = with_break(band)
             every = max(1, len(band.at) // 7)
             axis.plot(
-                band.at,
-                band.mean,
-                color=look.colour,
-                linestyle=dash,
-                marker=look.marker,
-                markevery=(position * every // len(series), every),
-                label=plain(name),
-            )
+                band.at, band.mean, color=look.colour, linestyle=dash, marker=look.marker,
+                markevery=(position * every // len(series), every), label=safe_text(name),
+            )  # fmt: skip
             if len(series) * max(1, len(styles)) <= MOST_BANDS:
                 _fill_band(axis, band, measure, look.colour)
     explain_dashes(axis, styles)
@@ -93,7 +87,7 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
 
 
 def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messages") -> "Axes":
-    """Mean over seeds and band, over what had been sent by then; a line ends where its run does.
+    """Draw means over seeds with bands, over the messages or bytes sent so far (`price`).
 
     `frame` is that of `skerry.load`.
     """
@@ -101,19 +95,19 @@ def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messag
 
     if price not in COSTS:
         raise SkerryError(unknown("cost", price, COSTS))
-    there = measured(labelled(frame), measure, *COSTS[price])
-    there = there.assign(_sent=there[list(COSTS[price])].sum(axis="columns"))
+    rows = finite_rows(labelled(frame), measure, *COSTS[price])
+    rows = rows.assign(_sent=rows[list(COSTS[price])].sum(axis="columns"))
     drawn = []
-    for name, look in looks_of(there["label"]).items():
-        ours = there[there["label"] == name]
-        band = over_seeds(ours, measure, "round")
-        sent = over_seeds(ours, "_sent", "round").mean
+    for name, look in label_styles_in(rows["label"]).items():
+        ours = rows[rows["label"] == name]
+        band = band_over_seeds(ours, measure, "round")
+        sent = band_over_seeds(ours, "_sent", "round").mean
         drawn.append(band)
-        if (hole := hole_after(band.at)) is not None:
-            band, sent = with_hole(band), np.insert(sent, hole + 1, np.nan)
+        if (index := break_index(band.at)) is not None:
+            band, sent = with_break(band), np.insert(sent, index + 1, np.nan)
         axis.plot(
             sent, band.mean, color=look.colour, marker=look.marker,
-            markevery=max(1, len(sent) // 7), label=plain(name),
+            markevery=max(1, len(sent) // 7), label=safe_text(name),
         )  # fmt: skip
         _fill_band(axis, band._replace(at=sent), measure, look.colour)
     _fit_height(axis, measure, drawn)
@@ -125,17 +119,13 @@ def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messag
 
 
 def overview(frame: "pd.DataFrame", title: str) -> "Figure":
-    """The curves a first look needs, side by side; any others where none of those was measured."""
-    there = [name for name in MEASURES if _has_values(frame, name)]
-    first = dict.fromkeys(shown(name, there) for name in FIRST_LOOK)
-    usual = [name for name in first if name in there]
-    panels = [Panel("", partial(curves, frame, name)) for name in (usual or there)[:4]]
+    """A figure with the curves of the most important measures that the frame has."""
+    known = [name for name in MEASURES if name in frame and np.isfinite(frame[name]).any()]
+    first = dict.fromkeys(shown(name, known) for name in OVERVIEW)
+    usual = [name for name in first if name in known]
+    panels = [Panel("", partial(curves, frame, name)) for name in (usual or known)[:4]]
     panels = panels or [Panel("nothing was measured", lambda axis: axis.set_axis_off())]
-    return arrange(panels, 9, columns=2, height=2.9, title=lines_of(title))
-
-
-def _has_values(frame: "pd.DataFrame", measure: str) -> bool:
-    return measure in frame and bool(np.isfinite(frame[measure]).any())
+    return arrange(panels, 9, columns=2, height=2.9, title=safe_lines(title))
 
 
 def _fill_band(axis: "Axes", band: Band, measure: str, colour: Any) -> None:
@@ -146,17 +136,17 @@ def _fill_band(axis: "Axes", band: Band, measure: str, colour: Any) -> None:
 
 
 def _fit_height(axis: "Axes", measure: str, drawn: list[Band]) -> None:
-    """Room for what is worth seeing."""
+    """Choose the scale and the limits of the vertical axis."""
     mean = np.concatenate([band.mean for band in drawn])
     if traits(measure).scale == "log" and mean.max() > 0:
         axis.set_yscale("log")
-        # S2A's zeros are rounding errors here; they need not stretch the axis.
+        # The zeros of S2A are rounding errors and must not stretch the axis.
         axis.set_ylim(bottom=1e-4 * mean.max())
         return
     if "loss" in measure and mean.min() > 0 and mean.max() > 100 * mean.min():
-        axis.set_yscale("log")  # diverging lanes beside others
+        axis.set_yscale("log")  # some lanes diverge
     if traits(measure).is_percent:
-        # The first rounds climb from chance; leave most of the height to what comes after.
+        # The first rounds climb from chance level; most of the height is for the later ones.
         start = 0.1 * max(band.at.max() for band in drawn)
         later = np.concatenate([band.mean[band.at >= start] for band in drawn])
         room = max(0.5, 0.08 * float(np.ptp(later)))
@@ -164,7 +154,7 @@ def _fit_height(axis: "Axes", measure: str, drawn: list[Band]) -> None:
 
 
 def _mark_server_rounds(frame: "pd.DataFrame", axis: "Axes") -> None:
-    """Where the lanes agree on them: a mark that holds for some of the lines only would mislead."""
+    """Mark the server rounds, if they are the same for all lanes."""
     if not {"key", "disagreement_before"} <= set(frame):
         return
     met = frame[frame["disagreement_before"].notna()]

@@ -1,4 +1,4 @@
-"""From frames to what is drawn: a label for every run, means and intervals over seeds."""
+"""From frames to drawn lines: labels, line styles, means and intervals over seeds."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -11,7 +11,7 @@ from skerry.analysis.statistics import Array, estimates
 from skerry.config.labels import BLEND, label_order, write_label
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
-from skerry.report.style import Look, dashes, looks
+from skerry.report.style import LabelStyle, dashes, label_styles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,8 @@ class Band(NamedTuple):
 
 
 def labelled(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """With the column `label`: frames of `skerry.load` have the primitive and its beta."""
+    """The frame with a column `label`, made from the columns primitive and beta if it is
+    missing."""
     if "label" in frame:
         return frame
     if "primitive" not in frame:
@@ -41,45 +42,46 @@ def labelled(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def with_known_labels(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
-    """Parts of the frame remember all of its labels, so that panels give each the same look."""
+    """The frame with a categorical label column: parts of it know all labels, so that a label has
+    the same style in every panel."""
     import pandas as pd
 
     known = pd.CategoricalDtype(sorted(set(frame[column]), key=label_order))
     return frame.assign(**{column: frame[column].astype(known)})
 
 
-def looks_of(labels: "pd.Series[Any]") -> dict[str, Look]:
-    """The looks of the labels that are there, from S2S over the blends to S2A."""
-    there = sorted(dict.fromkeys(labels), key=label_order)
-    known = list(labels.cat.categories) if hasattr(labels, "cat") else there
-    found = looks(known)
-    return {name: found[name] for name in there}
+def label_styles_in(labels: "pd.Series[Any]") -> dict[str, LabelStyle]:
+    """The styles of the labels in a column, from S2S over the blends to S2A."""
+    present = sorted(dict.fromkeys(labels), key=label_order)
+    known = list(labels.cat.categories) if hasattr(labels, "cat") else present
+    styles = label_styles(known)
+    return {name: styles[name] for name in present}
 
 
-def measured(frame: "pd.DataFrame", *measures: str) -> "pd.DataFrame":
-    """The rows in which all of the measures are numbers; there must be one."""
+def finite_rows(frame: "pd.DataFrame", *measures: str) -> "pd.DataFrame":
+    """The rows in which all of the measures are finite; an error if there are none."""
     for measure in measures:
         if measure not in frame:
             raise SkerryError(unknown("measure", measure, map(str, frame.columns)))
     finite = np.isfinite(frame[list(measures)].to_numpy(float)).all(axis=1)
-    there: pd.DataFrame = frame[finite]
-    if there.empty:
+    rows: pd.DataFrame = frame[finite]
+    if rows.empty:
         raise SkerryError(
             f"no run has a finite value of {' and '.join(measures)}. Choose another measure, or "
             "a stepsize with which runs do not diverge."
         )
-    return there
+    return rows
 
 
-def styles_of(column: "pd.Series[Any] | None") -> dict[Any, Any]:
-    """A line style for each value of a field."""
+def dashes_for(column: "pd.Series[Any] | None") -> dict[Any, Any]:
+    """A line style for each value of a column."""
     return dashes(list(dict.fromkeys(column.dropna()))) if column is not None else {}
 
 
-def by_style(
+def split_by_dash(
     ours: "pd.DataFrame", lines: str | None, styles: dict[Any, Any]
 ) -> Iterator[tuple[Any, "pd.DataFrame"]]:
-    """The rows of each line style; one solid line where the field plays no part."""
+    """The rows of each line style; one solid line if the runs ignore the field."""
     if lines is None or ours[lines].isna().all():
         yield "-", ours
         return
@@ -89,8 +91,9 @@ def by_style(
             yield dash, part
 
 
-def over_seeds(frame: "pd.DataFrame", measure: str, along: str) -> Band:
-    """Runs of one seed are averaged first: seeds, not runs, are the independent draws."""
+def band_over_seeds(frame: "pd.DataFrame", measure: str, along: str) -> Band:
+    """Means and intervals over seeds at each value of the column `along`. Runs of one seed are
+    averaged first, because only seeds are independent."""
     table = frame.pivot_table(index=along, columns="seed", values=measure)
     found = estimates(table.to_numpy())
     return Band(
@@ -100,10 +103,9 @@ def over_seeds(frame: "pd.DataFrame", measure: str, along: str) -> Band:
     )
 
 
-def hole_after(at: ArrayLike) -> int | None:
-    """The place after which a line must not go on, because nothing was measured for long: one
-    stretch is more than three times as long as any other, as where only the last rounds are
-    evaluated."""
+def break_index(at: ArrayLike) -> int | None:
+    """The index after which a line must be broken, or None. A line is broken where one step is more
+    than three times as long as any other: nothing was measured there, as before evaluate.after."""
     steps = np.diff(np.asarray(at, dtype=float))
     if len(steps) < 2:
         return None
@@ -111,16 +113,16 @@ def hole_after(at: ArrayLike) -> int | None:
     return longest if steps[longest] > 3 * np.delete(steps, longest).max() else None
 
 
-def with_hole(band: Band) -> Band:
-    """With a point that is not a number where the line is to be broken."""
-    place = hole_after(band.at)
-    if place is None:
+def with_break(band: Band) -> Band:
+    """The band with NaN inserted where the line must be broken."""
+    index = break_index(band.at)
+    if index is None:
         return band
-    return Band(*(np.insert(np.asarray(one, dtype=float), place + 1, np.nan) for one in band))
+    return Band(*(np.insert(np.asarray(one, dtype=float), index + 1, np.nan) for one in band))
 
 
-def keep_possible(limits: tuple[float, float], measure: str) -> tuple[float, float]:
-    """Limits of an axis without what cannot be; a hair is left for markers at the end."""
+def clip_limits(limits: tuple[float, float], measure: str) -> tuple[float, float]:
+    """Axis limits clipped to the possible values of a measure, with some room for markers."""
     low, high = traits(measure).range
     room = 0.04 * (limits[1] - limits[0]) if np.isfinite(high) else 0.0
     return max(low - room, limits[0]), min(high + room, limits[1])

@@ -1,4 +1,4 @@
-"""From a store to one file: read, put the sections together, write."""
+"""Build the report page of a store and write it as one HTML file."""
 
 import base64
 import hashlib
@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 from skerry.errors import RecordsError, SkerryError, argument
 from skerry.files import replace_file
-from skerry.report.page.blocks import Section, note
-from skerry.report.page.model import chunks, model
-from skerry.report.page.packing import compressed, json_text
-from skerry.report.page.sections import SECTIONS, what_was_run
-from skerry.report.page.sections.answer import GLOSSARY, answer, start
-from skerry.report.page.sections.overview import heading
-from skerry.report.page.study import Study, read_study
+from skerry.report.page.blocks import PageSection, note
+from skerry.report.page.model import array_chunks, page_model
+from skerry.report.page.packing import gzip_base64, json_text
+from skerry.report.page.report_data import ReportData, read_report_data
+from skerry.report.page.sections import SECTIONS, runs_section
+from skerry.report.page.sections.overview import GLOSSARY, answer_sentence, page_title, start_cell
 
 FILE = "report.html"
 EXPLORER = (
@@ -37,11 +36,11 @@ EXPLORER = (
     "explorer/controls.js",
     "explorer/explorer.js",
 )
-"""The theory in the page, and what explores it; a script knows those before it."""
+"""The scripts of the theory explorer. Each one uses only scripts before it."""
 SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js", *EXPLORER)
-"""In this order; then the widgets and, last, page.js, which begins."""
+"""The first scripts, in this order. The widgets and page.js, which starts the page, follow."""
 
-# Nothing is fetched and nothing runs but the two scripts named by their hashes.
+# The page fetches nothing and runs only the two scripts with these hashes.
 POLICY = (
     "default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
@@ -49,28 +48,28 @@ POLICY = (
 
 
 def write_report(path: Path | str, out: Path | str | None = None) -> Path:
-    """Write the report of a store (its folder or its file), and say where: `report.html` in the
-    folder, unless `out` names another file."""
-    study = read_study(path)
-    file = Path(out) if out is not None else study.path.parent / FILE
-    _write(file, page(study))
+    """Write the report of a store (its folder or its file) and return its path: `report.html` in
+    the folder, unless `out` names another file."""
+    data = read_report_data(path)
+    file = Path(out) if out is not None else data.path.parent / FILE
+    _write(file, page_html(data))
     return file
 
 
-def page(study: Study) -> str:
-    """The whole page as text."""
-    title = heading(study)
+def page_html(data: ReportData) -> str:
+    """The whole page as HTML."""
+    title = page_title(data)
     script, plotly = _script(), _plotly()
-    data: dict[str, Any] = {
-        "sections": [vars(section) for section in _sections(study)],
-        "model": model(study, start(study)) if study.runs else None,
-        "answer": answer(study),
+    content: dict[str, Any] = {
+        "sections": [vars(section) for section in _sections(data)],
+        "model": page_model(data, start_cell(data)) if data.runs else None,
+        "answer": answer_sentence(data),
         "glossary": GLOSSARY,
     }
-    parts = [_data("data", "application/json", json_text(data))]
-    if study.runs:
-        parts.append(_data("plotly", "text/plain", plotly.compressed))
-        parts += [_data(f"data-{name}", "text/plain", text) for name, text in chunks(study)]
+    parts = [_data("data", "application/json", json_text(content))]
+    if data.runs:
+        parts.append(_data("plotly", "text/plain", plotly.content))
+        parts += [_data(f"data-{name}", "text/plain", text) for name, text in array_chunks(data)]
     now = datetime.now(UTC).isoformat(" ", "minutes").replace("+00:00", " UTC")
     return _filled(
         _asset("page.html"),
@@ -87,29 +86,32 @@ def page(study: Study) -> str:
     )
 
 
-def _sections(study: Study) -> Iterable[Section]:
-    yield what_was_run(study)
-    for make in SECTIONS if study.runs else ():
+def _sections(data: ReportData) -> Iterable[PageSection]:
+    yield runs_section(data)
+    for make in SECTIONS if data.runs else ():
         try:
-            section = make(study)
-        except SkerryError as error:  # the others can still be shown
-            section = Section(make.__name__, make.__name__.replace("_", " "), [note(str(error))])
+            section = make(data)
+        except SkerryError as error:  # the other sections are still shown
+            name = make.__name__.removesuffix("_section")
+            section = PageSection(name, name.replace("_", " "), [note(str(error))])
         if section is not None:
             yield section
 
 
 class _Packed(NamedTuple):
-    compressed: str
+    """A compressed script and its hash."""
+
+    content: str
     hash: str
 
 
 @cache
 def _plotly() -> _Packed:
-    """The library that draws. Its 4.8 MB are packed once for all pages of a process."""
+    """The plotting library, 4.8 MB, packed once for all pages of a process."""
     import plotly.offline  # type: ignore[import-untyped]
 
     source = plotly.offline.get_plotlyjs()
-    return _Packed(compressed(source.encode()), _hash(source))
+    return _Packed(gzip_base64(source.encode()), _hash(source))
 
 
 def _script() -> str:
@@ -137,7 +139,7 @@ def _hash(script: str) -> str:
 
 
 def _filled(template: str, values: dict[str, str]) -> str:
-    """In one pass: what is filled in is not looked at again."""
+    """The template with its {{names}} replaced in one pass; inserted text is not searched again."""
     return re.sub(r"{{(\w+)}}", lambda found: values[found[1]], template)
 
 

@@ -1,21 +1,27 @@
-"""What all sections of the page share: the grid of runs, the measures, the numbers themselves."""
+"""The data that all sections of the page share: the grid of runs, the measures, all numbers."""
 
+import colorsys
 from collections.abc import Iterator
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.analysis.cells import Cell, rank_of_cell
+from skerry.analysis.cells import Cell, sort_key
 from skerry.analysis.compare import Comparison, Verdict, compare
-from skerry.analysis.names import short_names, word
+from skerry.analysis.names import format_value, short_names
 from skerry.config.experiment import Experiment
 from skerry.config.measures import traits
-from skerry.report.page.curves import quantiles
-from skerry.report.page.packing import Array, packed
-from skerry.report.page.shades import shades
-from skerry.report.page.study import TUNED, Study
-from skerry.report.style import ISLANDS, PRIMITIVES, Look, looks
+from skerry.report.page.packing import Array, pack_arrays
+from skerry.report.page.report_data import TUNED, ReportData, t_quantiles
+from skerry.report.style import (
+    ISLANDS,
+    PRIMITIVES,
+    contrast,
+    label_styles,
+    luminance,
+    rgb,
+)
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 NO_VERDICT = 255
@@ -24,50 +30,56 @@ SYMBOLS = {
     "^": "triangle-up", "v": "triangle-down", "<": "triangle-left", ">": "triangle-right",
     "D": "diamond", "d": "diamond-tall",
 }  # fmt: skip
-"""Plotly's names for matplotlib's markers: who cannot tell the colours has these."""
+"""Plotly's names for matplotlib's markers."""
 MOST_EXACT = 300_000
-"""Last values that travel in full; of more, seven digits do."""
+"""Up to this number, final values have all digits; beyond it, seven."""
 
 
-def model(study: Study, start: int = 0) -> dict[str, Any]:
-    """The part of the page's data that is JSON; `start` is the cell that is looked at first."""
-    grid = study.grid
-    axes = [_axis(study, place, name) for place, name in enumerate(grid.axes)]
+def page_model(data: ReportData, start: int = 0) -> dict[str, Any]:
+    """The JSON part of the page's data. `start` is the index of the cell that is shown first."""
+    grid = data.grid
+    axes = [_axis(data, place, name) for place, name in enumerate(grid.axes)]
     return {
-        "labels": [_label(name, look) for name, look in looks(grid.labels).items()],
+        "labels": [
+            {"name": name, "symbol": SYMBOLS[look.marker], **shades(look.colour)}
+            for name, look in label_styles(grid.labels).items()
+        ],
         "primitives": {name: shades(colour) for name, colour in PRIMITIVES.items()},
         "islands": [shades(colour) for colour in ISLANDS],
-        "measures": [_measure(study, name) for name in study.measures],
-        "headline": study.measures.index(study.headline) if study.headline else 0,
+        "measures": [_measure(data, name) for name in data.measures],
+        "headline": data.measures.index(data.headline) if data.headline else 0,
         "axes": axes,
         "tuned": grid.axes.index(TUNED) if TUNED in grid.axes else -1,
-        "cells": [_place(axes, cell) for cell in grid.cells],
+        "cells": [
+            [axis["values"].index(value) for axis, value in zip(axes, cell, strict=True)]
+            for cell in grid.cells
+        ],
         "start": start,
-        "groups": _groups(study),
-        "best": _best_groups(study),
+        "groups": _groups(data),
+        "best": _best_groups(data),
         "seeds": grid.seeds,
-        "quantiles": [None if np.isnan(one) else one for one in quantiles(len(grid.seeds))],
-        "roundSets": [list(rounds) for rounds in study.curves.round_sets],
+        "quantiles": [None if np.isnan(one) else one for one in t_quantiles(len(grid.seeds))],
+        "roundSets": [list(rounds) for rounds in data.curves.round_sets],
     }
 
 
-def chunks(study: Study) -> Iterator[tuple[str, str]]:
-    """The part that is arrays, by the name that the page asks for it: it is unpacked only when
-    it is shown."""
-    for number, name in enumerate(study.measures):
-        yield f"curves-{number}", packed(study.curves.arrays(name))
-        yield f"finals-{number}", packed(_finals(study, name))
-    for name, values in study.mean_ratios.items():
-        yield f"mean-{name}", packed({"values": _by_group(study, values)})
+def array_chunks(data: ReportData) -> Iterator[tuple[str, str]]:
+    """The packed arrays of the page by name. The page unpacks each when it is first shown."""
+    for number, name in enumerate(data.measures):
+        yield f"curves-{number}", pack_arrays(data.curves.arrays(name))
+        yield f"finals-{number}", pack_arrays(_finals(data, name))
+    for name, values in data.mean_ratios.items():
+        yield f"mean-{name}", pack_arrays({"values": _by_group(data, values)})
 
 
-def _finals(study: Study, measure: str) -> dict[str, Any]:
-    """A row per group, a column per seed; and how each group compares with its reference."""
-    groups = study.grid.groups
+def _finals(data: ReportData, measure: str) -> dict[str, Any]:
+    """The final values (a row per group, a column per seed), and each group's comparison with the
+    reference label."""
+    groups = data.grid.groups
     verdicts = np.full(len(groups), NO_VERDICT, dtype=np.uint8)
     p_values = np.full(len(groups), np.nan)
-    if answers := study.answers.get(measure):
-        cells, labels = study.grid.cells, study.grid.labels
+    if answers := data.compared.get(measure):
+        cells, labels = data.grid.cells, data.grid.labels
         for place, group in enumerate(groups):
             found = answers.comparisons.get((cells[group.cell], labels[group.label]))
             if found is not None:
@@ -75,11 +87,11 @@ def _finals(study: Study, measure: str) -> dict[str, Any]:
                 p_values[place] = found.t_holm
     tuned = np.full(len(groups), NO_VERDICT, dtype=np.uint8)
     tuned_p = np.full(len(groups), np.nan)
-    for place, found in _between_best(study, measure).items():
+    for place, found in _between_best(data, measure).items():
         tuned[place] = VERDICTS.index(found.verdict(traits(measure).lower_is_better))
         tuned_p[place] = found.t_holm
-    values: NDArray[Any] = _by_group(study, study.finals[measure])
-    if values.size * len(study.measures) > MOST_EXACT:
+    values: NDArray[Any] = _by_group(data, data.finals[measure])
+    if values.size * len(data.measures) > MOST_EXACT:
         values = values.astype(np.float32)
     return {
         "values": values,
@@ -90,15 +102,15 @@ def _finals(study: Study, measure: str) -> dict[str, Any]:
     }
 
 
-def _between_best(study: Study, measure: str) -> dict[int, Comparison]:
-    """Where each label stands at its own best stepsize: how its group compares with that of the
-    reference, in every cell that is left without the stepsize. They are one family, too."""
-    answers = study.answers.get(measure)
-    if answers is None or not study.choices:
+def _between_best(data: ReportData, measure: str) -> dict[int, Comparison]:
+    """By group, its comparison with the reference, both at their own best stepsizes. All of these
+    comparisons are one family for Holm's correction."""
+    answers = data.compared.get(measure)
+    if answers is None or not data.tuned_values:
         return {}
-    at, grid = study.grid.axes.index(TUNED), study.grid
+    at, grid = data.grid.axes.index(TUNED), data.grid
     chosen: dict[Cell, dict[str, int]] = {}
-    for number in _best_groups(study):
+    for number in _best_groups(data):
         cell = grid.cells[grid.groups[number].cell]
         here = chosen.setdefault(cell[:at] + cell[at + 1 :], {})
         here[grid.labels[grid.groups[number].label]] = number
@@ -110,13 +122,13 @@ def _between_best(study: Study, measure: str) -> dict[int, Comparison]:
     ]
     if not pairs:
         return {}
-    rows = _by_group(study, study.finals[measure]).reshape(len(grid.groups), -1)
+    rows = _by_group(data, data.finals[measure]).reshape(len(grid.groups), -1)
     ours, theirs = (rows[list(side)] for side in zip(*pairs, strict=True))
     return dict(zip([ours for ours, _ in pairs], compare(ours, theirs), strict=True))
 
 
-def _by_group(study: Study, values: Array) -> Array:
-    grid = study.grid
+def _by_group(data: ReportData, values: Array) -> Array:
+    grid = data.grid
     column = {seed: place for place, seed in enumerate(grid.seeds)}
     table = np.full((len(grid.groups), len(column)), np.nan)
     for row, group in enumerate(grid.groups):
@@ -125,12 +137,8 @@ def _by_group(study: Study, values: Array) -> Array:
     return table.ravel()
 
 
-def _label(name: str, look: Look) -> dict[str, Any]:
-    return {"name": name, "symbol": SYMBOLS[look.marker], **shades(look.colour)}
-
-
-def _measure(study: Study, name: str) -> dict[str, Any]:
-    known, answers = traits(name), study.answers.get(name)
+def _measure(data: ReportData, name: str) -> dict[str, Any]:
+    known, answers = traits(name), data.compared.get(name)
     return {
         "name": name,
         "title": known.title,
@@ -139,33 +147,27 @@ def _measure(study: Study, name: str) -> dict[str, Any]:
         "range": [bound if np.isfinite(bound) else None for bound in known.range],
         "lowerIsBetter": known.lower_is_better,
         "ranked": answers is not None,
-        "against": study.grid.labels.index(answers.against) if answers else -1,
+        "against": data.grid.labels.index(answers.against) if answers else -1,
     }
 
 
-def _axis(study: Study, place: int, field: str) -> dict[str, Any]:
-    values = sorted(
-        {cell[place] for cell in study.grid.cells}, key=lambda one: rank_of_cell((one,))
-    )
+def _axis(data: ReportData, place: int, field: str) -> dict[str, Any]:
+    values = sorted({cell[place] for cell in data.grid.cells}, key=lambda one: sort_key((one,)))
     return {
-        "short": short_names(study.grid.axes)[field],
+        "short": short_names(data.grid.axes)[field],
         "values": values,
-        "words": [word(value) for value in values],
+        "words": [format_value(value) for value in values],
     }
 
 
-def _place(axes: list[dict[str, Any]], cell: Cell) -> list[int]:
-    return [axis["values"].index(value) for axis, value in zip(axes, cell, strict=True)]
-
-
-def _groups(study: Study) -> dict[str, Any]:
-    groups = study.grid.groups
-    experiments = [study.experiment(group) for group in groups]
-    statuses = [{study.runs[place].status for place in group.runs.values()} for group in groups]
+def _groups(data: ReportData) -> dict[str, Any]:
+    groups = data.grid.groups
+    experiments = [data.experiment(group) for group in groups]
+    statuses = [{data.runs[place].status for place in group.runs.values()} for group in groups]
     return {
         "cell": [group.cell for group in groups],
         "label": [group.label for group in groups],
-        "curve": study.curve_of,
+        "curve": data.curve_of,
         "unfinished": ["finished" not in found for found in statuses],
         "rounds": [one.rounds for one in experiments],
         "sampled": [one.server.sampled for one in experiments],
@@ -174,27 +176,55 @@ def _groups(study: Study) -> dict[str, Any]:
 
 
 def _server_rounds(experiment: Experiment) -> tuple[int, int, int] | list[list[int]]:
-    """The first, the step to the next, and how many there are; where the period changes, a list of
-    all. Counted when done, as in records: round t of the run is t + 1."""
+    """The first server round, the step to the next, and their number; a list of all if the period
+    changes. Rounds are counted when done, as in records: round t of the run is t + 1."""
     found = experiment.server.known_rounds(experiment.rounds)
     if isinstance(found, range):
         return found.start + 1, found.step, len(found)
     return [[t + 1 for t in found]]
 
 
-def _best_groups(study: Study) -> list[int]:
-    """Where stepsizes were tried: for every label in every cell that is left without them, the
-    group with the best one; the first group where no run came to a value."""
-    if not study.choices:
+def _best_groups(data: ReportData) -> list[int]:
+    """The groups with the best stepsize, one for every label and every cell without the stepsize;
+    the first group if no run has a value. Empty if stepsizes do not vary."""
+    if not data.tuned_values:
         return []
-    at = study.grid.axes.index(TUNED)
+    at = data.grid.axes.index(TUNED)
     found: dict[tuple[Cell, str], int] = {}
-    for number, group in enumerate(study.grid.groups):
-        cell, label = study.grid.cells[group.cell], study.grid.labels[group.label]
+    for number, group in enumerate(data.grid.groups):
+        cell, label = data.grid.cells[group.cell], data.grid.labels[group.label]
         rest = cell[:at] + cell[at + 1 :]
-        choice = study.choices.get(rest, {}).get(label)
+        choice = data.tuned_values.get(rest, {}).get(label)
         if choice is None:
             found.setdefault((rest, label), number)
         elif choice.value == cell[at]:
             found[rest, label] = number
     return list(found.values())
+
+
+# Colours
+
+LIGHT_PAGE, DARK_PAGE = "#ffffff", "#15191f"
+"""The backgrounds of the light and the dark page, as in page.css."""
+LIGHT_CONTRAST = 3.0
+"""The contrast that WCAG 2.2 requires of lines and marks."""
+DARK_CONTRAST = 5.5
+"""Higher, because thin lines look darker on a dark background."""
+
+
+def shades(colour: str) -> dict[str, str]:
+    """One hue for both backgrounds, made darker or lighter until it has enough contrast."""
+    return {
+        "light": _with_contrast(colour, LIGHT_PAGE, LIGHT_CONTRAST),
+        "dark": _with_contrast(colour, DARK_PAGE, DARK_CONTRAST),
+    }
+
+
+def _with_contrast(colour: str, background: str, least: float) -> str:
+    step = 0.02 if luminance(rgb(background)) < 0.5 else -0.02
+    hue, lightness, saturation = colorsys.rgb_to_hls(*rgb(colour))
+    while contrast(colour, background) < least and 0 < lightness + step < 1:
+        lightness += step
+        parts = colorsys.hls_to_rgb(hue, lightness, saturation)
+        colour = "#" + "".join(f"{round(255 * part):02X}" for part in parts)
+    return colour

@@ -1,8 +1,8 @@
-"""Data inside a page: JSON that cannot leave its script tag, and arrays as compressed text.
+"""Data inside a page: JSON that is safe in a script tag, and arrays as compressed text.
 
-Arrays travel as base64 of gzip of one line of JSON (each array's name, type and length) followed by
-their bytes, little-endian. Sixteen-bit numbers are stored as differences, high bytes before low
-ones: curves are smooth, so that most high bytes are zero.
+Arrays are stored as base64 of gzip of one line of JSON (name, type and length of each array)
+followed by their bytes, little-endian. Sixteen-bit numbers are stored as differences, high bytes
+before low bytes: curves are smooth, so that most high bytes are zero.
 """
 
 import base64
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 TYPES = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "f4": np.float32, "f8": np.float64}
 FINE, COARSE = 65535, 8191
-"""Levels of a mean: as many as fit, and enough for an accuracy to a hundredth of a percent."""
+"""Numbers of levels of a mean: all of 16 bits, or enough for a hundredth of a percent."""
 HALF_LEVELS = 120  # of half an interval
 NO_HALF = 255
 
@@ -25,44 +25,45 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def json_text(value: Any) -> str:
-    """JSON for a script tag: no `<`, `>` or `&` is left, so no text can end the tag or begin
-    another; the two line ends that JavaScript knows beyond JSON's are escaped too."""
+    """JSON for a script tag. `<`, `>` and `&` are escaped, so that no text can end the tag or start
+    another one, and so are the two line ends that only JavaScript knows."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    # A lone surrogate, from a damaged name, has no UTF-8.
+    # A lone surrogate, from a damaged name, has no UTF-8 form.
     return text.encode("utf-8", "replace").decode()
 
 
-def compressed(content: bytes) -> str:
-    """Base64 of gzip; the same bytes give the same text."""
+def gzip_base64(content: bytes) -> str:
+    """Base64 of gzip. The same bytes give the same text."""
     return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
 
 
-def packed(arrays: Arrays) -> str:
-    kinds = {name: _kind(array) for name, array in arrays.items()}
+def pack_arrays(arrays: Arrays) -> str:
+    """Arrays as text, in the format that the head of this module describes."""
+    kinds = {
+        name: next(kind for kind, type_ in TYPES.items() if array.dtype == type_)
+        for name, array in arrays.items()
+    }
     header = [[name, kinds[name], len(array)] for name, array in arrays.items()]
     body = b"".join(_bytes(array, kinds[name]) for name, array in arrays.items())
-    return compressed(json.dumps(header).encode() + b"\n" + body)
-
-
-def _kind(array: NDArray[Any]) -> str:
-    return next(kind for kind, type_ in TYPES.items() if array.dtype == type_)
+    return gzip_base64(json.dumps(header).encode() + b"\n" + body)
 
 
 def _bytes(array: NDArray[Any], kind: str) -> bytes:
     if kind != "u2":
         return array.astype(f"<{kind}").tobytes()
-    steps = np.diff(array, prepend=np.uint16(0))  # wraps around, and back when it is summed up
+    steps = np.diff(array, prepend=np.uint16(0))  # wraps around; summing up wraps back
     return (steps >> 8).astype(np.uint8).tobytes() + (steps & 255).astype(np.uint8).tobytes()
 
 
-def levels(
+def quantize_means(
     values: Array, lengths: NDArray[np.int64], logarithmic: bool = False, finest: int = FINE
 ) -> dict[str, NDArray[Any]]:
-    """Values of several series, one after another, as whole levels between each one's ends.
+    """Round the values of several concatenated series to whole levels between the ends of each
+    series.
 
-    On a logarithmic scale level 0 is "not above zero", and levels 1 and up are powers of ten.
+    On a logarithmic scale, level 0 means "not above zero", and levels from 1 are logarithms.
     """
     first = 1 if logarithmic else 0
     positive = values > 0 if logarithmic else np.ones(len(values), dtype=bool)
@@ -83,8 +84,8 @@ def levels(
     }
 
 
-def half_levels(halves: Array, lengths: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Half intervals as levels, finer near zero; relative to the largest of each series."""
+def quantize_halves(halves: Array, lengths: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Round half intervals to levels relative to the largest of each series, finer near zero."""
     starts = np.cumsum(lengths) - lengths
     known = np.isfinite(halves)
     top = np.maximum.reduceat(np.where(known, halves, 0.0), starts)

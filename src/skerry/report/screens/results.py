@@ -1,138 +1,153 @@
-"""`skerry results`: the answers of a store as tables, and in words."""
+"""The screen of `skerry results`: tables, tests and notes; with --devices, single devices."""
 
 import math
 from collections import Counter
+from typing import TYPE_CHECKING
 
-from skerry.analysis.answers import Answers
-from skerry.analysis.cells import Cells
+from skerry.analysis.cells import Cell, Cells, ComparedCells
 from skerry.analysis.compare import Comparison, variance_saved
-from skerry.analysis.names import short_names, word
-from skerry.analysis.recorded import in_words
+from skerry.analysis.device_results import DeviceResults, tenths
+from skerry.analysis.names import format_value, short_names
+from skerry.analysis.run_table import format_statuses
 from skerry.analysis.statistics import Estimate
 from skerry.report import text
 from skerry.report.text import Sheet, plural
 
-SIDE_BY_SIDE = 4  # more labels than this stand below each other
+if TYPE_CHECKING:
+    import pandas as pd
+
+SIDE_BY_SIDE = 4  # with more labels than this, the table has a row for each
 
 
-def tell(answers: Answers) -> None:
+def print_results(compared: ComparedCells) -> None:
+    """Print the tables, the summary and the notes of `skerry.results`."""
     console = text.console()
-    for sheet in sheets(answers):
+    for sheet in results_sheets(compared):
         console.print(sheet.title, style="bold", markup=False)
         console.print(sheet.to_rich())
-    for line in [*summary(answers), *notes(answers)]:
+    for line in [*results_summary(compared), *results_notes(compared)]:
         console.print(line, markup=False)
 
 
-def sheets(answers: Answers) -> list[Sheet]:
-    """The cells; and the paired differences, where there are any."""
-    return [cells_sheet(answers), *([differences_sheet(answers)] if answers.comparisons else [])]
+def results_sheets(compared: ComparedCells) -> list[Sheet]:
+    """The table of cells, and the table of paired differences if there are any."""
+    return [cells_sheet(compared), *([differences_sheet(compared)] if compared.comparisons else [])]
 
 
-def cells_sheet(answers: Answers) -> Sheet:
-    cells, labels = answers.cells, answers.cells.labels
-    interval = " ± half of the 95 % interval" if answers.seeds > 1 else ""
-    title = f"{cells.measure}, {_when(cells)}: mean over {plural(answers.seeds, 'seed')}{interval}"
+def cells_sheet(compared: ComparedCells) -> Sheet:
+    """The mean of every label in every cell."""
+    cells, labels = compared.cells, compared.cells.labels
+    interval = " ± half of the 95 % interval" if compared.seeds > 1 else ""
+    title = f"{cells.measure}, {_when(cells)}: mean over {plural(compared.seeds, 'seed')}{interval}"
     fields = tuple(short_names(cells.fields).values())
     if len(labels) > SIDE_BY_SIDE:
         below = [
-            (*map(word, cell), label, _mean(answers, found))
-            for (cell, label), found in answers.estimates.items()
+            (*map(format_value, cell), label, _mean(compared, found))
+            for (cell, label), found in compared.estimates.items()
         ]
         header = (*fields, "primitive", "mean")
         return Sheet(title, header, tuple(below), "l" * len(fields) + "lr")
     beside = [
-        (*map(word, cell), *(_mean(answers, answers.estimates.get((cell, one))) for one in labels))
+        (
+            *map(format_value, cell),
+            *(_mean(compared, compared.estimates.get((cell, one))) for one in labels),
+        )
         for cell in cells.readings
     ]
     sides = "l" * len(fields) + "r" * len(labels)
     return Sheet(title, (*fields, *labels), tuple(beside), sides)
 
 
-def differences_sheet(answers: Answers) -> Sheet:
-    others = list(dict.fromkeys(label for _, label in answers.comparisons))
-    what = f"{others[0]} - {answers.against}" if len(others) == 1 else f"minus {answers.against}"
-    family = sum(not found.untested for found in answers.comparisons.values())
-    holm = f" after Holm ({family:,} tests)" if family > 1 else ""
-    title = f"{what} by seed: mean ± half of the 95 % interval, p of the t test{holm}"
+def differences_sheet(compared: ComparedCells) -> Sheet:
+    """The paired difference of every label to the reference, in every cell."""
+    others = list(dict.fromkeys(label for _, label in compared.comparisons))
+    what = f"{others[0]} - {compared.against}" if len(others) == 1 else f"minus {compared.against}"
+    family = sum(not found.untested for found in compared.comparisons.values())
+    holm = f" (Holm-corrected for {family:,} tests)" if family > 1 else ""
+    title = f"{what}, paired by seed: mean ± half of the 95 % interval, p-value of the t test{holm}"
     rows = [
         (
-            *map(word, cell),
+            *map(format_value, cell),
             *([label] if len(others) > 1 else []),
-            text.estimate(answers.cells.measure, found.difference, sign="+"),
-            _p(found.t_holm),
-            _verdict(answers, label, found),
+            text.format_estimate(compared.cells.measure, found.difference, sign="+"),
+            _format_p(found.t_holm),
+            _verdict(compared, label, found),
         )
-        for (cell, label), found in answers.comparisons.items()
+        for (cell, label), found in compared.comparisons.items()
     ]
     words = (
-        *short_names(answers.cells.fields).values(),
+        *short_names(compared.cells.fields).values(),
         *(["primitive"] if len(others) > 1 else []),
     )
     header = (*words, "difference", "p", "verdict")
     return Sheet(title, header, tuple(rows), "l" * len(words) + "rrl")
 
 
-def summary(answers: Answers) -> list[str]:
-    """Wins, ties and losses of every label; and what pairing was worth."""
-    labels = dict.fromkeys(label for _, label in answers.comparisons)
-    return [*(_tally(answers, label) for label in labels), *_pairing(answers)]
+def results_summary(compared: ComparedCells) -> list[str]:
+    """Sentences on the wins, ties and losses of every label, and on the gain from pairing."""
+    labels = dict.fromkeys(label for _, label in compared.comparisons)
+    return [*(_tally(compared, label) for label in labels), *_pairing(compared)]
 
 
-def notes(answers: Answers) -> list[str]:
-    """What the tables leave out, and why."""
-    cells, found = answers.cells, []
+def results_notes(compared: ComparedCells) -> list[str]:
+    """Sentences on what the tables leave out, and why."""
+    cells, found = compared.cells, []
     left_out = {status: n for status, n in cells.statuses.items() if status != "finished"}
     if left_out:
         total = plural(cells.statuses.total(), "run")
-        found.append(f"Not counted: {in_words(left_out)}, of {total}.")
+        found.append(f"Not counted: {format_statuses(left_out)}, of {total}.")
     if cells.unmeasured:
         runs = plural(cells.unmeasured, "finished run")
         found.append(f"Not counted: {runs} without {cells.measure} ({_when(cells)}).")
-    if answers.seeds == 1:
+    if compared.seeds == 1:
         found.append(
-            "One seed only: no interval and no test. Run more of them: skerry run --seeds 5"
+            "There is only one seed, so there are no intervals and no tests. Run more seeds: "
+            "skerry run --seeds 5"
         )
     if len(cells.labels) == 1:
         found.append(
-            f"Only {answers.against} is here, so nothing is compared. Run others beside it: "
+            f"Only {compared.against} was run, so nothing is compared. Run other primitives too: "
             "skerry run --compare s2s,s2a"
         )
-    elif alone := len(cells.readings.keys() - {cell for cell, _ in answers.comparisons}):
-        found.append(f"{plural(alone, 'cell')} without {answers.against} beside another primitive.")
+    elif alone := len(cells.readings.keys() - {cell for cell, _ in compared.comparisons}):
+        found.append(
+            f"Not compared: {plural(alone, 'cell')} without {compared.against} or without any "
+            "other primitive."
+        )
     return found
 
 
-def _tally(answers: Answers, label: str) -> str:
-    found = [one for (_, other), one in answers.comparisons.items() if other == label]
-    verdicts = Counter(answers.verdict(one) for one in found)
-    told = [
+def _tally(compared: ComparedCells, label: str) -> str:
+    found = [one for (_, other), one in compared.comparisons.items() if other == label]
+    verdicts = Counter(compared.verdict(one) for one in found)
+    counts = [
         plural(verdicts["win"], "win"),
         plural(verdicts["tie"], "tie"),
         plural(verdicts["loss"], "loss", "losses"),
         *([f"{verdicts['untested']} untested"] if verdicts["untested"] else []),
     ]
-    sign = -1 if answers.cells.lower_is_better else 1
+    sign = -1 if compared.cells.lower_is_better else 1
     better = sum(sign * one.difference.mean > 0 for one in found)
     worse = sum(sign * one.difference.mean < 0 for one in found)
     return (
-        f"{label} against {answers.against} in {plural(len(found), 'cell')}: {', '.join(told)} at "
-        f"level {answers.level:g} (by the sign of the mean alone: {better} better, {worse} worse)."
+        f"{label} against {compared.against} in {plural(len(found), 'cell')}: {', '.join(counts)} "
+        f"at level {compared.level:g} (by the mean alone, without a test: {better} better, {worse} "
+        "worse)."
     )
 
 
-def _pairing(answers: Answers) -> list[str]:
-    saved, seeds = variance_saved(answers.comparisons.values()), answers.seeds
+def _pairing(compared: ComparedCells) -> list[str]:
+    saved, seeds = variance_saved(compared.comparisons.values()), compared.seeds
     if not math.isfinite(saved):
         return []
     if saved <= 1:
         return [
-            f"Pairing: no help here; differences on common seeds have {1 / saved:.1f} times the "
-            "variance of those on separate seeds."
+            f"Pairing by seed does not help here: differences on common seeds have {1 / saved:.1f} "
+            "times the variance of differences on separate seeds."
         ]
     return [
-        f"Pairing: differences on common seeds have {saved:.1f} times less variance than on "
-        f"separate seeds; {seeds} seeds tell as much as {seeds * saved:.0f} would."
+        f"Pairing by seed reduces the variance of differences {saved:.1f} times: {seeds} common "
+        f"seeds are worth {seeds * saved:.0f} separate ones."
     ]
 
 
@@ -142,21 +157,124 @@ def _when(cells: Cells) -> str:
     return f"mean of the last {plural(cells.last, 'round')}"
 
 
-def _mean(answers: Answers, found: Estimate | None) -> str:
+def _mean(compared: ComparedCells, found: Estimate | None) -> str:
     if found is None:
         return text.NOTHING
-    few = f" ({found.count})" if found.count < answers.seeds else ""
-    return text.estimate(answers.cells.measure, found) + few
+    few = f" ({found.count})" if found.count < compared.seeds else ""
+    return text.format_estimate(compared.cells.measure, found) + few
 
 
-def _verdict(answers: Answers, label: str, found: Comparison) -> str:
-    verdict = answers.verdict(found)
+def _verdict(compared: ComparedCells, label: str, found: Comparison) -> str:
+    verdict = compared.verdict(found)
     if verdict == "untested":
         return found.untested
-    return {"win": f"{label} better", "loss": f"{answers.against} better", "tie": "tie"}[verdict]
+    return {"win": f"{label} better", "loss": f"{compared.against} better", "tie": "tie"}[verdict]
 
 
-def _p(value: float) -> str:
+def _format_p(value: float) -> str:
     if math.isnan(value):
         return text.NOTHING
     return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+MOST_SHOWN = 30
+"""The most devices in a table, the worst ones."""
+
+
+def print_devices(found: DeviceResults) -> None:
+    """Print the scores of islands and of single devices."""
+    console = text.console()
+    for sheet in device_sheets(found):
+        console.print(sheet.title, style="bold", markup=False)
+        console.print(sheet.to_rich())
+    for line in device_notes(found):
+        console.print(line, markup=False)
+
+
+def device_sheets(found: DeviceResults) -> list[Sheet]:
+    """For every cell, a table of its islands and a table of its devices."""
+    return [
+        sheet
+        for cell, table in found.cells.items()
+        for sheet in (_islands(found, cell, table), _devices(found, cell, table))
+    ]
+
+
+def device_notes(found: DeviceResults, whole: bool = False) -> list[str]:
+    """Sentences on how devices were scored and which are not shown (unless all are: `whole`)."""
+    tested = found.frame["own_tests"] > 0
+    notes = []
+    if not tested.any():
+        notes.append(
+            "No device has test samples of its own. Own scores are estimated from the global test "
+            "set, weighted by the device's mix of data."
+        )
+    elif not tested.all():
+        without = found.frame.loc[~tested, "device"].nunique()
+        notes.append(
+            f"{plural(without, 'device has', 'devices have')} no test samples. Their own scores "
+            "are estimated from the global test set, weighted by their mix of data."
+        )
+    most = max(len(table) for table in found.cells.values())
+    if most > MOST_SHOWN and not whole:
+        notes.append(
+            f"The {MOST_SHOWN} worst of {most:,} devices are shown; CSV and JSON have all of them."
+        )
+    return notes
+
+
+def _islands(found: DeviceResults, cell: Cell, table: "pd.DataFrame") -> Sheet:
+    """The mean of each island, and of the worst and best tenth of all devices."""
+    labels = _labels(found, table)
+    groups = table.groupby("island", sort=False)
+    rows = [
+        (
+            str(island),
+            f"{len(rows):,}",
+            f"{rows['samples'].mean():,.0f}",
+            *(_format_score(found, rows[label].mean()) for label in labels),
+        )
+        for island, rows in sorted(groups, key=lambda group: str(group[0]))
+    ]
+    for place, words in enumerate(("worst tenth", "best tenth")):
+        scores = (tenths(table[label].dropna(), found.lower_is_better)[place] for label in labels)
+        rows.append((words, "", "", *(_format_score(found, score) for score in scores)))
+    header = ("island", "devices", "samples", *labels)
+    title = f"{_of_cell(found, cell)}{_what(found)}, by island: mean over its devices"
+    return Sheet(title, header, tuple(rows), "lrr" + "r" * len(labels))
+
+
+def _devices(found: DeviceResults, cell: Cell, table: "pd.DataFrame") -> Sheet:
+    labels = _labels(found, table)
+    rows = [
+        (
+            row["device"],
+            row["island"],
+            f"{row['samples']:,.0f}",
+            f"{row['own_tests']:,.0f}",
+            *(_format_score(found, row[label]) for label in labels),
+        )
+        for row in table.head(MOST_SHOWN).to_dict("records")
+    ]
+    header = ("device", "island", "samples", "own tests", *labels)
+    title = f"{_of_cell(found, cell)}{_what(found)}, by device, worst first"
+    return Sheet(title, header, tuple(rows), "llrr" + "r" * len(labels))
+
+
+def _labels(found: DeviceResults, table: "pd.DataFrame") -> list[str]:
+    return [label for label in found.labels if label in table]
+
+
+def _what(found: DeviceResults) -> str:
+    seeds = int(found.frame["seeds"].max())
+    return f"{found.own} at the end, {plural(seeds, 'seed')}"
+
+
+def _of_cell(found: DeviceResults, cell: Cell) -> str:
+    names = short_names(found.fields).values()
+    words = ", ".join(f"{name} {format_value(v)}" for name, v in zip(names, cell, strict=True))
+    return f"{words}: " if words else ""
+
+
+def _format_score(found: DeviceResults, value: float) -> str:
+    return text.NOTHING if math.isnan(value) else text.format_measure(found.own, value)

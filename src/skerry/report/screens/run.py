@@ -1,28 +1,30 @@
-"""`skerry run` and `skerry show`: each primitive's measures over seeds, who leads, the pictures."""
+"""The screens of `skerry run` and `skerry show`: the table of a study, who leads, and figures."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from skerry.analysis.compare import Lead, leader
+from skerry.analysis.compare import BestLabel, find_best_label
 from skerry.analysis.results import Results
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.config.measures import own_name, traits
 from skerry.report import text
-from skerry.report.words import fleet_in_words, study_in_words, task_in_words
+from skerry.report.words import describe_network, describe_runs, describe_task
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 class Column(NamedTuple):
+    """A column of the table of a study."""
+
     measure: str
     digits: int | None = None
-    """After the point; None: as the measure is usually shown."""
+    """Digits after the point; None for the usual format of the measure."""
     spread: bool = True
     """Whether the interval is shown."""
     instead_of: str = ""
-    """Shown only where this other measure is not there."""
+    """The column is shown only if this other measure is missing."""
 
 
 COLUMNS = (
@@ -41,34 +43,34 @@ COLUMNS = (
     Column("uplink_messages"),
     Column("downlink_messages"),
 )
-LED = {
+LEADER_MEASURES = {
     "average_accuracy": "the average model",
     "own_accuracy": "devices on their own labels",
     "own_loss": "devices on data like their own",
 }
-"""The measures by which a study has a leader, and what they are about."""
+"""The measures for which the best primitive is named, and what they describe."""
 
 
-def tell(results: Results) -> None:
-    """One study: what it is about, its table, who leads."""
+def print_run(results: Results) -> None:
+    """Print a study: a description, its table, and who leads."""
     from rich.markup import escape
 
     experiments = [lane.experiment for lane in results]
     console = text.console()
-    told = task_in_words(experiments[0], {name for lane in results for name in lane.final})
-    name, study = escape(experiments[0].name), escape(told + study_in_words(experiments))
+    task = describe_task(experiments[0], {name for lane in results for name in lane.final})
+    name, study = escape(experiments[0].name), escape(task + describe_runs(experiments))
     console.print(f"[bold]{name}[/]: {study}")
-    console.print(summary(results))
-    for line in verdicts(results):
+    console.print(summary_table(results))
+    for line in describe_leaders(results):
         console.print(line, markup=False)
 
 
-def summary(results: Results, columns: Sequence[Column] = COLUMNS) -> "Table":
-    """One row per primitive: mean over seeds and half of the 95 % interval."""
-    there = {measure for lane in results for measure in lane.final}
+def summary_table(results: Results, columns: Sequence[Column] = COLUMNS) -> "Table":
+    """A row per primitive: means over seeds and half of the 95 % interval."""
+    known = {measure for lane in results for measure in lane.final}
     own = dict.fromkeys(own_name(one) for lane in results for one in lane.experiment.evaluate.own)
     columns = [*columns, *(Column(name, digits=3) for name in own)]
-    shown = [c for c in columns if c.measure in there and c.instead_of not in there]
+    shown = [c for c in columns if c.measure in known and c.instead_of not in known]
     headings = (traits(c.measure).heading or c.measure.replace("_", "\n") for c in shown)
     table = text.plain_table("", *headings, bold=True)
     for name in results.labels():
@@ -80,35 +82,36 @@ def summary(results: Results, columns: Sequence[Column] = COLUMNS) -> "Table":
     return table
 
 
-def verdicts(results: Results) -> list[str]:
-    """Paired over seeds: who leads on the global and on the devices' own data, and how surely."""
-    there = {measure for lane in results for measure in lane.final}
-    led = {measure: about for measure, about in LED.items() if measure in there}
-    if led.keys() == {"own_loss"} and "average_loss" in there:
-        led = {"average_loss": LED["average_accuracy"], **led}
-    return [_verdict(results, *one) for one in led.items() if len(results.labels()) > 1]
+def describe_leaders(results: Results) -> list[str]:
+    """Sentences on which primitive is best for the average model and for devices on their own data,
+    and whether its lead is clear."""
+    known = {measure for lane in results for measure in lane.final}
+    named = {measure: about for measure, about in LEADER_MEASURES.items() if measure in known}
+    if named.keys() == {"own_loss"} and "average_loss" in known:
+        named = {"average_loss": LEADER_MEASURES["average_accuracy"], **named}
+    return [_leader(results, *one) for one in named.items() if len(results.labels()) > 1]
 
 
-def pictures(results: Results, out: Path) -> list[Path]:
-    """The pictures of a study: its curves, and the network of its first run."""
-    from skerry.report.figures import network_picture, overview, save
-    from skerry.report.rebuild import first_server_round, fleet_named_by, sampled_in
+def save_figures(results: Results, out: Path) -> list[Path]:
+    """Draw and save the curves of a study and the network of its first run."""
+    from skerry.report.figures import network_figure, overview, save_figure
+    from skerry.report.rebuild import build_named_fleet, first_server_round, sampled_devices
 
     first, key = results[0].experiment, results[0].key
-    fleet, t = fleet_named_by(first), first_server_round(first)
-    sampled = sampled_in(first, fleet, t) or []
-    title = fleet_in_words(first)
-    title += "; ringed: sampled in the first server round" if sampled else ""
-    study = study_in_words([lane.experiment for lane in results])
+    fleet, t = build_named_fleet(first), first_server_round(first)
+    sampled = sampled_devices(first, fleet, t) or []
+    title = describe_network(first)
+    title += "; dark rings: sampled in the first server round" if sampled else ""
+    study = describe_runs([lane.experiment for lane in results])
     drawn = {
         "curves": overview(results.frame(), study.replace("; ", "\n", 1)),
-        "network": network_picture(fleet, title, t, sampled),
+        "network": network_figure(fleet, title, t, sampled),
     }
-    # With its key: another study in the same folder keeps its pictures.
-    return [save(figure, out / f"{name}-{key[:8]}.png") for name, figure in drawn.items()]
+    # The key in the name keeps the figures of other studies in the same folder.
+    return [save_figure(figure, out / f"{name}-{key[:8]}.png") for name, figure in drawn.items()]
 
 
-def _verdict(results: Results, measure: str, about: str) -> str:
+def _leader(results: Results, measure: str, about: str) -> str:
     by_label = {
         name: {
             lane.experiment.seed: lane.final[measure]
@@ -117,22 +120,22 @@ def _verdict(results: Results, measure: str, about: str) -> str:
         }
         for name in results.labels()
     }
-    there = [name for name, found in by_label.items() if found]
-    lead = leader(by_label, traits(measure).lower_is_better)
+    finished = [name for name, found in by_label.items() if found]
+    lead = find_best_label(by_label, traits(measure).lower_is_better)
     if lead is None:
-        return f"Best for {about}: {f'only {there[0]}' if there else 'no run'} finished."
+        return f"Best for {about}: {f'only {finished[0]}' if finished else 'no run'} finished."
     points, above = _gap(measure, lead.gap)
     if lead.gap.count == 0:
-        return f"Best for {about}: {lead.best}, but {lead.second} has other seeds."
+        return f"Best for {about}: {lead.best}, but it has no seed in common with {lead.second}."
     if lead.gap.count == 1:
         return f"Best for {about}: {lead.best}, {points} {above} {lead.second} (one seed)."
-    if text.of_measure(measure, abs(lead.gap.mean)) in ("0.00", "0"):
-        return f"Best for {about}: {lead.best} and {lead.second}, level ({points})."
+    if text.format_measure(measure, abs(lead.gap.mean)) in ("0.00", "0"):
+        return f"Best for {about}: {lead.best} and {lead.second}, equal ({points})."
     return f"Best for {about}: {lead.best}, {points} {above} {lead.second}{_doubt(lead)}."
 
 
-def _doubt(lead: Lead) -> str:
-    """Nothing where a lead is clear. Where the interval alone would say that it is, the reason."""
+def _doubt(lead: BestLabel) -> str:
+    """A remark if a lead is not clear, with the p-value if the interval alone would look clear."""
     if lead.is_clear:
         return ""
     if abs(lead.gap.mean) <= lead.gap.half_width:
@@ -141,7 +144,7 @@ def _doubt(lead: Lead) -> str:
 
 
 def _gap(measure: str, gap: Estimate) -> tuple[str, str]:
-    """`0.52 ± 0.21 points`, `above`; of losses `0.012 ± 0.004`, `below`."""
+    """`0.52 ± 0.21 points` and `above`; for losses `0.012 ± 0.004` and `below`."""
     if traits(measure).is_percent:
         return f"{text.plus_minus(gap.mean, gap.half_width, 'z.2f', '.2f')} points", "above"
     return text.plus_minus(abs(gap.mean), gap.half_width, ".3g", ".2g"), "below"
@@ -151,6 +154,6 @@ def _cell(found: Estimate, column: Column) -> str:
     if found.count == 0:
         return text.NOTHING
     if column.digits is None:
-        return text.estimate(column.measure, found)
+        return text.format_estimate(column.measure, found)
     style, half = f".{column.digits}f", found.half_width if column.spread else None
     return text.plus_minus(found.mean, half or None, style, style)

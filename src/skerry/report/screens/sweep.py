@@ -1,4 +1,4 @@
-"""`skerry sweep`: where each primitive does best; and, before anything is run, what it takes."""
+"""The screens of `skerry sweep`, of its dry run, and of the dry run of `skerry ranks`."""
 
 import math
 from collections import Counter
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skerry.analysis.cells import Cell, Cells, Readings
-from skerry.analysis.names import word
-from skerry.analysis.recorded import in_words
+from skerry.analysis.names import format_value
 from skerry.analysis.results import Results
+from skerry.analysis.run_table import format_statuses
 from skerry.report import text
 from skerry.runs.stages import ranking_measure, tuned_cells
 from skerry.runs.sweep import Point, Sweep
@@ -17,24 +17,25 @@ from skerry.runs.sweep import Point, Sweep
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from skerry.runs.forecast import Forecast
+    from skerry.runs.forecast import Forecast, RankPlan
 
 SHOWN = 3
 PRIMITIVE = "server.primitive"
 
 
-def tell(sweep: Sweep, results: Results) -> None:
+def print_sweep(sweep: Sweep, results: Results) -> None:
+    """Print the number of runs by status, and the best cells of every primitive."""
     from rich.markup import escape
 
     console = text.console()
-    counts = in_words(Counter(lane.status for lane in results))
+    counts = format_statuses(Counter(lane.status for lane in results))
     name = escape(results[0].experiment.name)
     console.print(f"[bold]{name}[/]: {len(results):,} runs, {counts}")
-    console.print(best_cells(sweep, results))
+    console.print(best_cells_table(sweep, results))
 
 
-def best_cells(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Table":
-    """The best few cells of every primitive, by their mean over seeds, tuned where asked."""
+def best_cells_table(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Table":
+    """The best cells of every primitive by their mean over seeds, tuned if the sweep says so."""
     points: Iterable[Point] = sweep.points
     if sweep.tune:
         points = [choice.point for choice in tuned_cells(sweep, results)]
@@ -51,12 +52,12 @@ def best_cells(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Table":
         of_label.sort(key=lambda pair: sign * pair[1].mean)
         for rank, (cell, one) in enumerate(of_label[:shown]):
             mean = text.plus_minus(one.mean, one.half_width)
-            table.add_row(label if rank == 0 else "", *map(word, cell), mean)
+            table.add_row(label if rank == 0 else "", *map(format_value, cell), mean)
     return table
 
 
 def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
-    """What was read at these points of the sweep; a run that did not finish has no value."""
+    """The final values at these points of the sweep; NaN for runs that did not finish."""
     measure = ranking_measure(sweep, results)
     values = {
         lane.experiment.key(): lane.final.get(measure, math.nan)
@@ -67,8 +68,8 @@ def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
     fields = tuple(field for field in sweep.fields if field != PRIMITIVE)
     readings: dict[Cell, list[Readings]] = {}
     for point in points:
-        told = dict(point.cell)
-        (part,) = readings.setdefault(tuple(told[field] for field in fields), [{}])
+        values_by_field = dict(point.cell)
+        (part,) = readings.setdefault(tuple(values_by_field[field] for field in fields), [{}])
         keys = {seed: point.at(seed).key() for seed in sweep.seed_numbers}
         part[point.experiment.server.label] = {
             seed: values[key] for seed, key in keys.items() if key in values
@@ -76,7 +77,8 @@ def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
     return Cells(measure, None, fields, readings, {}, Counter(lane.status for lane in results))
 
 
-def tell_forecast(found: "Forecast", out: Path) -> None:
+def print_forecast(found: "Forecast", out: Path) -> None:
+    """Print the expected number of runs, memory and time of a sweep."""
     console = text.console()
     lines = [
         f"{found.cells:,} cells x {found.seeds} seeds: {found.runs:,} runs, {found.recorded:,} of "
@@ -89,8 +91,45 @@ def tell_forecast(found: "Forecast", out: Path) -> None:
         lines += [
             f"{found.worlds:,} worlds, {found.stacks:,} stacks of up to {found.lanes:,} lanes, "
             f"{found.at_once:,} at once.",
-            f"A stack takes about {need} of the {free} that are free.",
-            f"About {text.duration(found.seconds)}, as one second of it went on this machine.",
+            f"A stack takes about {need} of memory; {free} are free.",
+            f"It will take about {text.duration(found.seconds)}, measured by a one-second trial.",
         ]
     for line in lines:
         console.print(line, markup=False)
+
+
+def print_rank_plan(plan: "RankPlan") -> None:
+    """Print how many devices, how much memory and how much traffic each rank would have."""
+    console = text.console()
+    alone = [f"{_runs(plan)}, in one process.", f"It takes about {_memory(plan)}."]
+    for line in _of_ranks(plan) if plan.server_bytes else alone:
+        console.print(line, markup=False)
+
+
+def _of_ranks(plan: "RankPlan") -> list[str]:
+    fewest, most = min(plan.devices), max(plan.devices)
+    held = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    islands = text.plural(max(plan.islands), "island")
+    many = text.plural(plan.cut_islands, "island")
+    cut = f"{many} split between ranks" if plan.cut_islands else "no island split between ranks"
+    return [
+        f"{_runs(plan)}, on {text.plural(len(plan.devices), 'rank')}.",
+        f"A rank holds {held} devices on up to {islands}; {cut}.",
+        f"The largest rank takes about {_memory(plan)}.",
+        f"In a server round a rank sends {_amount(plan.server_bytes)}; before each mixing it "
+        f"receives {_amount(plan.border_bytes)} at most.",
+    ]
+
+
+def _runs(plan: "RankPlan") -> str:
+    runs, lanes = text.plural(plan.runs, "run"), text.plural(plan.lanes, "lane")
+    return f"{runs} of {sum(plan.devices):,} devices, up to {lanes} at once"
+
+
+def _memory(plan: "RankPlan") -> str:
+    need, free = text.size(plan.rank_bytes, "GB", 2), text.size(plan.free_bytes, "GB")
+    return f"{need}; {free} are free here"
+
+
+def _amount(count: int) -> str:
+    return text.size(count) if count >= 10**6 else f"{count:,} bytes"

@@ -1,23 +1,222 @@
-"""`skerry theory mixing`, `regimes` and `constants`: how fast islands agree, who needs fewer where,
-and the constants measured along a run, with the command that turns them into bounds."""
+"""The screens of `skerry theory`: bounds, mixing, regimes and constants."""
 
+import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, get_args
 
-from skerry.report.screens.bounds import span, winner
-from skerry.report.text import PAGE, console, plain_table, plus_minus
-from skerry.report.words import fleet_in_words, problem_in_words
+from skerry.report.text import NOTHING, PAGE, console, number, plain_table, plus_minus
+from skerry.report.words import describe_network, describe_problem
 from skerry.theory.constants import Constants
+from skerry.theory.crossings import TIE, Stretch
+from skerry.theory.parameters import Parameters
 from skerry.theory.point_constants import Measurement, PointConstants
-from skerry.theory.regimes import AXES, HETEROGENEITY, Regime
+from skerry.theory.regimes import AXES, HETEROGENEITY, Measure, Regime
+from skerry.theory.rounds_and_messages import Answer, BoundGrid
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from skerry.config.experiment import Experiment
     from skerry.network.contraction import MixingParameters
+
+MODES = {
+    "order": "all constants set to one, for comparisons only",
+    "printed": "the paper's explicit constants",
+    "repaired": "the paper's constants with their errors corrected",
+    "certified": "the full recursion, evaluated numerically",
+}
+TERMS = ("initial", "noise", "intra", "inter", "sampling_intra", "sampling_inter")
+
+
+def print_bounds(asked: BoundGrid) -> None:
+    """Print the setting, the bounds of each primitive, who needs the fewest, and the
+    assumptions."""
+    first = asked.answers[0]
+    out = console(fold_at=PAGE)
+    what = "average of f - f*, convex" if asked.convex else "average of ||grad f||^2, non-convex"
+    out.print(f"[bold]{asked.mode}[/]: {MODES[asked.mode]}; {what}")
+    differ = [*asked.varied, *(["selection"] if asked.several_rules else [])]
+    out.print(describe_setting(first[0].parameters, differ))
+    out.print(bounds_table(asked.answers, asked.varied))
+    finite = [answer for answer in first if not answer.reason]
+    if finite and not asked.varied:
+        out.print(terms_table(finite))
+    for line in [*describe_winners(asked), *_reasons(asked)]:
+        out.print(line)
+    out.print("\nAssumptions:", style="dim")
+    for words in _assumptions(first):
+        out.print(f"- {words}", style="dim")
+
+
+# Tables
+
+
+def bounds_table(settings: Sequence[Sequence[Answer]], varied: Sequence[str]) -> "Table":
+    """A row per setting and primitive; the fewest rounds of a setting are bold."""
+    first = settings[0][0]
+    rules = ["selection"] if _several_rules(settings[0]) else []
+    columns = [*varied, *rules, "primitive", "rounds"]
+    if first.N_b1 is not None:
+        columns += ["rounds by\nlemma", "closed\nform"]
+    columns += [] if first.stepsize is None else ["stepsize"]
+    table = plain_table(*columns, "messages", left=("selection", "primitive"))
+    for answers in settings:
+        fewest = min(answer.rounds for answer in answers)
+        for i, answer in enumerate(answers):
+            where = [
+                number(getattr(answer.parameters, field)) if i == 0 else "" for field in varied
+            ]
+            rounds = number(answer.rounds)
+            bold = answer.rounds == fewest and len(answers) > 1
+            rule = answer.parameters.selection if rules else ""
+            told = "" if i and rule == answers[i - 1].parameters.selection else rule
+            cells = [*where, *([told] if rules else []), label_name(answer.label)]
+            cells.append(f"[bold]{rounds}[/]" if bold else rounds)
+            if answer.N_b1 is not None:
+                cells += [number(answer.N_b2), number(answer.N_b1)]
+            cells += [] if answer.stepsize is None else [number(answer.stepsize)]
+            table.add_row(*cells, number(answer.messages))
+    return table
+
+
+def terms_table(answers: Sequence[Answer]) -> "Table":
+    """The share of each term in the rounds (mode order) or in epsilon (other modes)."""
+    terms = [term for term in TERMS if any(term in answer.terms for answer in answers)]
+    whole = "% of rounds" if answers[0].mode == "order" else "% of epsilon"
+    table = plain_table(whole, *(term.replace("_", "\n") for term in terms))
+    for label, answer in _by_label(answers).items():
+        total = sum(answer.terms.values()) or math.nan  # nothing to divide
+        parts = (100 * answer.terms.get(term, math.nan) / total for term in terms)
+        told = (NOTHING if math.isnan(part) else f"{part:.1f}" for part in parts)
+        table.add_row(label_name(label), *told)
+    return table
+
+
+def _several_rules(answers: Sequence[Answer]) -> bool:
+    return len({answer.parameters.selection for answer in answers}) > 1
+
+
+def _by_label(answers: Sequence[Answer]) -> dict[str, Answer]:
+    """Answers by primitive, and by selection rule if there are several."""
+    several = _several_rules(answers)
+    return {
+        f"{one.label} {one.parameters.selection}" if several else one.label: one for one in answers
+    }
+
+
+# Words
+
+
+def describe_setting(parameters: Parameters, varied: Sequence[str]) -> str:
+    """All parameters that do not vary, as text."""
+    x = parameters
+    symbols = {
+        "devices": f"{x.devices} devices",
+        "components": f"islands {number(x.components)}",
+        "sampled": f"{x.sampled} sampled",
+        "period": f"period {x.period}",
+        "p": f"p {x.p:g}",
+        "zeta_intra": f"zeta_intra {x.zeta_intra:g}",
+        "zeta_inter": f"zeta_inter {x.zeta_inter:g}",
+        "sigma2": f"sigma2 {x.sigma2:g}",
+        "smoothness": f"L {x.smoothness:g}",
+        "initial_error": f"initial error {x.initial_error:g}",
+        "epsilon": f"epsilon {x.epsilon:g}",
+    }
+    if x.selection != "uniform":
+        symbols["selection"] = f"selection {x.selection}"
+    if x.weights != "equal":
+        symbols["weights"] = f"weights {x.weights}"
+    return ", ".join(words for field, words in symbols.items() if field not in varied)
+
+
+def describe_winners(asked: BoundGrid) -> Iterator[str]:
+    """Sentences on which primitive needs the fewest rounds and messages, and where this changes."""
+    if len(asked.candidates) < 2:
+        return
+    for measure in get_args(Measure):
+        if not asked.varied:
+            yield _compared(measure, asked.answers[0])
+        elif len(asked.varied) > 1:
+            yield _counted(measure, asked.winners(measure))
+        else:
+            yield _along(measure, asked.varied[0], asked.stretches(measure))
+
+
+def _compared(measure: str, answers: Sequence[Answer]) -> str:
+    """`Fewest rounds: S2A, 40,083,767; S2S needs 2.24 times as many.`"""
+    costs = {label: float(getattr(one, measure)) for label, one in _by_label(answers).items()}
+    ranked = sorted(costs, key=lambda label: costs[label])
+    best = costs[ranked[0]]
+    if math.isinf(best):
+        return f"Fewest {measure}: none, because all need infinitely many."
+    others = [f"{label_name(label)} needs {_times(costs[label], best)}" for label in ranked[1:]]
+    return f"Fewest {measure}: {label_name(ranked[0])}, {best:,.0f}; {'; '.join(others)}."
+
+
+def _times(cost: float, best: float) -> str:
+    if math.isinf(cost):
+        return "infinitely many"
+    if math.isclose(cost, best, rel_tol=1e-12):
+        return "as many"
+    return f"{cost / best:.{4 if cost < 1.1 * best else 3}g} times as many"
+
+
+def _along(measure: str, axis: str, won: Sequence[Stretch]) -> str:
+    """`Fewest rounds: S2S for period 1 to 4, S2A for period 5 to 50.`"""
+    parts = [f"{winner_name(stretch.winner)} for {axis} {format_span(stretch)}" for stretch in won]
+    return f"Fewest {measure}: {', '.join(parts)}."
+
+
+def _counted(measure: str, winners: Mapping[str, int]) -> str:
+    """For several axes: `Fewest rounds, of 50 settings: S2S in 30, S2A in 20.`"""
+    parts = [f"{winner_name(who)} in {count:,}" for who, count in winners.items()]
+    return f"Fewest {measure}, of {sum(winners.values()):,} settings: {', '.join(parts)}."
+
+
+def _reasons(asked: BoundGrid) -> list[str]:
+    found = (answer.reason for answers in asked.answers for answer in answers)
+    return [f"Infinite: {reason}" for reason in dict.fromkeys(found) if reason]
+
+
+def _assumptions(answers: Sequence[Answer]) -> list[str]:
+    """The assumptions of all answers, each once. Those of a single selection rule come last, with
+    its name."""
+    by_rule: dict[str, list[str]] = {}
+    for answer in answers:
+        by_rule.setdefault(answer.parameters.selection, []).extend(answer.assumptions)
+    common = [
+        words
+        for words in dict.fromkeys(next(iter(by_rule.values())))
+        if all(words in others for others in by_rule.values())
+    ]
+    own = [
+        f"{rule}: {words.replace(f' ({rule})', '')}"
+        for rule, found in by_rule.items()
+        for words in dict.fromkeys(found)
+        if words not in common
+    ]
+    return [*common, *own]
+
+
+def winner_name(who: str) -> str:
+    """The winner as text; "equal" for a tie."""
+    return "equal" if who == TIE else label_name(who)
+
+
+def label_name(label: str) -> str:
+    """A label as text: `S2A`, or with a selection rule `S2A per_component`."""
+    primitive, *rule = label.split(" ")
+    return " ".join([primitive.upper() if primitive in ("s2s", "s2a") else primitive, *rule])
+
+
+def format_span(stretch: Stretch) -> str:
+    """The values of a stretch as text: `1 to 4`."""
+    first, last = f"{stretch.first:.4g}", f"{stretch.last:.4g}"
+    return first if first == last else f"{first} to {last}"
+
 
 CONSTANTS: tuple[tuple[str, Callable[[PointConstants], Measurement]], ...] = (
     ("loss", lambda at: at.loss),
@@ -35,19 +234,23 @@ CONSTANTS: tuple[tuple[str, Callable[[PointConstants], Measurement]], ...] = (
 # Mixing
 
 
-def tell_mixing(experiment: "Experiment", mixing: "MixingParameters", sizes: Sequence[int]) -> None:
+def print_mixing(
+    experiment: "Experiment", mixing: "MixingParameters", sizes: Sequence[int]
+) -> None:
+    """Print the mixing parameter p of each island, and p_min and p_avg."""
     out = console(fold_at=PAGE)
-    out.print(f"{fleet_in_words(experiment, sizes)}; {experiment.network.mixing} weights")
+    out.print(f"{describe_network(experiment, sizes)}; {experiment.network.mixing} weights")
     out.print(mixing_table(mixing, sizes))
     p_min = plus_minus(mixing.minimum, mixing.standard_error or None, ".6f")
-    out.print(f"p_min {p_min} ({mixing.method}): use it in bounds.")
-    out.print(f"p_avg {mixing.average:.6f}, the mean over components: equal if all are alike.")
-    out.print(f"A round of D2D leaves at most {1 - mixing.minimum:.2%} of intra disagreement.")
+    out.print(f"p_min {p_min} ({mixing.method}): the value for bounds.")
+    out.print(f"p_avg {mixing.average:.6f}: the mean over islands.")
+    left = 1 - mixing.minimum
+    out.print(f"One D2D round leaves at most {left:.2%} of the disagreement inside islands.")
 
 
 def mixing_table(mixing: "MixingParameters", sizes: Sequence[int]) -> "Table":
-    """Components that are alike are in one row."""
-    table = plain_table("components", "devices each", "p")
+    """A row for each size and p of islands, with the number of such islands."""
+    table = plain_table("islands", "devices each", "p")
     alike = Counter(zip(sizes, mixing.per_island, strict=True))
     for (size, p), count in alike.items():
         table.add_row(str(count), str(size), f"{p:.6f}")
@@ -57,12 +260,13 @@ def mixing_table(mixing: "MixingParameters", sizes: Sequence[int]) -> "Table":
 # Regimes
 
 
-def tell_regimes(regimes: Sequence[Regime], figures: Mapping[str, str], epsilon: float) -> None:
-    """`figures` names the measure of each figure of the paper."""
+def print_regimes(regimes: Sequence[Regime], figures: Mapping[str, str], epsilon: float) -> None:
+    """Print who needs the fewest rounds or messages along each axis. `figures` maps each figure of
+    the paper to its measure."""
     out = console(fold_at=PAGE)
     out.print(
-        f"n = 100, L = f0 = 1, sigma = 0, epsilon = {epsilon:g}, non-convex, all constants one; "
-        "off their axis K = 20, H = 5, p = 1."
+        f"n = 100, L = f0 = 1, sigma = 0, epsilon = {epsilon:g}, non-convex, all constants set to "
+        "one; where not varied, K = 20, H = 5, p = 1."
     )
     for which, measure in figures.items():
         out.print(f"\n[bold]Figure {which}: who needs the fewest {measure}[/]")
@@ -70,12 +274,12 @@ def tell_regimes(regimes: Sequence[Regime], figures: Mapping[str, str], epsilon:
 
 
 def regimes_table(regimes: Sequence[Regime]) -> "Table":
-    """Who needs the fewest along each axis of one figure, one row per heterogeneity."""
+    """Who needs the fewest along each axis of one figure, a row per heterogeneity."""
     axes = {"sampled": "sampled (K)", "period": "period (H)", "p": "p"}
     table = plain_table("zeta_intra,\nzeta_inter", *axes.values(), left=axes.values())
     cells = {
         (r.zeta_intra, r.zeta_inter, r.axis): "\n".join(
-            f"{winner(stretch.winner)} {span(stretch)}" for stretch in r.stretches
+            f"{winner_name(stretch.winner)} {format_span(stretch)}" for stretch in r.stretches
         )
         for r in regimes
     }
@@ -87,19 +291,19 @@ def regimes_table(regimes: Sequence[Regime]) -> "Table":
 # Constants
 
 
-def tell_constants(constants: Constants) -> None:
-    """The constants at every checkpoint, their maxima, and what to do with them."""
+def print_constants(constants: Constants) -> None:
+    """Print the constants at every checkpoint, and the command that computes bounds from them."""
     out = console(fold_at=PAGE)
     experiment = constants.experiment
     out.print(
-        f"{fleet_in_words(experiment, constants.sizes)}; {problem_in_words(experiment)}; "
+        f"{describe_network(experiment, constants.sizes)}; {describe_problem(experiment)}; "
         "at the average model, ± one standard error"
     )
     out.print(constants_table(constants))
     for line in _summary(constants):
         out.print(line)
     for remark in constants.remarks:
-        out.print(f"Mind that {remark}.")
+        out.print(f"Note: {remark}.")
     if constants.why_no_bounds:
         out.print(f"No bounds: {constants.why_no_bounds}", soft_wrap=True)
     else:
@@ -118,7 +322,7 @@ def constants_table(constants: Constants) -> "Table":
 
 
 def bounds_command(constants: Constants) -> str:
-    """`skerry theory bounds` with these constants, to paste."""
+    """The command `skerry theory bounds` with these constants."""
     x = constants.parameters(epsilon=0.1)
     equal = len(set(x.sizes)) == 1
     options = {
@@ -149,8 +353,8 @@ def _summary(constants: Constants) -> list[str]:
     return [
         f"p_min {p_min} ({mixing.method}); f0 {_measured(constants.f0)}; R0^2 "
         + ("not known for this model" if R0 is None else f"{R0:.4g}"),
-        "The theory means the largest value over all x; the largest over these checkpoints is a "
-        "lower estimate of it.",
+        "The theory uses the largest value over all models x; the largest over these checkpoints "
+        "underestimates it.",
     ]
 
 

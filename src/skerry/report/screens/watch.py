@@ -7,7 +7,7 @@ from itertools import groupby
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
-from skerry.analysis.names import short_names, word
+from skerry.analysis.names import format_value, short_names
 from skerry.report.snapshot import Best, Message, RunningStack, Snapshot
 from skerry.report.text import duration, empty_table, plural, plus_minus, printable
 from skerry.report.watched import WatchedFolder
@@ -114,7 +114,7 @@ def best_table(found: Sequence[Best]) -> "Table":
     table.add_column("mean", justify="right", no_wrap=True)
     table.add_column("seeds", justify="right", no_wrap=True)
     for best in found:
-        cell = [Text(printable(word(best.cell.get(name)))) for name in fields]
+        cell = [Text(printable(format_value(best.cell.get(name)))) for name in fields]
         mean = plus_minus(best.mean, best.half_width)
         table.add_row(Text(printable(best.primitive)), *cell, mean, str(best.seeds))
     return table

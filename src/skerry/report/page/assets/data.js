@@ -63,8 +63,8 @@ Skerry.data = (() => {
     return once(`mean-${name}`, () => arrays(`mean-${name}`));
   }
 
-  /** All curves of a measure, by curve: {rounds, mean, half, hole}; so many points come before the
-      stretch in which nothing was measured, 0: there is none. */
+  /** All curves of a measure: {rounds, mean, half, hole}. `hole` is the number of points before the
+      stretch in which nothing was measured, 0 if there is none. */
   function curves(model, measure) {
     return once(`curves-${measure}`, async () =>
       series(await arrays(`curves-${measure}`), model.roundSets, model.measures[measure].log));
@@ -82,7 +82,7 @@ Skerry.data = (() => {
     return found;
   }
 
-  /** A page with thousands of curves shows a few of them. */
+  /** Decode a curve when it is first shown: of thousands of curves, a page shows a few. */
   function lazily(packed, start, rounds, { low, high, top, hole }, log) {
     const first = log ? 1 : 0, step = (high - low) / (packed.levels[0] - first);
     return () => {

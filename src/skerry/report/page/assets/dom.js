@@ -4,7 +4,7 @@ Skerry.dom = (() => {
   const LONG = 60;
   let ids = 0;
 
-  /** Without the characters that turn the direction of all that follows them. */
+  /** The text without characters that reverse the direction of the text after them. */
   function upright(text) {
     return String(text).replace(TURNING, "\ufffd");
   }
@@ -23,7 +23,7 @@ Skerry.dom = (() => {
     return element;
   }
 
-  // Words that a reader may not know, explained where one points at them: the first of each in a text.
+  // The first occurrence of each glossary term in a text has a tooltip.
 
   const WORDS = { S2S: /\bs2s\b/i, S2A: /\bs2a\b/i, blend: /\bblend\b/i, K: /\bK\b/, H: /\bH\b/, cell: /\bcells?\b/ };
   let meanings = [];
@@ -96,14 +96,14 @@ Skerry.dom = (() => {
     const caption = make("p", { class: "caption", dir: "auto", id: `caption-${++ids}` }, title);
     const whole = make("table", { "aria-labelledby": caption.id }, make("thead", {}, make("tr", {}, ...heads)), body);
     const scroll = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-labelledby": caption.id }, whole);
-    const hint = make("p", { class: "hint", hidden: true }, "More to the right: scroll the table sideways →");
+    const hint = make("p", { class: "hint", hidden: true }, "This table continues to the right: scroll sideways →");
     const look = () => { hint.hidden = scroll.scrollWidth <= scroll.clientWidth + 1; };
     sizes.observe(scroll);
     looks.set(scroll, look);
     return make("div", {}, caption, hint, scroll);
   }
 
-  /** A table that is wider than its place says so. */
+  /** A hint is shown above tables that are wider than the page. */
   const looks = new WeakMap();
   const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => looks.get(target)()));
 

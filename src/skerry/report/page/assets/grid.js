@@ -1,4 +1,4 @@
-/** The grid of runs: which group of runs stands in which cell, and what is chosen to look at. */
+/** The grid of runs: the groups of runs in each cell, and the selected measure and cell. */
 Skerry.grid = (model) => {
   const { estimate } = Skerry.numbers;
   const { groups } = model;
@@ -7,7 +7,7 @@ Skerry.grid = (model) => {
   const state = {
     measure: model.headline,
     place: [...(model.cells[model.start] ?? [])],
-    /** Whether each primitive is looked at with its own best stepsize. */
+    /** Whether each primitive is shown with its own best stepsize. */
     best: model.best.length > 0,
   };
 
@@ -27,7 +27,7 @@ Skerry.grid = (model) => {
     return byPlace.get(key(place, label));
   }
 
-  /** The group of a label at a place; with its best stepsize, which came with the page, if that is asked for. */
+  /** The group of a label in a cell, at its best stepsize if that is selected. */
   function find(place, label) {
     return state.best ? bestByPlace.get(key(anyStepsize(place), label)) : at(place, label);
   }
@@ -49,12 +49,12 @@ Skerry.grid = (model) => {
     return estimate(row(finals, group), model.quantiles);
   }
 
-  /** How a group is called beside others of its cell. */
+  /** The name of a group within its cell. */
   function labelled(group) {
     return `${model.labels[groups.label[group]].name}${groups.unfinished[group] ? " (unfinished)" : ""}`;
   }
 
-  /** The same, with the stepsize where that was chosen for it. */
+  /** The name with the stepsize, if it is the best one for this group. */
   function named(group) {
     if (!state.best) return labelled(group);
     return `${labelled(group)}, stepsize ${model.axes[model.tuned].words[placeOf(group)[model.tuned]]}`;
@@ -64,11 +64,11 @@ Skerry.grid = (model) => {
   function cellWords() {
     return model.axes
       .map((axis, i) => i === model.tuned && state.best
-        ? `${axis.short} best for each` : `${axis.short} ${axis.words[state.place[i]]}`)
+        ? `${axis.short} best for each primitive` : `${axis.short} ${axis.words[state.place[i]]}`)
       .join(", ");
   }
 
-  /** The server rounds of a group, counted when done. */
+  /** The server rounds of a group; rounds are counted when done. */
   function serverRounds(group) {
     const [first, step, count] = groups.serverRounds[group];
     if (Array.isArray(first)) return first;  // the period changes

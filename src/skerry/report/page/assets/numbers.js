@@ -1,5 +1,5 @@
 "use strict";
-/** Numbers over seeds and how they are written: as skerry.analysis.statistics and skerry.report.results do. */
+/** Numbers over seeds and how they are written: as in skerry.analysis.statistics and skerry.report.text. */
 const Skerry = { widgets: {} };
 
 Skerry.numbers = (() => {

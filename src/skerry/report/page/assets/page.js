@@ -1,11 +1,11 @@
-/** Puts the page together: sections from their pieces, shared controls, themes. */
+/** Builds the page: sections from their blocks, shared controls, themes. */
 Skerry.page = (() => {
   const { make, glossed, select, controls, table } = Skerry.dom;
   const root = document.documentElement;
   const widgets = [];
   let latest = 0;
 
-  // Pieces of a section, by kind: see blocks.py.
+  // How each kind of block is shown; see blocks.py.
   const PIECES = {
     text: (piece) => make("p", { dir: "auto" }, ...glossed(piece.words)),
     note: (piece) => make("p", { dir: "auto", class: `note ${piece.tone}` }, piece.words),
@@ -41,7 +41,7 @@ Skerry.page = (() => {
     return make("div", { class: "code" }, pre, button, said);
   }
 
-  /** To the clipboard; where a page from disk may not write there, the text is left selected. */
+  /** Copy to the clipboard. If the browser forbids it, the text stays selected. */
   async function copied(element) {
     try {
       await navigator.clipboard.writeText(element.textContent);
@@ -63,7 +63,7 @@ Skerry.page = (() => {
     document.getElementById("contents").append(make("ul", {}, ...links));
   }
 
-  /** The answer first, and what its words mean; there is room for them on a desk, not on a phone. */
+  /** The answer, and the terms in it, which are open on wide screens only. */
   function opening({ answer, glossary }) {
     const told = document.getElementById("answer"), words = document.getElementById("words");
     told.append(...glossed(answer));
@@ -73,7 +73,7 @@ Skerry.page = (() => {
     words.hidden = !answer;
   }
 
-  // What all sections look at
+  // The measure and the cell that all sections show
 
   function sharedControls(page) {
     const { model, grid } = page;
@@ -100,7 +100,7 @@ Skerry.page = (() => {
     });
   }
 
-  // Widgets: mounted one after another, those in view first, so that the page answers meanwhile
+  // Widgets are mounted one after another, visible ones first, so that the page stays responsive
 
   function inView({ element }) {
     const box = element.getBoundingClientRect();
@@ -121,14 +121,14 @@ Skerry.page = (() => {
     root.dataset.ready = "all";
   }
 
-  /** One section that cannot be shown must not take the others with it. */
+  /** Mount and update a widget. An error is shown in its place and does not affect other widgets. */
   async function brought(widget) {
     try {
       widget.mounted ??= await Skerry.widgets[widget.piece.widget](widget.element, widget.piece.data, widget.page);
       await widget.mounted?.update?.();
     } catch (error) {
       console.error(error);
-      widget.element.replaceChildren(make("p", { class: "note warning" }, `This cannot be shown: ${error.message}`));
+      widget.element.replaceChildren(make("p", { class: "note warning" }, `This part cannot be shown: ${error.message}`));
     }
   }
 
@@ -155,12 +155,12 @@ Skerry.page = (() => {
     };
     control.addEventListener("change", () => use(control.value));
     system.addEventListener("change", () => use(root.dataset.theme));
-    // Paper is white.
+    // Printed pages are light.
     window.addEventListener("beforeprint", () => use("light"));
     window.addEventListener("afterprint", () => use(control.value));
   }
 
-  /** Plotly comes compressed; its hash is in the page's policy, so that nothing else can run. */
+  /** Plotly is stored compressed. Its hash is in the page's policy, so that no other script can run. */
   async function loadPlotly() {
     document.head.append(make("script", {}, await Skerry.data.textOf("plotly")));
   }
@@ -177,7 +177,7 @@ Skerry.page = (() => {
     themes();
     if (!model) return;
     if (typeof DecompressionStream === "undefined") {
-      main.prepend(make("p", { class: "note warning" }, "The plots need a browser from 2023 or later."));
+      main.prepend(make("p", { class: "note warning" }, "The plots need a browser from 2023 or newer."));
       return;
     }
     Skerry.plots.useColours(model);

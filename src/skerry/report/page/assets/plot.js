@@ -20,12 +20,12 @@ Skerry.plots = (() => {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
-  /** What Plotly reads as markup is shown as it is. */
+  /** Escape what Plotly would read as markup. */
   function escape(text) {
     return Skerry.dom.upright(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   }
 
-  /** A name that fits beside a plot; the tables have it in full. */
+  /** A name that is short enough for a plot; tables have the full name. */
   function brief(text, most = 32) {
     const characters = [...String(text)];
     return escape(characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : text);
@@ -42,7 +42,7 @@ Skerry.plots = (() => {
     return { type: "data", symmetric: false, array, arrayminus, ...look };
   }
 
-  /** What a line goes through: it ends before a curve's hole and begins anew after it. */
+  /** The values of a line, broken where the curve has a hole (nothing was measured). */
   function holed({ hole }, values) {
     return hole ? [...values.slice(0, hole), null, ...values.slice(hole)] : values;
   }
@@ -112,7 +112,7 @@ Skerry.plots = (() => {
   /** A colour-blind-safe scale from blue to yellow (cividis), for values that have an order. */
   const ORDERED = ["#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838"];
 
-  /** Of the scale, what stands out from the page's background. */
+  /** A colour of the scale that has contrast with the background. */
   function ordered(value) {
     const share = isDark() ? 0.35 + 0.65 * value : 0.8 * value;
     const place = share * (ORDERED.length - 1), i = Math.min(Math.floor(place), ORDERED.length - 2);

@@ -1,35 +1,45 @@
-"""The sections of the page, in their order. A section is a function from the study to its pieces
-(None where it has nothing to say); adding one is a function and a line here."""
+"""The sections of the page, in their order.
+
+A section is a function from the report's data to a PageSection, or None if it has nothing to show.
+To add one, write the function and add it to SECTIONS.
+"""
 
 from collections.abc import Callable
 
-from skerry.report.page.blocks import Section
-from skerry.report.page.sections.advice import advice
-from skerry.report.page.sections.comparisons import gaps, stepsizes, who_won, wins
-from skerry.report.page.sections.curves import consensus, cost, learning_curves
-from skerry.report.page.sections.devices import devices
-from skerry.report.page.sections.fleet import labels, network
-from skerry.report.page.sections.overview import what_was_run
-from skerry.report.page.sections.provenance import how_it_was_run, to_repeat
-from skerry.report.page.sections.theory import theory
-from skerry.report.page.study import Study
-
-SECTIONS: tuple[Callable[[Study], Section | None], ...] = (
-    advice,
-    who_won,
-    learning_curves,
-    consensus,
-    cost,
-    gaps,
-    wins,
-    stepsizes,
-    devices,
-    network,
-    labels,
-    theory,
-    how_it_was_run,
-    to_repeat,
+from skerry.report.page.blocks import PageSection
+from skerry.report.page.report_data import ReportData
+from skerry.report.page.sections.advice import advice_section
+from skerry.report.page.sections.fleet import labels_section, network_section
+from skerry.report.page.sections.measured import (
+    consensus_section,
+    cost_section,
+    curves_section,
+    devices_section,
+    gaps_section,
+    stepsizes_section,
+    winners_section,
+    wins_section,
 )
-"""What follows `what_was_run`, if there are any runs."""
+from skerry.report.page.sections.overview import runs_section
+from skerry.report.page.sections.provenance import provenance_section, recipe_section
+from skerry.report.page.sections.theory import theory_section
 
-__all__ = ["SECTIONS", "what_was_run"]
+SECTIONS: tuple[Callable[[ReportData], PageSection | None], ...] = (
+    advice_section,
+    winners_section,
+    curves_section,
+    consensus_section,
+    cost_section,
+    gaps_section,
+    wins_section,
+    stepsizes_section,
+    devices_section,
+    network_section,
+    labels_section,
+    theory_section,
+    provenance_section,
+    recipe_section,
+)
+"""The sections after `runs_section`, shown if there are any runs."""
+
+__all__ = ["SECTIONS", "runs_section"]

@@ -1,4 +1,4 @@
-"""What `skerry advise --out` answered in this folder, read as plain data."""
+"""The section with the advice that `skerry advise --out` wrote into the folder (advice.json)."""
 
 import json
 from collections.abc import Iterable
@@ -8,8 +8,8 @@ from typing import Any
 from skerry.analysis.statistics import Estimate
 from skerry.config import labels
 from skerry.errors import RecordsError
-from skerry.report.page.blocks import Block, Section, bullets, note, table, text
-from skerry.report.page.study import Study
+from skerry.report.page.blocks import Block, PageSection, bullets, note, table, text
+from skerry.report.page.report_data import ReportData
 from skerry.report.text import plus_minus
 
 FILE = "advice.json"
@@ -28,29 +28,31 @@ LOSS_HEADINGS = {
 
 
 def headings(goals: Iterable[str], losses: bool) -> dict[str, str]:
-    """Of the columns with the scores for each goal. Where devices have no loss of their own, there
-    is one."""
+    """Column headings by goal. Without own scores of devices, there is only the first goal."""
     goals = list(goals)
     shown = goals if "own" in goals else goals[:1]
     return {goal: (LOSS_HEADINGS if losses else HEADINGS)[goal] for goal in shown}
 
 
-def advice_of(study: Study) -> dict[str, Any] | None:
-    """What advice.json holds; None where there is none."""
-    file = study.path.parent / FILE
+def read_advice(data: ReportData) -> dict[str, Any] | None:
+    """The content of advice.json; None if there is no such file."""
+    file = data.path.parent / FILE
     return _read(file) if file.is_file() else None
 
 
-def advice(study: Study) -> Section | None:
-    file, answer = study.path.parent / FILE, advice_of(study)
+def advice_section(data: ReportData) -> PageSection | None:
+    """The advice of this folder; None if there is none."""
+    file, answer = data.path.parent / FILE, read_advice(data)
     if answer is None:
         return None
     try:
-        blocks = [*_answer(answer), _standings(answer), *_sensitivity(answer)]
+        first, *rest = map(str, answer["summary"])
+        summary = [text(first), *([bullets(rest)] if rest else [])]
+        blocks = [*summary, _standings(answer), *_sensitivity(answer)]
         blocks += [note(f"{words}.") for words in answer["notes"]]
     except (AttributeError, KeyError, TypeError, ValueError):
         raise _unreadable(file) from None
-    return Section("advice", "Advice", blocks)
+    return PageSection("advice", "Advice", blocks)
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -65,18 +67,13 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _unreadable(file: Path) -> RecordsError:
     return RecordsError(
-        f"{file} is not an advice that can be read. Delete it, or ask again: skerry advise --out "
+        f"{file} cannot be read as advice. Delete it, or make it again: skerry advise --out "
         f"{file.parent}"
     )
 
 
-def _answer(answer: dict[str, Any]) -> list[Block]:
-    first, *rest = map(str, answer["summary"])
-    return [text(first), bullets(rest)] if rest else [text(first)]
-
-
 def _standings(answer: dict[str, Any]) -> Block:
-    """Every contender that was left, at its best stepsize for the goal that decides."""
+    """The table of all remaining candidates, each at its best stepsize for the chosen goal."""
     rows, measures = answer["pilot"]["standings"], answer["pilot"]["measures"]
     losses = measures["global"] == ["average_loss"]
     columns = headings(measures, losses)
@@ -94,7 +91,7 @@ def _standings(answer: dict[str, Any]) -> Block:
         [
             (
                 str(row.get("preset") or labels.write_label(str(row["primitive"]), row["beta"])),
-                str(row.get("selection", "uniform")),  # older advice had no choice
+                str(row.get("selection", "uniform")),  # older files have no selection
                 str(row["sampled"]),
                 str(row["period"]),
                 *(score_text(_estimate(row["scores"][goal]), losses) for goal in columns),
@@ -108,7 +105,7 @@ def _standings(answer: dict[str, Any]) -> Block:
 
 
 def _estimate(score: dict[str, Any]) -> Estimate:
-    """JSON has null for what is not a number, such as the spread of a single seed."""
+    """An estimate from JSON, in which NaN, such as the error of a single seed, is null."""
     mean, error, half = (
         float("nan") if score[name] is None else float(score[name])
         for name in ("mean", "standard_error", "half_width")
@@ -117,7 +114,8 @@ def _estimate(score: dict[str, Any]) -> Estimate:
 
 
 def score_text(score: Estimate, is_loss: bool) -> str:
-    """`94.81 ± 0.21`, or a loss, whose score has its sign turned, as people write it."""
+    """A score as `94.81 ± 0.21`. The score of a loss is negative; it is shown as a positive
+    loss."""
     if is_loss:
         return plus_minus(-score.mean, score.half_width)
     return plus_minus(score.mean, score.half_width, ".2f", ".2f")
@@ -136,5 +134,5 @@ def _sensitivity(answer: dict[str, Any]) -> list[Block]:
         )
         for effect in effects
     ]
-    header = ("condition", "then", "another answer", "from")
+    header = ("if", "the answer is", "does it change?", "based on")
     return [table("What would change the answer", header, rows, "llll")]

@@ -1,5 +1,8 @@
-"""The network with its islands and sampled devices, and who holds which labels. For a page nothing
-is fetched and no module of a user is imported; what cannot be built says why."""
+"""The sections on the network with its sampled devices, and on the labels that devices hold.
+
+Nothing is downloaded and no module of the user is imported. If something cannot be drawn, the
+section says why.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,12 +15,11 @@ from skerry.errors import SkerryError
 from skerry.plugins import registry
 from skerry.records.store import Run
 from skerry.report import rebuild
-from skerry.report.figures.islands import KINDS
-from skerry.report.figures.islands import places as places_of
-from skerry.report.page.blocks import Section, note, text, widget
-from skerry.report.page.study import Study
+from skerry.report.figures.islands import TARGET_NAMES, device_positions
+from skerry.report.page.blocks import PageSection, note, text, widget
+from skerry.report.page.report_data import ReportData
 from skerry.report.text import plural
-from skerry.report.words import fleet_in_words, split_in_words
+from skerry.report.words import describe_network, describe_split
 from skerry.seeds import stream
 
 if TYPE_CHECKING:
@@ -30,74 +32,82 @@ MOST_ROUNDS = 120
 MOST_SAMPLES = 150_000
 MOST_COUNTS = 200_000
 MOST_OWN = 40
-"""Ways of sampling, besides the usual one, whose samples a page holds."""
-ANY = {"primitive": "s2s", "beta": 0.5}
-"""What of a server plays no part in whom it samples."""
+"""The most ways of sampling, besides the uniform one, whose samples a page holds."""
+NOT_SAMPLING = {"primitive": "s2s", "beta": 0.5}
+"""Fields of a server that do not affect which devices it samples."""
 
 
-def network(study: Study) -> Section:
+def network_section(data: ReportData) -> PageSection:
+    """The network of the selected cell, with the devices sampled in each server round."""
     fleets: list[Fleet] = []
 
     def show(run: Run) -> dict[str, Any]:
-        fleet = fleet_of(run)
+        fleet = drawable_fleet(run)
         drawing = _drawing(run, fleet)
         fleets.append(fleet)
         return drawing
 
-    drawn, of_cell, why = _each(study, _network_key, show)
-    own, own_of_group = _own_samples(study, [None if c < 0 else fleets[c] for c in of_cell])
+    drawn, of_cell, why = _show_each(
+        data, lambda run: (run.experiment.network, run.materials.get("graph")), show
+    )
+    own, own_of_group = _special_samples(data, [None if c < 0 else fleets[c] for c in of_cell])
     blocks = [
         text(
-            "Every island on a circle of its own, as it was for the first seed. Ringed devices are "
-            "those that the server sampled: move the slider from one server round to the next."
+            "Each island is a circle; the network is that of the first seed. Devices with a dark "
+            "ring were sampled by the server. The slider moves from one server round to the next."
         ),
         widget(
             "network",
             networks=drawn,
             ofCell=of_cell,
-            orders=_orders(study, {one["devices"] for one in drawn}),
+            orders=_orders(data, {one["devices"] for one in drawn}),
             samples=own,
             samplesOf=own_of_group,
         ),
     ]
-    return Section("network", "The network", [*(blocks if drawn else []), *map(note, why)])
+    return PageSection("network", "The network", [*(blocks if drawn else []), *map(note, why)])
 
 
-def labels(study: Study) -> Section:
-    """How many training samples of each class a device holds."""
-    splits, of_cell, why = _each(study, _split_key, _split)
+def labels_section(data: ReportData) -> PageSection:
+    """The number of training samples of each class on each device."""
+    splits, of_cell, why = _show_each(
+        data,
+        lambda run: (
+            run.experiment.data, run.experiment.network.sizes, run.materials.get("dataset")
+        ),
+        _split,
+    )  # fmt: skip
     kinds = {one["kind"] for one in splits} or {"class"}
     kind = kinds.pop() if len(kinds) == 1 else "kind of sample"
     blocks = [
         text(
-            f"Training samples by device and {kind}, for the first seed. Rows of one island that "
-            "look alike, and islands that do not, make disagreement across islands."
+            f"Training samples by device and {kind}, for the first seed. If devices of one island "
+            "hold similar data and the islands differ, models disagree mostly between islands."
         ),
         widget("labels", splits=splits, ofCell=of_cell),
     ]
-    return Section(
-        "labels",
-        f"Who holds which {'labels' if kind == 'class' else 'data'}",
-        [*(blocks if splits else []), *map(note, why)],
-    )
+    title = f"Which {'labels' if kind == 'class' else 'data'} each device holds"
+    return PageSection("labels", title, [*(blocks if splits else []), *map(note, why)])
 
 
-def _each(
-    study: Study, key: Callable[[Run], object], show: Callable[[Run], dict[str, Any]]
+def _show_each(
+    data: ReportData, key: Callable[[Run], object], show: Callable[[Run], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[int], list[str]]:
-    """What the cells stand on, each shown once; by cell its place among them, -1 where it is not
-    shown; and why."""
+    """The networks or splits of all cells, each shown once; by cell its index among them (-1 if it
+    is not shown); and the reasons why some are not shown."""
     shown: list[dict[str, Any]] = []
     places: dict[str, int] = {}
     why: dict[str, None] = {}
     of_cell = []
-    for run in _first_runs(study):
+    for run in _first_runs(data):
         found = repr(key(run))
         if found not in places:
             places[found] = -1
             try:
                 if len(shown) == MOST_SHOWN:
-                    raise SkerryError(f"Only {MOST_SHOWN} are shown; some cells have others.")
+                    raise SkerryError(
+                        f"Only the first {MOST_SHOWN} are shown; some cells have others."
+                    )
                 shown.append(show(run))
                 places[found] = len(shown) - 1
             except SkerryError as error:
@@ -106,19 +116,11 @@ def _each(
     return shown, of_cell, list(why)
 
 
-def _first_runs(study: Study) -> Iterator[Run]:
-    """One run of each cell, at its lowest seed."""
-    for by_label in study.grid.places.values():
+def _first_runs(data: ReportData) -> Iterator[Run]:
+    """One run of each cell, with its lowest seed."""
+    for by_label in data.grid.positions.values():
         seeds = {seed: place for runs in by_label.values() for seed, place in runs.items()}
-        yield study.runs[seeds[min(seeds)]]
-
-
-def _network_key(run: Run) -> object:
-    return run.experiment.network, run.materials.get("graph")
-
-
-def _split_key(run: Run) -> object:
-    return run.experiment.data, run.experiment.network.sizes, run.materials.get("dataset")
+        yield data.runs[seeds[min(seeds)]]
 
 
 def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
@@ -127,9 +129,9 @@ def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
     if len(links) > MOST_LINKS:
         shown = links[np.linspace(0, len(links) - 1, MOST_LINKS).astype(int)]
     return {
-        "name": fleet_in_words(run.experiment, fleet.sizes),
+        "name": describe_network(run.experiment, fleet.sizes),
         "devices": fleet.devices,
-        "places": np.round(places_of(fleet), 3).tolist(),
+        "places": np.round(device_positions(fleet), 3).tolist(),
         "component": fleet.island_of.tolist(),
         "labels": list(fleet.labels) if run.experiment.network.is_file else None,
         "links": shown.ravel().tolist(),
@@ -138,67 +140,67 @@ def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
     }
 
 
-def _orders(study: Study, sizes: AbstractSet[int]) -> dict[str, dict[str, list[int]]]:
-    """By number of devices and round, the devices in the order in which the server samples them
-    (as World.server_order draws them): the first K are sampled, for every K."""
-    seed, most = study.grid.seeds[0], _most_sampled(study)
+def _orders(data: ReportData, sizes: AbstractSet[int]) -> dict[str, dict[str, list[int]]]:
+    """By number of devices and round, the devices in the order of sampling (World.server_order).
+    The first K of them are sampled, for every K."""
+    seed, most = data.grid.seeds[0], _most_sampled(data)
     return {
         str(devices): {
             str(t): stream(seed, "sampled", t).permutation(devices)[:most].tolist()
-            for t in _shown_rounds(study)
+            for t in _shown_rounds(data)
         }
         for devices in sorted(sizes)
     }
 
 
-def _own_samples(
-    study: Study, fleets: Sequence["Fleet | None"]
+def _special_samples(
+    data: ReportData, fleets: Sequence["Fleet | None"]
 ) -> tuple[list[dict[str, list[int]]], list[int | None]]:
-    """Where the first K of a common order are not the sample: the sampled devices by round, and for
-    each group its place among them; -1 where the common order holds, None where it is not known."""
+    """The sampled devices by round, for groups that do not sample the first K of the common order;
+    and for each group its index among them, -1 for the common order, None if it is not known."""
     found: list[dict[str, list[int]]] = []
     places: dict[str, int | None] = {}
     of_group: list[int | None] = []
-    seed, rounds = study.grid.seeds[0], set(_shown_rounds(study))
-    for group in study.grid.groups:
-        one = study.experiment(group).model_copy(update={"seed": seed})
+    seed, rounds = data.grid.seeds[0], set(_shown_rounds(data))
+    for group in data.grid.groups:
+        one = data.experiment(group).model_copy(update={"seed": seed})
         plain = one.server.selection == "uniform" and one.availability == type(one.availability)()
         plain = plain and not one.server.has_schedule("sampled")
         fleet = fleets[group.cell]
-        key = repr((one.server.model_copy(update=ANY), one.availability, one.network))
+        key = repr((one.server.model_copy(update=NOT_SAMPLING), one.availability, one.network))
         if plain or fleet is None:
             places[key] = -1
         elif key not in places:
-            met = _met(one, fleet, rounds) if len(found) < MOST_OWN else None
-            places[key] = None if met is None else len(found)
-            found += [] if met is None else [met]
+            samples = _sampled_by_round(one, fleet, rounds) if len(found) < MOST_OWN else None
+            places[key] = None if samples is None else len(found)
+            found += [] if samples is None else [samples]
         of_group.append(places[key])
     return found, of_group
 
 
-def _met(
+def _sampled_by_round(
     experiment: Experiment, fleet: "Fleet", rounds: AbstractSet[int]
 ) -> dict[str, list[int]] | None:
     shown = rounds & set(experiment.server.known_rounds(experiment.rounds))
     try:
-        met = {str(t): rebuild.sampled_in(experiment, fleet, t) for t in sorted(shown)}
-    except SkerryError:  # a trace that is gone
+        met = {str(t): rebuild.sampled_devices(experiment, fleet, t) for t in sorted(shown)}
+    except SkerryError:  # an availability trace that no longer exists
         return None
     return None if None in met.values() else {t: who for t, who in met.items() if who is not None}
 
 
-def _shown_rounds(study: Study) -> list[int]:
-    """The server rounds of all runs, evenly thinned."""
-    servers = {(one.server, one.rounds) for one in study.experiments}
+def _shown_rounds(data: ReportData) -> list[int]:
+    """The server rounds of all runs, or evenly spaced ones if there are too many."""
+    servers = {(one.server, one.rounds) for one in data.experiments}
     found = sorted({t for server, rounds in servers for t in server.known_rounds(rounds)})
-    most = min(MOST_ROUNDS, max(4, MOST_SAMPLES // max(1, _most_sampled(study))))
+    most = min(MOST_ROUNDS, max(4, MOST_SAMPLES // max(1, _most_sampled(data))))
     if len(found) > most:
         found = [found[place] for place in np.linspace(0, len(found) - 1, most).astype(int)]
     return found
 
 
-def _most_sampled(study: Study) -> int:
-    servers = (one.server for one in study.experiments)
+def _most_sampled(data: ReportData) -> int:
+    servers = (one.server for one in data.experiments)
     return max((server.sampled for server in servers if server.is_there), default=0)
 
 
@@ -206,36 +208,38 @@ def _split(run: Run) -> dict[str, Any]:
     data, sizes = run.experiment.data, run.experiment.network.sizes
     for kind, name in data.functions.items():
         _check_built_in(kind, name)
-    dataset = rebuild.dataset_of(run)
-    counts = rebuild.partition_of(run, dataset).label_counts
+    dataset = rebuild.rebuild_dataset(run)
+    counts = rebuild.rebuild_partition(run, dataset).label_counts
     starts = np.cumsum((0, *sizes[:-1]))
     by_device = counts.size <= MOST_COUNTS
     return {
-        "name": f"{data.dataset}: {split_in_words(data)}, {plural(len(sizes), 'island')}",
-        "kind": KINDS[dataset.targets],
+        "name": f"{data.dataset}: {describe_split(data)}, {plural(len(sizes), 'island')}",
+        "kind": TARGET_NAMES[dataset.targets],
         "by": "device" if by_device else "island",
         "counts": (counts if by_device else np.add.reduceat(counts, starts)).tolist(),
         "component": np.repeat(np.arange(len(sizes)), sizes if by_device else 1).tolist(),
     }
 
 
-def fleet_of(run: Run) -> "Fleet":
-    """The network that a run ran on; SkerryError where it is not to be had."""
+def drawable_fleet(run: Run) -> "Fleet":
+    """The network of a run; SkerryError if it cannot or must not be built for a page."""
     network = run.experiment.network
     if not network.is_file:
         _check_built_in("topology", network.topology)
         _check_built_in("mixing", network.mixing)
     if network.devices > MOST_DEVICES:
-        raise SkerryError(f"{network.devices:,} devices are too many to draw.")
-    return rebuild.fleet_of(run)
+        raise SkerryError(f"Not drawn: {network.devices:,} devices are too many.")
+    return rebuild.rebuild_fleet(run)
 
 
 def _check_built_in(kind: str, name: str) -> None:
     if registry.is_given(kind, name):
         what = "graph" if kind == "topology" else "data"
         raise SkerryError(
-            f"Not drawn: the {what} of these runs came from Python, and records keep no copy. From "
-            "a file it would be drawn."
+            f"Not drawn: the {what} of these runs came from Python, and the records have no copy. "
+            "Use a file instead to have it drawn."
         )
     if not registry.is_builtin(kind, name):
-        raise SkerryError(f"The {kind} {name} is your own; a report does not run it.")
+        raise SkerryError(
+            f"Not drawn: the {kind} {name} is your own code, which a report does not run."
+        )

@@ -1,105 +1,214 @@
-"""What was run, in words; and what a reader must know before reading on."""
+"""The top of the page: its title, the answer in one sentence, and what was run."""
 
+import math
 import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from skerry.analysis.names import short_names, word
-from skerry.analysis.recorded import in_words
+from skerry.analysis.names import format_value, short_names
+from skerry.analysis.run_table import format_statuses
 from skerry.config.experiment import Experiment
+from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
-from skerry.report.page.blocks import Block, Section, facts, note, table, text
-from skerry.report.page.sections.answer import start
-from skerry.report.page.study import Study
+from skerry.errors import RecordsError
+from skerry.report.page.blocks import Block, PageSection, facts, note, table, text
+from skerry.report.page.report_data import TUNED, ReportData
+from skerry.report.page.sections.advice import read_advice
+from skerry.report.screens.run import describe_leaders
 from skerry.report.text import plural
-from skerry.report.words import study_in_words
+from skerry.report.words import describe_runs
 
+GLOSSARY = (
+    ("S2S", "sampled to sampled: the server averages the models of the sampled devices, and only "
+     "these devices receive the average."),
+    ("S2A", "sampled to all: every device receives the average of the sampled devices."),
+    ("blend", "between S2S and S2A: devices that were not sampled move part of the way to the "
+     "average, half of the way in blend(0.5)."),
+    ("K", "the number of devices that the server samples (the field sampled)."),
+    ("H", "the number of rounds from one server round to the next (the field period)."),
+    ("cell", "one combination of the fields that vary between runs. The bar below selects one."),
+)  # fmt: skip
+"""Terms for readers who have not read the paper."""
+MOST_NAMED = 3
+"""The most primitives in the answer."""
 MOST_VALUES = 24
+"""The most values in a row of the table of fields."""
+_FIELDS = {
+    "server.sampled": "sampled",
+    "server.period": "period",
+    "server.selection": "selection",
+    TUNED: "stepsize",
+}
+"""By field of an experiment, its name in a recommendation."""
 
 
-def what_was_run(study: Study) -> Section:
-    return Section("run", "What was run", [*_warnings(study), *_told(study)])
-
-
-def heading(study: Study) -> str:
-    """The name of the study, or of the first of several."""
-    names = [_upright(name) for name in dict.fromkeys(run.name for run in study.runs)]
+def page_title(data: ReportData) -> str:
+    """The name of the runs, or the first of several names."""
+    names = [_without_direction(name) for name in dict.fromkeys(run.name for run in data.runs)]
     if not names:
         return "No runs yet"
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-def _upright(name: str) -> str:
-    """Without the characters that turn the direction of all that follows them."""
+def _without_direction(name: str) -> str:
+    """The name without characters that reverse the direction of the text after them."""
     return re.sub("[\u202a-\u202e\u2066-\u2069]", "\ufffd", name)
 
 
-def _warnings(study: Study) -> list[Block]:
-    if not study.runs:
-        folder = study.path.parent
-        return [
-            note(
-                f"No runs are recorded in {folder}. Record some: skerry run --out {folder}",
-                "warning",
-            )
-        ]
-    left = {status: count for status, count in study.grid.statuses.items() if status != "finished"}
+# The answer
+
+
+def answer_sentence(data: ReportData) -> str:
+    """The advice if there is one; else the best primitive, or how often each one is better."""
+    if not data.runs:
+        return ""
+    if advised := _advised(data):
+        return advised
+    if not data.ranked:
+        return "No run is finished yet, so there is nothing to compare."
+    if len(data.grid.labels) < 2:
+        return f"Only {data.grid.labels[0]} was run, so there is nothing to compare it with."
+    return _over_cells(data) if data.grid.axes else _in_one_cell(data)
+
+
+def start_cell(data: ReportData) -> int:
+    """The index of the cell that is shown first: that of the recommendation if there is one."""
+    try:
+        wanted = (read_advice(data) or {}).get("recommendation")
+    except RecordsError:
+        wanted = None
+    if not isinstance(wanted, Mapping) or not data.grid.axes:
+        return 0
+    fits = [
+        sum(
+            _equal(value, wanted.get(_FIELDS[axis]))
+            for axis, value in zip(data.grid.axes, cell, strict=True)
+            if axis in _FIELDS
+        )
+        for cell in data.grid.cells
+    ]
+    return fits.index(max(fits))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    return bool(one == other)
+
+
+def _advised(data: ReportData) -> str:
+    """The first sentence of the advice; empty if it cannot be read (its section says so)."""
+    try:
+        summary = (read_advice(data) or {}).get("summary")
+    except RecordsError:
+        return ""
+    return str(summary[0]) if isinstance(summary, list) and summary else ""
+
+
+def _in_one_cell(data: ReportData) -> str:
+    """`Best for the average model: s2a, ...; best for devices on their own labels: s2s, ...`"""
+    lines = [line.removesuffix(".") for line in describe_leaders(data.results())]
+    if not lines:
+        return ""
+    first, *others = lines
+    return "; ".join([first, *(line[0].lower() + line[1:] for line in others)]) + "."
+
+
+def _over_cells(data: ReportData) -> str:
+    compared, tuned = data.compared[data.headline], ""
+    if data.tuned_values:
+        compared = replace(compared, cells=compared.cells.best(TUNED))
+        tuned = ", each at its best stepsize"
+    if not compared.comparisons:
+        return f"No cell has both {compared.against} and another primitive: nothing is compared."
+    tally = Counter(
+        (label, compared.verdict(one)) for (_, label), one in compared.comparisons.items()
+    )
+    cells = Counter(label for _, label in compared.comparisons)
+    named = [
+        f"{label} is clearly better than {compared.against} in {tally[label, 'win']:,} of "
+        f"{plural(count, 'cell')} and clearly worse in {tally[label, 'loss']:,}"
+        for label, count in list(cells.items())[:MOST_NAMED]
+    ]
+    more = len(cells) - len(named)
+    others = f"; for {plural(more, 'other primitive')} see below" if more else ""
+    return f"By {traits(data.headline).title}{tuned}: {'; '.join(named)}{others}."
+
+
+# What was run
+
+
+def runs_section(data: ReportData) -> PageSection:
+    """What was run, in words, with warnings about runs that are not finished."""
+    return PageSection("run", "What was run", [*_warnings(data), *_description(data)])
+
+
+def _warnings(data: ReportData) -> list[Block]:
+    if not data.runs:
+        folder = data.path.parent
+        words = f"No runs are recorded in {folder}. Record some: skerry run --out {folder}"
+        return [note(words, "warning")]
+    left = {status: count for status, count in data.grid.statuses.items() if status != "finished"}
     if not left:
         return []
-    runs, told = plural(len(study.runs), "run"), in_words(left)
-    if not study.grid.statuses["finished"]:
+    runs, statuses = plural(len(data.runs), "run"), format_statuses(left)
+    if not data.grid.statuses["finished"]:
         words = (
-            f"No run is finished yet ({told}). Nothing is compared; the curves show what has "
-            "been recorded so far."
+            f"No run is finished yet ({statuses}). Nothing is compared; the curves show the "
+            "rounds recorded so far."
         )
     else:
-        words = f"Of {runs}, {told}. All comparisons are over the finished ones."
+        words = f"Of {runs}, {statuses}. All comparisons use only finished runs."
     if "running" in left:
-        words += " Running ones go on when the command that began them is given again."
+        words += " Give the command that started the running ones again to resume them."
     return [note(words, "warning")]
 
 
-def _told(study: Study) -> list[Block]:
-    if not study.runs:
+def _description(data: ReportData) -> list[Block]:
+    if not data.runs:
         return []
-    axes = study.grid.axes
-    words = study_in_words(_chosen_cell(study)) + "."
-    named = list(dict.fromkeys(run.name for run in study.runs))
-    presets = [label for label in study.grid.labels if label in PRESETS]
+    words = describe_runs(_start_experiments(data)) + "."
+    names = list(dict.fromkeys(run.name for run in data.runs))
+    presets = [label for label in data.grid.labels if label in PRESETS]
     counts = [
-        ("Runs", f"{len(study.runs):,} ({in_words(study.grid.statuses)})"),
-        ("Compared" if presets else "Primitives", ", ".join(study.grid.labels)),
-        ("Seeds", ", ".join(map(str, study.grid.seeds[:MOST_VALUES]))),
+        ("Runs", f"{len(data.runs):,} ({format_statuses(data.grid.statuses)})"),
+        ("Compared" if presets else "Primitives", ", ".join(data.grid.labels)),
+        ("Seeds", ", ".join(map(str, data.grid.seeds[:MOST_VALUES]))),
     ]
-    if len(named) > 1:
-        counts.append(("Names", ", ".join(named[:MOST_VALUES])))
-    systems = [_systems(presets)] if presets else []
-    if not axes:
-        return [text(words[0].upper() + words[1:]), facts(counts), *systems]
-    counts.insert(1, ("Cells", f"{len(study.grid.cells):,}"))
+    if len(names) > 1:
+        counts.append(("Names", ", ".join(names[:MOST_VALUES])))
+    methods = [_methods(presets)] if presets else []
+    if not data.grid.axes:
+        return [text(words[0].upper() + words[1:]), facts(counts), *methods]
+    counts.insert(1, ("Cells", f"{len(data.grid.cells):,}"))
     return [
-        text(f"One of {len(study.grid.cells):,} cells, the one chosen at first: {words}"),
+        text(f"The cell that is shown first, one of {len(data.grid.cells):,}: {words}"),
         facts(counts),
-        *systems,
-        _axes(study),
+        *methods,
+        _axes(data),
     ]
 
 
-def _systems(presets: list[str]) -> Block:
-    """What each does, and what methods keep and send."""
+def _methods(presets: list[str]) -> Block:
+    """What each preset does, and what its method stores and sends."""
     rows = [
         (name, PRESETS[name].rule, PRESETS[name].keeps, PRESETS[name].sends) for name in presets
     ]
-    return table("Methods and other systems", ("", "rule", "keeps", "sends"), rows, "llll")
+    header = ("", "rule", "stores", "sends")
+    return table("Methods and other systems", header, rows, "llll")
 
 
-def _chosen_cell(study: Study) -> list[Experiment]:
-    places = study.grid.places[study.grid.cells[start(study)]].values()
-    return [study.runs[place].experiment for by_seed in places for place in by_seed.values()]
+def _start_experiments(data: ReportData) -> list[Experiment]:
+    by_label = data.grid.positions[data.grid.cells[start_cell(data)]].values()
+    return [data.runs[place].experiment for by_seed in by_label for place in by_seed.values()]
 
 
-def _axes(study: Study) -> Block:
+def _axes(data: ReportData) -> Block:
     rows = []
-    for place, name in enumerate(short_names(study.grid.axes).values()):
-        values = list(dict.fromkeys(word(cell[place]) for cell in study.grid.cells))
+    for place, name in enumerate(short_names(data.grid.axes).values()):
+        values = list(dict.fromkeys(format_value(cell[place]) for cell in data.grid.cells))
         more = f", and {len(values) - MOST_VALUES:,} more" if len(values) > MOST_VALUES else ""
         rows.append((name, ", ".join(values[:MOST_VALUES]) + more))
     return table("What varies", ("field", "values"), rows, "ll")

@@ -1,5 +1,5 @@
-"""Where the numbers come from: when, on what, with which versions, and what went wrong; and how to
-get them again."""
+"""The sections on when, where and with which versions runs were computed, and how to repeat
+them."""
 
 import json
 import shlex
@@ -12,35 +12,37 @@ from typing import Any
 from skerry.config.labels import BLEND, NO_SERVER, command_line_label
 from skerry.config.toml import toml_key, toml_value
 from skerry.records.store import Run
-from skerry.report.page.blocks import Block, Section, code, facts, note, table, text
-from skerry.report.page.study import Study
+from skerry.report.page.blocks import Block, PageSection, code, facts, note, table, text
+from skerry.report.page.report_data import ReportData
 from skerry.report.text import duration, plural
 
 MOST_ROWS = 50
 
 
-def how_it_was_run(study: Study) -> Section:
-    return Section("provenance", "How it was run", [facts(_facts(study)), *_not_finished(study)])
+def provenance_section(data: ReportData) -> PageSection:
+    """When, where and with which versions the runs were computed, and which are not finished."""
+    return PageSection("provenance", "How it was run", [facts(_facts(data)), *_not_finished(data)])
 
 
-def _facts(study: Study) -> list[tuple[str, str]]:
-    runs = study.runs
+def _facts(data: ReportData) -> list[tuple[str, str]]:
+    runs = data.runs
     ends = [run.finished for run in runs if run.finished]
-    told = [
-        ("First begun", _moment(min(run.started for run in runs))),
-        *([("Last ended", _moment(max(ends)))] if ends else []),
+    found = [
+        ("First run started", _moment(min(run.started for run in runs))),
+        *([("Last run ended", _moment(max(ends)))] if ends else []),
         *_computing(runs),
         ("Device", ", ".join(dict.fromkeys(run.device for run in runs if run.device)) or "-"),
-        ("Records", str(study.path)),
+        ("Records", str(data.path)),
     ]
     for versions, count in Counter(json.dumps(run.versions) for run in runs).most_common(5):
         words = ", ".join(f"{name} {version}" for name, version in json.loads(versions).items())
-        told.append((f"Versions ({plural(count, 'run')})", words))
-    return told
+        found.append((f"Versions ({plural(count, 'run')})", words))
+    return found
 
 
 def _computing(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """Runs of a stack are computed together, and each has the time of the whole."""
+    """The computing time. The runs of a stack are computed together, and each records the time of
+    the whole stack."""
     stacks = {
         (run.world, run.started, run.finished, run.wall_seconds): run.wall_seconds
         for run in runs
@@ -49,15 +51,17 @@ def _computing(runs: Sequence[Run]) -> list[tuple[str, str]]:
     if not stacks:
         return []
     total = duration(sum(stacks.values()))
-    return [("Computing", f"{total} in all, {plural(len(stacks), 'stack')} of runs side by side")]
+    return [
+        ("Computing time", f"{total}, in {plural(len(stacks), 'stack')} of runs computed together")
+    ]
 
 
 def _moment(stamp: str) -> str:
     return stamp.replace("T", " ").replace("+00:00", " UTC")
 
 
-def _not_finished(study: Study) -> list[Block]:
-    left = [run for run in study.runs if run.status != "finished"]
+def _not_finished(data: ReportData) -> list[Block]:
+    left = [run for run in data.runs if run.status != "finished"]
     if not left:
         return []
     rows = [
@@ -78,39 +82,40 @@ def _not_finished(study: Study) -> list[Block]:
     return [table(title, header, rows, "llrrll")]
 
 
-def to_repeat(study: Study) -> Section:
-    blocks = _sweep(study) if study.grid.axes else _single(study)
-    return Section("recipe", "Run it again", [*blocks, *_outside(study)])
+def recipe_section(data: ReportData) -> PageSection:
+    """The experiment or sweep to copy, and the command that runs it again."""
+    blocks = _sweep(data) if data.grid.axes else _single(data)
+    return PageSection("recipe", "Run it again", [*blocks, *_materials(data)])
 
 
-def _single(study: Study) -> list[Block]:
-    seeds = study.grid.seeds
-    compared = ",".join(command_line_label(*one) for one in _primitives(study))
+def _single(data: ReportData) -> list[Block]:
+    seeds = data.grid.seeds
+    compared = ",".join(command_line_label(*one) for one in _primitives(data))
     command = ["skerry", "run", "experiment.toml", "--compare", compared]
     if len(seeds) > 1:
         command += ["--seeds", str(seeds[-1] - seeds[0] + 1)]
-    first = min(study.experiments, key=lambda one: one.seed)
+    first = min(data.experiments, key=lambda one: one.seed)
     return [
         text("Save this as experiment.toml:"),
         code("The experiment", first.to_toml()),
-        text("and run it:"),
+        text("Then run it:"),
         code("The command", shlex.join([*command, "--out", "again"])),
     ]
 
 
-def _primitives(study: Study) -> list[tuple[str, float]]:
-    """Every primitive with its beta, which plays a part in blend alone."""
-    servers = (one.server for one in study.experiments)
+def _primitives(data: ReportData) -> list[tuple[str, float]]:
+    """Every primitive with its beta, which only blend uses."""
+    servers = (one.server for one in data.experiments)
     return list(
         dict.fromkeys((s.primitive, s.beta if s.primitive == BLEND else 0.5) for s in servers)
     )
 
 
-def _sweep(study: Study) -> list[Block]:
-    axes = {name: values for name in study.grid.axes if (values := _values(study, name))}
-    primitives, seeds = _primitives(study), study.grid.seeds
+def _sweep(data: ReportData) -> list[Block]:
+    axes = {name: values for name in data.grid.axes if (values := _values(data, name))}
+    primitives, seeds = _primitives(data), data.grid.seeds
     lines = [
-        study.experiments[0].to_toml(),
+        data.experiments[0].to_toml(),
         "[sweep]",
         f"seeds = {toml_value(seeds)}",
         "",
@@ -121,48 +126,44 @@ def _sweep(study: Study) -> list[Block]:
     return [
         text("All cells as one sweep. Save this as sweep.toml:"),
         code("The sweep", "\n".join(lines) + "\n"),
-        text("and run it (--dry-run at the end would only tell what it takes):"),
+        text("Then run it. With --dry-run it only prints the expected time and memory:"),
         code("The command", "skerry sweep sweep.toml --out again"),
-        *_completeness(study, axes, [name for name, _ in primitives]),
+        *_completeness(data, axes, [name for name, _ in primitives]),
     ]
 
 
-def _values(study: Study, field: str) -> list[Any]:
-    """Every value of a field, as an experiment holds it; none if it is not a field of a file."""
+def _values(data: ReportData, field: str) -> list[Any]:
+    """All values of a field in the experiments; none if an experiment file has no such field."""
     try:
-        values = map(attrgetter(field), study.experiments)
+        values = map(attrgetter(field), data.experiments)
         return list({repr(value): value for value in values if value is not None}.values())
     except AttributeError:
         return []
 
 
 def _completeness(
-    study: Study, axes: Mapping[str, Sequence[Any]], primitives: Sequence[str]
+    data: ReportData, axes: Mapping[str, Sequence[Any]], primitives: Sequence[str]
 ) -> list[Block]:
-    """How many runs the sweep has, if these are not all of them."""
+    """A note on the number of runs of the sweep, if some of them are not recorded."""
     cells = prod(map(len, axes.values()))
-    # What is set of a server plays no part where there is none: such runs are one.
+    # Runs without a server do not depend on the fields of the server.
     cells_alone = prod(len(axes[name]) for name in axes if not name.startswith("server."))
     each = (cells_alone if name == NO_SERVER else cells for name in primitives)
-    planned = sum(each) * len(study.grid.seeds)
-    if planned == len(study.runs):
+    planned = sum(each) * len(data.grid.seeds)
+    if planned == len(data.runs):
         return []
-    return [
-        note(
-            f"This grid has {plural(planned, 'run')}; {len(study.runs):,} are recorded here. "
-            "[sweep] can exclude the others."
-        )
-    ]
+    words = f"This grid has {plural(planned, 'run')}; {len(data.runs):,} are recorded here. "
+    return [note(words + "Exclude the others in [sweep] if you do not want them.")]
 
 
-def _outside(study: Study) -> list[Block]:
-    """What a file cannot hold."""
-    given = sorted({name for run in study.runs for name in run.materials})
+def _materials(data: ReportData) -> list[Block]:
+    """A note on graphs, data and models that are not in the text to copy."""
+    given = sorted({name for run in data.runs for name in run.materials})
     if not given:
         return []
     return [
         note(
-            f"Not in the text: the {', '.join(given)} that these runs were given from Python or "
-            "from files. Give the same again; their fingerprints are in the records."
+            f"The text above does not contain the {', '.join(given)} that came from Python or from "
+            "files. Use the same ones again; the records have their fingerprints."
         )
     ]

@@ -1,5 +1,7 @@
-"""The theory of these runs, to play with: where the explorer's sliders start. The explorer itself
-is in `assets/explorer`, the formulas of `skerry.theory` in `assets/theory`."""
+"""The section with the theory explorer, and the setting at which its sliders start.
+
+The explorer is in `assets/explorer`; `assets/theory` has the formulas of `skerry.theory`.
+"""
 
 import math
 from collections.abc import Mapping
@@ -8,60 +10,55 @@ from typing import Any
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError
 from skerry.network.fleet import Fleet
-from skerry.report.page.blocks import Section, note, text, widget
-from skerry.report.page.sections.advice import advice_of
-from skerry.report.page.sections.fleet import fleet_of
-from skerry.report.page.study import Study
+from skerry.report.page.blocks import PageSection, note, text, widget
+from skerry.report.page.report_data import ReportData
+from skerry.report.page.sections.advice import read_advice
+from skerry.report.page.sections.fleet import drawable_fleet
 
-DRAWS = 100  # rounds that stand for a network without a formula; p to a digit or two
+DRAWS = 100  # rounds drawn to estimate p of a random network, to one or two digits
 ALIKE, DIFFERENT = 0.1, 1.0
-"""Heterogeneities of the paper's Figure 1: a split that is iid, and one that is not."""
+"""Heterogeneities zeta in the paper's Figure 1, of an iid and of a non-iid split."""
 ASSUMED = {"sigma2": 0.0, "smoothness": 1.0, "initial_error": 1.0, "epsilon": 1e-5}
-"""As in the paper's Figure 1."""
+"""Constants of the paper's Figure 1."""
 SELECTIONS = ("uniform", "per_component", "one_each")
-"""Rules of selection that the explorer knows."""
+"""The selection rules that the explorer knows."""
 
 
-def theory(study: Study) -> Section:
-    run = study.runs[0]
+def theory_section(data: ReportData) -> PageSection:
+    """The theory explorer, started at the experiment and the measured constants."""
+    run = data.runs[0]
     try:
-        fleet = fleet_of(run)
+        fleet = drawable_fleet(run)
     except SkerryError:
         fleet = None
-    measured = _measured(study)
+    measured = _measured(data)
     start = explorer_start(run.experiment, fleet, measured)
-    said = "What the bounds say about such a fleet. Move a slider to change it."
+    words = "How many rounds and messages the bounds of the theory require for these devices."
     if measured:
-        said += " The constants are those that skerry advise measured here."
+        words += " The constants were measured by skerry advise in this folder."
     else:
-        said += (
-            " The constants of the problem are assumed, as in the paper's Figure 1: the numbers "
-            "compare, but are not those of your problem. skerry advise --out measures its own."
+        words += (
+            " The constants of the problem are assumed, as in the paper's Figure 1, so only "
+            "comparisons between primitives are meaningful. skerry advise --out measures the "
+            "constants of your problem."
         )
-    return Section(
-        "theory",
-        "Theory",
-        [
-            text(said),
-            widget("theory", start=start),
-            note(
-                "Bounds are about the average model alone, and hold for the worst problem with "
-                "such constants. Where they disagree with runs of your own problem, trust the runs."
-            ),
-        ],
+    limits = note(
+        "The bounds cover only the average model, and hold for the worst problem with these "
+        "constants. If they disagree with runs of your own problem, trust the runs."
     )
+    return PageSection("theory", "Theory", [text(words), widget("theory", start=start), limits])
 
 
-def _measured(study: Study) -> dict[str, Any]:
-    """The setting at which an advice asked the same bounds; empty where there is none."""
+def _measured(data: ReportData) -> dict[str, Any]:
+    """The constants that skerry advise measured in this folder; empty if it did not."""
     try:
-        told = advice_of(study) or {}
-        found = told["constants"]
+        advice = read_advice(data) or {}
+        found = advice["constants"]
         largest = {name: found["suprema"][name]["value"] for name in _SUPREMA}
         sizes = tuple(map(int, found["components"]))
         return {
             "devices": sum(sizes),
-            "components": _components(sizes),
+            "components": _islands(sizes),
             "sampled": int(found["sampled"]),
             "period": int(found["period"]),
             "p": _four_digits(found["mixing"]["minimum"]),
@@ -70,7 +67,7 @@ def _measured(study: Study) -> dict[str, Any]:
             "sigma2": _four_digits(largest["sigma2"]),
             "smoothness": _four_digits(found["smoothness"]["value"]),
             "initial_error": _four_digits(found["f0"]["value"]),
-            "epsilon": _four_digits(told["bounds"]["epsilon"]),
+            "epsilon": _four_digits(advice["bounds"]["epsilon"]),
         }
     except (RecordsError, AttributeError, KeyError, TypeError, ValueError):
         return {}
@@ -82,15 +79,14 @@ _SUPREMA = ("zeta_intra2", "zeta_inter2", "sigma2")
 def explorer_start(
     experiment: Experiment, fleet: Fleet | None, measured: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The setting that the sliders begin with, and where each of its numbers comes from:
-    experiment, network, measured or assumed. Without a fleet p is assumed to be 1, as in
-    Figure 1."""
+    """The setting at which the sliders start, and the source of each number: experiment, network,
+    measured or assumed. Without a fleet, p is assumed to be 1, as in Figure 1."""
     network, server, data = experiment.network, experiment.server, experiment.data
     sizes = fleet.sizes if fleet is not None else network.sizes
     devices = sum(sizes)
     known = {
         "devices": devices,
-        "components": _components(sizes),
+        "components": _islands(sizes),
         "sampled": min(server.sampled, devices),
         "period": server.period,
         "beta": server.beta,
@@ -114,14 +110,11 @@ def explorer_start(
 
 
 def _four_digits(value: float) -> float:
-    """As much as a person wants to see beside a slider."""
+    """The value rounded to four digits, for a slider."""
     return float(f"{value:.4g}")
 
 
-def _components(sizes: tuple[int, ...]) -> int | list[int]:
-    return len(sizes) if _even(sizes) else list(sizes)
-
-
-def _even(sizes: tuple[int, ...]) -> bool:
-    """Whether the count alone says the sizes: as equal as possible, the larger ones first."""
-    return max(sizes) - min(sizes) <= 1 and list(sizes) == sorted(sizes, reverse=True)
+def _islands(sizes: tuple[int, ...]) -> int | list[int]:
+    """The number of islands, or their sizes if these are not as equal as possible."""
+    even = max(sizes) - min(sizes) <= 1 and list(sizes) == sorted(sizes, reverse=True)
+    return len(sizes) if even else list(sizes)

@@ -17,7 +17,7 @@ const SkerryControls = (() => {
     return made;
   }
 
-  /* A slider with its number beside it. `set(value)` is called with lawful numbers only. */
+  /* A slider with a number box. `set(value)` is called only with numbers that the theory allows. */
   function slider(one, id, source, own, set) {
     const range = element("input", { type: "range", id, step: "1", min: "0" });
     const box = element("input", {

@@ -1,4 +1,4 @@
-/* What is computed for the explorer: answers at a setting, along an axis, and where the lead changes. */
+/* The computations of the explorer: bounds at a setting and along an axis, and where the winner changes. */
 "use strict";
 
 const SkerryExploration = (() => {
@@ -36,8 +36,8 @@ const SkerryExploration = (() => {
     yield { here, curve: curve(), crossings };
   }
 
-  /* Where S2S and S2A change places. Everybody sampled is always a tie and one device never
-     enough for S2S: these ends say nothing and are left out. */
+  /* Where the winner changes between S2S and S2A. The ends are left out: with all devices sampled there
+     is always a tie, and with one device S2S never converges. */
   function changes(values, at, measure, one, mode) {
     const costs = (value) => ({ s2s: at(value).s2s[measure], s2a: at(value).s2a[measure] });
     const certified = mode === "certified";

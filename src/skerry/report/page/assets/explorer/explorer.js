@@ -9,25 +9,25 @@ const SkerryExplorer = (() => {
   const { element, slider, choice } = SkerryControls;
 
   const MODES = {
-    order: "order: all constants one",
+    order: "order: all constants set to one",
     printed: "printed: the paper's constants",
-    repaired: "repaired: checked constants",
-    certified: "certified, with blend",
+    repaired: "repaired: corrected constants",
+    certified: "certified: computed numerically, with blend",
   };
   const SELECTIONS = {
     uniform: "uniform: any K devices",
-    per_component: "per_component: by size",
-    one_each: "one_each: as many of each",
+    per_component: "per_component: each island by size",
+    one_each: "one_each: equally many per island",
   };
   const SOURCES = {
     experiment: "from the experiment",
-    network: "of its network",
+    network: "from the network",
     measured: "measured by skerry advise",
     assumed: "assumed",
   };
   const TERMS = {
-    initial: "start", noise: "noise", intra: "disagreement inside", inter: "disagreement between",
-    sampling_intra: "sampling, inside", sampling_inter: "sampling, between",
+    initial: "initial error", noise: "gradient noise", intra: "disagreement inside islands", inter: "disagreement between islands",
+    sampling_intra: "sampling inside islands", sampling_inter: "sampling between islands",
   };
   const SLICE = 25; // milliseconds of computing before the page may answer again
 
@@ -36,8 +36,8 @@ const SkerryExplorer = (() => {
   function table(answers, mode, colours) {
     const terms = Object.keys(TERMS).filter((term) => Object.values(answers).some((one) => term in one.terms));
     const head = ["", "rounds", "messages", ...terms.map((term) => TERMS[term])];
-    const shares = mode === "order" ? "of its rounds" : "of the error it may have at the end";
-    const caption = element("caption", { text: `At this setting; on the right, what share ${shares} comes from where.` });
+    const shares = mode === "order" ? "the rounds" : "the final error";
+    const caption = element("caption", { text: `Results at this setting. The columns on the right are the shares of ${shares} by cause.` });
     const cell = (text) => element("td", { text });
     const rows = Object.values(answers).map((answer) => {
       const name = element("th", { scope: "row", text: label(answer) });
@@ -69,11 +69,11 @@ const SkerryExplorer = (() => {
     });
     const swaps = crossings ? crossings[measure] : [];
     traces.push({
-      type: "scatter", mode: "markers+text", name: "S2S and S2A change places", visible: swaps.length > 0,
+      type: "scatter", mode: "markers+text", name: "the winner changes", visible: swaps.length > 0,
       x: swaps.map((swap) => swap.value), y: swaps.map((swap) => swap.level),
       text: swaps.map((swap) => swap.text), textposition: "top right", cliponaxis: false,
       marker: { symbol: "diamond-open", size: 11, color: colours.none, line: { width: 2 } },
-      hovertemplate: "S2S and S2A change places at %{text}<extra></extra>",
+      hovertemplate: "the winner changes at %{text}<extra></extra>",
     });
     const scale = { type: "log", exponentformat: "power" };
     const layout = {
@@ -104,7 +104,7 @@ const SkerryExplorer = (() => {
     const sliders = SLIDERS.map(make), more = MORE.map(make);
     const beta = slider(BETA, id("beta"), SOURCES[start.sources.beta] ?? "", own("beta"), (value) => set({ betaOfSlider: value, beta: value }));
     const best = element("input", { type: "checkbox", id: id("best"), onchange: () => set({ beta: best.checked ? "best" : asked.betaOfSlider }) });
-    const blend = element("div", { class: "explorer-blend" }, beta.row, element("label", { for: id("best") }, best, " the best β"));
+    const blend = element("div", { class: "explorer-blend" }, beta.row, element("label", { for: id("best") }, best, " use the best β"));
     const axes = Object.fromEntries(AXES.map((name) => [name, `${spec(name).label} (${spec(name).symbol})`]));
     const choices = [
       choice(id("mode"), "Bound", MODES, (mode) => set({ mode })),
@@ -113,7 +113,7 @@ const SkerryExplorer = (() => {
       choice(id("selection"), "Sampling", SELECTIONS, (selection) => set({ selection })),
     ];
     const sampling = choices[choices.length - 1];
-    const reset = element("button", { type: "button", text: "Back to the experiment", onclick: () => set({ x: { ...start.values }, betaOfSlider: start.values.beta, beta: "best", selection: start.values.selection }) });
+    const reset = element("button", { type: "button", text: "Reset to the experiment", onclick: () => set({ x: { ...start.values }, betaOfSlider: start.values.beta, beta: "best", selection: start.values.selection }) });
     root.classList.add("explorer");
     root.replaceChildren(
       said,
@@ -135,7 +135,7 @@ const SkerryExplorer = (() => {
       sampling.select.value = frozen.selection;
       blend.hidden = sampling.row.hidden = frozen.mode !== "certified";
       shell.textContent = command(frozen.x, frozen.mode, frozen.convex, frozen.beta);
-      await pause(); // several events of one gesture are answered once
+      await pause(); // several events of one gesture need only one answer
       let since = performance.now(), last = null;
       for (const piece of exploration(frozen)) {
         last = piece;
@@ -148,7 +148,7 @@ const SkerryExplorer = (() => {
       if (mine === turn) draw(frozen, last);
     }
     function draw(frozen, piece) {
-      if (piece.here.blend && frozen.beta === "best") beta.show({ ...frozen.x, beta: digits(piece.here.blend.beta, 3) }, "the best one");
+      if (piece.here.blend && frozen.beta === "best") beta.show({ ...frozen.x, beta: digits(piece.here.blend.beta, 3) }, "the best value");
       say(said, verdict(frozen.x, piece.here, frozen.mode));
       numbers.replaceChildren(table(piece.here, frozen.mode, tools.colours));
       told.replaceChildren(...notes(start, frozen, piece.here).map((text) => element("li", { text })));
@@ -160,7 +160,7 @@ const SkerryExplorer = (() => {
 
   const pause = () => new Promise((resolve) => setTimeout(resolve, 0));
 
-  /* Only what has changed is read out again. */
+  /* Screen readers read only text that has changed. */
   function say(where, text) {
     if (where.textContent !== text) where.textContent = text;
   }

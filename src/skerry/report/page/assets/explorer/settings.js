@@ -1,4 +1,4 @@
-/* What can be set in the explorer: sliders, where they stop, and what the theory can take. */
+/* The settings of the explorer: sliders, their values, and the limits of the theory. */
 "use strict";
 
 const SkerrySettings = (() => {
@@ -13,7 +13,7 @@ const SkerrySettings = (() => {
     { name: "zeta_intra", label: "differences inside islands", symbol: "ζ intra", low: 1e-3, high: 100, zero: true },
     { name: "zeta_inter", label: "differences between islands", symbol: "ζ inter", low: 1e-3, high: 100, zero: true },
     { name: "sigma2", label: "gradient noise", symbol: "σ²", low: 1e-3, high: 1000, zero: true },
-    { name: "epsilon", label: "accuracy wanted", symbol: "ε", low: 1e-8, high: 10 },
+    { name: "epsilon", label: "target accuracy", symbol: "ε", low: 1e-8, high: 10 },
   ];
   const BETA = { name: "beta", label: "beta of blend", symbol: "β", low: 0, high: 1, linear: true };
   const MORE = [
@@ -54,7 +54,7 @@ const SkerrySettings = (() => {
     return [...new Set([...along, ...here])].sort((left, right) => left - right);
   }
 
-  /* A number that the theory can take: within its laws, whole where it must be. */
+  /* The nearest number that the theory allows, or null. */
   function lawful(one, value, x) {
     if (!Number.isFinite(value)) return null;
     if (one.whole) value = Math.round(value);
@@ -66,20 +66,20 @@ const SkerrySettings = (() => {
     return value > 0 ? value : null;
   }
 
-  /* The number of sampled devices nearest to K that the rule can take: one_each takes multiples. */
+  /* The number of sampled devices nearest to K that the rule allows: one_each needs multiples of C. */
   function sampledBy(x, K) {
     if (x.selection !== "one_each") return K;
     const C = sizesOf(x).length;
     return C * clip(Math.round(K / C), 1, Math.floor(x.devices / C));
   }
 
-  /* What is asked: the paper's theorems know uniform sampling only. */
+  /* The setting to compute; the paper's theorems cover only uniform sampling. */
   function setting({ x, mode, selection }) {
     const asked = { ...x, selection: mode === "certified" ? selection : "uniform" };
     return { ...asked, sampled: sampledBy(asked, x.sampled) };
   }
 
-  /* A setting with one value changed; what cannot be larger than n follows n. */
+  /* A setting with one value changed; K and the number of islands stay at most n. */
   function changed(x, name, value) {
     const next = { ...x, [name]: value };
     next.sampled = Math.min(next.sampled, next.devices);

@@ -1,4 +1,4 @@
-/* What the answers are in words: who needs fewer rounds and messages, why, and what else to know. */
+/* The results of the explorer in sentences: which primitive needs fewer rounds and messages, and why. */
 "use strict";
 
 const SkerryExplorerWords = (() => {
@@ -37,13 +37,13 @@ const SkerryExplorerWords = (() => {
   function verdict(x, answers, mode) {
     const rounds = comparison("rounds", answers), messages = comparison("messages", answers);
     if (answers.s2a.refused) return answers.s2a.refused;
-    if (rounds.low === Infinity) return `Neither gets there. ${answers.s2a.reason || answers.s2s.reason}`;
+    if (rounds.low === Infinity) return `Neither primitive converges. ${answers.s2a.reason || answers.s2s.reason}`;
     if (rounds.high === Infinity)
-      return `Only ${NAMES[rounds.fewer]} gets there, in ${number(rounds.low)} rounds: ${answers[rounds.more].reason}`;
+      return `Only ${NAMES[rounds.fewer]} converges, in ${number(rounds.low)} rounds: ${answers[rounds.more].reason}`;
     if (rounds.equal && messages.equal)
       return `S2S and S2A are the same here, ${number(rounds.low)} rounds and ${number(messages.low)} messages: the server samples all ${number(x.devices)} devices.`;
     const first = rounds.equal
-      ? `S2S and S2A need equally many rounds here (${number(rounds.low)}), because the terms in which they differ vanish`
+      ? `S2S and S2A need the same number of rounds here (${number(rounds.low)}), because the terms in which they differ are zero`
       : `${NAMES[rounds.fewer]} needs fewer rounds here, ${number(rounds.low)} against ${number(rounds.high)} (${times(rounds.ratio)}), because ${why(x, answers, rounds, mode)}`;
     return `${first}; ${messagesInWords(x, rounds, messages)}.`;
   }
@@ -60,26 +60,26 @@ const SkerryExplorerWords = (() => {
 
   const times = (ratio) => `a factor of ${number(digits(ratio, ratio < 1.1 ? 4 : 3))}`;
 
-  /* What costs the loser most, among the terms in which the two primitives differ. */
+  /* The largest cost of the slower primitive, among the terms in which the two differ. */
   function why(x, answers, { more, fewer }, mode) {
     const loser = answers[more], own = more === "s2s" ? ["intra", "inter"] : ["sampling_intra", "sampling_inter"];
     const whole = total(Object.values(loser.terms)), of = mode === "order" ? "rounds" : "error";
     const together = total(own.map((term) => loser.terms[term])) / whole;
     if (mode !== "order" && together < 0.05 && loser.stepsize < answers[fewer].stepsize)
-      return `its stepsize may be larger (${number(answers[fewer].stepsize)} against ${number(loser.stepsize)})`;
+      return `its stepsize can be larger (${number(answers[fewer].stepsize)} against ${number(loser.stepsize)})`;
     const term = smallest(own, (name) => -loser.terms[name]);
     const part = percent(loser.terms[term] / whole), where = term.endsWith("intra") ? "inside" : "between";
     return more === "s2s"
-      ? `S2S averages ${number(x.sampled)} of ${number(x.devices)} devices and leaves the others apart: disagreement ${where} islands makes up ${part} of its ${of}`
-      : `the average that S2A hands to everybody depends on whom the server sampled: differences ${where} islands make this ${part} of its ${of}`;
+      ? `S2S averages only ${number(x.sampled)} of ${number(x.devices)} devices and leaves the others unchanged: disagreement ${where} islands causes ${part} of its ${of}`
+      : `the average that S2A sends to all devices depends on which devices were sampled: differences ${where} islands cause ${part} of its ${of} in this way`;
   }
 
-  /* Blend beside the two; certified bounds only. */
+  /* The result of blend, which has certified bounds only. */
   function blendInWords(answers) {
     const blend = answers.blend;
-    if (blend?.refused) return "Nor is there an answer for blend.";
-    if (!blend) return "Blend has certified bounds only: the paper's proofs do not cover it.";
-    if (!Number.isFinite(blend.rounds)) return `Blend does not get there. ${blend.reason}`;
+    if (blend?.refused) return "There is no result for blend either.";
+    if (!blend) return "Blend has only certified bounds, because the paper's proofs do not cover it.";
+    if (!Number.isFinite(blend.rounds)) return `Blend does not converge. ${blend.reason}`;
     const both = [answers.s2s.rounds, answers.s2a.rounds];
     const place =
       blend.rounds < Math.min(...both) ? "fewer than either"
@@ -89,18 +89,18 @@ const SkerryExplorerWords = (() => {
     return `Blend with β = ${digits(blend.beta, 3)} needs ${number(blend.rounds)} rounds, ${place}, and ${number(blend.messages)} messages.`;
   }
 
-  /* Whom the server samples, where it is not just any K devices. */
+  /* How the server samples, if it is not uniform. */
   function samplingInWords(start, x, mode) {
     const own = start.values.selection;
-    if (start.weights !== "equal" && x.selection !== "one_each") return [`Here S2A delivers the plain mean of the sampled devices; this experiment weighs them (server.weights is ${start.weights}).`];
-    if (start.sources.selection === "assumed") return ["The theory has no law for the way in which this experiment samples: it is taken for uniform."];
-    if (mode !== "certified" && own !== "uniform") return [`The paper's theorems assume uniform sampling, but this experiment's is ${own}: certified bounds know it.`];
+    if (start.weights !== "equal" && x.selection !== "one_each") return [`The bounds use the plain mean of the sampled devices, but this experiment uses a weighted mean (server.weights is ${start.weights}).`];
+    if (start.sources.selection === "assumed") return ["The theory does not cover the selection rule of this experiment; uniform sampling is assumed instead."];
+    if (mode !== "certified" && own !== "uniform") return [`The paper's theorems assume uniform sampling, but this experiment samples by ${own}. Certified bounds take this into account.`];
     if (x.selection === "uniform" || x.sampled < sizesOf(x).length) return [];
-    const rule = x.selection === "one_each" ? "alike, and weighs by its size" : "in proportion to its size";
-    return [`Every island is sampled ${rule}: what S2A delivers depends on whom the server met inside islands, hardly on how islands differ.`];
+    const rule = x.selection === "one_each" ? "The server samples equally many devices of every island and weights islands by size" : "The server samples every island in proportion to its size";
+    return [`${rule}, so the average that S2A sends hardly depends on the differences between islands.`];
   }
 
-  /* The same question on the command line. */
+  /* The command that computes the same bounds. */
   function command(x, mode, convex, beta) {
     const sizes = Array.isArray(x.components) ? x.components.join("+") : x.components;
     const options = {
@@ -118,10 +118,10 @@ const SkerryExplorerWords = (() => {
     const found = [blendInWords(here), ...samplingInWords(start, x, mode)];
     const aim = convex ? "f(x̄) - f*" : "‖∇f(x̄)‖²";
     found.push(`Rounds until the average of ${aim} over all rounds is at most ε.`);
-    if (mode === "order") found.push("All hidden constants count as one: compare with these numbers, do not plan by them.");
-    else found.push("A bound holds for every problem with these constants; a run needs fewer rounds.");
-    if (x.p === 1 && x.zeta_intra > 0) found.push("At p = 1 islands agree at once, which makes ζ intra 0; here the two are free of each other, as in the paper's figures.");
-    if (Object.values(start.sources).includes("assumed")) found.push("What is assumed was not measured: skerry theory constants measures it.");
+    if (mode === "order") found.push("All constants of the theorems are set to one, so use these numbers for comparisons, not for planning.");
+    else found.push("A bound holds for every problem with these constants; a typical run needs fewer rounds.");
+    if (x.p === 1 && x.zeta_intra > 0) found.push("At p = 1 all devices of an island hold the same model after mixing. ζ intra can still be positive here, as in the paper's figures.");
+    if (Object.values(start.sources).includes("assumed")) found.push("Assumed values were not measured. skerry theory constants measures them.");
     return found;
   }
 

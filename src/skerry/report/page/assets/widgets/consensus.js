@@ -5,7 +5,7 @@ Skerry.widgets.consensus = (root, data, page) => {
   const { model, grid } = page;
   const known = data.ratios.filter((name) => grid.measureNamed(name) >= 0);
   const view = { name: known[0] };
-  const parts = figure("Disagreement per device: inside islands (solid), across islands (dashed).");
+  const parts = figure("Disagreement per device: inside islands (solid) and between islands (dashed).");
   const ratios = figure("");
   const numbers = make("div");
   if (known.length) {
@@ -16,7 +16,7 @@ Skerry.widgets.consensus = (root, data, page) => {
 
   async function drawParts(chosen) {
     const traces = [];
-    for (const [name, dash, words] of [["disagreement_intra", "solid", "inside"], ["disagreement_inter", "dash", "across"]]) {
+    for (const [name, dash, words] of [["disagreement_intra", "solid", "inside"], ["disagreement_inter", "dash", "between"]]) {
       const measure = grid.measureNamed(name);
       if (measure < 0) continue;
       for (const { label, group } of chosen) {
@@ -43,8 +43,8 @@ Skerry.widgets.consensus = (root, data, page) => {
     return Skerry.plots.plot(parts.plot, seen, { xaxis: { title: { text: "rounds" } }, yaxis: y });
   }
 
-  /** What is expected of a ratio at each server round: {rounds, mean}, or null where no law holds.
-      Unless both shares are equal it follows the disagreement inside and between islands before. */
+  /** The expected ratio at each server round: {rounds, mean}, or null if the theory has none. Unless both
+      shares are equal, it depends on the disagreement inside and between islands before the round. */
   async function expectedOf(ratio, group) {
     const shares = data.theory[group]?.[data.ratios.indexOf(ratio)];
     if (!shares) return null;
@@ -88,7 +88,7 @@ Skerry.widgets.consensus = (root, data, page) => {
         });
       }
     }
-    ratios.tell(`The share of ${measure.title}, at each server round; dashed: its expectation by the theory.`);
+    ratios.tell(`${measure.title}, at each server round. Dashed lines are the expectation of the theory.`);
     return Skerry.plots.plot(ratios.plot, traces, { xaxis: { title: { text: "rounds" } }, yaxis: { title: { text: view.name.replace("_", " ") }, rangemode: "tozero" } });
   }
 
@@ -103,7 +103,7 @@ Skerry.widgets.consensus = (root, data, page) => {
       return [grid.labelled(group), ...cells.flat()];
     }));
     const header = ["", "disagreement ratio", "theory", "bias ratio", "theory"];
-    numbers.replaceChildren(table("Means over all server rounds, and over seeds ± half of the 95 % interval.", header, rows, "lrrrr"));
+    numbers.replaceChildren(table("Means over all server rounds and seeds ± half of the 95 % interval over seeds.", header, rows, "lrrrr"));
   }
 
   async function update() {

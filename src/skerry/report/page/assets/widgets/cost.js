@@ -1,14 +1,14 @@
-/** The chosen measure over what it cost in messages or bytes. */
+/** The selected measure against the messages or bytes sent so far. */
 Skerry.widgets.cost = (root, data, page) => {
   const { select, controls, figure } = Skerry.dom;
   const { number } = Skerry.numbers;
   const { model, grid } = page;
   const WAYS = [
-    ["server", "with the server, up and down", ["uplink", "downlink"]],
-    ["up", "up to the server", ["uplink"]],
-    ["down", "down from the server", ["downlink"]],
+    ["server", "to and from the server", ["uplink", "downlink"]],
+    ["up", "to the server", ["uplink"]],
+    ["down", "from the server", ["downlink"]],
     ["d2d", "between devices (D2D)", ["d2d"]],
-    ["all", "all together", ["uplink", "downlink", "d2d"]],
+    ["all", "in total", ["uplink", "downlink", "d2d"]],
   ];
   const units = ["messages", "bytes"].filter((unit) => grid.measureNamed(`uplink_${unit}`) >= 0);
   const view = { way: "server", unit: units[0] };
@@ -50,7 +50,7 @@ Skerry.widgets.cost = (root, data, page) => {
     const chosen = grid.chosen();
     const traces = (await Promise.all(chosen.map((one) => trace(one, measure)))).filter(Boolean);
     const words = WAYS.find(([name]) => name === view.way)[1];
-    picture.tell(`${measure.title} over ${view.unit} ${words}.`);
+    picture.tell(`${measure.title} against ${view.unit} ${words}.`);
     return Skerry.plots.plot(picture.plot, traces, {
       xaxis: { title: { text: `${view.unit} ${words}` }, rangemode: "tozero", exponentformat: "SI" },
       yaxis: { title: { text: measure.title }, type: measure.log ? "log" : "linear" },

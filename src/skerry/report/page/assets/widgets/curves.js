@@ -14,7 +14,7 @@ Skerry.widgets.curves = (root, data, page) => {
       select("Lines are", [["primitives", "primitives"], ...axes], "primitives", set("along")),
       ofPrimitive,
     ] : []),
-    select("Vertical scale", [["auto", "chosen for the measure"], ["linear", "linear"], ["log", "logarithmic"]], "auto", set("log")),
+    select("Vertical scale", [["auto", "automatic"], ["linear", "linear"], ["log", "logarithmic"]], "auto", set("log")),
     tick("Mark server rounds", view.marks, set("marks")),
     tick("Show intervals", view.bands, set("bands")),
   ), picture.element);
@@ -87,13 +87,13 @@ Skerry.widgets.curves = (root, data, page) => {
     for (const line of found) line.curve = await grid.curve(grid.state.measure, line.group);
     const there = found.filter(({ curve }) => curve);
     const log = view.log === "log" || (view.log === "auto" && measure.log);
-    // S2A's zeros are rounding errors; they need not stretch the axis.
+    // The zeros of S2A are rounding errors and must not stretch the axis.
     const top = there.reduce((most, { curve }) => curve.mean.reduce((a, b) => Math.max(a, b), most), 0);
     const floor = log ? 1e-5 * (top || 1) : -Infinity;
     const shown = log ? there.map((line) => ({ ...line, curve: above(line.curve, floor) })) : there;
     const where = model.axes.length ? ` (${grid.cellWords()})` : "";
-    const unmarked = view.marks && serverRounds(there).length > MOST_MARKS ? " Server rounds are too many to mark." : "";
-    picture.tell(there.length ? `${measure.title} over the rounds${where}.${unmarked}` : `Nothing is recorded of ${measure.title} here${where}.`);
+    const unmarked = view.marks && serverRounds(there).length > MOST_MARKS ? " There are too many server rounds to mark." : "";
+    picture.tell(there.length ? `${measure.title} over the rounds${where}.${unmarked}` : `${measure.title} was not recorded here${where}.`);
     const y = { title: { text: measure.title }, type: log ? "log" : "linear" };
     if (measure.style === "percent" && !log) y.range = heights(there);
     const last = Math.max(1, ...there.map(({ curve }) => curve.rounds.at(-1)));
@@ -103,7 +103,7 @@ Skerry.widgets.curves = (root, data, page) => {
     }));
   }
 
-  /** The first rounds climb from chance; most of the height is for what comes after. */
+  /** The first rounds climb from chance level; most of the height is for the later ones. */
   function heights(found) {
     const later = found.flatMap(({ curve }) => curve.mean.filter((_, i) => curve.rounds[i] >= 0.1 * curve.rounds.at(-1)));
     const [low, high] = later.reduce(([a, b], mean) => [Math.min(a, mean), Math.max(b, mean)], [100, 0]);

@@ -1,10 +1,10 @@
-/** What single devices scored at the end, island by island or over their samples. */
+/** The scores of single devices at the end, by island or against their number of samples. */
 Skerry.widgets.devices = (root, data, page) => {
   const { make, select, controls, figure } = Skerry.dom;
   const { number } = Skerry.numbers;
   const { model, grid } = page;
-  const VIEWS = [["island", "by island"], ["samples", "over their samples"]];
-  const ON = [["0", "on their own data"], ["1", "on what all are measured on"]];
+  const VIEWS = [["island", "by island"], ["samples", "against their number of samples"]];
+  const ON = [["0", "on their own data"], ["1", "on the global test set"]];
   const view = { across: "island", on: "0" };
   const picture = figure(""), told = make("p", { class: "status", role: "status" });
   const set = (name) => (value) => { view[name] = value; update(); };
@@ -21,7 +21,7 @@ Skerry.widgets.devices = (root, data, page) => {
     const y = scores[Number(view.on)];
     const hovertext = cell.device.map((device, i) =>
       `${Skerry.plots.escape(device)}, island ${Skerry.plots.escape(cell.island[i])}<br>${name}: ${number(style, y[i])}`
-      + `<br>${cell.samples[i].toLocaleString("en")} samples, ${cell.tests[i] ? `${cell.tests[i]} test samples of its own` : "scored by its mix of data"}`);
+      + `<br>${cell.samples[i].toLocaleString("en")} samples, ${cell.tests[i] ? `${cell.tests[i]} own test samples` : "own score estimated from its mix of data"}`);
     const common = { name, y, hovertext, hoverinfo: "text", marker: { color: colour, symbol: model.labels[label].symbol, size: 7, opacity: 0.75 } };
     if (view.across === "samples") return { ...common, type: "scatter", mode: "markers", x: cell.samples };
     return {
@@ -40,7 +40,7 @@ Skerry.widgets.devices = (root, data, page) => {
     const traces = chosen.map((one) => trace(cell, one)).filter(Boolean);
     const spans = Math.max(...cell.samples) > 20 * Math.min(...cell.samples);
     const on = ON.find(([name]) => name === view.on)[1];
-    picture.tell(`Each of ${cell.device.length.toLocaleString("en")} devices, ${on}, ${VIEWS.find(([name]) => name === view.across)[1]}.`);
+    picture.tell(`Scores of ${cell.device.length.toLocaleString("en")} devices ${on}, ${VIEWS.find(([name]) => name === view.across)[1]}.`);
     await Skerry.plots.plot(picture.plot, traces, {
       boxmode: "group",
       xaxis: view.across === "samples"

@@ -16,12 +16,12 @@ Skerry.widgets.gaps = (root, data, page) => {
   root.append(controls(
     select("Difference of", names, view.ours, set("ours")),
     select("minus", names, view.theirs, set("theirs")),
-    select("Across", axes, view.x, set("x")),
-    select("Down", [[-1, "(nothing)"], ...axes], view.y, set("y")),
-    ...(model.axes.length > 2 ? [tick("Hold the other fields as chosen above", false, set("hold"))] : []),
+    select("Columns", axes, view.x, set("x")),
+    select("Rows", [[-1, "(none)"], ...axes], view.y, set("y")),
+    ...(model.axes.length > 2 ? [tick("Use the values selected above for all other fields", false, set("hold"))] : []),
   ), picture.element);
 
-  /** The pairs of groups that a square stands for. */
+  /** By square of the map, the pairs of groups that it averages over. */
   function pairs() {
     const squares = new Map(), seen = new Set();
     for (const cell of model.cells) {
@@ -72,7 +72,7 @@ Skerry.widgets.gaps = (root, data, page) => {
     const sign = measure.lowerIsBetter ? -1 : 1;
     const [ours, theirs] = [model.labels[view.ours], model.labels[view.theirs]];
     const ends = sign > 0 ? [theirs.light, ours.light] : [ours.light, theirs.light];
-    picture.tell(`${measure.title}: ${ours.name} minus ${theirs.name}. The colour is that of the better one; * where the 95 % interval leaves out zero.`);
+    picture.tell(`${measure.title}: ${ours.name} minus ${theirs.name}. The colour is that of the better primitive. A * means that the 95 % interval excludes zero.`);
     const heat = () => ({
       type: "heatmap", x: across.map((word) => Skerry.plots.brief(word)), y: down.map((word) => Skerry.plots.brief(word)), z: gaps.map((row) => row.map((one) => one.mean)),
       zmin: -most, zmax: most, colorscale: [[0, ends[0]], [0.5, Skerry.plots.css("--paper")], [1, ends[1]]],

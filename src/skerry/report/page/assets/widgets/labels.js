@@ -1,4 +1,4 @@
-/** Training samples by device and class, or what stands for it. */
+/** Training samples by device and class (or other kind of target). */
 Skerry.widgets.labels = (root, data, page) => {
   const { make, figure } = Skerry.dom;
   const { model, grid } = page;
@@ -18,7 +18,7 @@ Skerry.widgets.labels = (root, data, page) => {
         `${split.by} ${i}${split.by === "device" ? `, island ${split.component[i]}` : ""}<br>${split.kind} ${label}: ${count} of ${row.reduce((a, b) => a + b, 0)} samples`)),
       colorbar: { thickness: 12, outlinewidth: 0, title: { text: "samples", side: "right" } },
     });
-    picture.tell(`${split.name}. Lines part the islands.`);
+    picture.tell(`${split.name}. Lines separate the islands.`);
     return Skerry.plots.plot(picture.plot, () => [heat()], () => ({
       xaxis: { title: { text: split.kind }, dtick: split.counts[0].length <= 20 ? 1 : undefined, showgrid: false },
       yaxis: { title: { text: split.by }, autorange: "reversed", showgrid: false }, shapes: borders(split),

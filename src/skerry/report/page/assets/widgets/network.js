@@ -56,14 +56,14 @@ Skerry.widgets.network = (root, data, page) => {
     for (const device of sampled) count.set(network.component[device], (count.get(network.component[device]) ?? 0) + 1);
     const split = [...count].sort((a, b) => a[0] - b[0]).map(([island, many]) => `${many} on island ${island}`);
     const where = split.slice(0, 8).join(", ") + (split.length > 8 ? ", ..." : "");
-    const nobody = view.rounds.length ? `In round ${view.rounds[view.step]} there is nobody to sample.` : "No server samples these devices.";
-    told.textContent = !view.samples ? "Whom the server samples here is decided by data, models or a rule of your own: it is not drawn." : sampled.length
+    const nobody = view.rounds.length ? `In round ${view.rounds[view.step]} no device is available.` : "There is no server in these runs.";
+    told.textContent = !view.samples ? "The sampled devices are not drawn, because they depend on data, models or your own selection rule." : sampled.length
       ? `In round ${view.rounds[view.step]} the server samples ${sampled.length} of ${network.devices} devices: ${where}. ` +
-        "S2S leaves the average with these; S2A and blend with all."
+        "With S2S, only these receive the average; with S2A and blend, all devices do."
       : nobody;
     const shown = network.links.length / 2, number = (count) => count.toLocaleString("en-US");
     const some = shown < network.linksInAll ? `; ${number(shown)} of ${number(network.linksInAll)} links are drawn` : "";
-    picture.tell(`${network.name}${some}${network.fixed ? "" : "; links as in round 1, others come later"}.`);
+    picture.tell(`${network.name}${some}${network.fixed ? "" : "; the links are those of round 1 and change later"}.`);
   }
 
   function draw() {

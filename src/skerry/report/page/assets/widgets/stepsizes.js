@@ -24,7 +24,7 @@ Skerry.widgets.stepsizes = (root, data, page) => {
           hovertext: there.map(({ x, found }) => `${name}, stepsize ${x}: ${plusMinus(measure.style, found)}`),
         };
       });
-      picture.tell(`${measure.title} at the end, by stepsize, in the chosen cell: mean with 95 % interval.`);
+      picture.tell(`${measure.title} at the end of the run against the stepsize, in the selected cell: mean with 95 % interval.`);
       return Skerry.plots.plot(picture.plot, traces, {
         xaxis: { type: "log", title: { text: "stepsize" }, tickvals: axis.values, ticktext: axis.words },
         yaxis: { title: { text: measure.title }, type: measure.log ? "log" : "linear" },

