@@ -1,7 +1,9 @@
 """Stores whose content keys an earlier version computed: they are read, and nothing is added."""
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,16 @@ def test_a_new_store_is_marked(tmp_path):
         for run in store.runs():
             again = Experiment.parse(json.loads(json.dumps(run.experiment.model_dump())))
             assert again.key(run.materials) != run.key
+
+
+def test_an_old_store_that_was_damaged_is_repaired_as_an_old_store(old):
+    """Its whole runs are kept under their keys, and it still takes no new ones."""
+    with contextlib.closing(sqlite3.connect(old / FILE)) as db, db:
+        [(first,)] = db.execute("SELECT min(run) FROM parts")
+        db.execute("UPDATE parts SET matrix = zeroblob(length(matrix)) WHERE run = ?", (first,))
+    repaired = skerry("store", "repair", old)
+    assert repaired.code == 0, repaired.err
+    with Store.read(old) as store:
+        assert len(store.keys()) == 1
+    with pytest.raises(RecordsError, match="earlier skerry"):
+        Store.open(old)
