@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+STUDIES = ROOT / "studies"
 PAGES = (
     *(ROOT / "docs" / f"{name}.md" for name in ("speed", "fleets", "large-runs")),
     ROOT / "README.md",
@@ -199,7 +200,7 @@ def reproduction() -> Iterator[str]:
     from skerry_paper.summary import headline
     from skerry_paper.targets import TARGETS
 
-    kept_there = kept_studies(ROOT / "docs" / "reproduction" / "data")
+    kept_there = kept_studies(STUDIES / "reproduction" / "data")
     studies = {name: kept_there[name] for name in TARGETS["protocol"].studies if name in kept_there}
     for part in headline(studies):
         yield part if isinstance(part, str) else part.to_markdown().partition("\n\n")[2].rstrip()
@@ -215,7 +216,8 @@ LANES = {
 
 def speeches() -> Iterator[str]:
     """Perplexity over the rounds, a table for each model that was run."""
-    for model, found in kept("speeches").items():
+    path = STUDIES / "speeches" / "data" / "speeches.json"
+    for model, found in json.loads(path.read_text(encoding="utf-8")).items():
         about, best = found["about"], [_at_its_best(found["rows"], lane) for lane in LANES]
         rounds = best[0]["round"]
         places = [round(share * (len(rounds) - 1)) for share in (0, 0.2, 0.4, 1)]

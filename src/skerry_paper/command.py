@@ -81,7 +81,7 @@ def reproduce(
             "--from",
             metavar="DIR",
             help="Run nothing: show the studies kept in this folder, such as "
-            "docs/reproduction/data; repeatable, studies of one name are joined.",
+            "studies/reproduction/data; repeatable, studies of one name are joined.",
         ),
     ] = None,
 ) -> None:

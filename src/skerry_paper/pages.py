@@ -72,7 +72,7 @@ PAGES = (
 
 INTRODUCTION = """\
 Each table and figure of the paper, run again. A verdict is computed from the studies that lie in
-[data](data), small files with a row per run; the pictures and tables are made from them alone, so
+[data]({data}), small files with a row per run; the pictures and tables are made from them alone, so
 whoever has the files can make them again without running anything.
 """
 OWN_WORDS = """\
@@ -110,13 +110,17 @@ other ways.
 COMMAND = "skerry reproduce all protocol blend --profile full"
 
 
-def write_pages(folder: Path, studies: Mapping[str, Study], command: str = COMMAND) -> list[Path]:
-    """Write the summary (README.md), a page for each part and all pictures; `command` makes the
-    studies. Returns what was written."""
+def write_pages(
+    folder: Path, studies: Mapping[str, Study], command: str = COMMAND, data: str = DATA
+) -> list[Path]:
+    """Write README.md, the other pages and all figures; return the paths that were written.
+
+    `command` is the command that makes the studies, `data` the folder of their files, relative to
+    `folder`."""
     views = {name: view_of(target, studies) for name, target in TARGETS.items()}
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, text in texts(views, studies, command).items():
+    for name, text in texts(views, studies, command, data).items():
         replace_file(folder / name, text.encode())
         written.append(folder / name)
     for one in views.values():
@@ -126,18 +130,23 @@ def write_pages(folder: Path, studies: Mapping[str, Study], command: str = COMMA
 
 
 def texts(
-    views: Mapping[str, View], studies: Mapping[str, Study], command: str = COMMAND
+    views: Mapping[str, View],
+    studies: Mapping[str, Study],
+    command: str = COMMAND,
+    data: str = DATA,
 ) -> dict[str, str]:
-    """The pages by their file names."""
-    pages = {page.file: _page(page, views, studies) for page in PAGES}
-    return {"README.md": _summary(views, studies, command), **pages}
+    """The Markdown of every page, by file name."""
+    pages = {page.file: _page(page, views, studies, data) for page in PAGES}
+    return {"README.md": _summary(views, studies, command, data), **pages}
 
 
-def _summary(views: Mapping[str, View], studies: Mapping[str, Study], command: str) -> str:
+def _summary(
+    views: Mapping[str, View], studies: Mapping[str, Study], command: str, data: str
+) -> str:
     scored = {name: studies[name] for name in TARGETS["protocol"].studies if name in studies}
     parts = [
         "# The paper, reproduced",
-        INTRODUCTION.rstrip(),
+        INTRODUCTION.format(data=data).rstrip(),
         "## In two minutes",
         *(_in_markdown(part) for part in in_two_minutes(scored, views, studies)),
         *(f"![{one.about}]({PICTURES}/{one.name}.png)" for one in views["protocol"].pictures),
@@ -147,7 +156,7 @@ def _summary(views: Mapping[str, View], studies: Mapping[str, Study], command: s
         OWN_WORDS.rstrip(),
         "## How it was made",
         f"```text\n$ {command}\n```",
-        _sources(studies.values()),
+        _sources(studies.values(), data),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -206,13 +215,13 @@ def _targets_sheet(views: Mapping[str, View]) -> str:
     return table.partition("\n\n")[2].rstrip()
 
 
-def _page(page: Page, views: Mapping[str, View], studies: Mapping[str, Study]) -> str:
+def _page(page: Page, views: Mapping[str, View], studies: Mapping[str, Study], data: str) -> str:
     parts = [f"# {page.title}", f"{page.about} [All verdicts](README.md)."]
     for name in page.targets:
         parts.append(f'<a id="{name}"></a>')
         parts.append(views[name].to_markdown(2, folder=f"{PICTURES}/").rstrip())
     used = _used((TARGETS[name] for name in page.targets), studies)
-    parts += ["## From these runs", _sources(used)] if used else []
+    parts += ["## From these runs", _sources(used, data)] if used else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -221,13 +230,13 @@ def _used(targets: Iterable[Target], studies: Mapping[str, Study]) -> Sequence[S
     return [studies[name] for name in names if name in studies]
 
 
-def _sources(studies: Iterable[Study]) -> str:
+def _sources(studies: Iterable[Study], data: str) -> str:
     every = list(studies)
     lines = []
     for one in every:
         others = [other.name for other in every if other is not one and _made_at_once(one, other)]
         told = f"{provenance(one)}{f' with {_list(others)}' if others else ''}. {left_out(one)}"
-        lines.append(f"- [{one.name}]({DATA}/{one.name}.json): {told}".rstrip())
+        lines.append(f"- [{one.name}]({data}/{one.name}.json): {told}".rstrip())
     return "\n".join(lines) or "No study is there."
 
 

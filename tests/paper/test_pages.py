@@ -11,6 +11,8 @@ from skerry_paper.study import Study, kept_studies
 from skerry_paper.targets import TARGETS
 from skerry_paper.views import view_of
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, studies: dict[str, Study]) -> Path:
@@ -99,19 +101,18 @@ def test_pages_without_any_study(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_past_the_paper_is_that_of_the_kept_studies() -> None:
     """docs/past-the-paper.md says what the studies that it names say."""
-    docs = Path(__file__).parents[2] / "docs"
-    made = runpy.run_path(str(docs / "past_the_paper.py"))["text"]()
-    page = docs / "past-the-paper.md"
+    made = runpy.run_path(str(ROOT / "studies" / "past_the_paper" / "page.py"))["text"]()
+    page = ROOT / "docs" / "past-the-paper.md"
     assert page.read_text(encoding="utf-8") == made, f"{page.name} is old. Run: make docs"
 
 
 @pytest.mark.slow
 def test_the_kept_pages_are_those_of_the_kept_studies() -> None:
     """docs/reproduction says what its studies say, and has every picture that it shows."""
-    kept = Path(__file__).parents[2] / "docs" / "reproduction"
-    studies = kept_studies(kept / "data")
+    kept = ROOT / "docs" / "reproduction"
+    studies = kept_studies(ROOT / "studies" / "reproduction" / "data")
     views = {name: view_of(target, studies) for name, target in TARGETS.items()}
-    for name, text in texts(views, studies).items():
+    for name, text in texts(views, studies, data="../../studies/reproduction/data").items():
         assert (kept / name).read_text(encoding="utf-8") == text, f"{name} is old. Run: make docs"
     pictures = {f"{name}.png" for one in views.values() for name in one.figures}
     assert {path.name for path in (kept / "pictures").iterdir()} == pictures

@@ -1,11 +1,12 @@
-"""Whom to sample: S2S, blend and S2A under several rules of selection, and with devices asleep.
+"""Whom to sample: S2S, blend and S2A under several selection rules, and with devices asleep.
 
-    python benchmarks/selection_study.py mnist --out selection-runs --write docs/selection
-    python benchmarks/selection_study.py cifar10 --device cuda --out ... --write docs/selection
-    python benchmarks/selection_study.py sleep --out ... --write docs/selection
+    python studies/selection/run.py mnist --out runs
+    python studies/selection/run.py cifar10 --device cuda --out runs
+    python studies/selection/run.py sleep --out runs
 
-Every study is a sweep whose runs are recorded in --out; what the page needs of it is written to
---write as JSON, with the command and the versions. `python docs/generate.py` makes the page of it.
+Each study is a sweep whose runs are recorded in --out. The numbers that the page needs are written
+to --write (studies/selection/data) as JSON, with the command and the versions. The script page.py
+writes docs/selection/ from them.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from skerry.analysis.recorded import Recorded
 from skerry.config.measures import traits
 from skerry.records.store import versions
 
+DATA = Path(__file__).parent / "data"
 WINDOW = 20
 """A run is scored by the mean over its last rounds."""
 BASE: dict[str, Any] = {
@@ -52,7 +54,7 @@ FLEETS: dict[str, tuple[int, ...]] = {
 
 
 def rules(islands: int) -> list[list[Any]]:
-    """Uniform sampling beside the rule that meets every island, at the same K."""
+    """Uniform sampling and the rule that samples from every island, at the same K."""
     few = [["uniform", islands], ["one_each", islands]]
     return few + [
         [rule, K] for K in (10, 20) if islands < K for rule in ("uniform", "per_component")
@@ -60,7 +62,7 @@ def rules(islands: int) -> list[list[Any]]:
 
 
 def sweeps(study: str, seeds: int) -> Iterator[tuple[str, skerry.Sweep]]:
-    """By name."""
+    """The sweeps of a study, each with its name."""
     table = {**BASE, "data": {"dataset": "mnist"}}
     if study == "mnist":
         for name, sizes in FLEETS.items():
@@ -134,7 +136,7 @@ SLEEPERS: dict[str, dict[str, Any]] = {
 
 
 def tuned(folder: Path) -> list[dict[str, Any]]:
-    """A row for each cell, primitive and rule, at its best stepsize by the average model."""
+    """A row per cell, primitive and rule, at the stepsize best for the average model."""
     recorded = Recorded.read(folder)
     stepsize = "training.stepsize"
     chosen = recorded.cells("average_accuracy", last=WINDOW)
@@ -160,7 +162,7 @@ def tuned(folder: Path) -> list[dict[str, Any]]:
 
 
 def curves(folder: Path) -> list[dict[str, Any]]:
-    """Means over seeds, round by round."""
+    """Mean curves over the seeds, one entry per primitive."""
     recorded = Recorded.read(folder)
     found: dict[str, list[Any]] = {}
     for run in recorded.runs:
@@ -190,7 +192,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("study", choices=("mnist", "cifar10", "sleep"))
     parser.add_argument("--out", type=Path, required=True, help="where runs are recorded")
-    parser.add_argument("--write", type=Path, required=True, help="where the study is written")
+    parser.add_argument("--write", type=Path, default=DATA, help="where the study is written")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--set", action="append", default=[], dest="settings")

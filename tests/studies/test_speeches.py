@@ -1,4 +1,4 @@
-"""The study of presidents, on a few that nobody elected."""
+"""The study of presidential speeches, run on a few made-up presidents."""
 
 import importlib.util
 import json
@@ -10,11 +10,12 @@ import pytest
 
 import skerry
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+ROOT = Path(__file__).parents[2]
+STUDY, RENDER = "studies/speeches/run.py", "benchmarks/render.py"
 
 
-def script(name):
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+def script(path):
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -33,11 +34,13 @@ def eight_parties(data, seed, *, path):
 def test_each_model_goes_beside_the_other(tmp_path, monkeypatch, capsys):
     """Into one file, and from there into the page."""
     monkeypatch.setattr("skerry.data.sources.natural.speeches", eight_parties)
-    study, render, file = script("speeches_study"), script("render"), tmp_path / "speeches.json"
+    study, render = script(STUDY), script(RENDER)
+    file = tmp_path / "speeches" / "data" / "speeches.json"
+    file.parent.mkdir(parents=True)
     for model in ("transformer", "gru", "gru"):
         asked = ["--model", model, "--rounds", "2", "--seeds", "2", "--stepsizes", "0.1", "1"]
         asked += ["--device", "cpu", "--out", str(tmp_path / "runs"), "--write", str(file)]
-        monkeypatch.setattr(sys, "argv", ["speeches_study.py", *asked])
+        monkeypatch.setattr(sys, "argv", ["run.py", *asked])
         study.main()
     kept = json.loads(file.read_text())
     assert list(kept) == ["transformer", "gru"]
@@ -46,7 +49,7 @@ def test_each_model_goes_beside_the_other(tmp_path, monkeypatch, capsys):
         assert len(found["rows"]) == 6
         assert all(len(row["own_loss"]) == len(row["round"]) == 3 for row in found["rows"])
     assert kept["gru"]["rows"] != kept["transformer"]["rows"]
-    monkeypatch.setattr(render, "RESULTS", tmp_path)
+    monkeypatch.setattr(render, "STUDIES", tmp_path)
     told = "\n".join(render.speeches())
     assert "`transformer`, 2 rounds" in told
     assert "`gru`, 2 rounds in 2 seeds" in told
@@ -61,6 +64,6 @@ def test_each_model_goes_beside_the_other(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("model", ["mlp", ""])
 def test_only_what_reads_texts(model, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["speeches_study.py", "--model", model])
+    monkeypatch.setattr(sys, "argv", ["run.py", "--model", model])
     with pytest.raises(SystemExit):
-        script("speeches_study").main()
+        script(STUDY).main()

@@ -1,11 +1,10 @@
-"""Forty-three presidents: perplexity over the rounds under S2S, S2A, and one device of each party.
+"""Speeches of 43 presidents: perplexity under S2S, S2A, and S2A with one device of each party.
 
-    python benchmarks/speeches_study.py --model gru --device cuda --out speeches-runs \
-        --write benchmarks/results/speeches.json
+    python studies/speeches/run.py --model gru --device cuda --out speeches-runs
 
-A small transformer or a recurrent network learns the next character. Runs are recorded in --out, as
-those of any sweep; the curves, with the command and the versions, are written to --write, beside
-those of the other model. `python benchmarks/render.py` then shows them in docs/fleets.md.
+A small transformer or a recurrent network learns to predict the next character. Runs are recorded
+in --out like those of any sweep. The curves are added to --write (studies/speeches/data), with the
+command and the versions. `python benchmarks/render.py` puts them into docs/fleets.md.
 """
 
 import argparse
@@ -22,6 +21,7 @@ from skerry.analysis.statistics import estimate
 from skerry.files import replace_file
 from skerry.records.store import versions
 
+DATA = Path(__file__).parent / "data"
 LANES = [["s2s", "uniform"], ["s2a", "uniform"], ["s2a", "one_each"]]
 MODELS = ("transformer", "gru")
 STEPSIZES = [0.3, 1.0]
@@ -53,7 +53,7 @@ def sweep(model: str, rounds: int, seeds: int, stepsizes: list[float]) -> skerry
 
 
 def rows(results: skerry.Results, stepsizes: list[float]) -> list[dict]:
-    """A row for each lane and stepsize: means over seeds with the half-width of their interval."""
+    """A row per lane and stepsize: means over seeds and the half-width of their 95 % interval."""
     found = []
     for primitive, selection in LANES:
         for stepsize in stepsizes:
@@ -89,13 +89,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--stepsizes", type=float, nargs="+", default=STEPSIZES)
     parser.add_argument("--out", type=Path, required=True, help="where runs are recorded")
-    parser.add_argument("--write", type=Path, required=True)
+    parser.add_argument("--write", type=Path, default=DATA / "speeches.json")
     asked = parser.parse_args()
     began = time.monotonic()
     study = sweep(asked.model, asked.rounds, asked.seeds, asked.stepsizes)
     results = skerry.run(study, out=asked.out, device=asked.device)
     about = {
-        "command": shlex.join(["python", "benchmarks/speeches_study.py", *sys.argv[1:]]),
+        "command": shlex.join(["python", "studies/speeches/run.py", *sys.argv[1:]]),
         "seconds": round(time.monotonic() - began, 1),
         "seeds": asked.seeds,
         "versions": versions(),

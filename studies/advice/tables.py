@@ -1,15 +1,15 @@
-"""What advise_study.py found, told in docs/advise.md: sums in words, and a table of all cells."""
+"""Tables and summary sentences of the advice study, for docs/advise.md."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
-"""A cell of the study."""
+"""The results of one cell of the study."""
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """How often advice named the winner, by goal; how often theory did."""
+    """Sentences on how often the advice, and the theory, named the winner, by goal."""
     lines = []
     for goal in rows[0]["goals"]:
         told = [row["goals"][goal] for row in rows]
@@ -60,7 +60,7 @@ def _whom(told: Sequence[Row]) -> str:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Cell by cell, in Markdown."""
+    """The lines of a Markdown table with a row per cell."""
     blends = "free" in rows[0]["goals"]["global"]
     whom = "selection" in rows[0]["goals"]["global"]
     heads = ["across / within", "topology", "K/n", "H"]
@@ -97,14 +97,14 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def render(result: Row, page: Path) -> None:
-    """Put the table between the page's markers."""
+    """Write the table between the markers of the page."""
     name = f"study {result.get('name', result['dataset'])}"
     first, last = f"<!-- {name} -->", f"<!-- end of {name} -->"
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     before, _, rest = text.partition(first)
     _, _, after = rest.partition(last)
     if not after:
-        print(f"{page} has no place for it: {first} ... {last}")
+        print(f"{page} has no markers {first} ... {last}, so the table is not written")
         return
     about = (
         f"`{result['dataset']}`, {result['devices']} devices on two islands; truth from "

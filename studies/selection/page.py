@@ -1,4 +1,4 @@
-"""Write docs/selection/ from the studies kept in docs/selection/data: `make docs`."""
+"""Write docs/selection/ from the numbers in studies/selection/data: `make docs`."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -9,8 +9,8 @@ from skerry.analysis.statistics import Estimate, estimate
 from skerry.report.style import looks, paper
 from skerry.theory.participation import exchange, law
 
-FOLDER = Path(__file__).parent / "selection"
-DATA = FOLDER / "data"
+FOLDER = Path(__file__).parents[2] / "docs" / "selection"
+DATA = Path(__file__).parent / "data"
 PICTURE = "accuracy-and-uplink.png"
 SLEEP_PICTURE = "asleep.png"
 PRIMITIVES = ("s2s", "blend(0.5)", "s2a")
@@ -39,7 +39,7 @@ def value(rows: Iterable[Row], measure: str, **fields: Any) -> Estimate:
 
 
 def table(rows: list[Row], **fields: Any) -> Iterator[str]:
-    """A line for each rule and K, with the three primitives side by side."""
+    """Markdown table with a row per rule and K and a column per primitive."""
     here = chosen(rows, **fields)
     servers = dict.fromkeys((r["server.sampled"], r["server.selection"]) for r in here)
     yield "| K | rule | uplink messages | " + " | ".join(PRIMITIVES) + " |"
@@ -52,8 +52,8 @@ def table(rows: list[Row], **fields: Any) -> Iterator[str]:
 
 
 def theory() -> Iterator[str]:
-    """What the exact identities say about the bias of S2A, two islands of 50."""
-    yield "| K | rule | of the disagreement inside islands | of that between islands |"
+    """Markdown table of the exact bias ratios of S2A for two islands of 50 devices."""
+    yield "| K | rule | disagreement within islands | disagreement between islands |"
     yield "| ---: | --- | ---: | ---: |"
     for K, rule in (
         (2, "uniform"),
@@ -107,26 +107,27 @@ def page() -> str:
     parts = [
         "# Whom to sample",
         "",
-        "<!-- Written by `python docs/selection.py` from the studies in docs/selection/data. -->",
+        "<!-- Written by `python studies/selection/page.py` from studies/selection/data. -->",
         "",
-        "Where islands differ, **two devices, one from each island, do under S2A what twenty",
-        "random ones do**: a tenth of the uplink for the same model. Accuracy of the average",
-        "model on",
-        f"MNIST, ring: H = 5: {lead(two, 2, 20, 5)}. H = 20: {lead(two, 2, 20, 20)}.",
+        "Where the data of islands differ, **two devices, one from each island, are as good under",
+        "S2A as twenty random ones**: the same model for a tenth of the uplink messages. The",
+        "accuracy of the average model on MNIST with rings is, for H = 5:",
+        f"{lead(two, 2, 20, 5)}. For H = 20: {lead(two, 2, 20, 20)}.",
         "",
-        "Why: S2A moves the average to that of the sample. A random sample has by chance more",
-        "of one island than of the other, and what islands differ in becomes bias. A sample in",
-        "proportion has none of that. S2S never moves the average, so it gains less. Where",
-        "islands are alike there is nothing to gain. The share of the disagreement that S2A",
-        "turns into bias, exactly ([Theory](../theory.md)), two islands of 50:",
+        "The reason: S2A replaces all models by the average of the sample. A random sample usually",
+        "has more devices of one island than of the other, so the differences between islands",
+        "become bias. A sample in proportion to the sizes of the islands has none of this bias.",
+        "S2S never moves the average, so it gains less. Where the data of islands are alike there",
+        "is nothing to gain. The table gives the exact fraction of the disagreement that S2A turns",
+        "into bias ([Theory](../theory.md)), for two islands of 50 devices:",
         "",
         *theory(),
         "",
         f"![Accuracy of the average model against messages to the server]({PICTURE})",
         "",
-        "All numbers: mean over 5 seeds (CIFAR-10: 3) of the last 20 of 100 rounds, ± half of",
-        "the 95 % interval, each primitive and rule at its best of four stepsizes (CIFAR-10:",
-        "0.1). 100 devices, IID inside islands.",
+        "All numbers are means over 5 seeds (CIFAR-10: 3) and over the last 20 of 100 rounds, ±",
+        "half of the 95 % interval, each primitive and rule at its best of four stepsizes",
+        "(CIFAR-10: 0.1). There are 100 devices, with IID data within islands.",
         "",
         "## MNIST, two islands that differ",
     ]
@@ -135,7 +136,7 @@ def page() -> str:
             parts += ["", f"### {topology.capitalize()}, H = {H}", ""]
             parts += table(two, network__topology=topology, data__inter="non_iid", server__period=H)
     parts += ["", "## MNIST, two islands that are alike", ""]
-    parts += ["Ring, H = 5. Whom the server samples makes no difference.", ""]
+    parts += ["Ring, H = 5. The selection rule makes no difference.", ""]
     parts += table(two, network__topology="ring", data__inter="iid", server__period=5)
     parts += ["", "## Other islands", "", "MNIST, rings, islands that differ, H = 5."]
     for name, rows in mnist["studies"].items():
@@ -143,13 +144,13 @@ def page() -> str:
             parts += ["", f"### {name}", "", *table(rows, server__period=5)]
     parts += [
         "",
-        "On unequal islands S2S gains much from `per_component` and nothing from `one_each`,",
-        "whose sample is not in proportion.",
+        "On islands of unequal size S2S gains much from `per_component` and nothing from",
+        "`one_each`, whose sample is not in proportion to the sizes.",
         "",
         "## CIFAR-10, two islands that differ",
         "",
-        "The paper's network, ring. Here S2S is ahead with any rule; but a sample of every island",
-        "takes S2A from far behind to near it, by less than these seeds can tell.",
+        "The paper's network, ring. Here S2S is ahead under every rule. Sampling every island",
+        "brings S2A close to S2S: the remaining differences are within the noise of three seeds.",
     ]
     for H in (5, 20):
         rows = table(cifar["studies"]["2 islands"], server__period=H)
@@ -158,26 +159,25 @@ def page() -> str:
         "",
         "## With devices asleep",
         "",
-        "MNIST, two rings that differ, K = 20 at random, H = 5; one device in five is asleep on",
-        "average. Accuracy of the average model and of the devices on all data, after round",
-        "100.",
+        "MNIST, two rings whose data differ, K = 20 sampled uniformly, H = 5; on average one",
+        "device in five is asleep. The table shows the accuracy of the average model and of the",
+        "devices on all data after round 100.",
         "",
         *asleep(sleep["studies"]),
         "",
         f"![Accuracy, disagreement and bias over the rounds]({SLEEP_PICTURE})",
         "",
-        "Sleep costs a few tenths of a point; whole islands that sleep together cost most,",
-        "because while one sleeps the server hears of the other alone.",
+        "Sleeping devices cost a few tenths of a point. Whole islands that sleep together cost",
+        "most, because the server then receives models from the other island only.",
         "",
         "## The commands",
         "",
         "```text",
         *(
-            f"python benchmarks/selection_study.py {name} --device cuda --out runs "
-            "--write docs/selection/data"
+            f"python studies/selection/run.py {name} --device cuda --out runs"
             for name in ("mnist", "cifar10", "sleep")
         ),
-        "python docs/selection.py",
+        "python studies/selection/page.py",
         "```",
         "",
         f"On one H200 GPU they took {mnist['about']['seconds']:.0f} s (4,800 runs), "

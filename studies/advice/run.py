@@ -1,19 +1,20 @@
 """Does advice name the winner? Four regimes, three topologies, K/n in {.2, .6}, H in {5, 20}.
 
-    python benchmarks/advise_study.py --dataset digits [--device auto] [--devices 100]
-    python benchmarks/advise_study.py --dataset mnist --device cuda --minutes 4.5
-    python benchmarks/advise_study.py --dataset mnist --devices 20 --among s2s,s2a --looks 2
-    python benchmarks/advise_study.py --dataset mnist --device cuda --name selection \
+    python studies/advice/run.py --dataset digits [--device auto] [--devices 100]
+    python studies/advice/run.py --dataset mnist --device cuda --minutes 4.5
+    python studies/advice/run.py --dataset mnist --devices 20 --among s2s,s2a --looks 2
+    python studies/advice/run.py --dataset mnist --device cuda --name selection \
         --among s2s,s2a,blend,uniform,per_component --topologies ring,complete --shares .02,.1,.2
 
-The truth of a cell is a paired sweep over many seeds, the stepsize tuned for each primitive and
-goal. Advice sees other seeds. Both run all cells of a regime and seed as lanes of one stack and are
-kept in a store, so that an interrupted study goes on where it was; --minutes ends the sweeps early,
-with fewer seeds, and Ctrl-C writes what there is. Asked of every cell and goal:
-- s2s or s2a? (advice among these two);
-- anything (blends too, unless --among leaves them out): is it at least as good as both of them?
-- whom to sample, where --among names two rules of selection?
-Results: benchmarks/results/advise-NAME.json, and the tables in docs/advise.md.
+The truth of a cell is a paired sweep over many seeds, with the stepsize tuned for each primitive
+and goal. The advice uses other seeds. All cells of a regime and seed run as lanes of one stack and
+are recorded in a store, so that an interrupted study resumes. --minutes ends the sweeps early, with
+fewer seeds, and Ctrl-C writes the results so far. Questions for each cell and goal:
+- Does the advice between S2S and S2A name the winner?
+- Is the advice among all candidates (blends too, unless --among leaves them out) at least as good
+  as both of them?
+- Does the advice name the better selection rule, where --among names two?
+The results are written to studies/advice/data/NAME.json and the tables into docs/advise.md.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from advise_tables import render, summary
+from tables import render, summary
 
 from skerry.advice.contenders import Budget, Entry, contenders
 from skerry.advice.decision import ACCURACIES, Decision, Scores, decide
@@ -46,7 +47,7 @@ from skerry.runs.executors.here import Here
 from skerry.theory.communication import ONE_EACH
 from skerry.theory.constants import Constants, constants_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 STEPSIZES = {
     "digits": (10**-1.5, 0.1, 10**-0.5, 1.0),
     "mnist": (10**-2.5, 0.01, 10**-1.5, 0.1),  # the paper's
@@ -88,19 +89,21 @@ class Cell:
 
 
 @dataclass
-class Study:
+class AdviceStudy:
+    """One run of the study: its settings, its store and the seeds that are done."""
+
     dataset: str
     devices: int
     device: str
     settings: Sequence[str]
     among: str
     looks: int
-    """Evaluations in the last fifth of the rounds, at least."""
+    """Minimum number of evaluations in the last fifth of the rounds."""
     topologies: Sequence[str]
     shares: Sequence[float]
     driver: Driver
     truth_seeds: int = 0
-    """So many have been run; advice has seeds of its own."""
+    """Number of truth seeds that have been run; the advice has its own seeds."""
     pilot_seeds: int = 0
 
     def __post_init__(self) -> None:
@@ -121,7 +124,7 @@ class Study:
         return Menu(tuple(tried), self.stepsizes)
 
     def budget(self, experiment: Experiment) -> Budget:
-        """Without a limit: links are not counted."""
+        """A budget without a limit and without the cost of links."""
         return Budget(ONE_EACH, self.devices, 0, 0, experiment.rounds)
 
     def base(self, experiment: Experiment) -> Experiment:
@@ -129,7 +132,7 @@ class Study:
         return for_pilot(Question(), experiment, self.budget(experiment), menu, self.looks)
 
     def run(self, truth_seeds: int, pilot_seeds: int, seconds: float) -> None:
-        """Seed by seed for all regimes, so that it can end after any of them."""
+        """Run all regimes seed by seed, so that the study can end after any seed."""
         began = time.monotonic()
         for number in range(max(truth_seeds, pilot_seeds)):
             if number >= LEAST_SEEDS and time.monotonic() - began > seconds:
@@ -142,7 +145,7 @@ class Study:
                 self.truth_seeds += 1
 
     def _run_seed(self, seed: int) -> None:
-        """All cells of a regime as lanes of one stack."""
+        """Run all cells of each regime as lanes of one stack."""
         for regime in REGIMES:
             began, runs = time.monotonic(), []
             for cell in self.cells_of(regime):
@@ -169,7 +172,7 @@ class Study:
         }
 
     def pilot(self, experiment: Experiment, question: Question) -> Pilot:
-        """With what of the menu the question allows."""
+        """A pilot with the entries of the menu that the question allows."""
         return Pilot(
             question=question,
             base=self.base(experiment),
@@ -184,7 +187,7 @@ class Study:
         )
 
     def _truth(self, experiment: Experiment) -> Scores:
-        """Its runs are in the store already, as are those of the advice."""
+        """Scores of the truth seeds, whose runs are in the store already."""
         truth = self.pilot(experiment, Question(among=read_among(self.among)))
         seeds = [FIRST_TRUTH_SEED + number for number in range(self.truth_seeds)]
         run_entries(truth, truth.entries, seeds, self.driver)
@@ -222,7 +225,7 @@ class Study:
         return row
 
     def _selection(self, free: Decision, truth: Scores, goal: Goal) -> Row:
-        """Of two rules, each at its best primitive and stepsize."""
+        """Compare two selection rules, each at its best primitive and stepsize."""
         by_rule = truth.best_of_each(truth.values, goal, lambda contender: contender.selection)
         usual, other = (truth.by_seed(by_rule[rule], goal) for rule in self.selections)
         gap = compare_seeds(other, usual).difference
@@ -236,7 +239,7 @@ class Study:
         }
 
     def _free(self, free: Decision, truth: Scores, goal: Goal, best: Entry) -> Row:
-        """Advice among all, against the better of S2S and S2A."""
+        """Compare the advice among all candidates with the better of S2S and S2A."""
         scores = truth.by_seed(free.best, goal), truth.by_seed(best, goal)
         lead = compare_seeds(*scores).difference
         return {
@@ -248,7 +251,7 @@ class Study:
         }
 
     def _advice(self, experiment: Experiment, goal: Goal, among: str) -> Decision:
-        """The race of `skerry.advise`."""
+        """The decision of `skerry.advise` for this experiment, from its pilot runs."""
         question = Question(
             goal=goal, among=read_among(among), stepsizes=self.stepsizes, seeds=self.pilot_seeds
         )
@@ -259,8 +262,8 @@ class Study:
         return found
 
     def theory(self, cell: Cell) -> str | None:
-        """Whom the bounds favour. Constants are measured once for a regime: links enter through
-        their mixing, K and H in the bounds alone."""
+        """The primitive that the bounds favour, or None. Constants are measured once per regime:
+        the links enter through their mixing parameter, K and H only through the bounds."""
         experiment, regime = self.experiment(cell), (cell.inter, cell.intra)
         if regime not in self._constants:
             world = build_world(experiment, device=pick_device(self.device))
@@ -274,7 +277,7 @@ class Study:
 def main() -> None:
     asked = arguments()
     name = asked.name or asked.dataset
-    file = asked.results / f"advise-{name}.json"
+    file = asked.results / f"{name}.json"
     if not asked.only_render:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
         folder = asked.store or ROOT / "runs" / f"advise-{name}"
@@ -287,9 +290,9 @@ def main() -> None:
 
 
 def study_to(file: Path, asked: argparse.Namespace, driver: Driver) -> None:
-    """Run, and write what was found as soon as it is: the rows, then what the theory says."""
+    """Run the study; write the rows first, then add the theory's choices."""
     began = time.monotonic()
-    study = Study(
+    study = AdviceStudy(
         asked.dataset,
         asked.devices,
         asked.device,
@@ -319,7 +322,7 @@ def study_to(file: Path, asked: argparse.Namespace, driver: Driver) -> None:
 
 
 def command(words: Sequence[str]) -> str:
-    return shlex.join(["python", "benchmarks/advise_study.py", *words[1:]])
+    return shlex.join(["python", "studies/advice/run.py", *words[1:]])
 
 
 def write(file: Path, result: Row) -> None:
@@ -342,7 +345,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="for the sweeps")
     parser.add_argument("--set", action="append", default=[], help="a field, for all runs")
     parser.add_argument("--store", type=Path, help="kept runs; default: runs/advise-DATASET")
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "data")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "advise.md")
     parser.add_argument("--only-render", action="store_true", help="from recorded results")
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""Write docs/methods/ from the studies in docs/methods/data: `python docs/methods_study.py`."""
+"""Write docs/methods/ from the numbers in studies/methods/data: `make docs`."""
 
 import argparse
 import json
@@ -11,7 +11,8 @@ from skerry.analysis.statistics import estimate
 from skerry.config.presets import PRESETS
 from skerry.report.style import looks, paper
 
-FOLDER = Path(__file__).parent / "methods"
+FOLDER = Path(__file__).parents[2] / "docs" / "methods"
+DATA = Path(__file__).parent / "data"
 TITLES = {"mnist": "MNIST, linear model", "cifar10": "CIFAR-10, the paper's network"}
 MEASURES = {
     "device_accuracy": "devices, all data",
@@ -31,7 +32,7 @@ def number(values: list[float]) -> str:
 
 
 def table(cell: Cell) -> Iterator[str]:
-    """A line for each method: accuracies, messages, bytes, and its best stepsize."""
+    """Markdown table with a row per method: accuracies, messages, bytes, best stepsize."""
     yield (
         "| method | "
         + " | ".join(MEASURES.values())
@@ -50,7 +51,7 @@ def table(cell: Cell) -> Iterator[str]:
 
 
 def against(cell: Cell, measure: str) -> dict[str, Comparison]:
-    """Every method against the better of S2S and S2A, on the same seeds."""
+    """Compare each method with the better of S2S and S2A, paired by seed."""
     rows = {row["method"]: row for row in cell["rows"] if row["seeds"]}
     plain = max(
         (rows[name] for name in PLAIN if name in rows), key=lambda r: estimate(r[measure]).mean
@@ -63,7 +64,7 @@ def against(cell: Cell, measure: str) -> dict[str, Comparison]:
 
 
 def gains(cells: list[Cell]) -> Iterator[str]:
-    """What each method has more than the better of S2S and S2A, cell by cell."""
+    """Markdown table of each method's gain over the better of S2S and S2A, by cell."""
     names = [name for name in PRESETS if any(r["method"] == name for c in cells for r in c["rows"])]
     yield "| data | server | H | " + " | ".join(names) + " |"
     yield "| --- | --- | ---: |" + " ---: |" * len(names)
@@ -76,13 +77,13 @@ def gains(cells: list[Cell]) -> Iterator[str]:
 
 
 def _gain(found: Comparison) -> str:
-    """Bold where the interval does not hold zero."""
+    """The mean difference, bold where its interval excludes zero."""
     told = f"{found.difference.mean:+.2f}"
     return f"**{told}**" if abs(found.difference.mean) > found.difference.half_width else told
 
 
-def pays(cells: list[Cell]) -> Iterator[str]:
-    """In words: in how many cells a method is ahead, and by how much."""
+def gain_sentences(cells: list[Cell]) -> Iterator[str]:
+    """A sentence per method: in how many cells it is ahead, and by how much."""
     counts: dict[str, list[float]] = {}
     for cell in cells:
         for name, found in against(cell, "device_accuracy").items():
@@ -97,52 +98,61 @@ def pays(cells: list[Cell]) -> Iterator[str]:
         )
 
 
-def tuned_how(about: dict[str, Any]) -> str:
+def tuning_note(about: dict[str, Any]) -> str:
     tried = ", ".join(f"{eta:g}" for eta in about["stepsizes"])
     by = "all seeds" if about.get("tuned_on") != 1 else "the first seed"
-    return f"Stepsizes tried: {tried}; the best one by {by}."
+    return f"Stepsizes tried: {tried}; the best was chosen by {by}."
 
 
-def page(folder: Path) -> str:
+def page(data: Path) -> str:
     studies = {
         name: json.loads(path.read_text())
         for name in TITLES
-        if (path := folder / "data" / f"{name}.json").exists()
+        if (path := data / f"{name}.json").exists()
     }
     parts = [
         "# Methods side by side",
         "",
-        "<!-- Written by `python docs/methods_study.py` from the studies in docs/methods/data. -->",
+        "<!-- Written by `python studies/methods/page.py` from studies/methods/data. -->",
         "",
-        "What methods that keep more than a model ([Methods](../methods.md)) bring beside S2S and",
-        "S2A: 100 devices on two rings, on the same data, minibatches and samples. Each is at its",
-        "best stepsize, by the accuracy of the devices on all data; values are means over the last",
-        "rounds and over seeds, ± half of the 95 % interval. Differences are paired by seed;",
-        "**bold** where their 95 % interval does not hold zero, empty where a seed diverged. mtgc",
-        "meets all devices at the server and has complete islands, sd_gt meets as many of every",
-        "island; the rest meets those that the column says.",
+        "This page compares methods that keep more state than a model ([Methods](../methods.md))",
+        "with S2S and S2A: 100 devices on two rings, with the same data, minibatches and samples.",
+        "Each method is at its best stepsize by the accuracy of the devices on all data. Values",
+        "are means over the last 20 rounds and over seeds, ± half of the 95 % interval.",
+        "Differences are paired by seed. They are **bold** where their 95 % interval excludes",
+        "zero, and empty where a seed diverged. mtgc samples all devices and has complete islands,",
+        "and sd_gt samples the same number from every island; the other methods sample as the",
+        "column `server` says.",
     ]
     for name, found in studies.items():
         cells, about = found["cells"], found["about"]
-        parts += ["", f"## {TITLES[name]}", "", "### Which of them pays", ""]
-        parts += ["Accuracy of the devices on all data, points.", "", *pays(cells), ""]
+        parts += ["", f"## {TITLES[name]}", "", "### Gains over S2S and S2A", ""]
+        parts += [
+            "Gains in the accuracy of the devices on all data, in points.",
+            "",
+            *gain_sentences(cells),
+            "",
+        ]
         parts += [*gains(cells), "", f"![Accuracy over rounds and messages]({name}.png)", ""]
-        parts += ["Peaks are rounds in which the server has just delivered to all.", ""]
+        parts += [
+            "Peaks are rounds in which the server has just sent its average to all devices.",
+            "",
+        ]
         parts += ["### All numbers", ""]
-        parts += ["Messages and megabytes are those of a whole run."]
+        parts += ["Messages and megabytes are totals of a whole run."]
         for cell in cells:
             parts += ["", f"#### {cell['regime']}, {cell['server']}, H = {cell['period']}", ""]
             parts += table(cell)
-        parts += ["", f"{about['runs']:,} runs of {about['rounds']} rounds in"]
-        parts += [f"{about['seconds']:.0f} s: `{about['command']}`. {tuned_how(about)}"]
+        parts += ["", f"{about['runs']:,} runs of {about['rounds']} rounds took"]
+        parts += [f"{about['seconds']:.0f} s: `{about['command']}`. {tuning_note(about)}"]
     return "\n".join(parts) + "\n"
 
 
-def draw(folder: Path, name: str) -> None:
-    """Devices on all data against rounds, and against what was sent, where islands differ."""
+def draw(data: Path, folder: Path, name: str) -> None:
+    """Draw device accuracy over rounds and over bytes sent, where islands differ."""
     import matplotlib.pyplot as plt
 
-    cells = json.loads((folder / "data" / f"{name}.json").read_text())["cells"]
+    cells = json.loads((data / f"{name}.json").read_text())["cells"]
     cells = [cell for cell in cells if cell["regime"] == "islands differ"]
     with paper():
         look = looks(DRAWN)
@@ -172,9 +182,11 @@ def draw(folder: Path, name: str) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where data/*.json lie")
-    folder = parser.parse_args().folder
-    (folder / "README.md").write_text(page(folder), encoding="utf-8")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the study's JSON files")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the page is written")
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    (asked.folder / "README.md").write_text(page(asked.data), encoding="utf-8")
     for study in TITLES:
-        if (folder / "data" / f"{study}.json").exists():
-            draw(folder, study)
+        if (asked.data / f"{study}.json").exists():
+            draw(asked.data, asked.folder, study)

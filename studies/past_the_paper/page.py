@@ -1,4 +1,4 @@
-"""Write docs/past-the-paper.md from kept studies alone: `make docs`."""
+"""Write docs/past-the-paper.md from the kept results of all studies: `make docs`."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,14 +20,15 @@ from skerry_paper.guidelines import RULES as RULES_OF_PAPER
 from skerry_paper.protocol import as_shown
 from skerry_paper.study import ISLANDS, Study
 
-DOCS = Path(__file__).parent
+STUDIES = Path(__file__).parents[1]
+DOCS = STUDIES.parent / "docs"
 PAGE, PICTURE = DOCS / "past-the-paper.md", "pictures/past-the-paper.png"
-RESULTS = DOCS.parent / "benchmarks" / "results"
 Row = Mapping[str, Any]
 
 
-def kept(*parts: str) -> Any:
-    return json.loads(DOCS.joinpath(*parts).read_text(encoding="utf-8"))
+def load_study(name: str, part: str) -> Any:
+    """The kept results of a study, such as `load_study("selection", "mnist")`."""
+    return json.loads((STUDIES / name / "data" / f"{part}.json").read_text(encoding="utf-8"))
 
 
 def points(values: Sequence[float]) -> str:
@@ -58,7 +59,7 @@ def lead(rows: Sequence[Row], measure: str, **fields: Any) -> list[float]:
 
 
 def sampling() -> Iterator[str]:
-    rows = kept("selection", "data", "cifar10.json")["studies"]["2 islands"]
+    rows = load_study("selection", "cifar10")["studies"]["2 islands"]
     told = []
     for K, rule in ((2, "one_each"), (20, "per_component")):
         for H in (5, 20):
@@ -68,12 +69,12 @@ def sampling() -> Iterator[str]:
                 for name in ("uniform", rule)
             ]
             told.append((str(K), str(H), *leads))
-    yield from table(("K", "H", "at random", "each island in its share"), told, left=2)
+    yield from table(("K", "H", "uniform sampling", "every island in proportion"), told, left=2)
 
 
 def sampling_shrinks() -> str:
-    """By how much, seed by seed, the mean over the rows of the table."""
-    rows = kept("selection", "data", "cifar10.json")["studies"]["2 islands"]
+    """The mean decrease of S2S minus S2A over the rows of the table, paired by seed."""
+    rows = load_study("selection", "cifar10")["studies"]["2 islands"]
     changes = []
     for K, rule in ((2, "one_each"), (20, "per_component")):
         for H in (5, 20):
@@ -91,9 +92,9 @@ def sampling_shrinks() -> str:
 
 
 def fleet_leads() -> dict[str, dict[str, list[float]]]:
-    """By fleet and measure: S2S minus S2A in each setting, islands that differ, at random."""
+    """S2S minus S2A in each setting with uniform sampling, by fleet and measure."""
     found: dict[str, dict[str, list[float]]] = {}
-    for name, rows in kept("selection", "data", "mnist.json")["studies"].items():
+    for name, rows in load_study("selection", "mnist")["studies"].items():
         here = [r for r in rows if r.get("data.inter", "non_iid") == "non_iid"]
         here = [r for r in here if r.get("network.topology", "ring") == "ring"]
         servers = {
@@ -138,40 +139,42 @@ def fleets_in_words() -> str:
     found = fleet_leads().values()
     average, own = ([one for each in found for one in each[measure]] for measure in SCORED)
     return (
-        f"It is right for devices on their own labels in {ahead(own)}, for the average model in "
-        f"{ahead(average)}."
+        f"Scored by devices on their own labels, S2S wins in {ahead(own)} settings; scored by the "
+        f"average model, in {ahead(average)}."
     )
 
 
 def unlike_the_papers() -> str:
-    """The guideline on eight fleets, at the best stepsize of each cell and primitive."""
-    study = Study.load(DOCS / "reproduction" / "data" / "fleets.json")
+    """Sentences on how often the guideline is right on eight fleets unlike the paper's."""
+    study = Study.load(STUDIES / "reproduction" / "data" / "fleets.json")
     told = []
     for scoring, words in (
-        ("own_accuracy", "devices on own labels"),
+        ("own_accuracy", "devices on their own labels"),
         ("average_accuracy", "the average model"),
     ):
         cells = contested([study], as_shown(scoring, "last 20"))
         one = judge(cells, RULES_OF_PAPER[GUIDELINE])
         other = judge(cells, RULES_OF_PAPER["always S2A"])
         told.append(
-            f"right for {words} in {one.right} of {one.decided} decided cells, at a cost of "
-            f"{one.cost:.2f} points (always S2A: {other.cost:.2f})"
+            f"Scored by {words}, the paper's guideline names the winner in {one.right} of the "
+            f"{one.decided} cells with a clear winner, and following it loses {one.cost:.2f} "
+            f"points of accuracy on average (always using S2A: {other.cost:.2f})."
         )
-    return "; ".join(told)
+    return " ".join(told)
 
 
 # Blend
 
 
 def blends() -> str:
-    study = Study.load(DOCS / "reproduction" / "data" / "mnist-blend.json")
+    study = Study.load(STUDIES / "reproduction" / "data" / "mnist-blend.json")
     best = best_betas(dial(study))
     told = [best[best["goal"] == goal] for goal in SCORED]
     average, own = (f"{int(one['middle_wins'].sum())} of {len(one)}" for one in told)
     return (
-        f"On MNIST some β between the ends beats both by more than its standard error in {average} "
-        f"settings for the average model and in {own} for devices on their own labels"
+        f"On MNIST some β strictly between 0 and 1 beats both S2S and S2A by more than its "
+        f"standard error in {average} settings for the average model, and in {own} for devices on "
+        "their own labels"
     )
 
 
@@ -187,9 +190,9 @@ METHODS = {
 
 
 def methods(study: str) -> Iterator[str]:
-    """What each gains over the better of S2S and S2A, where 20 are sampled at random."""
+    """A table of each method's gain over the better of S2S and S2A, 20 devices sampled."""
     told = []
-    for cell in kept("methods", "data", f"{study}.json")["cells"]:
+    for cell in load_study("methods", study)["cells"]:
         if cell["server"] != "20 at random":
             continue
         rows = {row["method"]: row["device_accuracy"] for row in cell["rows"]}
@@ -212,7 +215,8 @@ RULES = ("the paper's guideline", "the bounds", "always S2S", "always S2A", "adv
 GOALS = {"global": "average model", "own": "devices, own labels"}
 
 
-def says(rule: str, row: Row, goal: Row) -> str:
+def choice_of(rule: str, row: Row, goal: Row) -> str:
+    """The primitive that a rule recommends for a cell of the advice study."""
     differ = row["inter"] != "iid", row["intra"] != "iid"
     match rule:
         case "the paper's guideline":
@@ -237,13 +241,13 @@ def says(rule: str, row: Row, goal: Row) -> str:
     return rule.removeprefix("always ").lower()
 
 
-def judged(dataset: str, goal: str, rule: str) -> tuple[int, int, float]:
-    """Right, of how many that are decided by two standard errors; and what it costs, the mean."""
+def judge_rule(dataset: str, goal: str, rule: str) -> tuple[int, int, float]:
+    """(right choices, cells whose gap exceeds two standard errors, mean points lost)."""
     right = decided = 0
     lost = []
-    for row in json.loads((RESULTS / f"advise-{dataset}.json").read_text())["rows"]:
+    for row in load_study("advice", dataset)["rows"]:
         told = row["goals"][goal]
-        named = says(rule, row, told)
+        named = choice_of(rule, row, told)
         lost.append(0.0 if named == told["winner"] else abs(told["gap"]))
         if abs(told["gap"]) > 2 * told["standard_error"]:
             decided += 1
@@ -257,7 +261,7 @@ def choosing() -> Iterator[str]:
         cells = []
         for dataset in ("mnist", "digits"):
             for goal in GOALS:
-                right, decided, cost = judged(dataset, goal, rule)
+                right, decided, cost = judge_rule(dataset, goal, rule)
                 cells.append(f"{right} of {decided} ({cost:.2f})")
         told.append((rule, *cells))
     header = [f"{data}, {goal}" for data in ("MNIST", "digits") for goal in GOALS.values()]
@@ -265,7 +269,7 @@ def choosing() -> Iterator[str]:
 
 
 def draw(file: Path) -> None:
-    """What following each rule costs."""
+    """Draw the accuracy lost by following each rule."""
     import matplotlib.pyplot as plt
 
     with paper():
@@ -273,7 +277,7 @@ def draw(file: Path) -> None:
         colours = (OTHERS[0], OTHERS[1], PRIMITIVES["s2s"], PRIMITIVES["s2a"], PRIMITIVES["blend"])
         for axis, (goal, words) in zip(axes, GOALS.items(), strict=True):
             for number, dataset in enumerate(("mnist", "digits")):
-                costs = [judged(dataset, goal, rule)[2] for rule in RULES]
+                costs = [judge_rule(dataset, goal, rule)[2] for rule in RULES]
                 places = [place + 0.38 * number for place in range(len(RULES))]
                 axis.barh(places, costs, height=0.36, color=colours, alpha=1 - 0.45 * number)
                 for place, cost in zip(places, costs, strict=True):
@@ -282,7 +286,7 @@ def draw(file: Path) -> None:
             axis.set_yticks([place + 0.19 for place in range(len(RULES))], RULES)
             axis.set_xlim(right=1.25 * axis.get_xlim()[1])
             axis.set_title(words)
-            axis.set_xlabel("points lost against the better of the two")
+            axis.set_xlabel("accuracy lost (points)")
         axes[0].invert_yaxis()
         figure.tight_layout()
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -291,81 +295,78 @@ def draw(file: Path) -> None:
 
 
 def text() -> str:
+    """The Markdown of docs/past-the-paper.md."""
     parts = [
         "# Past the paper",
-        "<!-- Written by `python docs/past_the_paper.py` from kept studies. -->",
-        "The paper asks who should receive the server's average, the sampled (S2S) or all (S2A), "
-        "when the server samples at random and devices run plain SGD. It concludes: S2S where "
-        "islands differ. What changes if one may choose more than that? Each claim has its numbers "
-        "here, and the command that makes them. Runs are scored over the last 20 of 100 rounds "
-        "unless said "
-        "otherwise.",
-        "## 1. Whom to sample decides as much as who receives",
-        "On CIFAR-10, islands that differ, S2S leads by the average model, as the paper says. But "
-        "much of that lead is the luck of the draw: if the server samples each island in its "
-        f"share, it shrinks by {sampling_shrinks()} on average over these rows. S2S minus S2A, "
-        "points of "
-        "the average model, ± half of the 95 % interval over 3 seeds:",
+        "<!-- Written by `python studies/past_the_paper/page.py` from kept studies. -->",
+        "The paper asks who should receive the server's average: the sampled devices (S2S) or all "
+        "devices (S2A). It assumes that the server samples uniformly at random and that devices "
+        "run plain SGD, and it concludes that S2S is better where the data of islands differ. This "
+        "page shows what changes when more can be chosen. Each claim comes with its numbers and "
+        "the command that makes them. Unless stated otherwise, runs are scored by the mean over "
+        "the last 20 of 100 rounds.",
+        "## 1. The selection rule matters as much as the primitive",
+        "On CIFAR-10 with islands whose data differ, S2S beats S2A by the accuracy of the average "
+        "model, as the paper says. But much of this lead comes from uneven random samples: when "
+        "the server samples every island in proportion to its size, the lead shrinks by "
+        f"{sampling_shrinks()} on average over the rows below. The table shows S2S minus S2A in "
+        "points of accuracy of the average model, ± half of the 95 % interval over 3 seeds:",
         "\n".join(sampling()),
-        "```text\n$ python benchmarks/selection_study.py cifar10 --device cuda --out runs --write "
-        "docs/selection/data\n```",
+        "```text\n$ python studies/selection/run.py cifar10 --device cuda --out runs\n```",
         "![Accuracy of the average model against messages to the server]"
         "(selection/accuracy-and-uplink.png)",
-        "More in [Whom to sample](selection/README.md): two devices, one of each island, do under "
-        "S2A "
-        "what twenty random ones do.",
-        "## 2. The conclusion is about what is scored, on other fleets too",
-        "MNIST, rings, islands that differ, at random: in how many settings S2S leads (in brackets "
-        "its mean lead in points). The paper's guideline says S2S in all of them. "
-        f"{fleets_in_words()}",
+        "[Whom to sample](selection/README.md) has all numbers. Under S2A, two devices, one from "
+        "each island, are as good as twenty random ones.",
+        "## 2. The winner depends on what is scored, on other fleets too",
+        "The table counts the settings in which S2S beats S2A on MNIST, with rings, islands whose "
+        "data differ and uniform sampling (in brackets: the mean of S2S minus S2A in points). The "
+        f"paper's guideline recommends S2S in all of them. {fleets_in_words()}",
         "\n".join(fleets()),
-        "```text\n$ python benchmarks/selection_study.py mnist --out runs --write "
-        "docs/selection/data\n"
+        "```text\n$ python studies/selection/run.py mnist --out runs\n"
         "$ skerry reproduce guidelines --profile full\n```",
-        "With stepsizes tuned for both, in all four regimes, on eight fleets (more and unequal "
-        f"islands, stars, random graphs, an MLP) the guideline is {unlike_the_papers()}: "
-        "[the guideline as a rule](reproduction/guidelines.md).",
-        "## 3. Between S2S and S2A there is a dial",
-        f"Everybody may go a part β of the way to the average. {blends()}. That is little; what "
-        "the dial gives is the choice between the two goals: it trades the accuracy of the "
-        "average model against that of devices on their own labels. So the question is less which "
-        "of the "
-        "two than how far.",
-        "![The dial on the ring](reproduction/pictures/blend-ring.png)",
+        "A larger test has eight fleets (more islands, islands of unequal size, stars, random "
+        "graphs, an MLP), all four data regimes, and stepsizes tuned for both primitives. "
+        f"{unlike_the_papers()} The page [guidelines](reproduction/guidelines.md) has the details.",
+        "## 3. Blends lie between S2S and S2A",
+        "With a blend, every device that was not sampled moves by a fraction β towards the "
+        f"average. {blends()}. The gain in accuracy is small. The use of a blend is the choice "
+        "between the two goals: β trades the accuracy of the average model against the accuracy "
+        "of devices on their own labels.",
+        "![Blends on the ring](reproduction/pictures/blend-ring.png)",
         "```text\n$ skerry reproduce blend --profile full\n```",
-        "## 4. Memory removes the error; whether it pays depends on the task",
-        "Methods that remember gradients remove the error that S2S and S2A only trade. Gain in the "
-        "accuracy of devices on all labels over the better of S2S and S2A, MNIST, two rings, 20 "
-        "sampled at random, points ± half of the 95 % interval over 5 seeds:",
+        "## 4. Methods with memory remove the error; whether that pays depends on the task",
+        "Methods that remember gradients remove the error that S2S and S2A can only trade. The "
+        "table shows their gain in the accuracy of devices on all labels over the better of S2S "
+        "and S2A: MNIST, two rings, 20 devices sampled at random, points ± half of the 95 % "
+        "interval over 5 seeds:",
         "\n".join(methods("mnist")),
         "![Methods side by side](methods/mnist.png)",
-        "On CIFAR-10 with the paper's network, which 100 rounds do not train to its end, the same "
-        "comparison over 3 seeds leaves little of it: what stands in the way there is not yet the "
-        "error in which averaging ends.",
+        "On CIFAR-10 with the paper's network the same comparison over 3 seeds shows smaller "
+        "gains. After 100 rounds this network is still far from trained, so the error that remains "
+        "at convergence does not limit it yet.",
         "\n".join(methods("cifar10")),
-        "```text\n$ python benchmarks/methods_study.py mnist --out runs --write "
-        "docs/methods/data\n$ python benchmarks/methods_study.py cifar10 --out runs --write "
-        "docs/methods/data\n```",
-        "Gradient tracking sends twice as much over links and to the server, MTGC meets all "
-        "devices. carry sends no more than S2S, but needs more than 100 rounds where islands "
-        "differ and "
-        "H = 20. [Methods](methods.md).",
+        "```text\n$ python studies/methods/run.py mnist --out runs\n"
+        "$ python studies/methods/run.py cifar10 --out runs\n```",
+        "Gradient tracking sends twice as much over links and to the server. MTGC samples all "
+        "devices. The method carry sends no more than S2S, but needs more than 100 rounds where "
+        "islands differ and H = 20. See [Methods](methods.md).",
         "## 5. A pilot chooses better than a rule",
-        "Rules look at the fleet, not at what one wants of it. `skerry advise` runs a short race "
-        "on the fleet itself. Who names the winner of S2S and S2A, of the cells whose gap exceeds "
-        "two standard "
-        "errors; in brackets what following it costs, the mean over all 48 cells, in points:",
+        "A fixed rule looks at the fleet but not at the goal. `skerry advise` runs a short pilot "
+        "on the fleet itself. The table shows how often each rule names the winner of S2S and S2A, "
+        "among the cells whose gap exceeds two standard errors. In brackets: the accuracy lost by "
+        "following the rule, in points, as a mean over all 48 cells.",
         "\n".join(choosing()),
         f"![What following each rule costs]({PICTURE})",
-        "```text\n$ python benchmarks/advise_study.py --dataset mnist --device cuda\n"
-        "$ python benchmarks/advise_study.py --dataset digits\n```",
-        "The bounds are those of the theorems with all constants one, as in the paper's Figure 1.",
-        "## What stays of the paper",
-        "The two errors, bias under S2A and disagreement under S2S, and their exact mean sizes: "
-        "runs meet them ([Figure 14](reproduction/figures.md)), and they explain all five "
-        "points. Sampling in shares takes away the bias between islands; the dial weighs the one "
-        "error against the other; memory removes what makes devices disagree; and which of the two "
-        "errors hurts depends on whether one scores the average or the devices.",
+        "```text\n$ python studies/advice/run.py --dataset mnist --device cuda\n"
+        "$ python studies/advice/run.py --dataset digits --devices 20\n```",
+        "The bounds are those of the theorems with all constants set to one, as in the paper's "
+        "Figure 1.",
+        "## What remains of the paper",
+        "The paper's two errors remain: bias under S2A and disagreement under S2S. Runs agree with "
+        "their exact mean sizes ([Figure 14](reproduction/figures.md)), and they explain all five "
+        "points. Proportional sampling removes the bias between islands. A blend weighs one error "
+        "against the other. Memory removes the disagreement between devices. And which of the two "
+        "errors hurts depends on whether the average model or the devices are scored.",
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -1,14 +1,15 @@
-"""Methods side by side: S2S and S2A beside methods that keep more than a model.
+"""Methods side by side: S2S and S2A compared with methods that keep more state than a model.
 
-    python benchmarks/methods_study.py mnist --device cuda --out runs --write docs/methods/data
-    python benchmarks/methods_study.py cifar10 --device cuda --out ... --write docs/methods/data
-    python benchmarks/methods_study.py mnist --rounds 6 --seeds 2 --few --out t --write t   # a try
+    python studies/methods/run.py mnist --device cuda --out runs
+    python studies/methods/run.py cifar10 --device cuda --out runs
+    python studies/methods/run.py mnist --rounds 6 --seeds 2 --few --out t --write t   # a test
 
-Every cell (a regime, whom the server samples, the period) is recorded in a folder of its own under
---out, and goes on there when stopped. Methods share minibatches and samples, so differences are
-paired. Each is tuned by itself: the best stepsize by the accuracy of the devices on all data, over
-all seeds, or over the first one where runs are dear. What the page needs is written to --write as
-JSON, with the command and the versions; `python docs/methods_study.py` makes the page of it.
+Each cell (a data regime, a selection rule and a period) is recorded in its own folder under --out;
+an interrupted study resumes there. Methods share minibatches and samples, so differences are
+paired. The stepsize of each method is tuned separately by the accuracy of the devices on all data,
+over all seeds, or over the first seed where runs are expensive. The numbers that the page needs are
+written to --write (studies/methods/data) as JSON, with the command and the versions. The script
+page.py writes docs/methods/ from them.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from skerry.config.presets import with_preset
 from skerry.records.store import versions
 from skerry.runs.variants import expand
 
+DATA = Path(__file__).parent / "data"
 WINDOW = 20
 """A run is scored by the mean over its last rounds."""
 TUNED_BY = "device_accuracy"
@@ -42,7 +44,7 @@ REGIMES = {
     "islands differ": ("non_iid", "iid"),
     "both differ": ("non_iid", "dirichlet"),
 }
-"""By name, the split across islands and the one inside them."""
+"""For each regime, the data split across islands and the split within them."""
 SERVERS = {"20 at random": ("uniform", 20), "one of each island": ("one_each", 2)}
 METHODS = (
     "s2s",
@@ -59,24 +61,26 @@ METHODS = (
     "fedprox",
 )
 EVERYBODY = ("mtgc",)
-"""Its server meets all devices, whatever the rule."""
+"""Methods whose server samples all devices, whatever the selection rule."""
 MEASURES = ["average", "devices", "consensus", "communication"]
 
 
 @dataclass(frozen=True)
-class Study:
+class MethodStudy:
+    """Settings of the study on one data set."""
+
     tables: dict[str, Any]
     methods: tuple[str, ...]
     periods: tuple[int, ...]
     stepsizes: tuple[float, ...]
     seeds: int
     tuned_on: int
-    """The stepsize is chosen by this many seeds; the others run at the best one alone."""
+    """Number of seeds for tuning; the remaining seeds run only at the best stepsize."""
 
 
 STUDIES = {
-    # Devices are scored in every third (fourth) round: with these periods, at all places of one.
-    "mnist": Study(
+    # Devices are scored every third (fourth) round, which covers every phase of these periods.
+    "mnist": MethodStudy(
         {"data": {"dataset": "mnist"}, "evaluate": {"devices_every": 3, "measures": MEASURES}},
         METHODS,
         periods=(5, 20),
@@ -84,8 +88,8 @@ STUDIES = {
         seeds=5,
         tuned_on=5,
     ),
-    # Without those that MNIST leaves far behind: a run costs a hundred times as much.
-    "cifar10": Study(
+    # Without the methods that are far behind on MNIST: a run costs a hundred times as much.
+    "cifar10": MethodStudy(
         {
             "data": {"dataset": "cifar10"},
             "model": {"name": "cnn_cifar10"},
@@ -109,7 +113,7 @@ STUDIES = {
 
 
 def cells(asked: argparse.Namespace) -> Iterator[tuple[dict[str, Any], list[Experiment]]]:
-    """What tells a cell apart, and its lanes: an experiment for each method."""
+    """The factors of each cell, and its lanes: one experiment per method."""
     study = STUDIES[asked.study]
     regimes = dict([*REGIMES.items()][2:3]) if asked.few else REGIMES
     for (regime, split), (who, server), H in product(
@@ -131,7 +135,7 @@ def cells(asked: argparse.Namespace) -> Iterator[tuple[dict[str, Any], list[Expe
 
 
 def lanes(base: Experiment, methods: tuple[str, ...]) -> Iterator[Experiment]:
-    """Every method, with whom the base samples where its rule has a choice."""
+    """One experiment per method, with the base's selection where the method leaves it open."""
     for name in methods:
         lane = with_preset(base, name) if name not in ("s2s", "s2a") else expand(base, [name])[0]
         if name not in EVERYBODY and lane.server.selection != base.server.selection:
@@ -145,8 +149,10 @@ def lanes(base: Experiment, methods: tuple[str, ...]) -> Iterator[Experiment]:
         yield lane
 
 
-def run_cell(lanes: list[Experiment], study: Study, seeds: int, folder: Path, device: str) -> int:
-    """Tune every lane, then run the seeds that are left at its best stepsize; returns how many."""
+def run_cell(
+    lanes: list[Experiment], study: MethodStudy, seeds: int, folder: Path, device: str
+) -> int:
+    """Tune every lane, run the remaining seeds at its best stepsize, return the number of runs."""
     first, left = range(min(study.tuned_on, seeds)), range(study.tuned_on, seeds)
     runs = [
         lane.with_settings(f"training.stepsize={eta}").replace(seed=seed)
@@ -168,7 +174,7 @@ def run_cell(lanes: list[Experiment], study: Study, seeds: int, folder: Path, de
 
 
 def tuned(folder: Path, tuned_on: int) -> Iterator[tuple[str, float, list[dict[str, Any]]]]:
-    """Every method, its best stepsize by the first seeds, and the histories there, by seed."""
+    """Each method, its best stepsize on the first seeds, and its histories there by seed."""
     recorded = Recorded.read(folder)
     found: dict[str, dict[float, dict[int, dict[str, Any]]]] = {}
     for run in recorded.runs:
@@ -186,7 +192,7 @@ def tuned(folder: Path, tuned_on: int) -> Iterator[tuple[str, float, list[dict[s
 
 
 def rows(folder: Path, tuned_on: int) -> Iterator[dict[str, Any]]:
-    """A row for each method at its best stepsize, with a value for each seed."""
+    """A row per method at its best stepsize, with a value per seed."""
     for label, eta, histories in tuned(folder, tuned_on):
         yield (
             {"method": label, "training.stepsize": eta, "seeds": len(histories)}
@@ -201,7 +207,7 @@ def rows(folder: Path, tuned_on: int) -> Iterator[dict[str, Any]]:
 
 
 def score(history: dict[str, Any], name: str) -> float:
-    """The mean over the last rounds that measured it; NaN of a run that diverged."""
+    """Mean of a measure over the last WINDOW rounds; NaN for a diverged run."""
     if not history:
         return float("nan")
     late = history["round"] > history["round"][-1] - WINDOW
@@ -209,7 +215,7 @@ def score(history: dict[str, Any], name: str) -> float:
 
 
 def curve(histories: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """Means over seeds, in the rounds in which devices were scored."""
+    """Mean curves over seeds, at the rounds in which devices were scored."""
     if not histories:
         return {}
     scored = ~np.isnan(histories[0][TUNED_BY])
@@ -223,11 +229,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("study", choices=tuple(STUDIES))
     parser.add_argument("--out", type=Path, required=True, help="where runs are recorded")
-    parser.add_argument("--write", type=Path, required=True, help="where the study is written")
+    parser.add_argument("--write", type=Path, default=DATA, help="where the study is written")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=None)
-    parser.add_argument("--few", action="store_true", help="one regime and one period, to try it")
+    parser.add_argument("--few", action="store_true", help="one regime and one period, as a test")
     parser.add_argument("--set", action="append", default=[], dest="settings")
     asked = parser.parse_args()
     study, began, found, count = STUDIES[asked.study], time.monotonic(), [], 0
@@ -241,7 +247,7 @@ def main() -> None:
 
 
 def write(asked: argparse.Namespace, found: list[Any], count: int, seconds: float) -> None:
-    """The cells so far: a study that is stopped keeps them."""
+    """Write the finished cells, so that an interrupted study keeps them."""
     study = STUDIES[asked.study]
     about = {
         "command": " ".join(["python", *sys.argv]),
