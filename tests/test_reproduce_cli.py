@@ -10,7 +10,7 @@ from skerry.cli.main import app, main
 from skerry_paper.study import Study
 from skerry_paper.targets import TARGETS
 
-KEPT = Path(__file__).parents[1] / "docs" / "reproduction" / "data"
+KEPT = Path(__file__).parents[1] / "studies" / "reproduction" / "data"
 SMALL = (
     "data.dataset=digits",
     "rounds=4",

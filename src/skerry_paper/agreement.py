@@ -3,18 +3,17 @@ zero. A protocol that does not beat them says nothing of how large gaps are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
 
 from skerry.analysis.statistics import Array, moments
 from skerry_paper.printed import CELL, printed_cells
 from skerry_paper.protocol import TELLING, Protocol, Scaling, TableGrid, answerable, table_runs
 from skerry_paper.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NEARLY_ALL = 0.9
 NAN = float("nan")
@@ -66,7 +65,7 @@ class Agreement:
         return self.rms + (0 if np.isnan(self.rms_half) else self.rms_half) < guess.rms
 
 
-def agreement(found: "pd.DataFrame", printed: "pd.DataFrame") -> Agreement:
+def agreement(found: pd.DataFrame, printed: pd.DataFrame) -> Agreement:
     """Over the cells that both have; `found` needs the factors of a cell, `gap` and `se`, and
     `by_seed` for intervals."""
     told = [name for name in ("gap", "se", "by_seed") if name in found]
@@ -94,7 +93,7 @@ def agreement(found: "pd.DataFrame", printed: "pd.DataFrame") -> Agreement:
     )
 
 
-def guesses(printed: "pd.DataFrame") -> dict[str, Agreement]:
+def guesses(printed: pd.DataFrame) -> dict[str, Agreement]:
     """What one meets without any run. Whoever always says S2S, or S2A, is given the one gap for all
     cells that comes closest."""
     theirs = printed["gap"].dropna().to_numpy(float)
@@ -133,7 +132,7 @@ def agreements(studies: Sequence[Study], dataset: str) -> dict[Protocol, Agreeme
     return {protocol: found[protocol] for protocol in ranked}
 
 
-def printed_of(dataset: str) -> "pd.DataFrame":
+def printed_of(dataset: str) -> pd.DataFrame:
     """The cells that the paper prints of a data set."""
     printed = printed_cells()
     return printed[printed["dataset"] == dataset]
@@ -148,8 +147,6 @@ def _rank(one: Agreement) -> tuple[float, float]:
 def _halves(gap_cs: Array, theirs: Array) -> tuple[float, float]:
     """Of the distance and of the rank correlation: half of a 95 % interval over seeds, from what
     each becomes without one of them (the jackknife)."""
-    from scipy import stats
-
     seeds = np.flatnonzero(np.isfinite(gap_cs).any(axis=0))
     if len(seeds) < 2:
         return NAN, NAN
@@ -175,8 +172,6 @@ def _tally(agree: NDArray[np.bool_], among: NDArray[np.bool_]) -> Tally:
 
 
 def _rank_correlation(ours: Array, theirs: Array) -> float:
-    from scipy import stats
-
     if len(ours) < 3 or np.ptp(ours) == 0 or np.ptp(theirs) == 0:
         return NAN
     return float(stats.spearmanr(ours, theirs).statistic)

@@ -5,24 +5,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError, argument
 from skerry.records.parts import History
 from skerry.records.store import Run, versions
+from skerry.runs.driver import Driver, StoppedError
+from skerry.runs.executors.executor import Executor
 from skerry.runs.grouping import stacks
-from skerry_paper.dial import measured_constants
+from skerry.runs.progress import Watcher
+from skerry_paper.blends import measured_constants
 from skerry_paper.plan import Plan, Profile
 from skerry_paper.plans import PLANS, Need, runs_of
 from skerry_paper.study import DIVERGED, Study, distil
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from skerry.runs.driver import Driver
-    from skerry.runs.executors.executor import Executor
-    from skerry.runs.progress import Watcher
 
 Recorded = tuple[Run, History]
 Tell = Callable[[str], None]
@@ -36,20 +34,18 @@ def compute(
     profile: Profile,
     *,
     out: Path,
-    executor: "Executor",
+    executor: Executor,
     command: str,
     device: str = "auto",
     settings: Sequence[str] = (),
     again: bool = False,
     minutes: float = math.inf,
-    watcher: "Watcher | None" = None,
+    watcher: Watcher | None = None,
     tell: Tell = lambda line: None,
 ) -> dict[str, Study]:
     """Run these slices and keep a study of each plan they are from, with all that the folder has
     of it by now. The theory's constants are measured on `device`, where a plan asks for them. In
     so many minutes the first slices are run, and as many of the others as fit."""
-    from skerry.runs.driver import Driver
-
     if not minutes > 0:
         raise SkerryError(f"{argument('minutes')} must be above 0 (got {minutes:g}). Raise it.")
     if not needs:
@@ -107,7 +103,7 @@ def _pieces(runs: Sequence[Experiment]) -> Iterator[list[Experiment]]:
 
 def run_what_fits(
     pieces: Sequence[tuple[str, Sequence[Experiment]]],
-    driver: "Driver",
+    driver: Driver,
     limit: float,
     tell: Tell,
     clock: Callable[[], float] = time.monotonic,
@@ -115,8 +111,6 @@ def run_what_fits(
     """Run pieces of studies in their order, but none that would take longer than what is left of
     `limit` seconds, by what the last one of its study took. The first tells nothing: it reads data
     and compiles kernels too. The seconds that each study took."""
-    from skerry.runs.driver import StoppedError
-
     began = clock()
     seconds = {name: 0.0 for name, _ in pieces}
     pace: dict[str, float] = {}
@@ -142,7 +136,7 @@ def run_what_fits(
     return seconds
 
 
-def _kept_constants(path: Path) -> "pd.DataFrame | None":
+def _kept_constants(path: Path) -> pd.DataFrame | None:
     try:
         return Study.load(path).constants
     except RecordsError:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from skerry.analysis.statistics import estimate
 from skerry.config.experiment import Network
 from skerry.errors import SkerryError, unknown
-from skerry_paper.contests import (
+from skerry.network.fleet import build_fleet
+from skerry.theory.operators import delta, kappa
+from skerry_paper.paired_curves import (
     CURVES,
     NAN,
     Contest,
@@ -188,8 +190,6 @@ def _changing_graphs(contests: Contests) -> Iterator[Finding]:
 
 def _mixing(contest: Contest, dynamic: bool) -> NotedMean:
     """p of the graphs of these very seeds; a graph that changes has one law for all seeds."""
-    from skerry.network.fleet import build_fleet
-
     network = Network(**SETTING["network"], topology="regular", dynamic=dynamic)
     seeds = [0] if dynamic else [int(seed) for seed in contest.s2s.columns]
     p = estimate(build_fleet(network, seed).mixing_parameters().minimum for seed in seeds)
@@ -220,8 +220,6 @@ COMPARED: dict[str, Callable[[Contests], Iterator[Finding]]] = {
 
 
 def _of_server_rounds(target: str, studies: Studies) -> tuple[list[Finding], list[str]]:
-    from skerry.theory.operators import delta, kappa
-
     (pair,) = CURVES[target]
     try:
         study = slice_of(pair, studies)

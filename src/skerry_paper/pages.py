@@ -13,7 +13,7 @@ from skerry_paper.study import Study
 from skerry_paper.summary import in_two_minutes
 from skerry_paper.targets import TARGETS, Target
 from skerry_paper.views import view_of
-from skerry_paper.views.in_words import regime_words
+from skerry_paper.views.formatting import regime_words
 from skerry_paper.views.view import View
 
 PICTURES = "pictures"

@@ -4,10 +4,10 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    import pandas as pd
+import numpy as np
+import pandas as pd
 
 Unit = Literal["p.p.", "%", ""]
 Along = Literal["share", "period"]
@@ -61,32 +61,28 @@ class Statement:
         return " ".join(part for part in (self.bound, value, self.unit) if part)
 
 
-def printed_cells() -> "pd.DataFrame":
+def printed_cells() -> pd.DataFrame:
     """A row per cell of tables 3 to 6: `table`, the factors, `gap` (NaN where -- is printed) and
     `winner` (S2S, S2A or --). K/n = 0.2 with H = 5 is in two tables of each data set."""
-    import pandas as pd
-
     tables = [_cells(name, table) for name, table in _paper()["gaps"].items()]
     return pd.concat(tables, ignore_index=True)
 
 
-def along_axis(cells: "pd.DataFrame", along: Along) -> "pd.DataFrame":
+def along_axis(cells: pd.DataFrame, along: Along) -> pd.DataFrame:
     """Of any cells, those along K/n at H = 5, or those along H at K/n = 0.2."""
     if along == "share":
         return cells[cells["period"] == FIXED_PERIOD]
     return cells[cells["share"].round(6) == FIXED_SHARE]
 
 
-def in_table(cells: "pd.DataFrame", along: Along) -> "pd.DataFrame":
+def in_table(cells: pd.DataFrame, along: Along) -> pd.DataFrame:
     """The same as tables have them: without K = n, where S2S is S2A."""
     found = along_axis(cells, along)
     return found[found["share"] < 1]
 
 
-def printed_aggregates() -> "pd.DataFrame":
+def printed_aggregates() -> pd.DataFrame:
     """The rows of tables 1 and 2; `p_value` is text, as in <0.001."""
-    import pandas as pd
-
     kept = _paper()["aggregates"]
     rows = [[name, *row] for name in ("table1", "table2") for row in kept[name]]
     return pd.DataFrame(rows, columns=["table", *kept["columns"]])
@@ -100,10 +96,7 @@ def statements(target: str | None = None) -> list[Statement]:
     return [one for one in found if target is None or target in one.targets]
 
 
-def _cells(name: str, table: dict[str, Any]) -> "pd.DataFrame":
-    import numpy as np
-    import pandas as pd
-
+def _cells(name: str, table: dict[str, Any]) -> pd.DataFrame:
     wide = pd.DataFrame(table["rows"], columns=table["columns"])
     constant = {axis: table[axis] for axis in ("share", "period") if axis in table}
     wide = wide.assign(table=name, dataset=table["dataset"], **constant)

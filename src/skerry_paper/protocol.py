@@ -5,20 +5,28 @@ judged by how well it meets the printed tables.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skerry.analysis.statistics import Array, best_place, estimates, moments
 from skerry.errors import SkerryError, unknown
 from skerry_paper.plan import BOTH
 from skerry_paper.printed import CELL
-from skerry_paper.study import FACTORS, LAST, Study, Timing, lately, scored
-from skerry_paper.tuning import NO_RUN, Rows, read_rows, rows_by
-
-if TYPE_CHECKING:
-    import pandas as pd
+from skerry_paper.study import (
+    FACTORS,
+    LAST,
+    NO_RUN,
+    Rows,
+    Study,
+    Timing,
+    lately,
+    read_rows,
+    rows_by,
+    scored,
+)
 
 Scaling = Literal["standard", "unit"]
 Stepsize = float | Literal["tuned"]
@@ -115,7 +123,7 @@ def protocols(studies: Sequence[Study]) -> list[Protocol]:
     return answerable(table_runs(studies))
 
 
-def answerable(runs: "pd.DataFrame") -> list[Protocol]:
+def answerable(runs: pd.DataFrame) -> list[Protocol]:
     """The same, of `table_runs`."""
     found: list[Protocol] = []
     for scaling in get_args(Scaling):
@@ -131,14 +139,14 @@ def answerable(runs: "pd.DataFrame") -> list[Protocol]:
     return found
 
 
-def _measured(runs: "pd.DataFrame", column: str) -> bool:
+def _measured(runs: pd.DataFrame, column: str) -> bool:
     return column in runs and bool(runs[column].notna().any())
 
 
 # Gaps
 
 
-def gaps(studies: Sequence[Study], protocol: Protocol) -> "pd.DataFrame":
+def gaps(studies: Sequence[Study], protocol: Protocol) -> pd.DataFrame:
     """A row per cell: accuracies and their gap (S2S minus S2A) in percentage points, over the
     seeds that both finished, with its paired standard error and 95 % interval; `tried` counts the
     stepsizes that were compared. Cells without a common seed are left out."""
@@ -150,15 +158,15 @@ class TableGrid:
     """Runs as an array over cell, primitive (S2S, S2A), stepsize and seed, so that any way of
     scoring them is a few array operations."""
 
-    cells: "pd.DataFrame"
+    cells: pd.DataFrame
     """A row per cell, in the order of the paper's tables."""
     stepsizes: Array
-    runs: "pd.DataFrame"
+    runs: pd.DataFrame
     row_cpvs: Rows
     """The row in `runs`; NO_RUN where there is none."""
 
     @classmethod
-    def of(cls, runs: "pd.DataFrame", scaling: Scaling) -> "TableGrid":
+    def of(cls, runs: pd.DataFrame, scaling: Scaling) -> "TableGrid":
         """Of `table_runs`, those with inputs scaled in this way."""
         runs = runs[runs["scaling"] == scaling].reset_index(drop=True)
         stepsizes, stepsize = np.unique(runs["stepsize"].to_numpy(float), return_inverse=True)
@@ -177,7 +185,7 @@ class TableGrid:
         kept = np.isclose(self.stepsizes, stepsize, rtol=1e-3)  # studies keep six decimals
         return replace(self, stepsizes=self.stepsizes[kept], row_cpvs=self.row_cpvs[:, :, kept])
 
-    def gaps(self, protocol: Protocol) -> "pd.DataFrame":
+    def gaps(self, protocol: Protocol) -> pd.DataFrame:
         """As `skerry_paper.protocol.gaps`."""
         import pandas as pd
 
@@ -220,11 +228,9 @@ class TableGrid:
         return choice_cp, np.where(paired_c1s, score_cps, np.nan).swapaxes(0, 1)
 
 
-def table_runs(studies: Sequence[Study]) -> "pd.DataFrame":
+def table_runs(studies: Sequence[Study]) -> pd.DataFrame:
     """The runs that tables 1 to 6 could be made of: one per cell, primitive, stepsize and seed.
     Data sets as they come; then inter, intra, topology, K/n and H rising."""
-    import pandas as pd
-
     filled = [study.runs for study in studies if len(study.runs)]
     if not filled:
         return pd.DataFrame(columns=list(FACTORS))

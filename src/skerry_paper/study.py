@@ -10,16 +10,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from skerry.analysis.recorded import value_of
+from skerry.analysis.statistics import Array, best_place
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
 from skerry.files import replace_file
 from skerry.records.parts import History
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LAST = 20
 Timing = Literal["final", "last 20"]
@@ -76,11 +78,11 @@ class Study:
     name: str
     about: dict[str, Any]
     """The command, versions, device, profile and seeds that made it."""
-    runs: "pd.DataFrame"
+    runs: pd.DataFrame
     """A row per run: the factors, its status, then `final(measure)` and `lately(measure)`."""
-    curves: "pd.DataFrame"
+    curves: pd.DataFrame
     """`run` (the row in `runs`), `round`, and measures; no rows for a grid."""
-    constants: "pd.DataFrame | None" = None
+    constants: pd.DataFrame | None = None
     """The theory's constants, a row per problem, where a plan asks for them."""
 
     def of(self, **factors: Any) -> "Study":
@@ -96,7 +98,7 @@ class Study:
         return replace(self, runs=kept, curves=curves)
 
     @property
-    def diverged(self) -> "pd.DataFrame":
+    def diverged(self) -> pd.DataFrame:
         """The runs that were no longer finite before their end: they have no scores."""
         return self.runs[self.runs[STATUS] == DIVERGED] if STATUS in self.runs else self.runs[:0]
 
@@ -146,8 +148,6 @@ def distil(
     """A study from runs with their histories and statuses; `curves` names the measures that are
     kept round by round. A run that diverged has a row without scores, so that nothing is tuned to
     what cannot be relied on."""
-    import pandas as pd
-
     rows: list[dict[str, Any]] = []
     lines: list[pd.DataFrame] = []
     for number, (experiment, history, status) in enumerate(recorded):
@@ -167,8 +167,6 @@ def distil(
 def joined(parts: Sequence[Study]) -> Study:
     """One study from several of the same plan, such as seeds that were run on two machines. A run
     that is in several counts once, as in the first."""
-    import pandas as pd
-
     first, *others = parts
     if not others:
         return first
@@ -200,7 +198,7 @@ def _numbered_from(start: int, part: Study) -> Study:
     return replace(part, runs=part.runs.set_axis(numbers), curves=curves)
 
 
-def _joined_about(parts: Sequence[Study], runs: "pd.DataFrame") -> dict[str, Any]:
+def _joined_about(parts: Sequence[Study], runs: pd.DataFrame) -> dict[str, Any]:
     """What the parts say, each thing once."""
 
     def said(name: str, between: str) -> str:
@@ -257,7 +255,44 @@ def factors_of(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _with_all_factors(runs: "pd.DataFrame") -> "pd.DataFrame":
+# The best stepsize
+
+Rows = NDArray[np.int64]
+NO_RUN = -1
+
+
+def at_best_stepsize(runs: pd.DataFrame, column: str, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Of each group of runs those at the stepsize that is best for this very column, as one would
+    choose it who tried several on the same seeds: the rule is `best_place`."""
+    if runs.empty:
+        return runs
+    group = runs.groupby([*by]).ngroup().to_numpy() if by else np.zeros(len(runs), dtype=int)
+    stepsize = np.unique(runs["stepsize"].to_numpy(float), return_inverse=True)[1]
+    seed = np.unique(runs["seed"].to_numpy(int), return_inverse=True)[1]
+    row_gvs = rows_by(group, stepsize, seed)
+    choice_g = best_place(read_rows(runs, column, row_gvs), row_gvs != NO_RUN)
+    best: pd.DataFrame = runs[stepsize == choice_g[group]]
+    return best
+
+
+def rows_by(*codes: NDArray[Any]) -> Rows:
+    """Rows as an array, by their number along each axis; NO_RUN where there is none."""
+    rows = np.full([code.max(initial=-1) + 1 for code in codes], NO_RUN)
+    rows[codes] = np.arange(len(codes[0]))
+    return rows
+
+
+def read_rows(runs: pd.DataFrame, column: str, rows: Rows) -> Array:
+    """A column in the places of the rows; NaN where there is no run or no value."""
+    if column not in runs or runs.empty:
+        return np.full(rows.shape, np.nan)
+    return np.where(rows != NO_RUN, runs[column].to_numpy(dtype=float)[rows], np.nan)
+
+
+# The file format
+
+
+def _with_all_factors(runs: pd.DataFrame) -> pd.DataFrame:
     """Older files do not say what was the same in all runs then: the model, and two islands."""
     if "islands" in runs or "dataset" not in runs:
         return runs
@@ -266,20 +301,16 @@ def _with_all_factors(runs: "pd.DataFrame") -> "pd.DataFrame":
     return told[[*factors, *told.columns.difference(factors, sort=False)]]
 
 
-def _no_curves() -> "pd.DataFrame":
-    import pandas as pd
-
+def _no_curves() -> pd.DataFrame:
     return pd.DataFrame({"run": pd.Series(dtype=int), "round": pd.Series(dtype=int)})
 
 
-def _columns(frame: "pd.DataFrame") -> dict[str, Any]:
+def _columns(frame: pd.DataFrame) -> dict[str, Any]:
     return {str(name): _column(frame[name]) for name in frame}
 
 
 def _column(values: "pd.Series") -> Any:
     """A list; or, where shorter, what is there and where, or the levels and how often in a row."""
-    import pandas as pd
-
     known = values.notna()
     if known.sum() * 2 < len(values):
         found = values[known].tolist()
@@ -305,9 +336,7 @@ def _short(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if value - value == 0 else None
 
 
-def _frame(columns: dict[str, Any]) -> "pd.DataFrame":
-    import pandas as pd
-
+def _frame(columns: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({name: _values(column) for name, column in columns.items()})
 
 

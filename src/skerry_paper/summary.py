@@ -3,6 +3,8 @@ sure, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import pandas as pd
+
 from skerry.report.text import Sheet
 from skerry_paper.curve_statements import findings
 from skerry_paper.protocol import SCORED, SHOWN_SCORINGS, SHOWN_TIMINGS, STATED, TIMED
@@ -22,7 +24,7 @@ from skerry_paper.views.conclusions import (
     verdicts,
 )
 from skerry_paper.views.conclusions import LEADS as LEADS_NOTE
-from skerry_paper.views.in_words import dataset_words, tried_in_words
+from skerry_paper.views.formatting import dataset_words, tried_in_words
 from skerry_paper.views.timing import ALL_SAMPLES
 from skerry_paper.views.variants import OTHERS, USUAL, changes, in_points
 from skerry_paper.views.view import View
@@ -143,8 +145,6 @@ def _by_scoring(row: Sequence[Lead]) -> Iterator[tuple[str, str]]:
 
 
 def _how_sure(studies: Mapping[str, Study], found: Found) -> str:
-    import pandas as pd
-
     parts = []
     for dataset, ranked in found.items():
         runs = pd.concat([one.of(dataset=dataset).runs for one in studies.values()])

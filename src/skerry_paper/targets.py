@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from skerry.errors import SkerryError, argument, unknown
-from skerry_paper.further_plans import ABOVE, BELOW
 from skerry_paper.plan import CORNERS, PERIODS, SAMPLED, SAMPLED_OR_ALL, SPLITS, Axes, Profile
-from skerry_paper.plans import DATASETS, PLANS, Need
+from skerry_paper.plans import ABOVE, BELOW, DATASETS, PLANS, Need
 from skerry_paper.printed import TABLE_AXES, Along
 
 Kind = Literal[

@@ -8,15 +8,15 @@ from typing import Any
 
 from skerry.analysis.statistics import estimate
 from skerry.report.style import OTHERS, PRIMITIVES, WIDTHS, paper
-from skerry_paper.dial import best_betas, dial
-from skerry_paper.guidelines import (
+from skerry_paper.blends import best_betas, dial
+from skerry_paper.views.guidelines import (
     GUIDELINE,
     contested,
     favoured_by_bounds,
     guideline,
     judge,
 )
-from skerry_paper.guidelines import RULES as RULES_OF_PAPER
+from skerry_paper.views.guidelines import RULES as RULES_OF_PAPER
 from skerry_paper.protocol import as_shown
 from skerry_paper.study import ISLANDS, Study
 

@@ -11,7 +11,7 @@ import skerry
 from skerry.config.fields import Network
 from skerry.errors import SkerryError
 from skerry.network.fleet import build_fleet
-from skerry_paper.contests import CURVES, drop_by_phase, drops
+from skerry_paper.paired_curves import CURVES, drop_by_phase, drops
 from skerry_paper.curve_statements import Finding, findings
 from skerry_paper.printed import statements
 from skerry_paper.study import FACTORS, Study, lately

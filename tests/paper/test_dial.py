@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skerry.errors import RecordsError
 from skerry.theory.operators import best_beta
-from skerry_paper.dial import (
+from skerry_paper.blends import (
     BY_THEORY,
     GOALS,
     best_betas,

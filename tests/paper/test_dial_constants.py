@@ -6,7 +6,7 @@ import pytest
 
 from skerry.config.experiment import Experiment
 from skerry.theory.constants import measure_constants
-from skerry_paper.dial import Constants, measured_constants
+from skerry_paper.blends import Constants, measured_constants
 from skerry_paper.study import Study, distil, joined
 
 

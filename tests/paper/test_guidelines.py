@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skerry_paper.guidelines import BOUNDS, GUIDELINE, RULES, guideline, judge
+from skerry_paper.views.guidelines import BOUNDS, GUIDELINE, RULES, guideline, judge
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from statistics import fmean, variance
 import pytest
 
 ROOT = Path(__file__).parents[2]
-KEPT = ROOT / "docs" / "reproduction"
-PRINTED = json.loads((ROOT / "src/skerry/paper/printed.json").read_text(encoding="utf-8"))
+KEPT = ROOT / "studies" / "reproduction"
+PRINTED = json.loads((ROOT / "src/skerry_paper/printed.json").read_text(encoding="utf-8"))
 SEEDS = {"mnist": range(5), "mnist-raw": range(5), "cifar10": range(5)}
 
 
@@ -212,7 +212,7 @@ def test_the_best_stepsize_is_the_largest_of_the_range(kept):
 
 def test_the_summary_says_so():
     """What was counted here is what the page prints."""
-    page = (KEPT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reproduction" / "README.md").read_text(encoding="utf-8")
     found = re.search(
         r"\[`table4`\].*?final round devices, own labels ([\d.]+) \(signs (\d+) of (\d+)", page
     )

@@ -15,7 +15,7 @@ from skerry_paper.plan import BOTH, SPLITS
 from skerry_paper.plans import PLANS
 from skerry_paper.study import Study, factors_of, final
 
-KEPT = Path(__file__).parents[2] / "docs" / "reproduction" / "data" / "mnist.json"
+KEPT = Path(__file__).parents[2] / "studies" / "reproduction" / "data" / "mnist.json"
 SCORED = ("average_accuracy", "own_accuracy")
 FRESH = 17
 """A seed that the kept study does not have."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from skerry_paper.tuning import NO_RUN, at_best_stepsize, read_rows, rows_by
+from skerry_paper.study import NO_RUN, at_best_stepsize, read_rows, rows_by
 
 
 def runs(*rows: tuple[str, float, int, float]) -> pd.DataFrame:

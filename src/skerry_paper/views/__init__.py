@@ -12,10 +12,10 @@ from skerry_paper.views.aggregates import aggregates
 from skerry_paper.views.blend import blend
 from skerry_paper.views.bound_claims import bound_claims
 from skerry_paper.views.drops import drops
+from skerry_paper.views.formatting import dataset_words
 from skerry_paper.views.gap_maps import gap_maps
 from skerry_paper.views.gap_tables import gap_tables
 from skerry_paper.views.guidelines import guidelines
-from skerry_paper.views.in_words import dataset_words
 from skerry_paper.views.learning_curves import learning_curves
 from skerry_paper.views.protocols import protocol_table
 from skerry_paper.views.server_rounds import server_rounds

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from functools import partial
 from math import isfinite, nan
-from typing import TYPE_CHECKING
+
+import pandas as pd
+from matplotlib.figure import Figure
 
 from skerry.analysis.statistics import estimates
 from skerry.report.figures.panels import Panel
@@ -12,10 +14,9 @@ from skerry.report.text import NOTHING, Sheet
 from skerry_paper.plan import BOTH, DEVICES
 from skerry_paper.printed import CELL, REGIMES, Along, along_axis, statements
 from skerry_paper.protocol import SCORED, STATED, TIMED, Protocol, shown_protocols
-from skerry_paper.study import Study
+from skerry_paper.study import Study, at_best_stepsize
 from skerry_paper.targets import Target
-from skerry_paper.tuning import at_best_stepsize
-from skerry_paper.views.in_words import (
+from skerry_paper.views.formatting import (
     dataset_words,
     points,
     regime_short,
@@ -23,10 +24,6 @@ from skerry_paper.views.in_words import (
     stepsizes_tried,
 )
 from skerry_paper.views.view import Picture, View, not_run, page_figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 FIELDS: dict[Along, str] = {"share": "server.sampled", "period": "server.period"}
 """The axes as figures of a store call them, so that they have the same words."""
@@ -65,11 +62,9 @@ def accuracies(target: Target, studies: Mapping[str, Study]) -> View:
     return View(target, verdict, (*pictures, _text_sheet(target, found), *sheets, note))
 
 
-def _mean_accuracies(study: Study, protocol: Protocol) -> "pd.DataFrame":
+def _mean_accuracies(study: Study, protocol: Protocol) -> pd.DataFrame:
     """A row per cell and primitive at its best stepsize: the mean over seeds, and one
     standard error above it."""
-    import pandas as pd
-
     runs = study.runs[study.runs["primitive"].isin(BOTH)]
     runs = at_best_stepsize(runs, protocol.column, [*CELL, "primitive"])
     table = runs.pivot_table(index=[*CELL, "primitive"], columns="seed", values=protocol.column)
@@ -84,7 +79,7 @@ def _mean_accuracies(study: Study, protocol: Protocol) -> "pd.DataFrame":
     ).reset_index()
 
 
-def _picture(target: Target, dataset: str, scoring: str, means: "pd.DataFrame") -> Picture:
+def _picture(target: Target, dataset: str, scoring: str, means: pd.DataFrame) -> Picture:
     about = (
         f"{dataset}, {SCORED[scoring]}, {TIMED[STATED]}: accuracy of S2S and S2A along K/n and H"
     )
@@ -92,7 +87,7 @@ def _picture(target: Target, dataset: str, scoring: str, means: "pd.DataFrame") 
     return Picture(name, _figure(means, about), about)
 
 
-def _figure(means: "pd.DataFrame", about: str) -> "Figure":
+def _figure(means: pd.DataFrame, about: str) -> Figure:
     drawn = means.assign(
         **{"server.sampled": (DEVICES * means["share"]).round().astype(int),
            "server.period": means["period"]}
@@ -107,7 +102,7 @@ def _figure(means: "pd.DataFrame", about: str) -> "Figure":
     return page_figure(panels, columns=len(FIELDS), height=1.75, title=about)
 
 
-def _text_numbers(means: "pd.DataFrame") -> dict[str, float]:
+def _text_numbers(means: pd.DataFrame) -> dict[str, float]:
     """The numbers of the text about these figures, by their keys."""
     along_share, along_period = (_changes(means, along) for along in FIELDS)
     by_primitive = along_period.unstack("primitive").dropna()
@@ -143,7 +138,7 @@ def _number(value: float, unit: str) -> str:
     return f"{value:.0f} %" if unit == "%" else f"{points(value)} p.p."
 
 
-def _changes(means: "pd.DataFrame", along: Along) -> "pd.Series[float]":
+def _changes(means: pd.DataFrame, along: Along) -> "pd.Series[float]":
     """What the last value of an axis has more than the first, by regime, topology, primitive."""
     index = ["intra", "inter", "topology", "primitive"]
     part = along_axis(means, along)
@@ -154,7 +149,7 @@ def _changes(means: "pd.DataFrame", along: Along) -> "pd.Series[float]":
     return change
 
 
-def _changes_sheet(means: "pd.DataFrame", title: str) -> Sheet:
+def _changes_sheet(means: pd.DataFrame, title: str) -> Sheet:
     """Means over topologies."""
     tables = [
         _changes(means, along).groupby(["intra", "inter", "primitive"]).mean().to_dict()

@@ -3,7 +3,9 @@ printed, recomputed from the cells of tables 3 to 6, and ours."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
 
 from skerry.analysis.statistics import estimate, t_test
 from skerry.report.text import NOTHING, Sheet
@@ -27,7 +29,7 @@ from skerry_paper.protocol import (
 )
 from skerry_paper.study import Study
 from skerry_paper.targets import Target
-from skerry_paper.views.in_words import (
+from skerry_paper.views.formatting import (
     dataset_words,
     out_of,
     plain_number,
@@ -36,9 +38,6 @@ from skerry_paper.views.in_words import (
     with_error,
 )
 from skerry_paper.views.view import View
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMNS = [*REGIME, "cells", "s2s", "s2a", "tie", "gap_mean", "gap_se", "p_value", "gap_max", "at"]
 NOTE = (
@@ -58,7 +57,7 @@ class Source(NamedTuple):
     """Where rows come from."""
 
     name: str
-    rows: "pd.DataFrame"
+    rows: pd.DataFrame
 
 
 class Percent(NamedTuple):
@@ -89,7 +88,7 @@ def aggregates(target: Target, studies: Mapping[str, Study]) -> View:
     return View(target, verdict, (*sheets, _wins_sheet([*theirs, *ours]), *notes))
 
 
-def _printed_sources(along: Along, printed: "pd.DataFrame") -> Iterator[Source]:
+def _printed_sources(along: Along, printed: pd.DataFrame) -> Iterator[Source]:
     cells = printed_cells()
     yield Source("printed", printed)
     yield Source("recomputed", recomputed(cells, along))
@@ -100,7 +99,7 @@ def _printed_sources(along: Along, printed: "pd.DataFrame") -> Iterator[Source]:
 # The rows
 
 
-def aggregate(found: "pd.DataFrame", along: Along) -> "pd.DataFrame":
+def aggregate(found: pd.DataFrame, along: Along) -> pd.DataFrame:
     """The rows of table 1 (along K/n at H = 5) or table 2 (along H at K/n = 0.2) from gaps that
     were found. A gap below its standard error is a tie, and counts in the mean as it is."""
     tied = (found["gap"].abs() < found["se"]) | (found["gap"] == 0)
@@ -108,8 +107,8 @@ def aggregate(found: "pd.DataFrame", along: Along) -> "pd.DataFrame":
 
 
 def recomputed(
-    printed_cells: "pd.DataFrame", along: Along, cells: Literal[12, 15] = 12
-) -> "pd.DataFrame":
+    printed_cells: pd.DataFrame, along: Along, cells: Literal[12, 15] = 12
+) -> pd.DataFrame:
     """The same rows from the cells that the paper prints, a dash as zero. With 15 cells, three
     zeros join them: the topologies at K/n = 1, where S2S and S2A are the same."""
     dash = printed_cells["gap"].isna()
@@ -118,21 +117,19 @@ def recomputed(
     return _rows(found[found["table"].isin(tables)], along, zeros=cells - 12)
 
 
-def wins(rows: "pd.DataFrame") -> Percent:
+def wins(rows: pd.DataFrame) -> Percent:
     """How often each primitive is better, over all cells of these rows."""
     counts = rows[["s2s", "s2a", "tie"]].sum()
     return Percent(*(100 * counts / counts.sum()).tolist())
 
 
-def _rows(found: "pd.DataFrame", along: Along, zeros: int = 0) -> "pd.DataFrame":
-    import pandas as pd
-
+def _rows(found: pd.DataFrame, along: Along, zeros: int = 0) -> pd.DataFrame:
     regimes = in_table(found, along).groupby(REGIME, sort=False)
     rows = [[*regime, *_row(cells, along, zeros)] for regime, cells in regimes]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _row(cells: "pd.DataFrame", along: Along, zeros: int) -> list[Any]:
+def _row(cells: pd.DataFrame, along: Along, zeros: int) -> list[Any]:
     decided = cells.loc[~cells["tied"], "gap"]
     found = [*cells["gap"], *[0.0] * zeros]
     mean = estimate(found)
@@ -164,7 +161,7 @@ def _sheet(dataset: str, sources: Sequence[Source]) -> Sheet:
     return Sheet(dataset_words(dataset), header, tuple(rows), "llrrrrl")
 
 
-def _row_of(rows: "pd.DataFrame", regime: tuple[str, ...]) -> Any | None:
+def _row_of(rows: pd.DataFrame, regime: tuple[str, ...]) -> Any | None:
     found = rows[(rows[REGIME] == list(regime)).all(axis=1)]
     return found.iloc[0] if len(found) else None
 
@@ -186,7 +183,7 @@ def _p_value(p: float) -> str:
     return "<0.001" if p < 0.001 else plain_number(p, 3)
 
 
-def _signs(ours: "pd.DataFrame", printed: "pd.DataFrame") -> str:
+def _signs(ours: pd.DataFrame, printed: pd.DataFrame) -> str:
     both = printed.merge(ours, on=REGIME, suffixes=("_printed", ""))
     telling = both[both["gap_mean_printed"].abs() > TELLING]
     agree = (telling["gap_mean_printed"] * telling["gap_mean"] > 0).sum()

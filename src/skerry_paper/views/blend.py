@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
 
 from skerry.report.figures.fronts import front
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.series import labelled, with_known_labels
 from skerry.report.text import NOTHING, Sheet
-from skerry_paper.dial import (
+from skerry_paper.blends import (
     ASSUMES,
     BY_THEORY,
     DIAL_CELL,
@@ -19,10 +22,9 @@ from skerry_paper.dial import (
 )
 from skerry_paper.printed import REGIMES
 from skerry_paper.protocol import SCORED
-from skerry_paper.study import Study, lately
+from skerry_paper.study import Study, at_best_stepsize, lately
 from skerry_paper.targets import Target
-from skerry_paper.tuning import at_best_stepsize
-from skerry_paper.views.in_words import (
+from skerry_paper.views.formatting import (
     out_of,
     plain_number,
     regime_short,
@@ -30,10 +32,6 @@ from skerry_paper.views.in_words import (
     with_error,
 )
 from skerry_paper.views.view import Picture, View, not_run, page_figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 X, Y = GOALS
 NOTE = (
@@ -60,7 +58,7 @@ def blend(target: Target, studies: Mapping[str, Study]) -> View:
     return View(target, verdict, (*pictures, *sheets, NOTE, *theory, ASSUMES))
 
 
-def _cost_of_theory(best: "pd.DataFrame") -> str:
+def _cost_of_theory(best: pd.DataFrame) -> str:
     """What following the theory would cost, if its constants were measured."""
     followed = best[best["certified_cost"].notna()]
     if followed.empty:
@@ -75,7 +73,7 @@ def _cost_of_theory(best: "pd.DataFrame") -> str:
     )
 
 
-def _constants_sheet(constants: "pd.DataFrame") -> Sheet:
+def _constants_sheet(constants: pd.DataFrame) -> Sheet:
     """A row per problem."""
     rows = tuple(
         (
@@ -91,7 +89,7 @@ def _constants_sheet(constants: "pd.DataFrame") -> Sheet:
     return Sheet("The theory's constants on these problems", header, rows, "llrrrrrr")
 
 
-def _wins(best: "pd.DataFrame") -> str:
+def _wins(best: pd.DataFrame) -> str:
     return out_of(int(best["middle_wins"].sum()), len(best))
 
 
@@ -100,7 +98,7 @@ def _picture(target: Target, study: Study, topology: str) -> Picture:
     return Picture(f"{target.name}-{topology}", _figure(study.of(topology=topology), about), about)
 
 
-def _front_frame(study: Study) -> "pd.DataFrame":
+def _front_frame(study: Study) -> pd.DataFrame:
     """Both goals of every run at the stepsize that is best for their mean."""
     runs = study.runs.rename(columns={lately(goal): goal for goal in GOALS})
     both = runs.assign(both=runs[list(GOALS)].mean(axis=1))
@@ -108,7 +106,7 @@ def _front_frame(study: Study) -> "pd.DataFrame":
     return with_known_labels(labelled(runs), "label")
 
 
-def _figure(study: Study, title: str) -> "Figure":
+def _figure(study: Study, title: str) -> Figure:
     frame = _front_frame(study)
     periods = sorted(frame["period"].unique())
     panels = []
@@ -123,14 +121,14 @@ def _figure(study: Study, title: str) -> "Figure":
     return page_figure(panels, columns=len(periods), height=2.1, title=title)
 
 
-def _sheet(best: "pd.DataFrame", goal: str) -> Sheet:
+def _sheet(best: pd.DataFrame, goal: str) -> Sheet:
     header = ("intra / inter", "topology", "H", "best β", "accuracy", "better end", "lead")
     rows = tuple((*_setting(row), *_found(row)) for row in _in_order(best))
     title = f"Best β for the {SCORED[goal]}" if goal == X else f"Best β for {SCORED[goal]}"
     return Sheet(title, header, rows, "llrrrlr")
 
 
-def _theory_sheet(best: "pd.DataFrame") -> Sheet:
+def _theory_sheet(best: pd.DataFrame) -> Sheet:
     """Theory's betas beside the best one, each with what it costs."""
     named = ("one server round", "certified", "constants 1")
     header = ("intra / inter", "topology", "H", "best β", *named)
@@ -147,7 +145,7 @@ def _with_cost(row: Mapping[str, Any], name: str) -> str:
     return beta if beta == NOTHING else f"{beta} ({cost})"
 
 
-def _in_order(best: "pd.DataFrame") -> list[Any]:
+def _in_order(best: pd.DataFrame) -> list[Any]:
     order = list(REGIMES.values())
     rows: list[Any] = best.to_dict("records")
     return sorted(

@@ -34,7 +34,7 @@ from skerry_paper.protocol import (
     table_runs,
 )
 from skerry_paper.study import Study, Timing
-from skerry_paper.views.in_words import (
+from skerry_paper.views.formatting import (
     SYMBOLS,
     agreement_cells,
     dataset_words,

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 
 from skerry.report.text import NOTHING, Sheet, plus_minus
-from skerry_paper.contests import (
+from skerry_paper.paired_curves import (
     NAN,
     DivergedError,
     NotedMean,
@@ -22,7 +22,7 @@ from skerry_paper.plan import BOTH
 from skerry_paper.protocol import SCORED
 from skerry_paper.study import Study
 from skerry_paper.targets import Target
-from skerry_paper.views.in_words import dataset_words, regime_words
+from skerry_paper.views.formatting import dataset_words, regime_words
 from skerry_paper.views.view import View
 
 SCORINGS = ("own_accuracy", "average_accuracy")

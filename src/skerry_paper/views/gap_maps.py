@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from skerry.report.figures.captions import SHARE
 from skerry.report.figures.gaps import colour_bar, gap_heat_map
@@ -24,17 +25,13 @@ from skerry_paper.protocol import (
 )
 from skerry_paper.study import Study
 from skerry_paper.targets import Target
-from skerry_paper.views.in_words import (
+from skerry_paper.views.formatting import (
     by_timing,
     dataset_words,
     guesses_in_words,
     regime_words,
 )
 from skerry_paper.views.view import Picture, View, not_run, page_figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 Regime = tuple[str, str]
 
@@ -81,13 +78,13 @@ def gap_maps(target: Target, studies: Mapping[str, Study]) -> View:
     return View(target, verdict, (*pictures, NOTE))
 
 
-def _ring_gaps(study: Study, protocol: Protocol) -> "pd.DataFrame":
+def _ring_gaps(study: Study, protocol: Protocol) -> pd.DataFrame:
     """Our gaps on the ring, where S2S and S2A can differ."""
     found = gaps([study], protocol)
     return found[(found["topology"] == "ring") & (found["share"] < 1)]
 
 
-def _printed_ring(dataset: str, regimes: Sequence[Regime]) -> "pd.DataFrame":
+def _printed_ring(dataset: str, regimes: Sequence[Regime]) -> pd.DataFrame:
     """What the tables print of these maps. Both print K/n = 0.2, H = 5, not always alike; here
     it is that of the table along K/n."""
     cells = printed_cells()
@@ -97,11 +94,9 @@ def _printed_ring(dataset: str, regimes: Sequence[Regime]) -> "pd.DataFrame":
     return cells.drop_duplicates(["intra", "inter", "share", "period"])
 
 
-def _as_drawn(found: "pd.DataFrame", measure: str, *, certain: bool = False) -> "pd.DataFrame":
+def _as_drawn(found: pd.DataFrame, measure: str, *, certain: bool = False) -> pd.DataFrame:
     """In the columns that a map of gaps is drawn from, with a row for every cell of every map: one
     without a gap is drawn grey."""
-    import pandas as pd
-
     clear = True if certain else (found["low"] > 0) | (found["high"] < 0)
     told = found.assign(verdict=np.where(clear, np.where(found["gap"] > 0, "win", "loss"), "tie"))
     every = [
@@ -119,7 +114,7 @@ def _as_drawn(found: "pd.DataFrame", measure: str, *, certain: bool = False) -> 
     )
 
 
-def _figure(maps: Mapping[str, "pd.DataFrame"], regimes: Sequence[Regime], title: str) -> "Figure":
+def _figure(maps: Mapping[str, pd.DataFrame], regimes: Sequence[Regime], title: str) -> Figure:
     largest = max(float(one["difference"].abs().max()) for one in maps.values())
     panels = []
     for intra, inter in regimes:

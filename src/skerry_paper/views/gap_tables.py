@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from skerry.report.text import NOTHING, Sheet
 from skerry_paper.agreement import agreement, guesses
@@ -11,7 +13,7 @@ from skerry_paper.printed import REGIMES, TABLE_AXES, Along, in_table, printed_c
 from skerry_paper.protocol import TELLING, Protocol, gaps, shown_protocols
 from skerry_paper.study import Study
 from skerry_paper.targets import Target
-from skerry_paper.views.in_words import (
+from skerry_paper.views.formatting import (
     AGREEMENT_HEADER,
     AGREEMENT_NOTE,
     AGREEMENT_SIDES,
@@ -25,9 +27,6 @@ from skerry_paper.views.in_words import (
     with_error,
 )
 from skerry_paper.views.view import View
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SAME_SIGN, OTHER_SIGN, NO_SIGN = "✓", "✗", "·"
 LEGEND = (
@@ -72,7 +71,7 @@ def gap_tables(target: Target, studies: Mapping[str, Study]) -> View:
 
 
 def _regime_sheets(
-    printed: "pd.DataFrame", found: Mapping[Protocol, "pd.DataFrame"], along: Along
+    printed: pd.DataFrame, found: Mapping[Protocol, pd.DataFrame], along: Along
 ) -> list[Sheet]:
     theirs = _by_place(printed, along)
     ours = {protocol: _by_place(frame, along) for protocol, frame in found.items()}
@@ -92,7 +91,7 @@ def _regime_sheets(
             for regime, part in rows.items() if part]  # fmt: skip
 
 
-def _by_place(found: "pd.DataFrame", along: Along) -> dict[Place, Any]:
+def _by_place(found: pd.DataFrame, along: Along) -> dict[Place, Any]:
     """The row of each cell of a table."""
     rows: Iterable[Any] = in_table(found, along).itertuples()
     return {

@@ -3,21 +3,19 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
 
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.rounds import curves
 from skerry.report.text import NOTHING, Sheet, plus_minus
-from skerry_paper.contests import CurvePair, UnansweredError, drawn_curves, pairs_of, slice_of
 from skerry_paper.curve_statements import Finding, findings
+from skerry_paper.paired_curves import CurvePair, UnansweredError, drawn_curves, pairs_of, slice_of
 from skerry_paper.protocol import SCORED
 from skerry_paper.study import Study
 from skerry_paper.targets import Target
-from skerry_paper.views.in_words import out_of
+from skerry_paper.views.formatting import out_of
 from skerry_paper.views.view import Picture, View, not_run, page_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCORINGS = ("average_accuracy", "own_accuracy")
 NOTE = (
@@ -55,7 +53,7 @@ def _agreeing(rows: Sequence[Finding]) -> str:
     return out_of(sum(row.ours * row.stated_sign > 0 for row in rows), len(rows))
 
 
-def _figure(target: Target, studies: Mapping[str, Study]) -> "Figure":
+def _figure(target: Target, studies: Mapping[str, Study]) -> Figure:
     pairs = pairs_of(target.name, studies)
     panels = [_panel(pair, studies, scoring) for scoring in SCORINGS for pair in pairs]
     return page_figure(panels, columns=len(pairs), height=2.1, title=target.title)

@@ -4,9 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from skerry.report.figures.panels import ASIDE, Panel
 from skerry.report.style import GREY, OTHERS, PRIMITIVES
@@ -37,7 +40,7 @@ from skerry_paper.views.conclusions import (
     scorings_sheet,
     verdicts,
 )
-from skerry_paper.views.in_words import (
+from skerry_paper.views.formatting import (
     AGREEMENT_HEADER,
     AGREEMENT_NOTE,
     AGREEMENT_SIDES,
@@ -47,10 +50,6 @@ from skerry_paper.views.in_words import (
     tried_in_words,
 )
 from skerry_paper.views.view import Picture, View, page_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ALL = (
     "The paper prints gaps of test accuracy after 100 rounds, and leaves open of which model, on "
@@ -163,7 +162,7 @@ MARKERS = dict(zip(SCORED, ("s", "D", "o", "^", "v"), strict=True))
 GUESS_LINES = {ZERO: ("--", "zero"), ALWAYS_S2S: (":", "one gap for all cells")}
 
 
-def _figure(found: Found, title: str) -> "Figure":
+def _figure(found: Found, title: str) -> Figure:
     """A row per timing, a panel per data set; the best fit is top left. Hollow: inputs in
     [0, 1]."""
     panels = [
@@ -183,9 +182,7 @@ def _with_most_cells(ranked: Ranked) -> Ranked:
     return {protocol: one for protocol, one in ranked.items() if one.cells > 0.9 * most}
 
 
-def _scatter(axis: "Axes", dataset: str, ranked: Ranked) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter
-
+def _scatter(axis: Axes, dataset: str, ranked: Ranked) -> None:
     for protocol, one in ranked.items():
         hollow = protocol.scaling == "unit"
         axis.errorbar(

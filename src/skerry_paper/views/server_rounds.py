@@ -3,22 +3,20 @@ beside what the theory foretells."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from skerry.report.figures.panels import ASIDE, Panel
 from skerry.report.figures.rounds import curves
 from skerry.report.style import GREY
 from skerry.report.text import NOTHING, Sheet, plus_minus
-from skerry_paper.contests import CURVES, UnansweredError, drawn_curves, slice_of
 from skerry_paper.curve_statements import Finding, findings
+from skerry_paper.paired_curves import CURVES, UnansweredError, drawn_curves, slice_of
 from skerry_paper.study import Study
 from skerry_paper.targets import Target
 from skerry_paper.views.view import Picture, View, not_run, page_figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SCORING = "average_accuracy"
 """Decides on the stepsize, where there was a choice."""
@@ -46,7 +44,7 @@ def server_rounds(target: Target, studies: Mapping[str, Study]) -> View:
     return View(target, verdict, (picture, _sheet(rows), NOTE))
 
 
-def _figure(frame: "pd.DataFrame", theory: Mapping[str, float], title: str) -> "Figure":
+def _figure(frame: pd.DataFrame, theory: Mapping[str, float], title: str) -> Figure:
     met = frame["bias"].notna() if "bias" in frame else frame["round"] < 0
     between, after = frame[~met], frame[met]
     panels = [
@@ -62,7 +60,7 @@ def _figure(frame: "pd.DataFrame", theory: Mapping[str, float], title: str) -> "
 
 def _panel(
     title: str,
-    frame: "pd.DataFrame",
+    frame: pd.DataFrame,
     measure: str,
     theory: Mapping[str, float] | None = None,
     *,
@@ -71,7 +69,7 @@ def _panel(
     if measure not in frame or frame[measure].isna().all():
         return Panel(title, not_run)
 
-    def draw(axis: "Axes") -> None:
+    def draw(axis: Axes) -> None:
         # Without a key no server rounds are marked: these panels tell them apart already.
         curves(frame.drop(columns="key"), measure, axis)
         if from_zero or theory:

@@ -3,9 +3,10 @@ changes."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
+import pandas as pd
 
 from skerry.report.text import Sheet
 from skerry_paper.agreement import agreement, printed_of
@@ -14,11 +15,8 @@ from skerry_paper.printed import CELL
 from skerry_paper.protocol import SCORED, SHOWN_SCORINGS, SHOWN_TIMINGS, Protocol, Scaling, gaps
 from skerry_paper.study import Study
 from skerry_paper.targets import Target
-from skerry_paper.views.in_words import dataset_words, give_or_take, out_of, plain_number, signs
+from skerry_paper.views.formatting import dataset_words, give_or_take, out_of, plain_number, signs
 from skerry_paper.views.view import View
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SCALED = {"standard": "standard", "unit": "[0, 1]"}
 NOTE = (
@@ -32,8 +30,8 @@ NOTE = (
 
 
 class Tuned(NamedTuple):
-    within: "pd.DataFrame"
-    beyond: "pd.DataFrame"
+    within: pd.DataFrame
+    beyond: pd.DataFrame
 
 
 def stepsizes(target: Target, studies: Mapping[str, Study]) -> View:
@@ -69,7 +67,7 @@ def _tuned(studies: Sequence[Study], protocol: Protocol) -> Tuned:
     return Tuned(within.merge(most[CELL], on=CELL), most)
 
 
-def _chosen(cells: "pd.DataFrame") -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _chosen(cells: pd.DataFrame) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     return np.concatenate([cells["stepsize_s2s"], cells["stepsize_s2a"]]).astype(float)
 
 

@@ -2,20 +2,24 @@
 moment meets the printed tables."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Literal
+
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from skerry.report.figures.panels import Panel
 from skerry.report.style import GREY
 from skerry.report.text import Sheet
 from skerry_paper.agreement import agreement, guesses, printed_of
-from skerry_paper.moments import MOMENTS, at_moment, gaps_since_server_round
-from skerry_paper.pairs import Change, change
 from skerry_paper.printed import CELL
 from skerry_paper.protocol import SCORED, SHOWN_SCORINGS, Protocol, gaps
 from skerry_paper.study import Study, final
 from skerry_paper.targets import Target
-from skerry_paper.views.in_words import (
+from skerry_paper.views.formatting import (
     AGREEMENT_HEADER,
     AGREEMENT_NOTE,
     AGREEMENT_SIDES,
@@ -25,12 +29,8 @@ from skerry_paper.views.in_words import (
     plain_number,
     with_error,
 )
+from skerry_paper.views.variants import Change, change
 from skerry_paper.views.view import Picture, View, not_run, page_figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 EACH_ROUND = ("mnist-each-round", "cifar10-each-round")
 ALL_SAMPLES, USUAL = "cifar10-all-samples", "cifar10"
@@ -105,7 +105,7 @@ def _changed(found: Change) -> tuple[str, ...]:
     )
 
 
-def _figure(looked: Mapping[str, Study], title: str) -> "Figure":
+def _figure(looked: Mapping[str, Study], title: str) -> Figure:
     panels = []
     for scoring in SHOWN_SCORINGS:
         for study in looked.values():
@@ -116,9 +116,7 @@ def _figure(looked: Mapping[str, Study], title: str) -> "Figure":
     return page_figure(panels, columns=len(looked), height=2.2, title=title)
 
 
-def _lines(axis: "Axes", found: "pd.DataFrame") -> None:
-    from matplotlib import colormaps
-
+def _lines(axis: Axes, found: pd.DataFrame) -> None:
     periods = sorted(found["period"].unique())
     for number, period in enumerate(periods):
         mean = found[found["period"] == period].groupby("since")["gap"].mean()
@@ -128,3 +126,48 @@ def _lines(axis: "Axes", found: "pd.DataFrame") -> None:
     axis.set_xlabel("rounds since the last server round")
     axis.set_ylabel("S2S minus S2A (points)")
     axis.grid(alpha=0.25, linewidth=0.5)
+
+
+# Scores in chosen rounds
+
+
+Moment = Literal["before", "after", "end"]
+MOMENTS: dict[Moment, str] = {
+    "end": "final round",
+    "after": "just after the last server round",
+    "before": "just before it",
+}
+MEASURES = ("own_accuracy", "average_accuracy")
+
+
+def last_server_round(period: int, rounds: int) -> int:
+    """The last t < rounds with t mod period = 0; what it leaves is recorded in row t + 1."""
+    return (rounds - 1) // period * period
+
+
+def at_moment(study: Study, moment: Moment) -> Study:
+    """As if it had been scored then: `final` is the value of that round."""
+    wanted = {
+        number: _round(moment, int(row["period"]), int(row["rounds"]))
+        for number, row in study.runs.iterrows()
+    }
+    lines = study.curves[study.curves["round"] == study.curves["run"].map(wanted)]
+    found = lines.set_index("run").reindex(study.runs.index)
+    scores = {final(name): found[name] for name in MEASURES if name in found}
+    return replace(study, runs=study.runs.assign(**scores))
+
+
+def _round(moment: Moment, period: int, rounds: int) -> int:
+    server = last_server_round(period, rounds)
+    return {"before": server, "after": server + 1, "end": rounds}[moment]
+
+
+def gaps_since_server_round(study: Study, measure: str) -> pd.DataFrame:
+    """S2S minus S2A by cell, seed and rounds `since` the last server round (1 is what it left), a
+    mean over the periods that were looked at."""
+    told = study.runs[["intra", "inter", "topology", "share", "period", "primitive", "seed"]]
+    lines = study.curves[["run", "round", measure]].join(told, on="run")
+    lines = lines.assign(since=(lines["round"] - 1) % lines["period"] + 1)
+    keys = ["intra", "inter", "topology", "share", "period", "seed", "since"]
+    wide = lines.pivot_table(index=keys, columns="primitive", values=measure)
+    return (wide["s2s"] - wide["s2a"]).rename("gap").reset_index()

@@ -2,22 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.console import Console
 
 from skerry.report.figures.panels import Panel, arrange
 from skerry.report.style import GREY, MISSING, WIDTHS
 from skerry.report.text import Sheet
 from skerry_paper.targets import Target
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from rich.console import Console
-
 
 class Picture(NamedTuple):
     name: str
-    figure: "Figure"
+    figure: Figure
     about: str
     """What is to be seen, for those who cannot see it."""
 
@@ -41,7 +40,7 @@ class View:
         return [part for part in self.parts if isinstance(part, Picture)]
 
     @property
-    def figures(self) -> dict[str, "Figure"]:
+    def figures(self) -> dict[str, Figure]:
         return {picture.name: picture.figure for picture in self.pictures}
 
     @property
@@ -61,7 +60,7 @@ class View:
                     blocks.append(part)
         return "\n\n".join(blocks) + "\n"
 
-    def print_to(self, console: "Console") -> None:
+    def print_to(self, console: Console) -> None:
         """Words and tables; where pictures lie is known to who writes them."""
         console.print(self.title, style="bold", markup=False, soft_wrap=True)
         console.print(self.verdict, markup=False, soft_wrap=True)
@@ -76,7 +75,7 @@ class View:
 
 def number_of(name: str) -> str:
     """`Table 3` for table3, `Figure 14` for fig14; studies of our own have a name alone."""
-    for short, word in (("table", "Table"), ("fig", "Figure")):
+    for short, word in (("table", "Table"), ("fig", Figure)):
         if name.startswith(short):
             return f"{word} {name.removeprefix(short)}"
     return name.capitalize()
@@ -89,12 +88,12 @@ def _without_markdown(text: str) -> str:
 # What pictures share
 
 
-def page_figure(panels: Sequence[Panel], columns: int, height: float, title: str) -> "Figure":
+def page_figure(panels: Sequence[Panel], columns: int, height: float, title: str) -> Figure:
     """At the width of a page."""
     return arrange(panels, WIDTHS["full"], columns=columns, height=height, title=title)
 
 
-def not_run(axis: "Axes") -> None:
+def not_run(axis: Axes) -> None:
     """A panel whose runs are not there."""
     axis.text(0.5, 0.5, "not run", ha="center", va="center", transform=axis.transAxes, color=GREY)
     axis.set_facecolor(MISSING)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from skerry.report.text import Sheet
 from skerry.theory.regimes import regime_table
-from skerry_paper.contests import drawn_curves
+from skerry_paper.paired_curves import drawn_curves
 from skerry_paper.study import Study, lately
 from skerry_paper.targets import TARGETS
 from skerry_paper.views import VIEWS, view_of
@@ -20,7 +20,7 @@ from skerry_paper.views.bound_claims import CLAIMS, holds, led_part
 from skerry_paper.views.view import View
 
 Grid = Callable[..., Study]
-KEPT = Path(__file__).parents[3] / "docs" / "reproduction" / "data"
+KEPT = Path(__file__).parents[3] / "studies" / "reproduction" / "data"
 
 
 def sheets(view: View) -> list[Sheet]:

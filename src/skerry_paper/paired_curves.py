@@ -7,19 +7,16 @@ rounds are t = 0, H, 2H, ...; what they leave is recorded in row t + 1.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skerry.analysis.statistics import estimate
 from skerry.errors import SkerryError
 from skerry_paper.plan import BOTH
 from skerry_paper.printed import REGIMES
-from skerry_paper.study import Study, lately
-from skerry_paper.tuning import at_best_stepsize
-
-if TYPE_CHECKING:
-    import pandas as pd
+from skerry_paper.study import Study, at_best_stepsize, lately
 
 Studies = Mapping[str, Study]
 
@@ -134,15 +131,15 @@ def slice_of(pair: CurvePair, studies: Studies) -> Study:
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    s2s: "pd.DataFrame"
-    s2a: "pd.DataFrame"
+    s2s: pd.DataFrame
+    s2a: pd.DataFrame
     period: int
     rounds: int
     note: str = ""
     """Which stepsizes were taken, where there was a choice; which seeds are left out."""
 
     @property
-    def gap(self) -> "pd.DataFrame":
+    def gap(self) -> pd.DataFrame:
         """S2S minus S2A in the rounds and seeds that both have."""
         return recorded_part(self.s2s - self.s2a)
 
@@ -154,7 +151,7 @@ def contest_of(study: Study, scoring: str) -> Contest:
     return Contest(s2s, s2a, int(period), int(rounds), _note(study, scoring))
 
 
-def curves_of(study: Study, primitive: str, measure: str) -> "pd.DataFrame":
+def curves_of(study: Study, primitive: str, measure: str) -> pd.DataFrame:
     """One primitive's values at its best stepsize, of the runs that reached their end."""
     runs = best_runs(study, measure)
     runs = runs[runs["primitive"] == primitive]
@@ -174,14 +171,14 @@ def curves_of(study: Study, primitive: str, measure: str) -> "pd.DataFrame":
     return recorded_part(values)
 
 
-def best_runs(study: Study, measure: str) -> "pd.DataFrame":
+def best_runs(study: Study, measure: str) -> pd.DataFrame:
     """Each primitive's runs at its best stepsize, those that diverged there among them."""
     runs, column = study.runs, lately(measure)
     choice = runs["stepsize"].nunique() > 1 and column in runs
     return at_best_stepsize(runs, column, ["primitive"]) if choice else runs
 
 
-def drawn_curves(study: Study, scoring: str) -> "pd.DataFrame":
+def drawn_curves(study: Study, scoring: str) -> pd.DataFrame:
     """A row per run and round, as curves are drawn, each primitive at its best stepsize. A seed in
     which one diverged is left out for both, if others are left: where a run ends, a mean jumps."""
     best = best_runs(study, scoring)
@@ -224,17 +221,17 @@ class NotedMean:
     note: str = ""
 
 
-def recorded_part(values: "pd.DataFrame") -> "pd.DataFrame":
+def recorded_part(values: pd.DataFrame) -> pd.DataFrame:
     """Without rounds and seeds that have no value."""
     return values.dropna(how="all").dropna(how="all", axis=1)
 
 
-def between(values: "pd.DataFrame", after: int, until: int) -> "pd.DataFrame":
+def between(values: pd.DataFrame, after: int, until: int) -> pd.DataFrame:
     """Rounds after + 1 to until; round 0, where nothing has been learnt, is never among them."""
     return values[(values.index > max(after, 0)) & (values.index <= until)]
 
 
-def mean_of(values: "pd.DataFrame", period: int) -> NotedMean:
+def mean_of(values: pd.DataFrame, period: int) -> NotedMean:
     """The mean, with its standard error over seeds. A single seed has none: its error is that
     over server periods, which are taken for independent of each other."""
     if values.empty:
@@ -250,7 +247,7 @@ def mean_of(values: "pd.DataFrame", period: int) -> NotedMean:
     )
 
 
-def at_round(values: "pd.DataFrame", at: int, period: int) -> NotedMean:
+def at_round(values: pd.DataFrame, at: int, period: int) -> NotedMean:
     """The values in one round; where it was not recorded, in the closest one before it."""
     earlier = values.index[(values.index > 0) & (values.index <= at)]
     if earlier.empty:
@@ -261,7 +258,7 @@ def at_round(values: "pd.DataFrame", at: int, period: int) -> NotedMean:
     return NotedMean(found.value, found.error, f"{found.note}; at round {earlier[-1]}")
 
 
-def drops(accuracy: "pd.DataFrame", period: int) -> "pd.DataFrame":
+def drops(accuracy: pd.DataFrame, period: int) -> pd.DataFrame:
     """What is lost in each server round: in row t + 1, the accuracy in row t minus that in t + 1.
 
     The server round at t = 0, before anything is learnt, does not count.
@@ -270,12 +267,12 @@ def drops(accuracy: "pd.DataFrame", period: int) -> "pd.DataFrame":
     return recorded_part(accuracy.reindex(after.index - 1).set_axis(after.index) - after)
 
 
-def mean_drop(accuracy: "pd.DataFrame", period: int) -> NotedMean:
+def mean_drop(accuracy: pd.DataFrame, period: int) -> NotedMean:
     lost = drops(accuracy, period)
     return NotedMean(NAN, NAN, BEFORE_AND_AFTER) if lost.empty else mean_of(lost, period)
 
 
-def drop_by_phase(accuracy: "pd.DataFrame", period: int) -> NotedMean:
+def drop_by_phase(accuracy: pd.DataFrame, period: int) -> NotedMean:
     """Where no two rounds in a row were looked at: rounds that a server round has just left beside
     others just before one, a line drawn between those on both sides."""
     before = accuracy[(accuracy.index > 0) & (accuracy.index % period == 0)]
@@ -309,7 +306,7 @@ def drop_elsewhere(pair: CurvePair, studies: Studies, primitive: str, scoring: s
     return NotedMean(NAN, NAN, BEFORE_AND_AFTER)
 
 
-def reduction(usual: "pd.DataFrame", other: "pd.DataFrame") -> NotedMean:
+def reduction(usual: pd.DataFrame, other: pd.DataFrame) -> NotedMean:
     """By how many percent the other mean is smaller, from values of the same rounds and seeds.
 
     The standard error is that of a ratio of means r = b / a: of (b_i - r a_i) / a over seeds, or

@@ -7,21 +7,23 @@ for the first; of the second it says nothing: its errors are those of the averag
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skerry.analysis.compare import compare
 from skerry.analysis.statistics import estimates
 from skerry.config.experiment import Experiment, Network
 from skerry.errors import RecordsError
+from skerry.network.fleet import build_fleet
+from skerry.theory.certified import best_blend
+from skerry.theory.constants import measure_constants
+from skerry.theory.operators import best_beta
+from skerry.theory.parameters import Parameters
 from skerry_paper.plan import DEVICES, SETTING
-from skerry_paper.study import FACTORS, Study, Timing, factors_of, scored
-from skerry_paper.tuning import at_best_stepsize
-
-if TYPE_CHECKING:
-    import pandas as pd
+from skerry_paper.study import FACTORS, Study, Timing, at_best_stepsize, factors_of, scored
 
 Row: TypeAlias = Mapping[Any, Any]
 
@@ -33,7 +35,7 @@ DIAL_CELL = [name for name in FACTORS if name not in _OTHERS]
 NAN = float("nan")
 
 
-def dial(study: Study, timing: Timing = "last 20") -> "pd.DataFrame":
+def dial(study: Study, timing: Timing = "last 20") -> pd.DataFrame:
     """A row per setting, goal and beta, at the stepsize that is best for that goal there.
 
     `mean`, `se` and `half` (of the 95 % interval) are over seeds. `above_s2s` and `above_s2a` are
@@ -42,15 +44,13 @@ def dial(study: Study, timing: Timing = "last 20") -> "pd.DataFrame":
     tests' p-values, corrected (Holm) for all betas and settings that were compared with that end.
     `front`: whether some stepsize puts this beta on the front of both goals.
     """
-    import pandas as pd
-
     points = operating_points(study, timing)
     front = points.groupby([*DIAL_CELL, "beta"])["front"].any().reset_index()
     found = pd.concat([_towards(goal, study, timing) for goal in GOALS], ignore_index=True)
     return found.merge(front, on=[*DIAL_CELL, "beta"], how="left").fillna({"front": False})
 
 
-def operating_points(study: Study, timing: Timing = "last 20") -> "pd.DataFrame":
+def operating_points(study: Study, timing: Timing = "last 20") -> pd.DataFrame:
     """A row per setting, beta and stepsize, which one can run: the mean of both goals over seeds,
     and whether it is on the `front`: no other point is as good at both and better at one."""
     columns = {_column(study, goal, timing): goal for goal in GOALS}
@@ -72,7 +72,7 @@ def undominated(points_pg: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(~np.any(dominated_pp, axis=1))
 
 
-def best_betas(table: "pd.DataFrame") -> "pd.DataFrame":
+def best_betas(table: pd.DataFrame) -> pd.DataFrame:
     """A row per setting and goal of `dial`: the beta with the best mean, the better end, the
     `lead` over that end with its paired standard error, and whether some middle beats both ends.
 
@@ -95,7 +95,7 @@ def best_betas(table: "pd.DataFrame") -> "pd.DataFrame":
     return best[kept].merge(middle, on=groups)
 
 
-def _towards(goal: str, study: Study, timing: Timing) -> "pd.DataFrame":
+def _towards(goal: str, study: Study, timing: Timing) -> pd.DataFrame:
     column = _column(study, goal, timing)
     runs = at_best_stepsize(study.runs, column, [*DIAL_CELL, "beta"])
     values = runs.pivot(index=[*DIAL_CELL, "beta", "stepsize"], columns="seed", values=column)
@@ -121,10 +121,8 @@ def _towards(goal: str, study: Study, timing: Timing) -> "pd.DataFrame":
     return rows.assign(p=rows["p"].where(middle))
 
 
-def _at_beta(values: "pd.DataFrame", beta: float) -> NDArray[np.float64]:
+def _at_beta(values: pd.DataFrame, beta: float) -> NDArray[np.float64]:
     """For every row, the values of its setting at this beta; NaN where it was not run."""
-    import pandas as pd
-
     asked = values.index.to_frame(index=False)
     cells = pd.MultiIndex.from_frame(asked[DIAL_CELL])
     there = values.set_axis(cells)[(asked["beta"] == beta).to_numpy()]
@@ -164,14 +162,12 @@ def measured_constants(
     experiments: Iterable[Experiment],
     *,
     device: str,
-    known: "pd.DataFrame | None" = None,
+    known: pd.DataFrame | None = None,
     tell: Callable[[str], None] = lambda line: None,
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """A row per problem: its factors, the `key` of the run along which it was measured, and its
     Constants, the largest of those after some rounds. Rows of `known` with the same key are taken.
     """
-    import pandas as pd
-
     had = {} if known is None else {row["key"]: row for row in known.to_dict("records")}
     along = _runs_to_follow(experiments)
     if new := [run for run in along if run.key() not in had]:
@@ -189,8 +185,6 @@ def _runs_to_follow(experiments: Iterable[Experiment]) -> list[Experiment]:
 
 
 def _measured_along(experiment: Experiment, device: str) -> dict[str, Any]:
-    from skerry.theory.constants import measure_constants
-
     found = measure_constants(experiment, rounds=MEASURED_AFTER, draws=DRAWS, device=device)
     constants = Constants(
         smoothness=found.smoothness.value,
@@ -226,8 +220,8 @@ ASSUMES = (
 
 
 def theory_betas(
-    best: "pd.DataFrame", table: "pd.DataFrame", constants: "pd.DataFrame | None"
-) -> "pd.DataFrame":
+    best: pd.DataFrame, table: pd.DataFrame, constants: pd.DataFrame | None
+) -> pd.DataFrame:
     """`best_betas` with columns more: `one_server_round` and `certified` by measured constants,
     and `assumed`, certified by constants of one; beside each its `_cost`, from `table`, which
     `dial` gives. NaN for goals that theory does not speak of, and for problems without constants.
@@ -237,9 +231,7 @@ def theory_betas(
     return best.assign(**{name: [row.get(name, NAN) for row in rows] for name in columns})
 
 
-def _chosen(row: Row, table: "pd.DataFrame", constants: "pd.DataFrame | None") -> dict[str, float]:
-    from skerry.theory.operators import best_beta
-
+def _chosen(row: Row, table: pd.DataFrame, constants: pd.DataFrame | None) -> dict[str, float]:
     if row["goal"] != "average_accuracy":
         return {}
     K, H, T = round(row["share"] * DEVICES), row["period"], row["rounds"]
@@ -263,7 +255,7 @@ def _assumed(row: Row) -> Constants:
     )
 
 
-def _constants_of(row: Row, constants: "pd.DataFrame | None") -> Constants | None:
+def _constants_of(row: Row, constants: pd.DataFrame | None) -> Constants | None:
     """Those of the problem that a setting poses."""
     for one in () if constants is None else constants.to_dict("records"):
         if all(one[name] == row[name] for name in PROBLEM):
@@ -271,7 +263,7 @@ def _constants_of(row: Row, constants: "pd.DataFrame | None") -> Constants | Non
     return None
 
 
-def _cost(row: Row, beta: float, table: "pd.DataFrame") -> float:
+def _cost(row: Row, beta: float, table: pd.DataFrame) -> float:
     """What the tried beta closest to this one is behind the best."""
     tried = [
         one
@@ -284,9 +276,6 @@ def _cost(row: Row, beta: float, table: "pd.DataFrame") -> float:
 
 @lru_cache
 def _certified(K: int, H: int, T: int, constants: Constants) -> float:
-    from skerry.theory.certified import best_blend
-    from skerry.theory.parameters import Parameters
-
     setting = Parameters(
         **SETTING["network"],
         sampled=K,
@@ -304,7 +293,5 @@ def _certified(K: int, H: int, T: int, constants: Constants) -> float:
 
 @lru_cache
 def _mixing(topology: str, dynamic: bool) -> float:
-    from skerry.network.fleet import build_fleet
-
     network = Network(**SETTING["network"], topology=topology, dynamic=dynamic)
     return build_fleet(network, seed=0).mixing_parameters().minimum

@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from skerry.report.text import NOTHING, plural, plus_minus
 from skerry_paper.agreement import ALWAYS_S2S, ZERO, Agreement
 from skerry_paper.printed import CELL, Along
 from skerry_paper.protocol import SCORED, TELLING, TIMED, Protocol
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DATASET_WORDS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
@@ -64,7 +62,7 @@ def stepsizes_tried(sizes: Iterable[float]) -> str:
     return f"Stepsizes tried in these runs: {told}."
 
 
-def tried_in_words(runs: "pd.DataFrame") -> str:
+def tried_in_words(runs: pd.DataFrame) -> str:
     """`5 seeds, 4 stepsizes`; or what was run at each stepsize, where that is not the same."""
     rising = runs.sort_values("stepsize")
     tried = {
