@@ -115,10 +115,10 @@ def peers() -> Iterator[str]:
         for name, row in job["rows"].items():
             spread = f"({rate(row['lowest'])}-{rate(row['highest'])})"
             times = [row.get(f"skerry_{which}_is_times") for which in ("one_lane", "best")]
-            beside = " / ".join(f"{value:.1f}x" for value in times if value)
+            also_shows = " / ".join(f"{value:.1f}x" for value in times if value)
             yield (
                 f"| {name} | {rate(row['device_steps_per_second'])} {spread} | "
-                f"{row.get('times_plain_loop', float('nan')):.2f} | {beside} | "
+                f"{row.get('times_plain_loop', float('nan')):.2f} | {also_shows} | "
                 f"{row['start_up_seconds']:.0f} s | {row['memory_bytes'] / 1e9:.1f} GB |"
             )
         for name, reason in job["failures"].items():
@@ -196,13 +196,13 @@ def speed_gpu() -> Iterator[str]:
 
 def reproduction() -> Iterator[str]:
     """What fits the printed tables, and who leads by what is scored."""
-    from skerry_paper.study import kept_studies
-    from skerry_paper.summary import headline
+    from skerry_paper.study import load_studies
+    from skerry_paper.summary import front_page_summary
     from skerry_paper.targets import TARGETS
 
-    kept_there = kept_studies(STUDIES / "reproduction" / "data")
+    kept_there = load_studies(STUDIES / "reproduction" / "data")
     studies = {name: kept_there[name] for name in TARGETS["protocol"].studies if name in kept_there}
-    for part in headline(studies):
+    for part in front_page_summary(studies):
         yield part if isinstance(part, str) else part.to_markdown().partition("\n\n")[2].rstrip()
         yield ""
 

@@ -8,17 +8,17 @@ from typing import Any
 
 from skerry.analysis.statistics import estimate
 from skerry.report.style import OTHERS, PRIMITIVES, WIDTHS, paper
-from skerry_paper.blends import best_betas, dial
+from skerry_paper.blends import best_betas, blend_table
+from skerry_paper.protocol import shown_protocol
+from skerry_paper.study import StudyData
 from skerry_paper.views.guidelines import (
     GUIDELINE,
-    contested,
+    contested_cells,
     favoured_by_bounds,
     guideline,
     judge,
 )
 from skerry_paper.views.guidelines import RULES as RULES_OF_PAPER
-from skerry_paper.protocol import as_shown
-from skerry_paper.study import ISLANDS, Study
 
 STUDIES = Path(__file__).parents[1]
 DOCS = STUDIES.parent / "docs"
@@ -115,12 +115,12 @@ def fleet_leads() -> dict[str, dict[str, list[float]]]:
                 )
                 for K, H in sorted(servers)
             ]
-            for measure in SCORED
+            for measure in SCORINGS
         }
     return found
 
 
-SCORED = {"average_accuracy": "average model", "own_accuracy": "devices, own labels"}
+SCORINGS = {"average_accuracy": "average model", "own_accuracy": "devices, own labels"}
 
 
 def ahead(leads: Sequence[float]) -> str:
@@ -132,12 +132,12 @@ def fleets() -> Iterator[str]:
         (name, *(f"{ahead(leads)} ({fmean(leads):+.2f})" for leads in by_measure.values()))
         for name, by_measure in fleet_leads().items()
     ]
-    yield from table(("islands", *SCORED.values()), told)
+    yield from table(("islands", *SCORINGS.values()), told)
 
 
 def fleets_in_words() -> str:
     found = fleet_leads().values()
-    average, own = ([one for each in found for one in each[measure]] for measure in SCORED)
+    average, own = ([one for each in found for one in each[measure]] for measure in SCORINGS)
     return (
         f"Scored by devices on their own labels, S2S wins in {ahead(own)} settings; scored by the "
         f"average model, in {ahead(average)}."
@@ -146,13 +146,13 @@ def fleets_in_words() -> str:
 
 def unlike_the_papers() -> str:
     """Sentences on how often the guideline is right on eight fleets unlike the paper's."""
-    study = Study.load(STUDIES / "reproduction" / "data" / "fleets.json")
+    study = StudyData.load(STUDIES / "reproduction" / "data" / "fleets.json")
     told = []
     for scoring, words in (
         ("own_accuracy", "devices on their own labels"),
         ("average_accuracy", "the average model"),
     ):
-        cells = contested([study], as_shown(scoring, "last 20"))
+        cells = contested_cells([study], shown_protocol(scoring, "last 20"))
         one = judge(cells, RULES_OF_PAPER[GUIDELINE])
         other = judge(cells, RULES_OF_PAPER["always S2A"])
         told.append(
@@ -167,9 +167,9 @@ def unlike_the_papers() -> str:
 
 
 def blends() -> str:
-    study = Study.load(STUDIES / "reproduction" / "data" / "mnist-blend.json")
-    best = best_betas(dial(study))
-    told = [best[best["goal"] == goal] for goal in SCORED]
+    study = StudyData.load(STUDIES / "reproduction" / "data" / "mnist-blend.json")
+    best = best_betas(blend_table(study))
+    told = [best[best["goal"] == goal] for goal in SCORINGS]
     average, own = (f"{int(one['middle_wins'].sum())} of {len(one)}" for one in told)
     return (
         f"On MNIST some β strictly between 0 and 1 beats both S2S and S2A by more than its "
@@ -217,25 +217,12 @@ GOALS = {"global": "average model", "own": "devices, own labels"}
 
 def choice_of(rule: str, row: Row, goal: Row) -> str:
     """The primitive that a rule recommends for a cell of the advice study."""
-    differ = row["inter"] != "iid", row["intra"] != "iid"
+    splits = {name: "iid" if row[name] == "iid" else "non-iid" for name in ("intra", "inter")}
     match rule:
         case "the paper's guideline":
-            return guideline(
-                islands_differ=differ[0],
-                devices_differ=differ[1],
-                share=row["share"],
-                period=row["period"],
-            )
+            return guideline({**row, **splits})
         case "the bounds":
-            inter, intra = ("non-iid" if one else "iid" for one in differ)
-            return favoured_by_bounds(
-                intra=intra,
-                inter=inter,
-                topology=row["topology"],
-                share=row["share"],
-                period=row["period"],
-                islands=ISLANDS,
-            )
+            return favoured_by_bounds({**row, **splits})
         case "advise":
             return str(goal["advice"]["primitive"])
     return rule.removeprefix("always ").lower()

@@ -160,8 +160,8 @@ def test_what_noise_adds_to_the_distance(kept):
 def test_guesses(tables, always, of, zero):
     """Always S2S, and zero."""
     gaps = [gap for table in tables for _, gap in printed(table) if gap is not None]
-    telling = [gap for gap in gaps if abs(gap) > 0.1]
-    assert (sum(gap > 0 for gap in telling), len(telling)) == (always, of)
+    large = [gap for gap in gaps if abs(gap) > 0.1]
+    assert (sum(gap > 0 for gap in large), len(large)) == (always, of)
     root = math.sqrt(math.fsum(gap**2 for gap in gaps) / len(gaps))
     assert root == pytest.approx(zero, abs=0.005)
 

@@ -1,4 +1,6 @@
-"""The paper's conclusion as a rule, beside others: the bounds' choice, and always the same.
+"""View of the paper's guideline as a rule, compared with the bounds and with fixed choices.
+
+The conclusion of the paper:
 
 "S2S is the better choice when (i) inter-component heterogeneity is high; or (ii) intra-component
 heterogeneity is high, and the server can sample only a small subset of devices while D2S
@@ -6,7 +8,7 @@ communication is more frequent. Conversely, when data are nearly IID across comp
 high sampling rate and a well-connected topology mitigate intra-component noise, S2A [...]."
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -18,68 +20,53 @@ from skerry.network.fleet import build_fleet
 from skerry.report.text import NOTHING, Sheet
 from skerry.theory.bounds import bound
 from skerry.theory.parameters import Parameters
+from skerry_paper.blends import HETEROGENEITY
 from skerry_paper.plan import DEVICES
 from skerry_paper.printed import REGIMES
-from skerry_paper.protocol import Protocol, gaps, shown_protocols
-from skerry_paper.study import ISLANDS, Study
+from skerry_paper.protocol import Protocol, cell_gaps, shown_protocols
+from skerry_paper.study import ISLANDS, Studies, StudyData
 from skerry_paper.targets import Target
-from skerry_paper.views.formatting import dataset_words, out_of, plain_number, regime_short
+from skerry_paper.views import formatting as fmt
 from skerry_paper.views.view import View
 
 Choice = Literal["s2s", "s2a"]
 Cell = Mapping[Any, Any]
-"""A row with the factors of a cell."""
+"""The factors of a cell."""
 
 FEW, OFTEN = 0.2, 5
-"""A small sampled share K/n and a short period H: where the text's examples are."""
-HETEROGENEITY = {"iid": 0.1, "non-iid": 1.0}
-"""zeta of a split, as the paper's figures 1 and 6 take low and high."""
+"""What counts as a small K/n and a short period H, as in the text's examples."""
 EPSILON = 1e-5
-"""Of those figures."""
+"""The accuracy epsilon of the paper's figures 1 and 6."""
 
 
-def guideline(*, islands_differ: bool, devices_differ: bool, share: float, period: int) -> Choice:
-    """What the conclusion advises for a fleet. How small, how often and how well connected it does
-    not say in numbers: K/n up to 0.2 and H up to 5 count as such here, as in the text's examples;
-    connections do not count."""
-    if islands_differ:
+def guideline(cell: Cell) -> Choice:
+    """The primitive that the paper's conclusion recommends for a cell.
+
+    The conclusion gives no numbers for "small subset" and "more frequent": here they mean K/n <=
+    0.2 and H <= 5, as in the text's examples. The topology is not used."""
+    if cell["inter"] != "iid":
         return "s2s"
-    return "s2s" if devices_differ and share <= FEW + 1e-9 and period <= OFTEN else "s2a"
+    few_and_often = cell["share"] <= FEW + 1e-9 and cell["period"] <= OFTEN
+    return "s2s" if cell["intra"] != "iid" and few_and_often else "s2a"
 
 
-def _by_guideline(cell: Cell) -> Choice:
-    return guideline(
-        islands_differ=cell["inter"] != "iid",
-        devices_differ=cell["intra"] != "iid",
-        share=cell["share"],
-        period=cell["period"],
-    )
-
-
-def _by_bounds(cell: Cell) -> Choice:
-    return favoured_by_bounds(
-        intra=cell["intra"],
-        inter=cell["inter"],
-        topology=cell["topology"],
-        share=cell["share"],
-        period=cell["period"],
-        islands=cell.get("islands", ISLANDS),
-    )
+def favoured_by_bounds(cell: Cell) -> Choice:
+    """The primitive that needs fewer rounds by the theorems, with all constants one."""
+    p = mixing_parameter(cell["topology"], cell.get("islands", ISLANDS))
+    zetas = HETEROGENEITY[cell["intra"]], HETEROGENEITY[cell["inter"]]
+    return _fewer_rounds(round(cell["share"] * DEVICES), cell["period"], p, *zetas)
 
 
 @lru_cache
-def favoured_by_bounds(
-    *, intra: str, inter: str, topology: str, share: float, period: int, islands: str
-) -> Choice:
-    """Fewer rounds by the theorems, all constants one, heterogeneity low or high as in figure 1."""
+def _fewer_rounds(K: int, H: int, p: float, zeta_intra: float, zeta_inter: float) -> Choice:
     setting = Parameters(
         devices=DEVICES,
         components=2,
-        sampled=round(share * DEVICES),
-        period=period,
-        p=mixing(topology, islands),
-        zeta_intra=HETEROGENEITY[intra],
-        zeta_inter=HETEROGENEITY[inter],
+        sampled=K,
+        period=H,
+        p=p,
+        zeta_intra=zeta_intra,
+        zeta_inter=zeta_inter,
         sigma2=0,
         smoothness=1,
         initial_error=1,
@@ -90,8 +77,8 @@ def favoured_by_bounds(
 
 
 @lru_cache
-def mixing(topology: str, islands: str) -> float:
-    """p of the fleet of the first seed."""
+def mixing_parameter(topology: str, islands: str) -> float:
+    """Mixing parameter p of the fleet of the first seed; `islands` are sizes such as "50, 50"."""
     sizes = tuple(int(size) for size in islands.split(", "))
     network = Network(devices=sum(sizes), components=sizes, topology=topology)
     return build_fleet(network, seed=0).mixing_parameters().minimum
@@ -99,44 +86,47 @@ def mixing(topology: str, islands: str) -> float:
 
 GUIDELINE, BOUNDS = "the paper's guideline", "the bounds, constants one"
 RULES: dict[str, Callable[[Cell], Choice]] = {
-    GUIDELINE: _by_guideline,
-    BOUNDS: _by_bounds,
+    GUIDELINE: guideline,
+    BOUNDS: favoured_by_bounds,
     "always S2S": lambda cell: "s2s",
     "always S2A": lambda cell: "s2a",
 }
 
 
 class Judgement(NamedTuple):
-    """A rule on some cells. A cell is decided where the gap exceeds two standard errors."""
+    """How well a rule does on some cells."""
 
     right: int
+    """Decided cells in which the rule names the winner."""
     decided: int
+    """Cells whose gap exceeds two standard errors."""
     cost: float
-    """Points that following it loses against the better of the two, the mean over all cells."""
+    """Mean accuracy lost over all cells by following the rule, in points."""
     worst: float
+    """Largest accuracy lost in a cell."""
 
 
 def judge(cells: pd.DataFrame, rule: Callable[[Cell], Choice]) -> Judgement:
-    """`cells` as `gaps` gives them, where S2S and S2A can differ."""
+    """Judge a rule on cells of `cell_gaps` with K < n."""
     gap, error = cells["gap"].to_numpy(float), cells["se"].to_numpy(float)
-    says = np.array([1 if rule(row) == "s2s" else -1 for row in cells.to_dict("records")])
+    sign = np.array([1 if rule(row) == "s2s" else -1 for row in cells.to_dict("records")])
     decided = np.abs(gap) > 2 * np.nan_to_num(error)
-    lost = np.where(says * gap < 0, np.abs(gap), 0.0)
+    lost = np.where(sign * gap < 0, np.abs(gap), 0.0)
     return Judgement(
-        right=int((decided & (says * gap > 0)).sum()),
+        right=int((decided & (sign * gap > 0)).sum()),
         decided=int(decided.sum()),
         cost=float(lost.mean()) if len(lost) else float("nan"),
         worst=float(lost.max(initial=0)),
     )
 
 
-def contested(studies: Sequence[Study], protocol: Protocol) -> pd.DataFrame:
-    """The gaps of all cells in which fewer than all are sampled, fleet by fleet."""
+def contested_cells(studies: Sequence[StudyData], protocol: Protocol) -> pd.DataFrame:
+    """The gaps of all cells with K < n, computed separately for each fleet."""
     found = []
     for study in studies:
         fleets = zip(study.runs["islands"], study.runs["model"], strict=True)
         for islands, model in dict.fromkeys(fleets):
-            part = gaps([study.of(islands=islands, model=model)], protocol)
+            part = cell_gaps([study.of(islands=islands, model=model)], protocol)
             found.append(part[part["share"] < 1].assign(islands=islands, model=model))
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
@@ -146,24 +136,24 @@ def contested(studies: Sequence[Study], protocol: Protocol) -> pd.DataFrame:
 GRIDS = ("mnist", "cifar10")
 FLEETS = "fleets"
 RULE = (
-    "The rule: S2S where the data of islands differ; S2S too where those of devices differ inside "
-    f"islands, at most {FEW:g} of them are sampled, and that every {OFTEN} rounds or more often; "
-    "S2A otherwise (`skerry_paper.views.guidelines.guideline`). It does not look at what is scored."
+    "The rule: S2S where the data of islands differ; also S2S where the data of devices differ "
+    f"within islands, K/n is at most {FEW:g} and H is at most {OFTEN}; S2A otherwise "
+    "(`skerry_paper.views.guidelines.guideline`). The rule does not depend on what is scored."
 )
 NOTE = (
-    "Right: of the cells whose gap exceeds two standard errors, those in which the rule names the "
-    "better one. In brackets: what following it costs in points of accuracy against the better of "
-    "the two, the mean over all cells. All cells with K < n, the best stepsize tried for each cell "
-    "and primitive. The bounds are those of the theorems with all constants one, and 0.1 or 1 for "
-    "heterogeneity, as in Figure 1."
+    "Right: in how many of the cells whose gap exceeds two standard errors the rule names the "
+    "winner. In brackets: the accuracy lost by following the rule, in points, as a mean over all "
+    "cells. All cells with K < n, at the best stepsize tried for each cell and primitive. The "
+    "bounds are those of the theorems with all constants one, and heterogeneity 0.1 or 1, as in "
+    "Figure 1."
 )
 
 
-def guidelines(target: Target, studies: Mapping[str, Study]) -> View:
-    """A table per grid, then the guideline regime by regime, then fleets unlike the paper's."""
+def guidelines_view(target: Target, studies: Studies) -> View:
+    """A table of rules per grid, then the guideline by regime and by fleet."""
     grids = {name: studies[name] for name in (*GRIDS, FLEETS) if name in studies}
     cells = {
-        name: {one: contested([study], one) for one in shown_protocols(study)}
+        name: {one: contested_cells([study], one) for one in shown_protocols(study)}
         for name, study in grids.items()
     }
     cells = {name: found for name, found in cells.items() if found}
@@ -176,50 +166,52 @@ def guidelines(target: Target, studies: Mapping[str, Study]) -> View:
     return View(target, _verdict(cells), (RULE, *sheets, NOTE))
 
 
-Found = Mapping[Protocol, pd.DataFrame]
+GapsByProtocol = Mapping[Protocol, pd.DataFrame]
 
 
 def _title(name: str) -> str:
-    return "Fleets unlike the paper's" if name == FLEETS else dataset_words(name)
+    return "Fleets unlike the paper's" if name == FLEETS else fmt.dataset_name(name)
 
 
-def _verdict(cells: Mapping[str, Found]) -> str:
-    """Of the guideline, and of the cheapest rule there."""
+def _verdict(cells: Mapping[str, GapsByProtocol]) -> str:
+    """How the guideline does, and the rule that loses least."""
     parts = []
     for name, found in cells.items():
-        told = []
+        texts = []
         for protocol, frame in found.items():
             judged = {rule: judge(frame, how) for rule, how in RULES.items()}
             best = min(judged, key=lambda rule: judged[rule].cost)
-            better = "" if best == GUIDELINE else f", {best} {plain_number(judged[best].cost)}"
-            told.append(f"{protocol.short} {_told(judged[GUIDELINE])}{better}")
-        parts.append(f"{_title(name)}: {'; '.join(told)}")
-    return f"Right, and its cost in points. {'. '.join(parts)}."
+            better = "" if best == GUIDELINE else f", {best} {fmt.decimal(judged[best].cost)}"
+            texts.append(f"{protocol.short} {_text(judged[GUIDELINE])}{better}")
+        parts.append(f"{_title(name)}: {'; '.join(texts)}")
+    return f"Right choices, and the accuracy lost in points. {'. '.join(parts)}."
 
 
-def _rules_sheet(name: str, found: Found) -> Sheet:
+def _rules_sheet(name: str, found: GapsByProtocol) -> Sheet:
     rows = tuple(
-        (rule, *(_told(judge(frame, how)) for frame in found.values()))
+        (rule, *(_text(judge(frame, how)) for frame in found.values()))
         for rule, how in RULES.items()
     )
-    return Sheet(_title(name), ("rule", *_header(found)), rows, "l" + "r" * len(found))
+    return Sheet(
+        _title(name), ("rule", *(one.short for one in found)), rows, "l" + "r" * len(found)
+    )
 
 
-def _regimes_sheet(name: str, found: Found) -> Sheet:
+def _regimes_sheet(name: str, found: GapsByProtocol) -> Sheet:
     rows = []
     for regime in REGIMES.values():
         parts = [
             frame[(frame["intra"] == regime[0]) & (frame["inter"] == regime[1])]
             for frame in found.values()
         ]
-        rows.append((regime_short(*regime), *(_guideline_on(part) for part in parts)))
-    header = ("intra / inter", *_header(found))
+        rows.append((fmt.regime_short(*regime), *(_guideline_on(part) for part in parts)))
+    header = ("intra / inter", *(one.short for one in found))
     return Sheet(
         f"{_title(name)}: the guideline by regime", header, tuple(rows), "l" + "r" * len(found)
     )
 
 
-def _fleets_sheet(found: Found) -> Sheet:
+def _fleets_sheet(found: GapsByProtocol) -> Sheet:
     fleets = next(iter(found.values()))[["islands", "topology", "model"]].drop_duplicates()
     rows = []
     for fleet in fleets.to_dict("records"):
@@ -228,19 +220,15 @@ def _fleets_sheet(found: Found) -> Sheet:
             for frame in found.values()
         ]
         rows.append((*fleet.values(), *(_guideline_on(part) for part in parts)))
-    header = ("islands", "links", "model", *_header(found))
+    header = ("islands", "links", "model", *(one.short for one in found))
     title = "Fleets unlike the paper's: the guideline by fleet"
     return Sheet(title, header, tuple(rows), "lll" + "r" * len(found))
 
 
 def _guideline_on(part: pd.DataFrame) -> str:
-    return _told(judge(part, RULES[GUIDELINE])) if len(part) else NOTHING
+    return _text(judge(part, RULES[GUIDELINE])) if len(part) else NOTHING
 
 
-def _header(found: Found) -> Iterator[str]:
-    yield from (one.short for one in found)
-
-
-def _told(one: Judgement) -> str:
-    """`85 of 96 (0.12)`."""
-    return f"{out_of(one.right, one.decided)} ({plain_number(one.cost)})"
+def _text(one: Judgement) -> str:
+    """Right choices and cost, such as `85 of 96 (0.12)`."""
+    return f"{fmt.out_of(one.right, one.decided)} ({fmt.decimal(one.cost)})"

@@ -1,4 +1,4 @@
-"""Constants of the theory on the problems of a study."""
+"""ProblemConstants of the theory on the problems of a study."""
 
 import json
 
@@ -6,8 +6,8 @@ import pytest
 
 from skerry.config.experiment import Experiment
 from skerry.theory.constants import measure_constants
-from skerry_paper.blends import Constants, measured_constants
-from skerry_paper.study import Study, distil, joined
+from skerry_paper.blends import ProblemConstants, measure_problem_constants
+from skerry_paper.study import StudyData, build_study, join_studies
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def runs():
 
 @pytest.fixture(scope="module")
 def found(runs):
-    return measured_constants(runs, device="cpu")
+    return measure_problem_constants(runs, device="cpu")
 
 
 def test_a_problem_is_measured_once_along_its_boldest_run(runs, found):
@@ -56,30 +56,30 @@ def test_what_is_known_is_not_measured_again(runs, found):
     """By the key of the run: another experiment under the same factors is measured."""
     told = []
     known = found.assign(initial_error=[7.0, 8.0])
-    again = measured_constants(runs, device="cpu", known=known, tell=told.append)
+    again = measure_problem_constants(runs, device="cpu", known=known, report=told.append)
     assert again["initial_error"].tolist() == [7.0, 8.0]
     assert told == []
     other = [run.with_settings("training.batch=4") for run in runs if run.seed == 0][:1]
-    fresh = measured_constants(other, device="cpu", known=known, tell=told.append)
+    fresh = measure_problem_constants(other, device="cpu", known=known, report=told.append)
     assert fresh["initial_error"][0] != 7.0
     assert told == ["measuring the theory's constants on 1 problem"]
 
 
 def test_a_study_keeps_its_constants(found, runs, tmp_path):
     """Saved, read back, sliced, and joined with a part that has none or the same."""
-    empty = distil("mnist-blend", {}, [(runs[0], {"round": [0]}, "finished")])
-    study = Study(empty.name, {}, empty.runs, empty.curves, found)
+    empty = build_study("mnist-blend", {}, [(runs[0], {"round": [0]}, "finished")])
+    study = StudyData(empty.name, {}, empty.runs, empty.curves, found)
     study.save(tmp_path / "s.json")
     in_file = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))["constants"]
     assert "gap" in in_file  # the initial error: files kept since the first version name it so
     assert "initial_error" not in in_file
-    back = Study.load(tmp_path / "s.json")
+    back = StudyData.load(tmp_path / "s.json")
     assert back.constants is not None
     assert back.constants["key"].tolist() == found["key"].tolist()
-    for name in Constants._fields:
+    for name in ProblemConstants._fields:
         assert back.constants[name].to_numpy() == pytest.approx(found[name], rel=1e-4)
     assert study.of(seed=1).constants is found
     assert empty.constants is None
-    whole = joined([empty, study, back]).constants
+    whole = join_studies([empty, study, back]).constants
     assert whole is not None
     assert whole["key"].tolist() == found["key"].tolist()

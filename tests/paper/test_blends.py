@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from skerry.errors import RecordsError
 from skerry.theory.operators import best_beta
 from skerry_paper.blends import (
-    BY_THEORY,
     GOALS,
+    THEORY_CHOICES,
     best_betas,
-    dial,
+    blend_table,
     operating_points,
+    pareto_front,
     theory_betas,
-    undominated,
 )
-from skerry_paper.study import Study, final, lately
+from skerry_paper.study import StudyData, final_column, last_20_column
 
 BETAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 GLOBAL, OWN = GOALS
@@ -35,7 +35,7 @@ def study_of(
     stepsizes: Iterable[float] = (0.1,),
     seeds: int = 3,
     **factors: Any,
-) -> Study:
+) -> StudyData:
     setting = {
         "dataset": "mnist",
         "scaling": "standard",
@@ -56,17 +56,17 @@ def study_of(
             "beta": beta,
             "stepsize": eta,
             "seed": seed,
-            lately(GLOBAL): average(beta, eta, seed),
-            lately(OWN): own(beta, eta, seed),
-            final(GLOBAL): -average(beta, eta, seed),
-            final(OWN): own(beta, eta, seed),
+            last_20_column(GLOBAL): average(beta, eta, seed),
+            last_20_column(OWN): own(beta, eta, seed),
+            final_column(GLOBAL): -average(beta, eta, seed),
+            final_column(OWN): own(beta, eta, seed),
         }
         for beta in betas
         for eta in stepsizes
         for seed in range(seeds)
     ]
     curves = pd.DataFrame({"run": [], "round": []})
-    return Study("mnist-blend", {}, pd.DataFrame(rows), curves)
+    return StudyData("mnist-blend", {}, pd.DataFrame(rows), curves)
 
 
 def hill(beta: float, eta: float = 0.1, seed: int = 0) -> float:
@@ -74,8 +74,8 @@ def hill(beta: float, eta: float = 0.1, seed: int = 0) -> float:
     return 90 - (beta - 0.75) ** 2 + 5 * seed + 0.001 * (seed * 7 + beta * 4) % 0.003
 
 
-def table(study: Study, goal: str = GLOBAL) -> pd.DataFrame:
-    found = dial(study)
+def table(study: StudyData, goal: str = GLOBAL) -> pd.DataFrame:
+    found = blend_table(study)
     return found[found["goal"] == goal].set_index("beta")
 
 
@@ -165,7 +165,7 @@ POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, m
 def test_the_front_covers_everything(points: list[tuple[int, int]]) -> None:
     """No point of the front beats another of it, and every point off it is beaten by one on it."""
     values = np.array(points, float)
-    front = undominated(values)
+    front = pareto_front(values)
 
     def beats(a: Any, b: Any) -> bool:
         return bool((a >= b).all() and (a > b).any())
@@ -178,10 +178,10 @@ def test_the_front_covers_everything(points: list[tuple[int, int]]) -> None:
 def test_the_best_beta_is_named_for_each_goal() -> None:
     """Each setting and goal names its own best beta, the better end, and the lead over that."""
     near, far = study_of(hill, period=5), study_of(lambda b, e, s: 80 + b, period=20)
-    both = Study(
+    both = StudyData(
         "mnist-blend", {}, pd.concat([near.runs, far.runs], ignore_index=True), near.curves
     )
-    best = best_betas(dial(both)).set_index(["period", "goal"])
+    best = best_betas(blend_table(both)).set_index(["period", "goal"])
     assert len(best) == 4
     top = best.loc[(5, GLOBAL)]
     assert (top["beta"], top["end"]) == (0.75, "s2a")
@@ -195,7 +195,7 @@ def test_the_best_beta_is_named_for_each_goal() -> None:
 
 def test_ends_that_were_not_run_leave_nothing_to_compare() -> None:
     """Without S2A its column is empty, no middle beats both, and the lead is over S2S."""
-    found = dial(study_of(hill, betas=(0.0, 0.5)))
+    found = blend_table(study_of(hill, betas=(0.0, 0.5)))
     assert found["above_s2a"].isna().all()
     assert not found["beats_both"].any()
     best = best_betas(found).set_index("goal")
@@ -206,7 +206,7 @@ def test_ends_that_were_not_run_leave_nothing_to_compare() -> None:
 def test_timing_is_what_was_asked() -> None:
     """The final round and the mean of the last rounds are told apart."""
     study = study_of(hill)
-    late, last = (dial(study, timing)["mean"] for timing in ("last 20", "final"))
+    late, last = (blend_table(study, timing)["mean"] for timing in ("last 20", "final"))
     assert late.iloc[0] == pytest.approx(-last.iloc[0])
 
 
@@ -220,26 +220,26 @@ STEEP = {
 }
 
 
-def named(study: Study, **constants: float) -> pd.Series:
+def named(study: StudyData, **constants: float) -> pd.Series:
     """What theory names for the average model."""
-    rows = dial(study)
+    rows = blend_table(study)
     problems = pd.DataFrame([{**PROBLEM, "key": "", **STEEP, "p": 1.0, **constants}])
     return theory_betas(best_betas(rows), rows, problems).set_index("goal").loc[GLOBAL]
 
 
 def test_theory_speaks_of_the_average_model_alone() -> None:
     """Theory's betas are between the ends for the average model, and absent for own labels."""
-    rows = dial(study_of(hill))
+    rows = blend_table(study_of(hill))
     problems = pd.DataFrame([{**PROBLEM, "key": "", **STEEP, "p": 1.0}])
     best = theory_betas(best_betas(rows), rows, problems).set_index("goal")
     assert best.loc[GLOBAL, ["one_server_round", "certified", "assumed"]].between(0, 1).all()
     assert best.loc[GLOBAL, ["certified_cost", "assumed_cost"]].ge(0).all()
-    assert best.loc[OWN, [*BY_THEORY, "certified_cost"]].isna().all()
+    assert best.loc[OWN, [*THEORY_CHOICES, "certified_cost"]].isna().all()
 
 
 def test_without_constants_theory_can_only_assume_them() -> None:
     """A study without constants, or with those of other problems, has the assumed beta alone."""
-    rows = dial(study_of(hill))
+    rows = blend_table(study_of(hill))
     others = pd.DataFrame([{**PROBLEM, "topology": "ring", "key": "", **STEEP, "p": 0.01}])
     for constants in (None, others):
         best = theory_betas(best_betas(rows), rows, constants).set_index("goal").loc[GLOBAL]
@@ -281,6 +281,6 @@ def test_the_cost_is_that_of_the_closest_beta() -> None:
 def test_a_study_without_devices_is_refused() -> None:
     """A study that scored only the average model has no dial, and the error says what to run."""
     study = study_of(hill)
-    runs = study.runs.drop(columns=[lately(OWN), final(OWN)])
+    runs = study.runs.drop(columns=[last_20_column(OWN), final_column(OWN)])
     with pytest.raises(RecordsError, match=r"own_accuracy.*evaluate\.measures"):
-        dial(Study(study.name, {}, runs, study.curves))
+        blend_table(StudyData(study.name, {}, runs, study.curves))
