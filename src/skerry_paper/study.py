@@ -253,8 +253,6 @@ def factors_of(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-# The best stepsize
-
 RowIndex = NDArray[np.int64]
 NO_RUN = -1
 

@@ -31,12 +31,11 @@ from typing import Any
 
 from tables import render, summary
 
-from skerry.advice.contenders import Budget, Entry, contenders
-from skerry.advice.decision import ACCURACIES, Decision, Scores, decide
-from skerry.advice.plan import LOOKS, Menu, for_pilot
+from skerry.advice.candidates import Budget, Entry, Menu, candidates
+from skerry.advice.decision import ACCURACIES, Decision, PilotScores, decide
+from skerry.advice.pilot import LOOKS, AdviceWatcher, Pilot, for_pilot, race, run_entries
 from skerry.advice.prediction import predict
 from skerry.advice.question import Goal, Question, Timer, read_among
-from skerry.advice.race import AdviceWatcher, Pilot, race, run_entries
 from skerry.analysis.compare import compare_seeds
 from skerry.config.experiment import Experiment
 from skerry.engine.world import build_world, pick_device
@@ -120,7 +119,7 @@ class AdviceStudy:
     def menu(self, experiment: Experiment) -> Menu:
         server = (experiment.server.sampled, experiment.server.period)
         primitives, islands = read_among(self.among).primitives, len(experiment.network.sizes)
-        tried = contenders(primitives, [server], self.selections, islands)
+        tried = candidates(primitives, [server], self.selections, islands)
         return Menu(tuple(tried), self.stepsizes)
 
     def budget(self, experiment: Experiment) -> Budget:
@@ -177,24 +176,24 @@ class AdviceStudy:
             question=question,
             base=self.base(experiment),
             budget=self.budget(experiment),
-            scores=Scores({goal: ACCURACIES[goal] for goal in GOALS}),
+            scores=PilotScores({goal: ACCURACIES[goal] for goal in GOALS}),
             entries=[
                 entry
                 for entry in self.menu(experiment).entries
-                if (entry.contender.primitive, entry.contender.beta) in question.among.primitives
-                and entry.contender.selection in (question.among.selections or self.selections)
+                if (entry.candidate.primitive, entry.candidate.beta) in question.among.primitives
+                and entry.candidate.selection in (question.among.selections or self.selections)
             ],
         )
 
-    def _truth(self, experiment: Experiment) -> Scores:
+    def _truth(self, experiment: Experiment) -> PilotScores:
         """Scores of the truth seeds, whose runs are in the store already."""
         truth = self.pilot(experiment, Question(among=read_among(self.among)))
         seeds = [FIRST_TRUTH_SEED + number for number in range(self.truth_seeds)]
         run_entries(truth, truth.entries, seeds, self.driver)
         return truth.scores
 
-    def _goal(self, experiment: Experiment, truth: Scores, goal: Goal) -> Row:
-        first = [e for e in truth.values if e.contender.selection == self.selections[0]]
+    def _goal(self, experiment: Experiment, truth: PilotScores, goal: Goal) -> Row:
+        first = [e for e in truth.values if e.candidate.selection == self.selections[0]]
         best_of = truth.best_by_primitive(first, goal)
         s2s, s2a = best_of["s2s"], best_of["s2a"]
         gap = compare_seeds(truth.by_seed(s2a, goal), truth.by_seed(s2s, goal)).difference
@@ -208,7 +207,7 @@ class AdviceStudy:
             "standard_error": gap.standard_error,
             "winner": winner,
             "advice": {
-                "primitive": named.best.contender.primitive,
+                "primitive": named.best.candidate.primitive,
                 "stepsize": named.best.stepsize,
                 "gap": named.rivals[0].lead.mean,
                 "half_width": named.rivals[0].lead.half_width,
@@ -224,9 +223,9 @@ class AdviceStudy:
                 row["selection"] = self._selection(free, truth, goal)
         return row
 
-    def _selection(self, free: Decision, truth: Scores, goal: Goal) -> Row:
+    def _selection(self, free: Decision, truth: PilotScores, goal: Goal) -> Row:
         """Compare two selection rules, each at its best primitive and stepsize."""
-        by_rule = truth.best_of_each(truth.values, goal, lambda contender: contender.selection)
+        by_rule = truth.best_of_each(truth.values, goal, lambda candidate: candidate.selection)
         usual, other = (truth.by_seed(by_rule[rule], goal) for rule in self.selections)
         gap = compare_seeds(other, usual).difference
         clear = all(rival.is_clear for rival in free.selections)
@@ -234,16 +233,16 @@ class AdviceStudy:
             "gap": gap.mean,
             "standard_error": gap.standard_error,
             "winner": self.selections[gap.mean > 0],
-            "advice": free.best.contender.selection,
+            "advice": free.best.candidate.selection,
             "verdict": "clear" if clear else "unclear",
         }
 
-    def _free(self, free: Decision, truth: Scores, goal: Goal, best: Entry) -> Row:
+    def _free(self, free: Decision, truth: PilotScores, goal: Goal, best: Entry) -> Row:
         """Compare the advice among all candidates with the better of S2S and S2A."""
         scores = truth.by_seed(free.best, goal), truth.by_seed(best, goal)
         lead = compare_seeds(*scores).difference
         return {
-            "label": free.best.contender.label,
+            "label": free.best.candidate.label,
             "stepsize": free.best.stepsize,
             "verdict": free.verdict,
             "lead": lead.mean,

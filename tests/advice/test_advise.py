@@ -10,8 +10,8 @@ import pytest
 from torch import nn
 
 from skerry.advice.advise import advise, advise_on
+from skerry.advice.pilot import AdviceWatcher
 from skerry.advice.question import Question, Timer, read_among
-from skerry.advice.race import AdviceWatcher
 from skerry.analysis.recorded import read_cells
 from skerry.config.experiment import Experiment
 from skerry.errors import SkerryError
@@ -58,7 +58,7 @@ def test_whom_to_sample_is_told() -> None:
     assert advice.verdict == "clear"
     assert advice.recommendation["selection"] == "per_component"
     (uniform,) = advice.decision.selections
-    assert uniform.entry.contender.selection == "uniform"
+    assert uniform.entry.candidate.selection == "uniform"
     assert uniform.is_clear
     told = "\n".join(advice.lines())
     assert "Recommendation: s2a, sampled by per_component, K = 2" in told
@@ -156,7 +156,7 @@ def test_nobody_left_behind_can_be_the_goal(small, tmp_path) -> None:
             server, stepsize = run.experiment.server, run.experiment.training.stepsize
             at = (server.primitive, server.sampled, server.period, stepsize)
             scored.setdefault(at, []).append(worst)
-    best = advice.best.contender
+    best = advice.best.candidate
     found = scored[(best.primitive, best.sampled, best.period, advice.best.stepsize)]
     assert advice.decision.score.mean == pytest.approx(np.mean(found))
     assert "ccuracy of the worst tenth of the devices on their own labels" in str(advice)
@@ -260,12 +260,12 @@ def test_money_buys_rounds(small) -> None:
     """With a budget, K and H are chosen, nobody spends more than it, and the dearer primitive
     stops earlier."""
     advice = advise(small("rounds=12"), budget=60, stepsizes=[0.1], minutes=LONG, seeds=2)
-    contenders = {entry.contender for entry in advice.pilot.scores.values}
-    servers = {(c.sampled, c.period) for c in contenders}
+    candidates = {entry.candidate for entry in advice.pilot.scores.values}
+    servers = {(c.sampled, c.period) for c in candidates}
     assert len(servers) > 1
-    for contender in contenders:
-        assert 0 < advice.cost(contender) <= 60
-    alike = [c for c in contenders if (c.sampled, c.period) == (5, 3)]
+    for candidate in candidates:
+        assert 0 < advice.cost(candidate) <= 60
+    alike = [c for c in candidates if (c.sampled, c.period) == (5, 3)]
     reach = {c.primitive: advice.pilot.budget.reach(c) for c in alike}
     assert reach["s2a"] <= reach["s2s"]
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import small
-from skerry.advice.contenders import Budget, Contender
+from skerry.advice.candidates import Budget, Candidate, Menu
 from skerry.advice.decision import WINDOW
-from skerry.advice.plan import LOOKS, PROBE_ROUNDS, Menu, Pace, for_pilot, probe
+from skerry.advice.pilot import LOOKS, PROBE_ROUNDS, LaneTimes, for_pilot, probe
 from skerry.advice.question import Question, Timer
 from skerry.config.experiment import Experiment
 from skerry.engine.simulate import is_evaluated
@@ -15,7 +15,7 @@ from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.theory.communication import ONE_EACH
 
-MENU = Menu(tuple(Contender(name, None, 4, H) for name in ("s2s", "s2a") for H in (2, 5)), (0.1,))
+MENU = Menu(tuple(Candidate(name, None, 4, H) for name in ("s2s", "s2a") for H in (2, 5)), (0.1,))
 
 
 def evaluated(experiment: Experiment) -> list[int]:
@@ -45,7 +45,7 @@ def test_nobody_ends_before_the_first_look(
     """A contender that a budget stops early has been looked at before it stops."""
     budget = Budget(ONE_EACH, 10, 0, offset, rounds, limit)
     evaluate = for_pilot(Question(), Experiment(), budget, MENU, looks).evaluate
-    for end in filter(None, map(budget.reach, MENU.contenders)):
+    for end in filter(None, map(budget.reach, MENU.candidates)):
         last = end // evaluate.every * evaluate.every
         assert last > evaluate.after or end == rounds
 
@@ -54,9 +54,9 @@ def test_nobody_ends_before_the_first_look(
 def test_the_time_of_a_run_counts_its_evaluations(rounds: int) -> None:
     """Rounds and evaluations are those of the run; the last round may be counted twice."""
     base = for_pilot(Question(), small(), Budget(ONE_EACH, 12, 0, 0, rounds), MENU)
-    assert Pace(1, 0).seconds(3, base) == 3 * rounds
+    assert LaneTimes(1, 0).seconds(3, base) == 3 * rounds
     looks = len(evaluated(base))
-    assert looks <= Pace(0, 1).seconds(1, base) <= looks + 1
+    assert looks <= LaneTimes(0, 1).seconds(1, base) <= looks + 1
 
 
 class Ticks:
@@ -83,8 +83,8 @@ def test_evaluations_are_timed_where_devices_differ(monkeypatch) -> None:
 
     monkeypatch.setattr(DeviceScores, "score", seen)
     base = for_pilot(Question(), small("rounds=40"), Budget(ONE_EACH, 12, 0, 0, 40), MENU)
-    pace = probe(build_world(base), [base], Timer(600, Ticks()), 100)
+    times = probe(build_world(base), [base], Timer(600, Ticks()), 100)
     assert alike
     assert not any(alike)
-    assert pace == Pace(1, 1)
+    assert times == LaneTimes(1, 1)
     assert PROBE_ROUNDS < 0.8 * 40

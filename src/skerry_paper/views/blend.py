@@ -38,7 +38,8 @@ def blend_view(target: Target, studies: Studies) -> View:
     for goal in blends.GOALS:
         rows = best[best["goal"] == goal]
         parts.append(f"{SCORINGS[goal]} {fmt.out_of(int(rows['middle_wins'].sum()), len(rows))}")
-    verdict = f"Settings in which a blend beats both S2S and S2A by its standard error: {'; '.join(parts)}."
+    wins = "; ".join(parts)
+    verdict = f"Settings in which a blend beats both S2S and S2A by its standard error: {wins}."
     pictures = [_picture(target, study, topology) for topology in study.runs["topology"].unique()]
     sheets = [_sheet(best[best["goal"] == goal], goal) for goal in blends.GOALS]
     theory = [_theory_sheet(best[best["goal"] == X])]

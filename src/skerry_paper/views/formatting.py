@@ -64,9 +64,9 @@ def out_of(part: int, whole: int) -> str:
 
 def stepsizes_tried(sizes: Iterable[float]) -> str:
     """A sentence with the stepsizes that were tried."""
-    found = [f"{size:.3g}" for size in sorted({*sizes})]
-    sizes = ", ".join(found) if len(found) > 1 else f"only {''.join(found)} (`protocol` has others)"
-    return f"Stepsizes tried in these runs: {sizes}."
+    tried = [f"{size:.3g}" for size in sorted({*sizes})]
+    text = ", ".join(tried) if len(tried) > 1 else f"only {''.join(tried)} (`protocol` has others)"
+    return f"Stepsizes tried in these runs: {text}."
 
 
 def describe_tuning(runs: pd.DataFrame) -> str:

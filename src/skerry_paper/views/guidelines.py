@@ -52,7 +52,7 @@ def guideline(cell: Cell) -> Choice:
 
 def favoured_by_bounds(cell: Cell) -> Choice:
     """The primitive that needs fewer rounds by the theorems, with all constants one."""
-    p = mixing_parameter(cell["topology"], cell.get("islands", ISLANDS))
+    p = fleet_mixing(cell["topology"], cell.get("islands", ISLANDS))
     zetas = HETEROGENEITY[cell["intra"]], HETEROGENEITY[cell["inter"]]
     return _fewer_rounds(round(cell["share"] * DEVICES), cell["period"], p, *zetas)
 
@@ -77,7 +77,7 @@ def _fewer_rounds(K: int, H: int, p: float, zeta_intra: float, zeta_inter: float
 
 
 @lru_cache
-def mixing_parameter(topology: str, islands: str) -> float:
+def fleet_mixing(topology: str, islands: str) -> float:
     """Mixing parameter p of the fleet of the first seed; `islands` are sizes such as "50, 50"."""
     sizes = tuple(int(size) for size in islands.split(", "))
     network = Network(devices=sum(sizes), components=sizes, topology=topology)

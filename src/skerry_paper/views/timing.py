@@ -30,9 +30,8 @@ NOTE = (
     "own data. Stepsize 0.1."
 )
 FIGURE_NOTE = (
-    "The gap by rounds since the last server round: means over the cells with K/n = 0.2 in which "
-    "islands differ, over all seeds and rounds 80 to 100. 1 is the round right after the server "
-    "round."
+    "The gap by rounds since the last server round (1: right after it): means over the cells with "
+    "K/n = 0.2 in which islands differ, over all seeds and rounds 80 to 100."
 )
 
 

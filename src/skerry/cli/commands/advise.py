@@ -19,7 +19,7 @@ from skerry.cli.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from skerry.advice.advice import Advice
+    from skerry.advice.advise import Advice
 
 
 def advise(
@@ -81,7 +81,7 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Which primitive, whom to sample, K and H for your fleet: tried out, with reasons."""
-    from skerry.advice.screen import tell, watch_advice
+    from skerry.advice.screen import print_advice, watch_advice
     from skerry.cli.commands.ranges import numbers
     from skerry.report.text import console
 
@@ -114,7 +114,7 @@ def advise(
         print_json(advice.to_json())
         return
     screen = console()
-    tell(advice, screen)
+    print_advice(advice, screen)
     screen.print(f"Use it: {_run_command(advice, file)}", markup=False)
     if out is not None:
         typer.echo(f"Records: {out}/skerry.sqlite and {out}/advice.json.")

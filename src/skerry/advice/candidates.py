@@ -1,4 +1,4 @@
-"""What may be recommended, what each of it costs, and how far a budget reaches."""
+"""Candidates for a recommendation, their costs, and how many rounds a budget pays for."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,21 +20,25 @@ if TYPE_CHECKING:
     from skerry.engine.world import World
     from skerry.network.fleet import Fleet
 
+FACTORS = (0.1, 10**-0.5, 1.0, 10**0.5)
+"""Stepsizes relative to that of the experiment."""
+FEW_FACTORS = (10**-0.5, 1.0, 10**0.5)
 LINK_ROUNDS = 20
-"""Rounds over which changing links are counted."""
+"""Number of rounds over which changing links are averaged."""
 
 
 @dataclass(frozen=True)
-class Contender:
+class Candidate:
+    """A setting of the server that may be recommended."""
+
     primitive: str
     beta: float | None
-    """Of a blend."""
+    """The beta of a blend, else None."""
     sampled: int
     period: int
     selection: str = "uniform"
     preset: str = ""
-    """The method or other system that it is, by the name of its preset; it may have a say in all
-    the rest."""
+    """Name of its preset, if it is one; a preset may decide the other fields."""
 
     @property
     def label(self) -> str:
@@ -42,15 +46,15 @@ class Contender:
 
     @property
     def kind(self) -> str:
-        """What it competes as: a primitive, whatever its beta, or a preset."""
+        """Its preset, or its primitive whatever its beta."""
         return self.preset or self.primitive
 
     def fields(self) -> dict[str, Any]:
-        """As they are kept; a preset only where there is one."""
+        """Its fields as in JSON; `preset` only if it has one."""
         found = asdict(self)
         return found if self.preset else {n: v for n, v in found.items() if n != "preset"}
 
-    def label_among(self, others: "Sequence[Contender]") -> str:
+    def label_among(self, others: "Sequence[Candidate]") -> str:
         """The label, with selection, K and H where they differ among the others."""
         parts = [self.label]
         if len({other.selection for other in others}) > 1:
@@ -63,16 +67,16 @@ class Contender:
 
 
 class Entry(NamedTuple):
-    """A contender at one stepsize: what takes part in the race."""
+    """A candidate at one stepsize: a lane of the pilot."""
 
-    contender: Contender
+    candidate: Candidate
     stepsize: float
 
     def run(self, base: Experiment, seed: int) -> Experiment:
-        """The experiment under this contender."""
-        c = self.contender
+        """The experiment with this candidate's settings."""
+        c = self.candidate
         if c.preset:
-            base = placed(base, c.preset, c.sampled, c.period, c.selection)
+            base = preset_run(base, c.preset, c.sampled, c.period, c.selection)
         server = {
             name: getattr(c, name)
             for name in ("primitive", "beta", "sampled", "period", "selection")
@@ -87,21 +91,21 @@ class Entry(NamedTuple):
         )
 
 
-def placed(base: Experiment, preset: str, K: int, H: int, selection: str) -> Experiment:
-    """The experiment as a preset would run it, from these settings of the server on."""
+def preset_run(base: Experiment, preset: str, K: int, H: int, selection: str) -> Experiment:
+    """The experiment as a preset runs it, given these settings of the server."""
     server = base.server.model_copy(update={"sampled": K, "period": H, "selection": selection})
     return with_preset(base.model_copy(update={"server": server}), preset)
 
 
-def contenders(
+def candidates(
     primitives: Sequence[tuple[str, float | None]],
     servers: Sequence[tuple[int, int]],
     selections: Sequence[str] = ("uniform",),
     islands: int = 1,
-) -> list[Contender]:
-    """Every primitive, with its beta, under every rule of selection, at every K and H."""
+) -> list[Candidate]:
+    """Every (primitive, beta) under every selection rule, at every (K, H) of `servers`."""
     return [
-        Contender(*primitive, *server, selection)
+        Candidate(*primitive, *server, selection)
         for selection in selections
         for server in servers
         for primitive in primitives
@@ -109,26 +113,26 @@ def contenders(
     ]
 
 
-def preset_contenders(
+def preset_candidates(
     presets: Sequence[str],
     servers: Sequence[tuple[int, int]],
     selections: Sequence[str],
     base: Experiment,
-) -> list[Contender]:
-    """Every preset, as it takes each of these settings: some say themselves who is sampled."""
-    found: dict[Contender, None] = {}
+) -> list[Candidate]:
+    """Every preset at each of these settings; presets that ignore a setting appear once."""
+    found: dict[Candidate, None] = {}
     for preset in presets:
         for selection in selections:
             for K, H in servers:
                 if not can_sample(selection, K, len(base.network.sizes)):
                     continue
-                server = placed(base, preset, K, H, selection).server
+                server = preset_run(base, preset, K, H, selection).server
                 if server.primitive not in PRIMITIVES:
                     raise SkerryError(
-                        f"'{preset}' has no server, and advice is about servers. Leave it out."
+                        f"'{preset}' has no server, and advice compares servers. Leave it out."
                     )
                 found[
-                    Contender(
+                    Candidate(
                         server.primitive, None, server.sampled, server.period, server.selection,
                         preset,
                     )
@@ -137,12 +141,12 @@ def preset_contenders(
 
 
 def can_sample(selection: str, K: int, islands: int) -> bool:
-    """Only `one_each` is particular: it takes as many from every island."""
+    """Whether a rule can sample K devices: `one_each` needs the same number from every island."""
     return selection != "one_each" or K % islands == 0
 
 
 def nearby(n: int, K: int, H: int) -> Iterator[tuple[str, int, int]]:
-    """K and H doubled and halved, one at a time, each with its words."""
+    """(description, K, H) with K or H doubled or halved, one at a time."""
     for words, sampled, period in (
         ("K doubled", min(n, 2 * K), H),
         ("K halved", max(1, K // 2), H),
@@ -154,7 +158,7 @@ def nearby(n: int, K: int, H: int) -> Iterator[tuple[str, int, int]]:
 
 
 def why_equal(question: Question, experiment: Experiment, world: "World") -> str:
-    """Why all primitives are the same run, where they are."""
+    """Why all primitives do the same in this experiment; empty if they differ."""
     server = experiment.server
     if question.among.presets:  # they differ in more than the server
         return ""
@@ -165,70 +169,85 @@ def why_equal(question: Question, experiment: Experiment, world: "World") -> str
         )
     stays = not schedules.moves(server, "sampled")
     if server.sampled == world.n and stays and not question.chooses_server:
-        return "the server samples every device (K = n), so the sampled are all there are"
+        return "the server samples every device (K = n)"
     return ""
 
 
 @dataclass(frozen=True)
+class Menu:
+    """The entries that a pilot may run: every candidate at every stepsize."""
+
+    candidates: tuple[Candidate, ...]
+    stepsizes: tuple[float, ...]
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [Entry(c, stepsize) for c in self.candidates for stepsize in self.stepsizes]
+
+
+@dataclass(frozen=True)
 class Sends:
-    """How much a preset sends."""
+    """Messages that a preset sends."""
 
     links: float
-    """Messages between devices in a round, on average."""
+    """Mean number of messages between devices in a round."""
     up: int
+    """Models per uplink message."""
     down: int
+    """Models per downlink message to those that the primitive sends to."""
     more_down: int
+    """Further models to each sampled device."""
     ends_periods: bool
-    """Whether its server rounds end a period, where others begin one."""
+    """Whether its server rounds are the last of a period instead of the first."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What runs cost, and what may be spent."""
+    """Prices of messages, and the limit on what a run may cost."""
 
     prices: Prices
     devices: int
     links: float
-    """Links that are up in a round, on average."""
+    """Mean number of links that are up in a round."""
     offset: int
     rounds: int
     limit: float | None = None
-    """The most that may be spent, in messages at their prices; None: what the rounds take."""
+    """Largest cost in messages at their prices; None: no limit."""
     presets: Mapping[str, Sends] = field(default_factory=dict)
-    """Those whose messages are not those of their primitive."""
+    """Messages of presets that send other messages than their primitive."""
 
-    def cost(self, contender: Contender, rounds: int) -> float:
-        """All messages of so many rounds at their prices."""
-        return float(self._costs(contender, np.array([rounds]))[0])
+    def cost(self, candidate: Candidate, rounds: int) -> float:
+        """Cost of all messages of a number of rounds."""
+        return float(self._costs(candidate, np.array([rounds]))[0])
 
-    def reach(self, contender: Contender) -> int:
-        """The rounds that can be paid for, at most those that there are."""
+    def reach(self, candidate: Candidate) -> int:
+        """Number of rounds that the limit pays for, at most `rounds`."""
         if self.limit is None:
             return self.rounds
-        affordable = self._costs(contender, np.arange(1, self.rounds + 1)) <= self.limit
+        affordable = self._costs(candidate, np.arange(1, self.rounds + 1)) <= self.limit
         return int(affordable.sum())
 
     def for_rounds(self, rounds: int) -> "Budget":
-        """For a shorter run, with its part of the money."""
+        """The budget of a shorter run, with the limit in proportion."""
         if rounds == self.rounds:
             return self
         limit = None if self.limit is None else self.limit * rounds / self.rounds
         return replace(self, rounds=rounds, limit=limit)
 
-    def _costs(self, contender: Contender, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
-        K, H, prices = contender.sampled, contender.period, self.prices
-        sends = self.presets.get(contender.preset, Sends(2 * self.links, 1, 1, 0, False))
+    def _costs(self, candidate: Candidate, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        K, H, prices = candidate.sampled, candidate.period, self.prices
+        sends = self.presets.get(candidate.preset, Sends(2 * self.links, 1, 1, 0, False))
         offset = H - 1 if sends.ends_periods else self.offset
         met = server_rounds(np.maximum(0, rounds - offset), H)
-        down = server_round_cost(contender.primitive, self.devices, K, replace(prices, uplink=0.0))
+        down = server_round_cost(candidate.primitive, self.devices, K, replace(prices, uplink=0.0))
         each = prices.uplink * sends.up * K + sends.down * down
         each = each + prices.downlink * sends.more_down * K
         return np.asarray(each * met + prices.d2d * sends.links * rounds)
 
 
 def budget_of(question: Question, experiment: Experiment, world: "World") -> Budget:
-    """Prices, and how much may be spent. Prices alone mean: as much as the experiment's own
-    setting costs at these prices."""
+    """The budget of a question. With prices but no limit, the limit is the cost of the
+    experiment's own setting at these prices."""
     server = experiment.server
     links = _links(experiment, world.fleet)
     sends = {name: _sends(name, experiment, world) for name in question.among.presets}
@@ -241,7 +260,7 @@ def budget_of(question: Question, experiment: Experiment, world: "World") -> Bud
         limit = question.bytes / (BYTES_PER_PARAMETER * world.learner.parameters)
     elif question.priced:
         primitive = server.primitive if server.primitive in PRIMITIVES else "s2a"
-        own = Contender(primitive, None, server.sampled, server.period)
+        own = Candidate(primitive, None, server.sampled, server.period)
         limit = budget.cost(own, experiment.rounds)
     else:
         return budget
@@ -249,14 +268,14 @@ def budget_of(question: Question, experiment: Experiment, world: "World") -> Bud
 
 
 def _links(experiment: Experiment, fleet: "Fleet") -> float:
-    """Links that are up in a round, on average."""
-    drawn = 1 if fleet.fixed else min(LINK_ROUNDS, experiment.rounds)
-    return sum(fleet.links(t) for t in range(drawn)) / drawn
+    """Mean number of links that are up in a round."""
+    rounds = 1 if fleet.fixed else min(LINK_ROUNDS, experiment.rounds)
+    return sum(fleet.links(t) for t in range(rounds)) / rounds
 
 
 def _sends(preset: str, experiment: Experiment, world: "World") -> Sends:
     server = experiment.server
-    run = placed(experiment, preset, server.sampled, server.period, server.selection)
+    run = preset_run(experiment, preset, server.sampled, server.period, server.selection)
     row, steps = METHODS[run.method.name], run.network.gossip_steps
     links = _links(run, world.fleet_of(run)) if steps else 0.0
     return Sends(
@@ -266,3 +285,38 @@ def _sends(preset: str, experiment: Experiment, world: "World") -> Sends:
         row.more_down,
         run.server.offset == run.server.period - 1 != server.offset,
     )
+
+
+def menus(
+    question: Question, experiment: Experiment, budget: Budget, sizes: Sequence[int]
+) -> Iterator[Menu]:
+    """Menus for a question, from the largest to the smallest."""
+    among = question.among.primitives
+    eta, server = experiment.training.stepsize, experiment.server
+    own = (server.sampled, server.period)
+    selections = question.among.selections_for(server, sizes)
+    beside = [(K, H) for _, K, H in nearby(budget.devices, *own)]
+    cross = [own, *beside] if question.chooses_server else [own]
+    sampled, periods = (dict.fromkeys(values) for values in zip(*cross, strict=True))
+    for primitives, servers, factors in (
+        (among, [(K, H) for K in sampled for H in periods], FACTORS),
+        (_one_blend(among), cross, FEW_FACTORS),
+        (_one_blend(among), [own], FEW_FACTORS),
+    ):
+        possible = candidates(primitives, servers, selections, len(sizes))
+        possible += preset_candidates(question.among.presets, servers, selections, experiment)
+        affordable = list(filter(budget.reach, possible))
+        if not affordable:
+            raise SkerryError(
+                f"the budget of {budget.limit:g} does not pay for a single server round. Raise it, "
+                "or lower server.sampled."
+            )
+        stepsizes = question.stepsizes or tuple(eta * factor for factor in factors)
+        yield Menu(tuple(affordable), stepsizes)
+
+
+def _one_blend(among: Sequence[tuple[str, float | None]]) -> list[tuple[str, float | None]]:
+    """Keep only the middle one of several blends."""
+    blends = [one for one in among if one[0] == labels.BLEND]
+    middle = blends[len(blends) // 2 : len(blends) // 2 + 1]
+    return [one for one in among if one not in blends or one in middle]
