@@ -34,7 +34,7 @@ def history(common: float, own: float) -> dict:
 
 
 def scores_of(means: dict, spread: float = 0.1, seeds: int = 6) -> PilotScores:
-    """Entries by (contender, stepsize), with (global, own) means and the same dice for all."""
+    """Entries by (candidate, stepsize), with (global, own) means and the same dice for all."""
     scores, dice = PilotScores(USUAL), np.random.default_rng(0)
     for seed in range(seeds):
         common = dice.normal(0, 5)
@@ -67,7 +67,7 @@ def test_the_better_one_wins_clearly() -> None:
         assert found.runner_up.lead.mean == pytest.approx(1, abs=0.3)
 
 
-def test_each_contender_has_its_own_stepsize() -> None:
+def test_each_candidate_has_its_own_stepsize() -> None:
     """Primitives are compared at their own best stepsizes."""
     scores = scores_of(
         {(S2S, 0.1): (80, 80), (S2S, 1): (92, 92), (S2A, 0.1): (91, 91), (S2A, 1): (50, 50)}

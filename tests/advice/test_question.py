@@ -1,4 +1,4 @@
-"""What may be asked, and what a contender costs."""
+"""Questions that may be asked, and the costs of candidates."""
 
 import pytest
 from hypothesis import given

@@ -117,8 +117,8 @@ def _seconds_per_gradient(world: World, timer: Timer) -> float:
 def predict(
     constants: Constants, rounds: int, prices: Prices, notes: list[str]
 ) -> Prediction | None:
-    """None where there is nothing to bound: no error at the start, or, with a note, no K or H that
-    stays."""
+    """The prediction for these constants. None if there is no initial error, or, with a note, if
+    K or H changes over the run."""
     if constants.unbounded:
         notes.append(f"no bounds: {constants.unbounded.rstrip('.')}")
         return None
@@ -156,7 +156,7 @@ def _brief(answer: Answer) -> dict[str, Any]:
 
 
 def regime(constants: Constants) -> str:
-    """The problem in words: how much islands differ, and devices on one, and how well these mix."""
+    """A description of the problem: heterogeneity across and within islands, and mixing."""
     start, many = constants.points[0], len(constants.sizes) > 1
     across = f"islands {_degree(start.inter)}" if many else "there is one island"
     if max(constants.sizes) == 1:

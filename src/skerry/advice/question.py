@@ -120,9 +120,9 @@ def read_goal(goal: str) -> Goal:
 
 
 def read_among(names: str | Sequence[str | Callable[..., Any]] | None) -> Among:
-    """`s2s,s2a,blend:0.3,carry,uniform,one_each`: primitives, presets, methods among them, and
-    rules of selection. Where nothing is named but rules, the usual primitives, and the other way
-    round. Blend without a beta stands for several of them."""
+    """Read primitives, presets and selection rules, such as `s2s,blend:0.3,carry,one_each`.
+
+    Without primitives and presets all primitives are meant; `blend` without a beta means BETAS."""
     asked = names.split(",") if isinstance(names, str) else names or PRIMITIVES
     given = [str(as_text(name)).strip() for name in asked]
     presets = tuple(dict.fromkeys(name for name in given if name in PRESETS))
@@ -162,7 +162,7 @@ def _read_primitives(names: Sequence[str]) -> tuple[tuple[str, float | None], ..
 
 
 def read_prices(text: str | None) -> Prices:
-    """`up=1,down=.2,broadcast=3,d2d=.01`; what is not named keeps its usual price."""
+    """Read prices such as `up=1,down=.2,broadcast=3,d2d=.01`; others keep their default."""
     given: dict[str, float] = {}
     for part in (text or "").split(","):
         if not part.strip():

@@ -135,7 +135,7 @@ def scoring_sentence(leads: LeadTable) -> str:
 
 def closest_sheet(studies: Studies, found: Found) -> Sheet:
     """For each data set: the stated protocol under both scorings, the closest protocol at each
-    timing, and two ag.baselines."""
+    timing, and two baselines."""
     rows = []
     for dataset, ranked in found.items():
         printed = ag.printed_of(dataset)
@@ -202,7 +202,7 @@ def _stated_agreements(studies: Studies, dataset: str) -> dict[str, Agreement]:
 
 
 def closeness_sentences(studies: Studies, found: Found) -> Iterator[str]:
-    """A list item per data set and timing: whether any protocol beats the ag.baselines."""
+    """A list item per data set and timing: whether any protocol beats the baselines."""
     for dataset, ranked in found.items():
         baseline = ag.baselines(ag.printed_of(dataset))
         for timing in SHOWN_TIMINGS:
@@ -236,7 +236,7 @@ def _by_table(studies: Studies, dataset: str, protocol: Protocol) -> Iterator[st
 
 
 def _verdict(ranked: Ranked, baseline: Mapping[str, Agreement]) -> str:
-    """Sentences on the closest protocol, compared with the ag.baselines, and on signs."""
+    """Sentences on the closest protocol, compared with the baselines, and on signs."""
     protocol, met = next(iter(ranked.items()))
     zero, always = baseline[ag.ZERO], baseline[ag.ALWAYS_S2S]
     closest = f"{_without_timing(protocol)}, at {fmt.with_interval(met.rms, met.rms_half)} points"

@@ -42,7 +42,7 @@ def test_only_what_is_read_is_evaluated(rounds: int) -> None:
 def test_nobody_ends_before_the_first_look(
     rounds: int, limit: float, looks: int, offset: int
 ) -> None:
-    """A contender that a budget stops early has been looked at before it stops."""
+    """A candidate that a budget stops early is evaluated before it stops."""
     budget = Budget(ONE_EACH, 10, 0, offset, rounds, limit)
     evaluate = for_pilot(Question(), Experiment(), budget, MENU, looks).evaluate
     for end in filter(None, map(budget.reach, MENU.candidates)):
