@@ -29,8 +29,7 @@ TABLE_AXES: dict[str, Along] = {
     **dict.fromkeys(("table1", "table3", "table4"), "share"),
     **dict.fromkeys(("table2", "table5", "table6"), "period"),
 }
-FIXED_PERIOD = 5
-FIXED_SHARE = 0.2
+FIXED_PERIOD, FIXED_SHARE = 5, 0.2
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ FEWER = ["server.sampled_schedule=cosine", "server.sampled_end=2"]
         (["network.components=12", "data.inter=dirichlet"], "no device has a neighbour"),
         (["rounds=1"], ""),
         (["server.primitive=none"], ""),
-        (["server.sampled=12", *FEWER], "no bounds: bounds hold for a K and an H that stay"),
+        (["server.sampled=12", *FEWER], "no bounds: bounds hold for a constant K and H"),
     ],
 )
 def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> None:
@@ -113,7 +113,7 @@ def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> 
         ([], {"goal": "own"}, "`goal` global"),
         ([], {"goal": "worst_tenth"}, "got `goal` worst_tenth"),
         ([], {"budget": 1}, "does not pay for a single server round"),
-        (["server.sampled_schedule=double"], {"budget": 99}, "a K and an H that stay"),
+        (["server.sampled_schedule=double"], {"budget": 99}, "a constant K and H"),
         (["network.devices=900"], {}, "too few"),
     ],
 )

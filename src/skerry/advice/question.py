@@ -201,7 +201,7 @@ def special_cases(question: Question, experiment: "Experiment", world: "World") 
     if experiment.network.compresses or server.compresses:
         yield "messages are compressed, but prices and budgets count each as a whole model"
     if question.priced and not question.has_budget:
-        yield "the budget is the cost of the experiment's own setting at these prices"
+        yield "no budget was given, so it is what the experiment's own setting costs"
 
 
 @dataclass(frozen=True)
