@@ -31,8 +31,8 @@ test-slow: $(DEVELOPING)
 	$(BIN)/pytest -n 2 --dist worksteal -m slow
 
 check: $(DEVELOPING)
-	$(BIN)/ruff format --check src tests benchmarks docs/*.py
-	$(BIN)/ruff check src tests benchmarks docs/*.py
+	$(BIN)/ruff format --check src tests benchmarks studies docs/*.py
+	$(BIN)/ruff check src tests benchmarks studies docs/*.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
@@ -43,10 +43,10 @@ bench: $(INSTALLED)
 docs: $(INSTALLED)
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/notebooks.py
-	$(BIN)/python docs/reproduce.py
-	$(BIN)/python docs/past_the_paper.py
-	$(BIN)/python docs/selection.py
-	$(BIN)/python docs/methods_study.py
+	$(BIN)/python studies/reproduction/page.py
+	$(BIN)/python studies/past_the_paper/page.py
+	$(BIN)/python studies/selection/page.py
+	$(BIN)/python studies/methods/page.py
 	$(BIN)/python benchmarks/render.py
 
 site: $(INSTALLED)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+STUDIES = ROOT / "studies"
 PAGES = (
     *(ROOT / "docs" / f"{name}.md" for name in ("speed", "fleets", "large-runs")),
     ROOT / "README.md",
@@ -114,10 +115,10 @@ def peers() -> Iterator[str]:
         for name, row in job["rows"].items():
             spread = f"({rate(row['lowest'])}-{rate(row['highest'])})"
             times = [row.get(f"skerry_{which}_is_times") for which in ("one_lane", "best")]
-            beside = " / ".join(f"{value:.1f}x" for value in times if value)
+            also_shows = " / ".join(f"{value:.1f}x" for value in times if value)
             yield (
                 f"| {name} | {rate(row['device_steps_per_second'])} {spread} | "
-                f"{row.get('times_plain_loop', float('nan')):.2f} | {beside} | "
+                f"{row.get('times_plain_loop', float('nan')):.2f} | {also_shows} | "
                 f"{row['start_up_seconds']:.0f} s | {row['memory_bytes'] / 1e9:.1f} GB |"
             )
         for name, reason in job["failures"].items():
@@ -214,7 +215,8 @@ LANES = {
 
 def speeches() -> Iterator[str]:
     """Perplexity over the rounds, a table for each model that was run."""
-    for model, found in kept("speeches").items():
+    path = STUDIES / "speeches" / "data" / "speeches.json"
+    for model, found in json.loads(path.read_text(encoding="utf-8")).items():
         about, best = found["about"], [_at_its_best(found["rows"], lane) for lane in LANES]
         rounds = best[0]["round"]
         places = [round(share * (len(rounds) - 1)) for share in (0, 0.2, 0.4, 1)]

@@ -6,7 +6,8 @@
 Runs over 200 small experiments over all built-in topologies, weights, splits, models, schedules,
 samplings, primitives and server optimizers, and compares every final value to the bit. Cases have
 the names of their settings, because content keys may differ between versions.
-`benchmarks/results/same-numbers.json` holds the values of version 0.1.0 on two cores of one machine;
+`benchmarks/results/same-numbers.json` holds the values of version 0.1.0 on two cores of one
+machine;
 on another machine the last digits may differ, so `--digits 4` compares fewer of them.
 """
 

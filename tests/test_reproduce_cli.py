@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from skerry.cli.main import app, main
-from skerry_paper.study import Study
+from skerry_paper.study import StudyData
 from skerry_paper.targets import TARGETS
 
-KEPT = Path(__file__).parents[1] / "docs" / "reproduction" / "data"
+KEPT = Path(__file__).parents[1] / "studies" / "reproduction" / "data"
 SMALL = (
     "data.dataset=digits",
     "rounds=4",
@@ -44,7 +44,7 @@ def test_a_table_from_its_runs(tmp_path):
     assert "Table 3: Gaps on MNIST along K/n, H = 5" in told
     assert "Quick runs two seeds instead of five" in told
     assert (tmp_path / "table3.md").read_text(encoding="utf-8").startswith("# Table 3")
-    study = Study.load(tmp_path / "data" / "mnist.json")
+    study = StudyData.load(tmp_path / "data" / "mnist.json")
     assert len(study.runs) == 192
     assert study.about["profile"] == "quick"
     assert "[network]" in study.about["experiment"]
@@ -55,7 +55,7 @@ def test_targets_share_their_runs(tmp_path):
     """Table 5 computes only what table 3 has not; the study then holds both."""
     small("table3", out=tmp_path)
     small("table5", out=tmp_path)
-    study = Study.load(tmp_path / "data" / "mnist.json")
+    study = StudyData.load(tmp_path / "data" / "mnist.json")
     assert len(study.runs) == 192 + 192 - 48
     assert set(study.runs["period"]) == {5, 10, 15, 20}
 
@@ -65,7 +65,7 @@ def test_kept_studies_are_shown_without_running(tmp_path):
     told = reproduce(
         "table3", "table5", "fig7", "fig14", "--from", str(KEPT), "--out", str(tmp_path)
     )
-    assert "Points away: final round devices, own labels" in told
+    assert "Distance in points: final round devices, own labels" in told
     assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".png"}
     assert not (tmp_path / "skerry.sqlite").exists()
 
@@ -80,7 +80,7 @@ def test_theory_needs_no_data(tmp_path):
     ("arguments", "said"),
     [
         (["tabel3"], "unknown target 'tabel3'; did you mean 'table3'?"),
-        (["table4", "--dataset", "mnist"], "table4 is not about mnist"),
+        (["table4", "--dataset", "mnist"], "table4 has no runs on mnist"),
         (["table3", "--from", "nowhere"], "there are no studies in nowhere"),
         (["table3", "--minutes", "0"], "--minutes must be above 0 (got 0). Raise it."),
     ],

@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skerry.advice.advice import Advice
-    from skerry.advice.advise import advise
+    from skerry.advice.advise import Advice, advise
     from skerry.analysis.device_results import devices
     from skerry.analysis.results import Lane, Results
     from skerry.analysis.run_table import finals, load, results
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 # Names are imported when they are first used: `import skerry` stays quick, torch comes with a run.
 _HOME = {
-    "Advice": "skerry.advice.advice",
+    "Advice": "skerry.advice.advise",
     "Data": "skerry.config.experiment",
     "Evaluate": "skerry.config.experiment",
     "Experiment": "skerry.config.experiment",

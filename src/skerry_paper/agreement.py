@@ -1,20 +1,21 @@
-"""How far gaps meet the printed ones, beside guesses that need no runs: always S2S, always S2A,
-zero. A protocol that does not beat them says nothing of how large gaps are."""
+"""Agreement of measured gaps with the printed ones, compared with baselines that need no runs.
 
-from collections.abc import Sequence
+The baselines are: always S2S, always S2A, and zero. A protocol that does not beat them carries no
+information on the size of the gaps."""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import NamedTuple, TypeAlias, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
 
 from skerry.analysis.statistics import Array, moments
 from skerry_paper.printed import CELL, printed_cells
-from skerry_paper.protocol import TELLING, Protocol, Scaling, TableGrid, answerable, table_runs
-from skerry_paper.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
+from skerry_paper.protocol import SMALL_GAP, Protocol, Scaling, TableGrid, protocols, table_runs
+from skerry_paper.study import Studies, StudyData, Timing
 
 NEARLY_ALL = 0.9
 NAN = float("nan")
@@ -22,59 +23,67 @@ ALWAYS_S2S, ALWAYS_S2A, ZERO = "always S2S", "always S2A", "zero"
 
 
 class Tally(NamedTuple):
+    """A count of cells that agree, out of a total."""
+
     agree: int
     of: int
 
     @property
-    def part(self) -> float:
-        """NaN of none."""
+    def fraction(self) -> float:
+        """agree / of; NaN if the total is 0."""
         return self.agree / self.of if self.of else NAN
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How gaps that were found meet the printed ones. A configuration that the paper prints in
-    two tables counts in both."""
+    """Agreement of measured gaps with the printed ones. A cell that is printed in two tables counts
+    twice."""
 
     cells: int
-    """Printed cells, dashes included, for which a gap was found."""
+    """Number of printed cells, dashes included, for which a gap was measured."""
     signs: Tally
-    """Of printed gaps beyond TELLING: those with the same sign."""
+    """Printed gaps above SMALL_GAP: how many measured gaps have the same sign."""
     clear: Tally
-    """The same, of those where the gap found is beyond its standard error too."""
+    """The same, among cells whose measured gap exceeds its standard error."""
     ties: Tally
-    """Of printed dashes, where several seeds tell: those within the standard error here too."""
+    """Printed dashes: how many measured gaps are within their standard error too."""
     rms: float
-    """Root of the mean squared distance from the printed gaps, in percentage points."""
+    """Root mean square difference from the printed gaps, in percentage points."""
     rank_correlation: float
-    """Spearman's; NaN where it is undefined."""
+    """Spearman's rank correlation with the printed gaps; NaN where undefined."""
     rms_half: float = NAN
-    """Half of the 95 % interval of the distance over seeds, by leaving out one after the other; NaN
-    of a single seed."""
+    """Half-width of the 95 % interval of `rms` over seeds (jackknife); NaN for a single seed."""
     rank_half: float = NAN
+    """The same for `rank_correlation`."""
     noise: float = NAN
-    """Root of the mean squared standard error of our gaps, of those from several seeds: what seeds
-    alone add to the distance."""
+    """Root mean square standard error of our gaps: what the noise of seeds adds to `rms`."""
 
     @property
     def without_noise(self) -> float:
-        """The distance that many more seeds would come to, about."""
+        """Estimate of `rms` for very many seeds: `rms` with the noise of our seeds removed."""
         return float(np.sqrt(max(self.rms**2 - np.nan_to_num(self.noise) ** 2, 0)))
 
-    def beats(self, guess: "Agreement") -> bool:
-        """Whether it is closer to the printed gaps, beyond what seeds leave open."""
-        return self.rms + (0 if np.isnan(self.rms_half) else self.rms_half) < guess.rms
+    def beats(self, baseline: "Agreement") -> bool:
+        """Whether it is closer to the printed gaps by more than its interval over seeds."""
+        return self.rms + (0 if np.isnan(self.rms_half) else self.rms_half) < baseline.rms
 
 
-def agreement(found: "pd.DataFrame", printed: "pd.DataFrame") -> Agreement:
-    """Over the cells that both have; `found` needs the factors of a cell, `gap` and `se`, and
-    `by_seed` for intervals."""
-    told = [name for name in ("gap", "se", "by_seed") if name in found]
-    both = printed[[*CELL, "gap"]].merge(found[[*CELL, *told]], on=CELL)
+Ranked: TypeAlias = Mapping[Protocol, Agreement]
+"""Agreement of protocols, the closest first."""
+Found: TypeAlias = Mapping[str, Ranked]
+"""Ranked protocols by data set."""
+
+
+def agreement(found: pd.DataFrame, printed: pd.DataFrame) -> Agreement:
+    """Compare measured gaps with printed ones over their common cells.
+
+    `found` has the columns CELL, `gap` and `se`, and `by_seed` for intervals."""
+    columns = [name for name in ("gap", "se", "by_seed") if name in found]
+    both = printed[[*CELL, "gap"]].merge(found[[*CELL, *columns]], on=CELL)
     theirs, ours, error = (both[name].to_numpy(float) for name in ("gap_x", "gap_y", "se"))
     dash = np.isnan(theirs)
-    telling = np.abs(theirs) > TELLING
-    clear = telling & (np.abs(ours) > error)
+    large = np.abs(theirs) > SMALL_GAP
+    clear = large & (np.abs(ours) > error)
     same = np.sign(ours) == np.sign(theirs)
     within = np.abs(ours) <= error
     known = ~dash & np.isfinite(error)
@@ -83,7 +92,7 @@ def agreement(found: "pd.DataFrame", printed: "pd.DataFrame") -> Agreement:
         halves = _halves(np.stack(both["by_seed"].to_list())[~dash], theirs[~dash])
     return Agreement(
         cells=len(both),
-        signs=_tally(same, telling),
+        signs=_tally(same, large),
         clear=_tally(same, clear),
         ties=_tally(within, dash & np.isfinite(error)),
         rms=_distance(ours[~dash], theirs[~dash]),
@@ -94,37 +103,38 @@ def agreement(found: "pd.DataFrame", printed: "pd.DataFrame") -> Agreement:
     )
 
 
-def guesses(printed: "pd.DataFrame") -> dict[str, Agreement]:
-    """What one meets without any run. Whoever always says S2S, or S2A, is given the one gap for all
-    cells that comes closest."""
+def baselines(printed: pd.DataFrame) -> dict[str, Agreement]:
+    """Agreement of the baselines. "always S2S" and "always S2A" predict the same gap for all cells,
+    the best one with that sign."""
     theirs = printed["gap"].dropna().to_numpy(float)
     mean = float(theirs.mean()) if len(theirs) else 0.0
-    telling = np.abs(theirs) > TELLING
-    said = {ALWAYS_S2S: (1, max(mean, 0.0)), ALWAYS_S2A: (-1, min(mean, 0.0)), ZERO: (0, 0.0)}
+    large = np.abs(theirs) > SMALL_GAP
+    predicted = {ALWAYS_S2S: (1, max(mean, 0.0)), ALWAYS_S2A: (-1, min(mean, 0.0)), ZERO: (0, 0.0)}
     none = Tally(0, 0)
     return {
         name: Agreement(
             cells=len(printed),
-            signs=_tally(np.sign(theirs) == sign, telling),
+            signs=_tally(np.sign(theirs) == sign, large),
             clear=none,
             ties=none,
             rms=_distance(np.full(len(theirs), gap), theirs),
             rank_correlation=NAN,
         )
-        for name, (sign, gap) in said.items()
+        for name, (sign, gap) in predicted.items()
     }
 
 
-def agreements(studies: Sequence[Study], dataset: str) -> dict[Protocol, Agreement]:
-    """Every protocol that these studies can answer, closest first; of two as close, the one that
-    orders the cells better. Those that answer far fewer printed cells than others come after
-    them."""
+def rank_protocols(studies: Sequence[StudyData], dataset: str) -> dict[Protocol, Agreement]:
+    """The agreement of every protocol that these studies can answer, the closest first.
+
+    Ties are broken by the rank correlation. Protocols that cover far fewer printed cells than
+    others come last."""
     printed = printed_of(dataset)
     runs = table_runs([study.of(dataset=dataset) for study in studies if len(study.runs)])
     grids = {scaling: TableGrid.of(runs, scaling) for scaling in get_args(Scaling)}
     found = {}
-    for protocol in answerable(runs):
-        cells = grids[protocol.scaling].gaps(protocol)
+    for protocol in protocols(runs):
+        cells = grids[protocol.scaling].cell_gaps(protocol)
         if protocol.stepsize == "tuned":
             cells = cells[cells["tried"] > 1]
         found[protocol] = agreement(cells, printed)
@@ -133,36 +143,55 @@ def agreements(studies: Sequence[Study], dataset: str) -> dict[Protocol, Agreeme
     return {protocol: found[protocol] for protocol in ranked}
 
 
-def printed_of(dataset: str) -> "pd.DataFrame":
-    """The cells that the paper prints of a data set."""
+def all_agreements(studies: Studies) -> Found:
+    """The agreement of every protocol that covers a printed cell, by data set."""
+    every = list(studies.values())
+    datasets = dict.fromkeys(name for study in every for name in study.runs["dataset"])
+    found = {
+        name: {protocol: one for protocol, one in rank_protocols(every, name).items() if one.cells}
+        for name in datasets
+    }
+    return {name: ranked for name, ranked in found.items() if ranked}
+
+
+def with_timing(ranked: Ranked, timing: Timing) -> Ranked:
+    """Only the protocols with this timing."""
+    return {one: met for one, met in ranked.items() if one.timing == timing}
+
+
+def with_most_cells(ranked: Ranked) -> Ranked:
+    """Drop protocols that cover far fewer cells than others: their distances differ in kind."""
+    most = max((one.cells for one in ranked.values()), default=0)
+    return {protocol: one for protocol, one in ranked.items() if one.cells > NEARLY_ALL * most}
+
+
+def printed_of(dataset: str) -> pd.DataFrame:
+    """The printed cells of a data set."""
     printed = printed_cells()
     return printed[printed["dataset"] == dataset]
 
 
 def _rank(one: Agreement) -> tuple[float, float]:
-    """Low is good; what is undefined comes last."""
-    away, order = one.rms, one.rank_correlation
-    return np.inf if np.isnan(away) else away, np.inf if np.isnan(order) else -order
+    """Sort key: small distances first, then high rank correlations, NaN last."""
+    rms, order = one.rms, one.rank_correlation
+    return np.inf if np.isnan(rms) else rms, np.inf if np.isnan(order) else -order
 
 
 def _halves(gap_cs: Array, theirs: Array) -> tuple[float, float]:
-    """Of the distance and of the rank correlation: half of a 95 % interval over seeds, from what
-    each becomes without one of them (the jackknife)."""
-    from scipy import stats
-
+    """Jackknife half-widths of the 95 % intervals of distance and rank correlation over seeds."""
     seeds = np.flatnonzero(np.isfinite(gap_cs).any(axis=0))
     if len(seeds) < 2:
         return NAN, NAN
     found = []
-    for left_out in seeds:
-        rest = moments(np.delete(gap_cs, left_out, axis=1))[0]
-        there = np.isfinite(rest)
-        ours, printed = rest[there], theirs[there]
+    for seed in seeds:
+        mean_c = moments(np.delete(gap_cs, seed, axis=1))[0]
+        known = np.isfinite(mean_c)
+        ours, printed = mean_c[known], theirs[known]
         found.append((_distance(ours, printed), _rank_correlation(ours, printed)))
     n, values = len(seeds), np.array(found)
     error = np.sqrt((n - 1) / n * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
-    away, order = stats.t.ppf(0.975, n - 1) * error
-    return float(away), float(order)
+    distance, order = stats.t.ppf(0.975, n - 1) * error
+    return float(distance), float(order)
 
 
 def _distance(ours: Array, theirs: Array) -> float:
@@ -175,8 +204,6 @@ def _tally(agree: NDArray[np.bool_], among: NDArray[np.bool_]) -> Tally:
 
 
 def _rank_correlation(ours: Array, theirs: Array) -> float:
-    from scipy import stats
-
     if len(ours) < 3 or np.ptp(ours) == 0 or np.ptp(theirs) == 0:
         return NAN
     return float(stats.spearmanr(ours, theirs).statistic)

@@ -1,54 +1,47 @@
-"""Run what a table or figure needs, and distil it into studies."""
+"""Run what tables and figures need, and keep the results as studies."""
 
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError, argument
 from skerry.records.parts import History
 from skerry.records.store import Run, versions
-from skerry_paper.dial import measured_constants
-from skerry_paper.plan import Plan, Profile
-from skerry_paper.plans import PLANS, Need, runs_of
-from skerry_paper.study import DIVERGED, Study, distil
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from skerry.runs.driver import Driver
-    from skerry.runs.executors.executor import Executor
-    from skerry.runs.progress import Progress
-
-Recorded = tuple[Run, History]
-Tell = Callable[[str], None]
+from skerry.runs.driver import Driver, StoppedError
+from skerry.runs.executors.executor import Executor, group_by_world
+from skerry_paper.blends import measure_problem_constants
+from skerry_paper.plan import Profile, StudyPlan
+from skerry_paper.plans import PLANS, PlanSlice, runs_of
+from skerry_paper.study import DIVERGED, StudyData, build_study
 
 DATA = "data"
 """The folder of studies, beside the store."""
 
 
 def compute(
-    needs: Sequence[Need],
+    needs: Sequence[PlanSlice],
     profile: Profile,
     *,
     out: Path,
-    executor: "Executor",
+    executor: Executor,
     command: str,
     device: str = "auto",
     settings: Sequence[str] = (),
     again: bool = False,
     minutes: float = math.inf,
-    watcher: "Progress | None" = None,
-    tell: Tell = lambda line: None,
-) -> dict[str, Study]:
-    """Run these slices and keep a study of each plan they are from, with all that the folder has
-    of it by now. The theory's constants are measured on `device`, where a plan asks for them. In
-    so many minutes the first slices are run, and as many of the others as fit."""
-    from skerry.runs.driver import Driver
+    watcher: Progress | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> dict[str, StudyData]:
+    """Run these slices; save and return a study of each plan, with all runs in the store `out`.
 
+    With a limit of `minutes`, slices run in their order as far as they fit. The theory's constants
+    are measured on `device` where a plan needs them. `report` receives progress messages."""
     if not minutes > 0:
         raise SkerryError(f"{argument('minutes')} must be above 0 (got {minutes:g}). Raise it.")
     if not needs:
@@ -59,114 +52,105 @@ def compute(
     }
     runs = {run.key(): run for of_study in planned.values() for run in of_study}
     with executor, Driver(executor, out, progress=watcher, again=again) as driver:
-        began = time.monotonic()
+        start = time.monotonic()
         if math.isinf(minutes):
             driver.run(list(runs.values()))
-            seconds = dict.fromkeys(planned, time.monotonic() - began)
+            seconds = dict.fromkeys(planned, time.monotonic() - start)
         else:
             pieces = [
                 (need.study, piece)
                 for need in needs
                 for piece in _pieces(runs_of([need], profile, settings))
             ]
-            seconds = run_what_fits(pieces, driver, 60 * minutes, tell)
+            seconds = run_within_limit(pieces, driver, 60 * minutes, report)
         recorded = {
             run.experiment.key(): (run, history) for run, history in driver.store.histories()
         }
-    about = {
-        "command": command,
-        "profile": profile,
-        "settings": list(settings),
-        "versions": versions(),
-    }
+    about = {"command": command, "profile": profile, "settings": list(settings)}
     if len(recorded) > len(runs):  # an earlier command has recorded more of these plans
-        planned = {name: runs_of([Need(name)], profile, settings) for name in planned}
+        planned = {name: runs_of([PlanSlice(name)], profile, settings) for name in planned}
     studies = {}
     for name, wanted in planned.items():
         found = [recorded[run.key()] for run in wanted if run.key() in recorded]
-        told = about | {"seconds": round(seconds[name], 1)}
-        if study := _study(PLANS[name], told, found):
+        details = about | {"versions": versions(), "seconds": round(seconds[name], 1)}
+        if study := _study_of(PLANS[name], details, found):
             path = out / DATA / f"{name}.json"
             if PLANS[name].constants:
-                known = None if again else _kept_constants(path)
-                constants = measured_constants(wanted, device=device, known=known, tell=tell)
+                known = None if again else _saved_constants(path)
+                constants = measure_problem_constants(
+                    wanted, device=device, known=known, report=report
+                )
                 study = replace(study, constants=constants)
             study.save(path)
             studies[name] = study
     return studies
 
 
-# In a given time
-
-
 def _pieces(runs: Sequence[Experiment]) -> Iterator[list[Experiment]]:
-    """What is computed together; all of a seed before the next."""
-    from skerry.runs.executors.executor import group_by_world
-
+    """The stacks of these runs, all stacks of a seed before the next seed."""
     yield from sorted(group_by_world(runs), key=lambda piece: piece[0].seed)
 
 
-def run_what_fits(
+def run_within_limit(
     pieces: Sequence[tuple[str, Sequence[Experiment]]],
-    driver: "Driver",
+    driver: Driver,
     limit: float,
-    tell: Tell,
+    report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, float]:
-    """Run pieces of studies in their order, but none that would take longer than what is left of
-    `limit` seconds, by what the last one of its study took. The first tells nothing: it reads data
-    and compiles kernels too. The seconds that each study took."""
-    from skerry.runs.driver import StoppedError
+    """Run (study, runs) pieces in order within `limit` seconds; return the seconds of each study.
 
-    began = clock()
+    A piece is skipped if it would exceed the remaining time at the speed of the last piece of its
+    study. The first piece of a study is not used for this: it also reads data and compiles kernels.
+    """
+    start = clock()
     seconds = {name: 0.0 for name, _ in pieces}
-    pace: dict[str, float] = {}
-    left_out = 0
+    seconds_per_round: dict[str, float] = {}
+    skipped = 0
     for name, piece in pieces:
-        started = clock()
+        piece_start = clock()
         waiting = driver.waiting(piece)
         rounds = sum(run.rounds for run in waiting)
-        left = limit - (started - began)
-        if left <= 0 or pace.get(name, 0) * rounds > left:
-            left_out += len(waiting)
+        left = limit - (piece_start - start)
+        if left <= 0 or seconds_per_round.get(name, 0) * rounds > left:
+            skipped += len(waiting)
             continue
         try:
-            driver.run(list(piece), until=lambda: clock() - began > limit)
+            driver.run(list(piece), until=lambda: clock() - start > limit)
         except StoppedError:
-            left_out += len(waiting)
-        took = clock() - started
+            skipped += len(waiting)
+        elapsed = clock() - piece_start
         if rounds and seconds[name]:
-            pace[name] = took / rounds
-        seconds[name] += took
-    if left_out:
-        tell(f"The time is over: {left_out:,} runs are left out. The same command goes on.")
+            seconds_per_round[name] = elapsed / rounds
+        seconds[name] += elapsed
+    if skipped:
+        report(f"The time limit is reached: {skipped:,} runs are left. The same command resumes.")
     return seconds
 
 
-def _kept_constants(path: Path) -> "pd.DataFrame | None":
+def _saved_constants(path: Path) -> pd.DataFrame | None:
     try:
-        return Study.load(path).constants
+        return StudyData.load(path).constants
     except RecordsError:
         return None
 
 
-def _study(plan: Plan, about: Mapping[str, Any], found: Sequence[Recorded]) -> Study | None:
+def _study_of(
+    plan: StudyPlan, about: Mapping[str, Any], found: Sequence[tuple[Run, History]]
+) -> StudyData | None:
+    """The study of the runs that ended, or None if there is none."""
     ended = [(run, history) for run, history in found if run.status in ("finished", DIVERGED)]
     if not ended:
         return None
-    told = {**about, **_provenance([run for run, _ in found])}
-    rows = ((run.experiment, history, run.status) for run, history in ended)
-    return distil(plan.name, told, rows, plan.curves)
-
-
-def _provenance(runs: Sequence[Run]) -> dict[str, Any]:
-    """What the store says of the runs of a study."""
-    first = runs[0].experiment
+    runs = [run for run, _ in found]
     statuses = [run.status for run in runs]
-    return {
+    details = {
+        **about,
         "runs": {status: statuses.count(status) for status in dict.fromkeys(statuses)},
         "device": ", ".join(dict.fromkeys(run.device for run in runs)),
         "seeds": sorted({run.experiment.seed for run in runs}),
-        "precision": first.training.precision,
-        "experiment": first.to_toml(),
+        "precision": runs[0].experiment.training.precision,
+        "experiment": runs[0].experiment.to_toml(),
     }
+    rows = ((run.experiment, history, run.status) for run, history in ended)
+    return build_study(plan.name, details, rows, plan.curves)

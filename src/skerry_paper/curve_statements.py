@@ -1,6 +1,6 @@
-"""What the paper's text says of its curves (figures 5 and 9 to 14), computed again from ours.
+"""The statements of the paper's text about its curves (figures 5 and 9 to 14), recomputed.
 
-Gaps are S2S minus S2A, in percentage points; a drop is what accuracy loses in a server round.
+Gaps are S2S minus S2A, in percentage points; a drop is the accuracy lost in a server round.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,99 +9,89 @@ from dataclasses import dataclass, replace
 from skerry.analysis.statistics import estimate
 from skerry.config.experiment import Network
 from skerry.errors import SkerryError, unknown
-from skerry_paper.contests import (
-    CURVES,
+from skerry.network.fleet import build_fleet
+from skerry.theory.operators import delta, kappa
+from skerry_paper import paired_curves as pc
+from skerry_paper.paired_curves import (
     NAN,
-    Contest,
-    CurvePair,
+    CurveSetting,
     NotedMean,
-    Studies,
-    UnansweredError,
-    at_round,
-    between,
-    contest_of,
-    curves_of,
-    drop_by_phase,
-    drop_elsewhere,
-    drops,
-    mean_drop,
-    mean_of,
-    pairs_of,
-    recorded_part,
-    reduction,
-    slice_of,
+    PairedCurves,
+    mean_between,
+    rounds_between,
 )
 from skerry_paper.plan import DEVICES, SETTING
 from skerry_paper.printed import Statement, Unit, statements
-from skerry_paper.protocol import SCORED
-from skerry_paper.study import Study
+from skerry_paper.protocol import SCORINGS
+from skerry_paper.study import Studies, StudyData
 
-Contests = Mapping[str, Contest]
+CurvesBySetting = Mapping[str, PairedCurves]
 
 ENDINGS = (20, 50)
-"""Last rounds over which the end of a curve is averaged: single rounds jump."""
+"""Numbers of last rounds over which the end of a curve is averaged: single rounds are noisy."""
 LATE = 100
-"""Last rounds in which the paper compares drops."""
+"""Number of last rounds in which the paper compares drops."""
 
 AHEAD_IN_WORDS = {
-    "fig5_mnist_early": -1,
-    "fig5_mnist_late": 1,
-    "fig5_cifar10_early": -1,
-    "fig5_cifar10_late": 1,
+    **dict.fromkeys(("fig5_mnist_late", "fig5_cifar10_late", "fig9_r3_late"), 1),
+    **dict.fromkeys(("fig5_mnist_early", "fig5_cifar10_early", "fig9_r3_early"), -1),
     "fig9_gap_r2": -1,
-    "fig9_r3_early": -1,
-    "fig9_r3_late": 1,
 }
-"""Gaps of which the text says who is ahead, without a number: 1 is S2S, -1 is S2A."""
+"""Gaps for which the text says who is ahead without a number: 1 is S2S, -1 is S2A."""
 
 
 @dataclass(frozen=True)
 class Finding:
+    """A number computed from our curves, and the paper's statement about it."""
+
     key: str
     words: str
     unit: Unit
     ours: float
-    """NaN where the studies cannot answer; the note says why."""
+    """Our value; NaN where the studies cannot provide it (the note says why)."""
     error: float
-    """Its standard error; NaN where there is nothing to tell it from."""
+    """Standard error of `ours`; NaN where unknown."""
     note: str
     printed: Statement | None = None
-    """What the paper says, if it does."""
+    """The paper's statement, if there is one."""
     theory: float = NAN
-    """The exact expectation, where there is one."""
+    """Exact expected value, where the theory has one."""
 
     @property
     def stated_sign(self) -> int:
-        """Who is ahead by the text: 1 for S2S, -1 for S2A, 0 where it does not say, or says a
-        number within its own error."""
+        """Who is ahead according to the text: 1 for S2S, -1 for S2A, 0 where it does not say or
+        where its number is within its own error."""
         if self.printed is None:
             return AHEAD_IN_WORDS.get(self.key, 0)
-        telling = self.unit == "p.p." and abs(self.printed.value) > (self.printed.error or 0)
-        return (1 if self.printed.value > 0 else -1) if telling else 0
+        large = self.unit == "p.p." and abs(self.printed.value) > (self.printed.error or 0)
+        return (1 if self.printed.value > 0 else -1) if large else 0
 
 
-def findings(target: str, studies: Studies, scoring: str) -> list[Finding]:
-    """What our curves say of a figure, first where the paper says something. Statements that these
-    studies cannot answer are there too, with the reason. Figure 14 does not depend on the scoring.
-    """
-    if target not in CURVES:
-        raise SkerryError(unknown("figure with curves", target, CURVES))
-    if scoring not in SCORED:
-        raise SkerryError(unknown("scoring", scoring, SCORED))
+def curve_findings(target: str, studies: Studies, scoring: str) -> list[Finding]:
+    """Findings about a figure: first one per statement of the paper, then further ones.
+
+    A statement that the studies cannot check has a NaN and the reason in its note. Figure 14 does
+    not depend on `scoring`."""
+    if target not in pc.CURVES:
+        raise SkerryError(unknown("figure with curves", target, pc.CURVES))
+    if scoring not in SCORINGS:
+        raise SkerryError(unknown("scoring", scoring, SCORINGS))
     if target == "fig14":
-        found, reasons = _of_server_rounds(target, studies)
+        found, reasons = _server_round_findings(target, studies)
     else:
-        found, reasons = _of_curves(target, studies, scoring)
+        found, reasons = _curve_findings(target, studies, scoring)
     ours = {one.key: one for one in found}
-    printed = {said.key: said for said in statements(target)}
-    stated = [_stated(said, ours.get(key), reasons) for key, said in printed.items()]
+    printed = {one.key: one for one in statements(target)}
+    stated = [_stated(one, ours.get(key), reasons) for key, one in printed.items()]
     return [*stated, *(one for key, one in ours.items() if key not in printed)]
 
 
-def _stated(said: Statement, ours: Finding | None, reasons: list[str]) -> Finding:
+def _stated(statement: Statement, ours: Finding | None, reasons: list[str]) -> Finding:
     if ours is None:
-        return Finding(said.key, said.words, said.unit, NAN, NAN, "; ".join(reasons), said)
-    return replace(ours, unit=said.unit, printed=said)
+        return Finding(
+            statement.key, statement.words, statement.unit, NAN, NAN, "; ".join(reasons), statement
+        )
+    return replace(ours, unit=statement.unit, printed=statement)
 
 
 def _finding(
@@ -113,105 +103,106 @@ def _finding(
 # Figures 5 and 9 to 13
 
 
-def _of_curves(target: str, studies: Studies, scoring: str) -> tuple[list[Finding], list[str]]:
+def _curve_findings(target: str, studies: Studies, scoring: str) -> tuple[list[Finding], list[str]]:
     found: list[Finding] = []
     reasons: list[str] = []
-    contests: dict[str, Contest] = {}
-    pairs = pairs_of(target, studies)
-    for pair in pairs:
+    curves: dict[str, PairedCurves] = {}
+    settings = pc.settings_of(target, studies)
+    for setting in settings:
         try:
-            contests[pair.name] = contest_of(slice_of(pair, studies), scoring)
-        except UnansweredError as reason:
+            curves[setting.name] = pc.pair_curves(pc.select_runs(setting, studies), scoring)
+        except pc.MissingDataError as reason:
             reasons.append(str(reason))
-            words, unanswered = f"{pair.words}: mean gap", NotedMean(NAN, NAN, str(reason))
-            found.append(_finding(f"{target}_gap_{pair.name}", words, unanswered))
+            missing = NotedMean(NAN, NAN, str(reason))
+            words = f"{setting.words}: mean gap"
+            found.append(_finding(f"{target}_gap_{setting.name}", words, missing))
         else:
-            found += _of_pair(target, pair, contests[pair.name], studies, scoring)
+            found += _setting_findings(target, setting, curves[setting.name], studies, scoring)
     compared = COMPARED.get(target)
-    if compared and len(contests) == len(pairs):
-        found += compared(contests)
+    if compared and len(curves) == len(settings):
+        found += compared(curves)
     return found, list(dict.fromkeys(reasons))
 
 
-def _of_pair(
-    target: str, pair: CurvePair, contest: Contest, studies: Studies, scoring: str
+def _setting_findings(
+    target: str, setting: CurveSetting, curves: PairedCurves, studies: Studies, scoring: str
 ) -> Iterator[Finding]:
-    gap, H, T = contest.gap, contest.period, contest.rounds
-    own = f"{target}_{pair.name}"
+    gap, H, T = curves.gap, curves.period, curves.rounds
+    own = f"{target}_{setting.name}"
 
     def finding(key: str, words: str, found: NotedMean) -> Finding:
-        return _finding(key, f"{pair.words}: {words}", found)
+        return _finding(key, f"{setting.words}: {words}", found)
 
-    whole = mean_of(between(gap, 0, T), H)
-    note = "; ".join(part for part in (whole.note, contest.note) if part)
+    whole = mean_between(gap, 0, T, H)
+    note = "; ".join(part for part in (whole.note, curves.note) if part)
     yield finding(
-        f"{target}_gap_{pair.name}",
+        f"{target}_gap_{setting.name}",
         f"mean gap over all {T:,} rounds",
         NotedMean(whole.value, whole.error, note),
     )
-    early = mean_of(between(gap, 0, pair.early), H)
-    yield finding(f"{own}_early", f"mean gap up to round {pair.early}", early)
-    late = mean_of(between(gap, pair.early, T), H)
-    yield finding(f"{own}_late", f"mean gap after round {pair.early}", late)
-    for t in pair.moments:
+    early = mean_between(gap, 0, setting.early, H)
+    yield finding(f"{own}_early", f"mean gap up to round {setting.early}", early)
+    late = mean_between(gap, setting.early, T, H)
+    yield finding(f"{own}_late", f"mean gap after round {setting.early}", late)
+    for t in setting.gap_rounds:
         ended = NotedMean(NAN, NAN, f"the runs end after {T:,} rounds")
-        found = at_round(gap, t, H) if t <= T else ended
+        found = pc.at_round(gap, t, H) if t <= T else ended
         yield finding(f"{own}_t{t}", f"gap after {t:,} rounds", found)
     for last in ENDINGS:
-        found = mean_of(between(gap, T - last, T), H)
+        found = mean_between(gap, T - last, T, H)
         yield finding(f"{own}_last{last}", f"mean gap over the last {last} of {T:,} rounds", found)
-    for primitive, accuracy in (("s2s", contest.s2s), ("s2a", contest.s2a)):
+    for primitive, accuracy in (("s2s", curves.s2s), ("s2a", curves.s2a)):
         words = f"mean drop of {primitive.upper()} in a server round"
-        lost = mean_drop(accuracy, H)
+        lost = pc.mean_drop(accuracy, H)
         if lost.value != lost.value:
-            lost = drop_elsewhere(pair, studies, primitive, scoring)
+            lost = pc.drop_in_other_study(setting, studies, primitive, scoring)
         if lost.value != lost.value:
-            lost = drop_by_phase(accuracy, H)
+            lost = pc.drop_by_interpolation(accuracy, H)
         yield finding(f"{own}_drop_{primitive}", words, lost)
 
 
-def _changing_graphs(contests: Contests) -> Iterator[Finding]:
-    fixed, random = contests["fixed"], contests["random"]
+def _changing_graphs(curves: CurvesBySetting) -> Iterator[Finding]:
+    fixed, random = curves["fixed"], curves["random"]
     H, T = fixed.period, min(fixed.rounds, random.rounds)
-    change = mean_of(between(recorded_part(random.gap - fixed.gap), 0, T), H)
+    change = mean_between(random.gap - fixed.gap, 0, T, H)
     yield _finding("fig11_gap_change", "mean gap, changing minus fixed graph", change)
     last = ENDINGS[-1]
     gains = {"s2s": random.s2s - fixed.s2s, "s2a": random.s2a - fixed.s2a}
     for primitive, gain in gains.items():
         words = f"{primitive.upper()}: accuracy over the last {last} rounds, changing minus fixed"
-        found = mean_of(between(recorded_part(gain), T - last, T), H)
+        found = mean_between(gain, T - last, T, H)
         yield _finding(f"fig11_gain_{primitive}", words, found)
-    for name, contest in contests.items():
-        found = _mixing(contest, dynamic=name == "random")
+    for name, both in curves.items():
+        found = _mixing(both, dynamic=name == "random")
         yield _finding(f"fig11_p_{name}", f"mixing parameter p, {name} 4-regular graph", found, "")
 
 
-def _mixing(contest: Contest, dynamic: bool) -> NotedMean:
-    """p of the graphs of these very seeds; a graph that changes has one law for all seeds."""
-    from skerry.network.fleet import build_fleet
-
+def _mixing(curves: PairedCurves, dynamic: bool) -> NotedMean:
+    """Mixing parameter p of the graphs of these seeds; a changing graph has the same p for all."""
     network = Network(**SETTING["network"], topology="regular", dynamic=dynamic)
-    seeds = [0] if dynamic else [int(seed) for seed in contest.s2s.columns]
+    seeds = [0] if dynamic else [int(seed) for seed in curves.s2s.columns]
     p = estimate(build_fleet(network, seed).mixing_parameters().minimum for seed in seeds)
     return NotedMean(p.mean, p.standard_error, f"{p.count} seeds" if p.count > 1 else "exact")
 
 
-def _momentum(contests: Contests) -> Iterator[Finding]:
-    usual, momentum = contests["fedavg"], contests["fedavgm"]
+def _momentum(curves: CurvesBySetting) -> Iterator[Finding]:
+    usual, momentum = curves["fedavg"], curves["fedavgm"]
     H, T = usual.period, min(usual.rounds, momentum.rounds)
-    change = mean_of(between(recorded_part(momentum.gap - usual.gap), 0, T), H)
+    change = mean_between(momentum.gap - usual.gap, 0, T, H)
     yield _finding("fig12_change", "mean gap, FedAvgM minus FedAvg", change)
-    lost = [between(drops(one.s2a, H), T - LATE, T) for one in (usual, momentum)]
+    lost = [
+        rounds_between(pc.server_round_drops(one.s2a, H), T - LATE, T) for one in (usual, momentum)
+    ]
     words = f"S2A: how much smaller its drops are with FedAvgM, last {LATE} rounds"
-    yield _finding("fig12_drop_reduction", words, reduction(*lost), "%")
-    if averages := contests.get("fedavgm_averages"):
-        change = mean_of(between(recorded_part(averages.gap - usual.gap), 0, T), H)
+    yield _finding("fig12_drop_reduction", words, pc.percent_reduction(*lost), "%")
+    if averages := curves.get("fedavgm_averages"):
+        change = mean_between(averages.gap - usual.gap, 0, T, H)
         yield _finding(
             "fig12_change_averages", "mean gap, FedAvgM on averages minus FedAvg", change
         )
 
 
-COMPARED: dict[str, Callable[[Contests], Iterator[Finding]]] = {
+COMPARED: dict[str, Callable[[CurvesBySetting], Iterator[Finding]]] = {
     "fig11": _changing_graphs,
     "fig12": _momentum,
 }
@@ -219,12 +210,10 @@ COMPARED: dict[str, Callable[[Contests], Iterator[Finding]]] = {
 # Figure 14
 
 
-def _of_server_rounds(target: str, studies: Studies) -> tuple[list[Finding], list[str]]:
-    from skerry.theory.operators import delta, kappa
-
-    (pair,) = CURVES[target]
+def _server_round_findings(target: str, studies: Studies) -> tuple[list[Finding], list[str]]:
+    (setting,) = pc.CURVES[target]
     try:
-        study = slice_of(pair, studies)
+        study = pc.select_runs(setting, studies)
         (share,) = study.runs["share"].unique()
         K = round(share * DEVICES)
         expected = {
@@ -237,16 +226,16 @@ def _of_server_rounds(target: str, studies: Studies) -> tuple[list[Finding], lis
             _ratio(study, primitive, measure, theory)
             for (primitive, measure), theory in expected.items()
         ]
-    except UnansweredError as reason:
+    except pc.MissingDataError as reason:
         return [], [str(reason)]
     return found, []
 
 
-def _ratio(study: Study, primitive: str, measure: str, theory: float) -> Finding:
-    what = "disagreement left" if measure == "disagreement_ratio" else "bias made"
-    words = f"{primitive.upper()}: {what} by a server round, of the disagreement before it"
-    # Every server round draws its sample anew, so all ratios are as good as independent.
-    values = curves_of(study, primitive, measure)
+def _ratio(study: StudyData, primitive: str, measure: str, theory: float) -> Finding:
+    what = "disagreement left" if measure == "disagreement_ratio" else "bias caused"
+    words = f"{primitive.upper()}: {what} by a server round, relative to the disagreement before it"
+    # Every server round draws a new sample, so the ratios are nearly independent.
+    values = pc.primitive_curves(study, primitive, measure)
     ratios = estimate(values.to_numpy().ravel())
     seeds = values.shape[1]
     note = f"{ratios.count} server rounds of {f'{seeds} seeds' if seeds > 1 else 'one seed'}"

@@ -1,4 +1,4 @@
-"""The reproduction as pages: a verdict on every table and figure, then all of them."""
+"""The pages of the reproduction: a summary with all verdicts, then every table and figure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,22 +8,24 @@ from skerry.files import replace_file
 from skerry.report.style import save_figure
 from skerry.report.text import Sheet, duration, plural
 from skerry_paper.compute import DATA
-from skerry_paper.plans import PLANS, Need, count_of
-from skerry_paper.study import Study
-from skerry_paper.summary import in_two_minutes
+from skerry_paper.plans import PLANS, PlanSlice, count_runs
+from skerry_paper.study import Studies, StudyData
+from skerry_paper.summary import summary_parts
 from skerry_paper.targets import TARGETS, Target
 from skerry_paper.views import view_of
-from skerry_paper.views.in_words import regime_words
+from skerry_paper.views.formatting import regime_name
 from skerry_paper.views.view import View
 
 PICTURES = "pictures"
 DPI = 110
-"""Sharp enough to read, small enough to keep."""
+"""Resolution of the figures: readable, and small enough for a repository."""
 FEW = 5
-"""So many runs that diverged are named one by one."""
+"""Up to this many diverged runs are listed one by one."""
 
 
 class Page(NamedTuple):
+    """A page and the targets that it shows."""
+
     file: str
     title: str
     about: str
@@ -40,83 +42,87 @@ PAGES = (
     Page(
         "figures.md",
         "Figures 1 to 14",
-        "The paper prints pictures; these are ours, with what its text says of them.",
+        "Our versions of the paper's figures, with the statements of its text about them.",
         tuple(name for name in TARGETS if name.startswith("fig")),
     ),
     Page(
         "protocol.md",
         "What was scored",
-        "The question that decides who wins, and that the paper leaves open but for its timing.",
+        "The winner depends on what is scored, which the paper does not say (only when).",
         ("protocol",),
     ),
     Page(
         "blend.md",
-        "The dial between S2S and S2A",
-        "A study that the paper does not have: everybody goes a part β of the way.",
+        "Blends between S2S and S2A",
+        "A study that the paper does not have: devices that were not sampled move by a fraction β "
+        "towards the average.",
         ("blend",),
     ),
     Page(
         "checks.md",
         "What the tables depend on",
-        "Studies that the paper does not have: when devices are scored, where the range of "
-        "stepsizes ends, what server rounds take, rounding and the size of the network.",
+        "Studies that the paper does not have: when devices are scored, stepsizes beyond the "
+        "paper's range, drops in server rounds, rounding and the size of the network.",
         ("timing", "stepsizes", "drops", "variants"),
     ),
     Page(
         "guidelines.md",
         "The paper's guidelines as a rule",
-        "How often the advice of its conclusion is right, and what it costs when it is wrong.",
+        "How often the advice of its conclusion is right, and how much accuracy it loses.",
         ("guidelines",),
     ),
 )
 
 INTRODUCTION = """\
-Each table and figure of the paper, run again. A verdict is computed from the studies that lie in
-[data](data), small files with a row per run; the pictures and tables are made from them alone, so
-whoever has the files can make them again without running anything.
+Each table and figure of the paper, run again. The verdicts, tables and figures are computed from
+the studies in [data]({data}) alone, small files with a row per run. Anyone who has these files can
+make the pages again without running anything.
 """
-OWN_WORDS = """\
+NOTES = """\
 ## What the paper leaves open
 
-Which model is scored (the average or the devices) and on which test data; how inputs are scaled;
-the shape of the grid; how FedAvgM acts under S2S and S2A; by what the stepsize is tuned. When it
-scores it does state for the maps, and so for the tables that repeat them: after T = 100 rounds. So
-every gap is shown as devices score on labels like their own and as the average model scores on all
-labels, at the final round and as a mean of the last 20, and [a page](protocol.md) compares all
-other ways.
+The paper does not say which model is scored (the average model or the devices) and on which test
+data, how inputs are scaled, the shape of the grid topology, how FedAvgM works under S2S and S2A,
+and by which score the stepsize is tuned. It does state when the maps are scored, and so the tables
+that repeat them: after T = 100 rounds. So every gap is shown for devices on labels like their own
+and for the average model on all labels, at the final round and as a mean over the last 20. A
+[separate page](protocol.md) compares all other ways of scoring.
 
-## Where the paper's numbers do not fit each other
+## Where the paper's numbers contradict each other
 
-- Table 1 was averaged over 15 cells (three zeros for K/n = 1), not the 12 of its caption.
+- Table 1 was averaged over 15 cells (three zeros for K/n = 1), not over the 12 of its caption.
 - Table 2 counts 7/5/0 for CIFAR-10, intra and inter non-IID; its cells are 6/5/1.
 - The same configuration (K/n = 0.2, H = 5) has different values in the tables along K/n and along
   H, such as +0.01 and +0.46 for CIFAR-10 on the complete graph, intra non-IID, inter IID.
-- The text's shares are larger than its tables': S2A "in over 95 %" of the cells along H where all
-  is IID is 83.3 %, S2S "in over 90 %" along H where islands differ is 83.3 %.
-- The text has the largest gap on MNIST along H, where islands differ, at H = 5 with +2 points; the
-  largest of Table 5 is +3.00, at H = 10, and at H = 5 it is +2.35.
+- The percentages in the text are larger than in its tables: S2A "in over 95 %" of the cells along H
+  where all data are IID is 83.3 %, S2S "in over 90 %" along H where islands differ is 83.3 %.
+- According to the text, the largest gap on MNIST along H, where islands differ, is +2 points at
+  H = 5; the largest gap of Table 5 is +3.00, at H = 10, and at H = 5 it is +2.35.
 - The descent and disagreement lemmas are stated under "Assumptions 1-6"; the paper has five.
 - The proof for S2S uses 1 - δ (1 - γ)^H ≥ 1 - γ, which is false for slow mixing (0.20 against 0.997
-  at K/n = 0.2, H = 5, ring); 1 - δ is meant, and is what the next line needs.
-- Lemma 4's proof splits the way of the average into the same way twice: its second term should end
-  at t, not at t + 1.
+  at K/n = 0.2, H = 5, ring); the next line needs 1 - δ, which is probably meant.
+- The proof of Lemma 4 splits the movement of the average into the same term twice: the second term
+  should end at t, not at t + 1.
 - The CNN described for CIFAR-10 has 3,353,034 parameters, not 1.1 million; it is run as described.
-- Where ζ intra is high and ζ inter low, the text gives S2S a lead below K/n = 0.2; the bounds give
-  S2A a slight one ([Figure 1](figures.md#fig1)). The text of [Figure 6](figures.md#fig6) fits
-  another ε than its caption's.
+- Where ζ intra is high and ζ inter low, the text says that S2S leads below K/n = 0.2; the bounds
+  give S2A a slight lead ([Figure 1](figures.md#fig1)). The text about [Figure 6](figures.md#fig6)
+  fits a different ε than its caption.
 """
-
 
 COMMAND = "skerry reproduce all protocol blend --profile full"
 
 
-def write_pages(folder: Path, studies: Mapping[str, Study], command: str = COMMAND) -> list[Path]:
-    """Write the summary (README.md), a page for each part and all pictures; `command` makes the
-    studies. Returns what was written."""
+def write_pages(
+    folder: Path, studies: Studies, command: str = COMMAND, data: str = DATA
+) -> list[Path]:
+    """Write README.md, the other pages and all figures; return the paths that were written.
+
+    `command` is the command that makes the studies, `data` the folder of their files, relative to
+    `folder`."""
     views = {name: view_of(target, studies) for name, target in TARGETS.items()}
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, text in texts(views, studies, command).items():
+    for name, text in page_texts(views, studies, command, data).items():
         replace_file(folder / name, text.encode())
         written.append(folder / name)
     for one in views.values():
@@ -125,52 +131,52 @@ def write_pages(folder: Path, studies: Mapping[str, Study], command: str = COMMA
     return written
 
 
-def texts(
-    views: Mapping[str, View], studies: Mapping[str, Study], command: str = COMMAND
+def page_texts(
+    views: Mapping[str, View], studies: Studies, command: str = COMMAND, data: str = DATA
 ) -> dict[str, str]:
-    """The pages by their file names."""
-    pages = {page.file: _page(page, views, studies) for page in PAGES}
-    return {"README.md": _summary(views, studies, command), **pages}
+    """The Markdown of every page, by file name."""
+    pages = {page.file: _page(page, views, studies, data) for page in PAGES}
+    return {"README.md": _summary(views, studies, command, data), **pages}
 
 
-def _summary(views: Mapping[str, View], studies: Mapping[str, Study], command: str) -> str:
+def _summary(views: Mapping[str, View], studies: Studies, command: str, data: str) -> str:
     scored = {name: studies[name] for name in TARGETS["protocol"].studies if name in studies}
     parts = [
         "# The paper, reproduced",
-        INTRODUCTION.rstrip(),
-        "## In two minutes",
-        *(_in_markdown(part) for part in in_two_minutes(scored, views, studies)),
+        INTRODUCTION.format(data=data).rstrip(),
+        "## Summary",
+        *(_markdown(part) for part in summary_parts(scored, views, studies)),
         *(f"![{one.about}]({PICTURES}/{one.name}.png)" for one in views["protocol"].pictures),
         "## Every table and figure",
         _targets_sheet(views),
         *_missing(studies),
-        OWN_WORDS.rstrip(),
+        NOTES.rstrip(),
         "## How it was made",
         f"```text\n$ {command}\n```",
-        _sources(studies.values()),
+        _sources(studies.values(), data),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _missing(studies: Mapping[str, Study]) -> Iterator[str]:
-    """The runs of a full reproduction that these studies do not have, and those that diverged."""
-    needed: dict[str, list[Need]] = {}
+def _missing(studies: Studies) -> Iterator[str]:
+    """A section on planned runs that these studies do not have, and on diverged runs."""
+    needed: dict[str, list[PlanSlice]] = {}
     for need in (need for target in TARGETS.values() for need in target.needs):
         needed.setdefault(need.study, []).append(need)
     lines = []
     for name, needs in needed.items():
-        there = len(studies[name].runs) if name in studies else 0
-        planned = count_of(needs, "full")
-        if there < planned:
-            lines.append(f"- {name} ({PLANS[name].about}): {there:,} of {planned:,} runs.")
+        count = len(studies[name].runs) if name in studies else 0
+        planned = count_runs(needs, "full")
+        if count < planned:
+            lines.append(f"- {name} ({PLANS[name].about}): {count:,} of {planned:,} runs.")
         lines += _diverged(studies[name]) if name in studies else []
     if lines:
-        yield "## What is not there"
+        yield "## Missing runs"
         yield "\n".join(lines)
 
 
-def _diverged(study: Study) -> list[str]:
-    """A line for each, or one for all where they are many."""
+def _diverged(study: StudyData) -> list[str]:
+    """A list item per diverged run, or one for all if there are many."""
     runs = study.diverged
     if len(runs) > FEW:
         counts = (f"{str(n).upper()} {k:,}" for n, k in runs["primitive"].value_counts().items())
@@ -181,24 +187,20 @@ def _diverged(study: Study) -> list[str]:
         ]
     return [
         f"- {study.name}: {one['primitive'].upper()} diverged on the {one['topology']}, "
-        f"{regime_words(one['intra'], one['inter'])}, K/n = {one['share']:g}, H = {one['period']}, "
+        f"{regime_name(one['intra'], one['inter'])}, K/n = {one['share']:g}, H = {one['period']}, "
         f"{'' if one['optimizer'] == 'fedavg' else one['optimizer'] + ', '}"
         f"stepsize {one['stepsize']:g}, seed {one['seed']}."
         for one in runs.to_dict("records")
     ]
 
 
-def _in_markdown(part: str | Sheet) -> str:
+def _markdown(part: str | Sheet) -> str:
     return part.to_markdown().rstrip() if isinstance(part, Sheet) else part
 
 
 def _targets_sheet(views: Mapping[str, View]) -> str:
     rows = tuple(
-        (
-            f"[`{name}`]({page.file}#{name})",
-            views[name].target.title,
-            views[name].verdict,
-        )
+        (f"[`{name}`]({page.file}#{name})", views[name].target.title, views[name].verdict)
         for page in PAGES
         for name in page.targets
     )
@@ -206,33 +208,33 @@ def _targets_sheet(views: Mapping[str, View]) -> str:
     return table.partition("\n\n")[2].rstrip()
 
 
-def _page(page: Page, views: Mapping[str, View], studies: Mapping[str, Study]) -> str:
+def _page(page: Page, views: Mapping[str, View], studies: Studies, data: str) -> str:
     parts = [f"# {page.title}", f"{page.about} [All verdicts](README.md)."]
     for name in page.targets:
         parts.append(f'<a id="{name}"></a>')
         parts.append(views[name].to_markdown(2, folder=f"{PICTURES}/").rstrip())
     used = _used((TARGETS[name] for name in page.targets), studies)
-    parts += ["## From these runs", _sources(used)] if used else []
+    parts += ["## Runs", _sources(used, data)] if used else []
     return "\n\n".join(parts) + "\n"
 
 
-def _used(targets: Iterable[Target], studies: Mapping[str, Study]) -> Sequence[Study]:
+def _used(targets: Iterable[Target], studies: Studies) -> Sequence[StudyData]:
     names = dict.fromkeys(name for target in targets for name in target.studies)
     return [studies[name] for name in names if name in studies]
 
 
-def _sources(studies: Iterable[Study]) -> str:
+def _sources(studies: Iterable[StudyData], data: str) -> str:
     every = list(studies)
     lines = []
     for one in every:
-        others = [other.name for other in every if other is not one and _made_at_once(one, other)]
-        told = f"{provenance(one)}{f' with {_list(others)}' if others else ''}. {left_out(one)}"
-        lines.append(f"- [{one.name}]({DATA}/{one.name}.json): {told}".rstrip())
-    return "\n".join(lines) or "No study is there."
+        others = [other.name for other in every if other is not one and _same_command(one, other)]
+        text = f"{provenance(one)}{f' with {_list(others)}' if others else ''}. {_omissions(one)}"
+        lines.append(f"- [{one.name}]({data}/{one.name}.json): {text}".rstrip())
+    return "\n".join(lines) or "There are no studies."
 
 
-def _made_at_once(one: Study, other: Study) -> bool:
-    """Whether one command made both, whose time is that of the command."""
+def _same_command(one: StudyData, other: StudyData) -> bool:
+    """Whether one command made both studies; its time is that of both."""
     made = ("command", "seconds")
     return bool(one.about.get("seconds")) and all(
         one.about.get(name) == other.about.get(name) for name in made
@@ -244,15 +246,13 @@ def _list(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-# Where a study comes from
-
 PACKAGES = ("skerry", "torch")
 
 
-def provenance(study: Study) -> str:
-    """The command, profile, runs, seeds, device and versions; what is not known is left out."""
+def provenance(study: StudyData) -> str:
+    """The command, profile, runs, seeds, device and versions of a study, as far as known."""
     about = study.about
-    told = [
+    parts = [
         f"`{about['command']}`" if about.get("command") else "",
         f"{about['profile']} profile" if about.get("profile") else "",
         _settings(about.get("settings") or ()),
@@ -264,17 +264,17 @@ def provenance(study: Study) -> str:
         str(about.get("note") or ""),
         f"in {duration(about['seconds'])}" if about.get("seconds") else "",
     ]
-    return ", ".join(part for part in told if part)
+    return ", ".join(part for part in parts if part)
 
 
-def left_out(study: Study) -> str:
-    """What its profile leaves out, in words."""
+def _omissions(study: StudyData) -> str:
+    """A sentence on what the quick profile omits."""
     plan = PLANS.get(study.name)
-    return plan.left_out if plan and study.about.get("profile") == "quick" else ""
+    return plan.omissions if plan and study.about.get("profile") == "quick" else ""
 
 
 def _precision(about: Mapping[str, Any]) -> str:
-    """It changes nothing on a CPU."""
+    """The precision on a GPU; on a CPU it has no effect."""
     on_gpu = about.get("precision") and about.get("device") not in ("", None, "cpu")
     return f"{about['precision']} precision" if on_gpu else ""
 
@@ -284,7 +284,7 @@ def _settings(settings: Any) -> str:
 
 
 def _runs(statuses: Mapping[str, int]) -> str:
-    """`960 runs`, `958 runs and 2 diverged`."""
+    """Counts of runs by status, such as `958 runs and 2 diverged`."""
     others = [f"{count:,} {status}" for status, count in statuses.items() if status != "finished"]
     return " and ".join([plural(statuses.get("finished", 0), "run"), *others])
 

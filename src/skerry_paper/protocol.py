@@ -1,75 +1,83 @@
-"""What the paper may have scored. It prints gaps of "test accuracy" after 100 rounds without saying
-of which model, on which data, and at which stepsize; a protocol is one answer, and each can be
-judged by how well it meets the printed tables.
+"""Protocols: what the paper may have scored, and the gaps between S2S and S2A under each.
+
+The paper prints gaps of "test accuracy" after 100 rounds, but does not say of which model, on which
+data and at which stepsize. A protocol is one answer to these questions.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skerry.analysis.statistics import Array, best_place, estimates, moments
 from skerry.errors import SkerryError, unknown
 from skerry_paper.plan import BOTH
 from skerry_paper.printed import CELL
-from skerry_paper.study import FACTORS, LAST, Study, Timing, lately, scored
-from skerry_paper.tuning import NO_RUN, Rows, read_rows, rows_by
-
-if TYPE_CHECKING:
-    import pandas as pd
+from skerry_paper.study import (
+    FACTORS,
+    LAST,
+    NO_RUN,
+    RowIndex,
+    StudyData,
+    Timing,
+    index_rows,
+    read_rows,
+    score_column,
+)
 
 Scaling = Literal["standard", "unit"]
 Stepsize = float | Literal["tuned"]
 
-TELLING = 0.1
-"""Percentage points: printed gaps up to here are about as small as their rounding and noise."""
+SMALL_GAP = 0.1
+"""Percentage points: printed gaps up to this size are comparable to their rounding and noise."""
 
 STATED: Timing = "final"
-"""The appendix: each map shows the gap "after T = 100 rounds", and the gaps that it quotes "at
-T = 100" are cells of Table 6."""
+"""The timing that the paper states: according to its appendix each map shows the gap "after T = 100
+rounds", and the gaps that it quotes "at T = 100" are cells of Table 6."""
 SHOWN_TIMINGS: tuple[Timing, ...] = (STATED, "last 20")
-"""Every table has both: single rounds jump, and where a round lies between two server rounds
-matters to devices."""
+"""Tables show both timings: single rounds are noisy, and the accuracy of devices depends on the
+number of rounds since the last server round."""
 
-SCORED = {
+SCORINGS = {
     "average_accuracy": "average model",
     "device_accuracy": "devices, all labels",
     "own_accuracy": "devices, own labels",
     "own_accuracy_weighted": "devices, own labels, by samples held",
     "component_accuracy": "devices, their island's labels",
 }
-"""What may be called the accuracy of a fleet, in words."""
+"""The measures that may be called the accuracy of a fleet, with their names in tables."""
 SHOWN_SCORINGS = ("own_accuracy", "average_accuracy")
-"""Two scorings that lie far apart: what a device gets on labels like its own, and what the average
-of all models gets on all labels. Tables and maps show both."""
+"""The two scorings that tables and maps show: devices on labels like their own, and the average
+model on all labels. They differ most."""
 
 FOUND = [
     *("s2s", "s2a", "gap", "se", "low", "high", "seeds", "by_seed"),
     *("stepsize_s2s", "stepsize_s2a", "tried"),
 ]
-"""What `gaps` says of a cell; by_seed holds the gap of every seed, NaN without a pair."""
+"""Columns of `cell_gaps` besides CELL; `by_seed` is the gap of every seed, NaN without a pair."""
 
-TIMED: dict[Timing, str] = {
-    "final": "final round",
-    "last 20": f"mean of the last {LAST} rounds",
-}
-_SCALED = {"standard": "standardised inputs", "unit": "inputs in [0, 1]"}
+TIMINGS: dict[Timing, str] = {"final": "final round", "last 20": f"mean of the last {LAST} rounds"}
+SCALINGS = {"standard": "standardised inputs", "unit": "inputs in [0, 1]"}
+SHORT_SCALINGS = {"standard": "standard", "unit": "[0, 1]"}
 
 
 @dataclass(frozen=True)
 class Protocol:
+    """One way to score runs: what is scored, when, at which stepsize, with which inputs."""
+
     scoring: str
-    """One of SCORED."""
+    """A key of SCORINGS."""
     timing: Timing
     stepsize: Stepsize
-    """Tuned: for each cell and primitive the one that is best by this very score."""
+    """"tuned" is the best stepsize of each cell and primitive by this score."""
     scaling: Scaling
 
     def __post_init__(self) -> None:
         for kind, got, known in (
-            ("scoring", self.scoring, tuple(SCORED)),
+            ("scoring", self.scoring, tuple(SCORINGS)),
             ("timing", self.timing, get_args(Timing)),
             ("scaling", self.scaling, get_args(Scaling)),
         ):
@@ -78,45 +86,41 @@ class Protocol:
 
     @property
     def column(self) -> str:
-        return scored(self.scoring, self.timing)
+        return score_column(self.scoring, self.timing)
 
     @property
     def short(self) -> str:
-        """`devices, own labels; last 20`: what tables tell apart."""
-        return f"{SCORED[self.scoring]}; {self.timing}"
+        """Name in tables, such as `devices, own labels; last 20`."""
+        return f"{SCORINGS[self.scoring]}; {self.timing}"
 
     @property
     def words(self) -> str:
-        """`devices, own labels; final round; stepsize 0.1; standardised inputs`"""
+        """Full name: `devices, own labels; final round; stepsize 0.1; standardised inputs`."""
         stepsize = "tuned stepsize" if self.stepsize == "tuned" else f"stepsize {self.stepsize:.3g}"
         return "; ".join(
-            (SCORED[self.scoring], TIMED[self.timing], stepsize, _SCALED[self.scaling])
+            (SCORINGS[self.scoring], TIMINGS[self.timing], stepsize, SCALINGS[self.scaling])
         )
 
 
-def as_shown(scoring: str, timing: Timing = STATED) -> Protocol:
-    """How tables and maps read `test accuracy`; the protocol page compares every other way."""
-    return Protocol(scoring=scoring, timing=timing, stepsize="tuned", scaling="standard")
+def shown_protocol(scoring: str, timing: Timing = STATED) -> Protocol:
+    """The protocol that tables and maps use: tuned stepsizes and standardised inputs."""
+    return Protocol(scoring, timing, "tuned", "standard")
 
 
-def shown_protocols(study: Study) -> list[Protocol]:
-    """What tables show, if the study measured it: the stated timing first."""
-    every = (as_shown(scoring, timing) for timing in SHOWN_TIMINGS for scoring in SHOWN_SCORINGS)
-    return [one for one in every if _measured(study.runs, one.column)]
+SHOWN_PROTOCOLS = [
+    shown_protocol(scoring, timing) for timing in SHOWN_TIMINGS for scoring in SHOWN_SCORINGS
+]
+"""The protocols that tables and maps show, the stated timing first."""
 
 
-def measured_scorings(study: Study) -> list[str]:
-    """Those that are shown, if the study measured them."""
-    return [scoring for scoring in SHOWN_SCORINGS if _measured(study.runs, lately(scoring))]
+def shown_protocols(study: StudyData) -> list[Protocol]:
+    """The SHOWN_PROTOCOLS whose score the study has measured."""
+    return [one for one in SHOWN_PROTOCOLS if _measured(study.runs, one.column)]
 
 
-def protocols(studies: Sequence[Study]) -> list[Protocol]:
-    """All that these studies can answer; tuned only where several stepsizes were tried."""
-    return answerable(table_runs(studies))
-
-
-def answerable(runs: "pd.DataFrame") -> list[Protocol]:
-    """The same, of `table_runs`."""
+def protocols(runs: pd.DataFrame) -> list[Protocol]:
+    """All protocols that the runs of `table_runs` can answer; "tuned" only where several stepsizes
+    were run."""
     found: list[Protocol] = []
     for scaling in get_args(Scaling):
         scaled = runs[runs["scaling"] == scaling]
@@ -124,45 +128,46 @@ def answerable(runs: "pd.DataFrame") -> list[Protocol]:
         policies: list[Stepsize] = sorted(scaled["stepsize"].unique().tolist())
         if (tried > 1).any():
             policies.insert(0, "tuned")
-        for scoring in SCORED:
+        for scoring in SCORINGS:
             for timing in get_args(Timing):
-                if _measured(scaled, scored(scoring, timing)):
+                if _measured(scaled, score_column(scoring, timing)):
                     found += [Protocol(scoring, timing, policy, scaling) for policy in policies]
     return found
 
 
-def _measured(runs: "pd.DataFrame", column: str) -> bool:
+def _measured(runs: pd.DataFrame, column: str) -> bool:
     return column in runs and bool(runs[column].notna().any())
 
 
 # Gaps
 
 
-def gaps(studies: Sequence[Study], protocol: Protocol) -> "pd.DataFrame":
-    """A row per cell: accuracies and their gap (S2S minus S2A) in percentage points, over the
-    seeds that both finished, with its paired standard error and 95 % interval; `tried` counts the
-    stepsizes that were compared. Cells without a common seed are left out."""
-    return TableGrid.of(table_runs(studies), protocol.scaling).gaps(protocol)
+def cell_gaps(studies: Sequence[StudyData], protocol: Protocol) -> pd.DataFrame:
+    """A row per cell with the columns CELL and FOUND, over the seeds that both primitives finished.
+
+    `gap` is S2S minus S2A in percentage points, with its paired standard error `se` and 95 %
+    interval `low` to `high`. `tried` is the number of stepsizes. Cells without a common seed are
+    left out."""
+    return TableGrid.of(table_runs(studies), protocol.scaling).cell_gaps(protocol)
 
 
 @dataclass(frozen=True, eq=False)
 class TableGrid:
-    """Runs as an array over cell, primitive (S2S, S2A), stepsize and seed, so that any way of
-    scoring them is a few array operations."""
+    """Runs as an array over cell, primitive (S2S, S2A), stepsize and seed."""
 
-    cells: "pd.DataFrame"
+    cells: pd.DataFrame
     """A row per cell, in the order of the paper's tables."""
     stepsizes: Array
-    runs: "pd.DataFrame"
-    row_cpvs: Rows
-    """The row in `runs`; NO_RUN where there is none."""
+    runs: pd.DataFrame
+    row_cpvs: RowIndex
+    """Row in `runs`, or NO_RUN, of each cell, primitive, stepsize and seed."""
 
     @classmethod
-    def of(cls, runs: "pd.DataFrame", scaling: Scaling) -> "TableGrid":
-        """Of `table_runs`, those with inputs scaled in this way."""
+    def of(cls, runs: pd.DataFrame, scaling: Scaling) -> "TableGrid":
+        """The grid of those runs of `table_runs` whose inputs are scaled like this."""
         runs = runs[runs["scaling"] == scaling].reset_index(drop=True)
         stepsizes, stepsize = np.unique(runs["stepsize"].to_numpy(float), return_inverse=True)
-        row_cpvs = rows_by(
+        row_cpvs = index_rows(
             runs.groupby(CELL, sort=False).ngroup().to_numpy(),
             (runs["primitive"] == BOTH[1]).to_numpy(int),
             stepsize,
@@ -171,14 +176,14 @@ class TableGrid:
         return cls(runs[CELL].drop_duplicates(ignore_index=True), stepsizes, runs, row_cpvs)
 
     def at(self, stepsize: Stepsize) -> "TableGrid":
-        """Only the runs with this stepsize; tuned is a choice between all."""
+        """The grid with only this stepsize; "tuned" keeps all."""
         if stepsize == "tuned":
             return self
         kept = np.isclose(self.stepsizes, stepsize, rtol=1e-3)  # studies keep six decimals
         return replace(self, stepsizes=self.stepsizes[kept], row_cpvs=self.row_cpvs[:, :, kept])
 
-    def gaps(self, protocol: Protocol) -> "pd.DataFrame":
-        """As `skerry_paper.protocol.gaps`."""
+    def cell_gaps(self, protocol: Protocol) -> pd.DataFrame:
+        """See the function `cell_gaps`."""
         import pandas as pd
 
         grid = self.at(protocol.stepsize)
@@ -201,8 +206,8 @@ class TableGrid:
         )
         return found[found["seeds"] > 0].reset_index(drop=True)
 
-    def gaps_by_seed(self, protocol: Protocol) -> Array:
-        """[c, s]; NaN without a pair."""
+    def cell_gaps_by_seed(self, protocol: Protocol) -> Array:
+        """Gaps [cell, seed]; NaN where a seed has no pair."""
         grid = self.at(protocol.stepsize)
         if not grid.row_cpvs.size:
             return np.empty((len(grid.cells), 0))
@@ -211,8 +216,7 @@ class TableGrid:
         return gap_cs
 
     def _paired(self, column: str) -> tuple[NDArray[np.int64], Array]:
-        """The stepsizes chosen, [c, p], and the scores with them, [p, c, s], of seeds that both
-        primitives finished."""
+        """Chosen stepsize indices [c, p] and the scores there [p, c, s], for paired seeds only."""
         score_cpvs = read_rows(self.runs, column, self.row_cpvs)
         choice_cp = best_place(score_cpvs, self.row_cpvs != NO_RUN)
         score_cps = np.take_along_axis(score_cpvs, choice_cp[..., None, None], axis=2)[:, :, 0]
@@ -220,21 +224,19 @@ class TableGrid:
         return choice_cp, np.where(paired_c1s, score_cps, np.nan).swapaxes(0, 1)
 
 
-def table_runs(studies: Sequence[Study]) -> "pd.DataFrame":
-    """The runs that tables 1 to 6 could be made of: one per cell, primitive, stepsize and seed.
-    Data sets as they come; then inter, intra, topology, K/n and H rising."""
-    import pandas as pd
-
+def table_runs(studies: Sequence[StudyData]) -> pd.DataFrame:
+    """The runs of cells of tables 1 to 6, one per cell, primitive, stepsize and seed, sorted by
+    data set (in order of appearance), inter, intra, topology, K/n and H."""
     filled = [study.runs for study in studies if len(study.runs)]
     if not filled:
         return pd.DataFrame(columns=list(FACTORS))
     runs = pd.concat(filled, ignore_index=True)
     as_printed = runs["primitive"].isin(BOTH) & (runs["optimizer"] == "fedavg")
     runs = runs[as_printed & ~runs["dynamic"].astype(bool)]
-    # The same cell run longer belongs to the figures that follow a run over many rounds.
+    # Longer runs of the same cell belong to the figures over 1,000 rounds.
     runs = runs[runs["rounds"] == runs.groupby("dataset")["rounds"].transform("min")]
     runs = runs.drop_duplicates([*CELL, "scaling", "primitive", "stepsize", "seed"])
-    come = {name: place for place, name in enumerate(runs["dataset"].unique())}
-    rising = ["dataset", "inter", "intra", "topology", "share", "period"]
-    ranked = runs[rising].assign(dataset=runs["dataset"].map(come))
-    return runs.loc[ranked.sort_values(rising, kind="stable").index]
+    order = {name: number for number, name in enumerate(runs["dataset"].unique())}
+    columns = ["dataset", "inter", "intra", "topology", "share", "period"]
+    keys = runs[columns].assign(dataset=runs["dataset"].map(order))
+    return runs.loc[keys.sort_values(columns, kind="stable").index]

@@ -1,90 +1,79 @@
-"""What a group of runs measured, small enough to keep: a row per run, and curves where asked.
+"""Results of the runs of one plan in a small file: a row per run, and curves where needed.
 
-Tables and figures of the reproduction are made from studies alone, so that whoever has the file
-can make them again without running anything.
+The tables and figures of the reproduction are made from these files alone, so that anyone who has
+the files can make them again without running anything.
 """
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from skerry.analysis.run_table import final_value
+from skerry.analysis.statistics import Array, best_place
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
 from skerry.files import replace_file
 from skerry.records.parts import History
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 LAST = 20
 Timing = Literal["final", "last 20"]
-"""When a run is scored: in its last round, or on average over the last LAST rounds."""
+"""When a run is scored: in its last round, or by the mean over the last LAST rounds."""
 
 FACTORS = (
-    "dataset",
-    "scaling",
-    "model",
-    "islands",
-    "intra",
-    "inter",
-    "topology",
-    "dynamic",
-    "share",
-    "period",
-    "primitive",
-    "beta",
-    "optimizer",
-    "stepsize",
-    "rounds",
-    "seed",
+    *("dataset", "scaling", "model", "islands", "intra", "inter", "topology", "dynamic", "share"),
+    *("period", "primitive", "beta", "optimizer", "stepsize", "rounds", "seed"),
 )
-"""What tells the runs of the reproduction apart, in the paper's words; share is the sampled share
-K/n."""
+"""The factors in which runs of the reproduction differ, in the paper's terms; `share` is K/n."""
 
 MODELS = {"mnist": "linear", "cifar10": "cnn_cifar10", "cifar100": "cnn_cifar100"}
 ISLANDS = "50, 50"
-"""The paper's models and islands."""
+"""The paper's models, and the sizes of its islands."""
 
 STATUS, DIVERGED = "status", "diverged"
 DIGITS = 5
 NAMES_IN_FILES = {"initial_error": "gap"}
-"""Constants whose names in kept files are older than their names here."""
+"""Columns of constants whose names in files differ from their names in code."""
 
 
-def scored(measure: str, timing: Timing) -> str:
-    """The column of a measure's value at this time."""
+def score_column(measure: str, timing: Timing) -> str:
+    """Name of the column with the score of a measure at a timing."""
     return f"{measure} {timing}"
 
 
-def final(measure: str) -> str:
-    """The column of a measure's last value."""
-    return scored(measure, "final")
+def final_column(measure: str) -> str:
+    """Name of the column with a measure's value in the final round."""
+    return score_column(measure, "final")
 
 
-def lately(measure: str) -> str:
-    """The column of a measure's mean over the last rounds."""
-    return scored(measure, "last 20")
+def last_20_column(measure: str) -> str:
+    """Name of the column with a measure's mean over the last LAST rounds."""
+    return score_column(measure, "last 20")
 
 
 @dataclass(frozen=True)
-class Study:
+class StudyData:
+    """Results of the runs of one plan: scores, curves, and where they come from."""
+
     name: str
     about: dict[str, Any]
-    """The command, versions, device, profile and seeds that made it."""
-    runs: "pd.DataFrame"
-    """A row per run: the factors, its status, then `final(measure)` and `lately(measure)`."""
-    curves: "pd.DataFrame"
-    """`run` (the row in `runs`), `round`, and measures; no rows for a grid."""
-    constants: "pd.DataFrame | None" = None
-    """The theory's constants, a row per problem, where a plan asks for them."""
+    """The command, versions, device, profile and seeds of the runs."""
+    runs: pd.DataFrame
+    """A row per run: FACTORS, status, and two columns per measure (see `score_column`)."""
+    curves: pd.DataFrame
+    """Columns `run` (row in `runs`), `round` and measures; empty where no curves are kept."""
+    constants: pd.DataFrame | None = None
+    """Measured constants of the theory, a row per problem, or None."""
 
-    def of(self, **factors: Any) -> "Study":
-        """Only the runs with these values, such as `inter="non-iid"` or `share=[0.2, 0.4]`."""
+    def of(self, **factors: Any) -> "StudyData":
+        """Select runs by factors, such as `inter="non-iid"` or `share=[0.2, 0.4]`."""
         wanted = {
             name: value if isinstance(value, list | tuple) else [value]
             for name, value in factors.items()
@@ -96,14 +85,12 @@ class Study:
         return replace(self, runs=kept, curves=curves)
 
     @property
-    def diverged(self) -> "pd.DataFrame":
-        """The runs that were no longer finite before their end: they have no scores."""
+    def diverged(self) -> pd.DataFrame:
+        """The runs that diverged; they have no scores."""
         return self.runs[self.runs[STATUS] == DIVERGED] if STATUS in self.runs else self.runs[:0]
 
-    # Keeping
-
     def save(self, path: Path) -> None:
-        """As JSON by columns, each in the form that is shortest."""
+        """Write JSON by columns, each column in its shortest form."""
         table = {
             "name": self.name,
             "about": self.about,
@@ -117,7 +104,8 @@ class Study:
         replace_file(path, f"{text}\n".encode())
 
     @classmethod
-    def load(cls, path: Path) -> "Study":
+    def load(cls, path: Path) -> "StudyData":
+        """Read a file that `save` wrote."""
         try:
             table = json.loads(path.read_text(encoding="utf-8"))
             kept = _frame(table["constants"]) if "constants" in table else None
@@ -131,59 +119,67 @@ class Study:
             )
         except FileNotFoundError:
             raise RecordsError(
-                f"there is no study in {path}. skerry reproduce makes some; list names them."
+                f"there is no study in {path}. Make one with skerry reproduce."
             ) from None
         except (ValueError, KeyError, TypeError) as error:
-            raise RecordsError(f"{path} is no study of the reproduction ({error}).") from None
+            raise RecordsError(f"{path} is not a study of the reproduction ({error}).") from None
 
 
-def distil(
+Studies: TypeAlias = Mapping[str, StudyData]
+"""Studies by name."""
+
+
+def for_dataset(studies: Studies, dataset: str) -> list[StudyData]:
+    """The runs on one data set, of every study."""
+    return [study.of(dataset=dataset) for study in studies.values()]
+
+
+def build_study(
     name: str,
     about: dict[str, Any],
     recorded: Iterable[tuple[Experiment, History, str]],
     curves: Sequence[str] = (),
-) -> Study:
-    """A study from runs with their histories and statuses; `curves` names the measures that are
-    kept round by round. A run that diverged has a row without scores, so that nothing is tuned to
-    what cannot be relied on."""
-    import pandas as pd
+) -> StudyData:
+    """Build a study from (experiment, history, status) of each run.
 
+    `curves` are the measures kept for every round. A diverged run gets a row without scores, so
+    that tuning never selects it."""
     rows: list[dict[str, Any]] = []
     lines: list[pd.DataFrame] = []
     for number, (experiment, history, status) in enumerate(recorded):
         row = factors_of(experiment) | {STATUS: status}
         for measure in sorted(history.keys() - {"round"}) if status != DIVERGED else ():
-            row[final(measure)] = final_value(history, measure, experiment.rounds, None)
-            row[lately(measure)] = final_value(history, measure, experiment.rounds, LAST)
+            row[final_column(measure)] = final_value(history, measure, experiment.rounds, None)
+            row[last_20_column(measure)] = final_value(history, measure, experiment.rounds, LAST)
         rows.append(row)
         if curves:
             kept = {measure: history[measure] for measure in curves if measure in history}
             line = pd.DataFrame({"run": number, "round": history["round"], **kept})
             lines.append(line.dropna(how="all", subset=list(kept)))
     runs = pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(FACTORS))
-    return Study(name, about, runs, pd.concat(lines, ignore_index=True) if lines else _no_curves())
+    if not lines:
+        lines = [pd.DataFrame({"run": pd.Series(dtype=int), "round": pd.Series(dtype=int)})]
+    return StudyData(name, about, runs, pd.concat(lines, ignore_index=True))
 
 
-def joined(parts: Sequence[Study]) -> Study:
-    """One study from several of the same plan, such as seeds that were run on two machines. A run
-    that is in several counts once, as in the first."""
-    import pandas as pd
-
+def join_studies(parts: Sequence[StudyData]) -> StudyData:
+    """Join studies of the same plan, such as seeds that ran on two machines. A run that is in
+    several parts is taken from the first."""
     first, *others = parts
     if not others:
         return first
     if len({part.about.get("profile") for part in parts}) > 1:
         raise RecordsError(
-            f"the parts of {first.name} are of different profiles, which look at runs differently. "
+            f"the parts of {first.name} have different profiles, which evaluate runs differently. "
             "Show them one by one."
         )
     starts = accumulate((len(part.runs) for part in parts[:-1]), initial=0)
-    counted_on = [_numbered_from(start, part) for start, part in zip(starts, parts, strict=True)]
-    runs = pd.concat([part.runs for part in counted_on])
+    numbered = [_renumber(start, part) for start, part in zip(starts, parts, strict=True)]
+    runs = pd.concat([part.runs for part in numbered])
     runs = runs[~runs.duplicated([name for name in FACTORS if name in runs])]
-    curves = pd.concat([part.curves for part in counted_on])
+    curves = pd.concat([part.curves for part in numbered])
     constants = [part.constants for part in parts if part.constants is not None]
-    return Study(
+    return StudyData(
         first.name,
         _joined_about(parts, runs),
         runs,
@@ -192,50 +188,50 @@ def joined(parts: Sequence[Study]) -> Study:
     )
 
 
-def _numbered_from(start: int, part: Study) -> Study:
-    """The same runs, with other numbers."""
+def _renumber(start: int, part: StudyData) -> StudyData:
+    """The same study with its runs numbered from `start`."""
     numbers = range(start, start + len(part.runs))
     renamed = dict(zip(part.runs.index, numbers, strict=True))
     curves = part.curves.assign(run=part.curves["run"].map(renamed))
     return replace(part, runs=part.runs.set_axis(numbers), curves=curves)
 
 
-def _joined_about(parts: Sequence[Study], runs: "pd.DataFrame") -> dict[str, Any]:
-    """What the parts say, each thing once."""
+def _joined_about(parts: Sequence[StudyData], runs: pd.DataFrame) -> dict[str, Any]:
+    """Provenance of joined parts; each distinct value appears once."""
 
-    def said(name: str, between: str) -> str:
-        return between.join(
+    def distinct(name: str, separator: str) -> str:
+        return separator.join(
             dict.fromkeys(str(part.about[name]) for part in parts if part.about.get(name))
         )
 
     counts = runs[STATUS].value_counts() if STATUS in runs else {"finished": len(runs)}
     return parts[0].about | {
-        "command": said("command", " and "),
-        "device": said("device", ", "),
-        "note": said("note", "; "),
+        "command": distinct("command", " and "),
+        "device": distinct("device", ", "),
+        "note": distinct("note", "; "),
         "seconds": sum(part.about.get("seconds") or 0 for part in parts),
         "runs": {str(status): int(count) for status, count in dict(counts).items()},
         "seeds": sorted(int(seed) for seed in runs["seed"].unique()),
     }
 
 
-def kept_studies(*folders: Path) -> dict[str, Study]:
-    """The studies that folders keep, joined where several files are of one study."""
-    found: dict[str, list[Study]] = {}
+def load_studies(*folders: Path) -> dict[str, StudyData]:
+    """Load all studies in these folders by name; files of the same study are joined."""
+    found: dict[str, list[StudyData]] = {}
     for folder in folders:
         for path in sorted(folder.glob("*.json")):
-            study = Study.load(path)
+            study = StudyData.load(path)
             found.setdefault(study.name, []).append(study)
     if not found:
         raise RecordsError(
-            f"there are no studies in {', '.join(map(str, folders))}. Make some: skerry reproduce "
-            "table3 --out DIR; they are then in DIR/data."
+            f"there are no studies in {', '.join(map(str, folders))}. Make some with "
+            "skerry reproduce table3 --out DIR, which writes them to DIR/data."
         )
-    return {name: joined(parts) for name, parts in found.items()}
+    return {name: join_studies(parts) for name, parts in found.items()}
 
 
 def factors_of(experiment: Experiment) -> dict[str, Any]:
-    """The factors in the paper's words."""
+    """The FACTORS of an experiment, in the paper's terms."""
     network, server, data = experiment.network, experiment.server, experiment.data
     return {
         "dataset": data.dataset,
@@ -257,29 +253,57 @@ def factors_of(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _with_all_factors(runs: "pd.DataFrame") -> "pd.DataFrame":
-    """Older files do not say what was the same in all runs then: the model, and two islands."""
+RowIndex = NDArray[np.int64]
+NO_RUN = -1
+
+
+def at_best_stepsize(runs: pd.DataFrame, column: str, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Keep, in each group of runs, the runs at the stepsize that is best for `column`.
+
+    Groups are the distinct values of the columns `by`; `best_place` decides which is best."""
+    if runs.empty:
+        return runs
+    group = runs.groupby([*by]).ngroup().to_numpy() if by else np.zeros(len(runs), dtype=int)
+    stepsize = np.unique(runs["stepsize"].to_numpy(float), return_inverse=True)[1]
+    seed = np.unique(runs["seed"].to_numpy(int), return_inverse=True)[1]
+    row_gvs = index_rows(group, stepsize, seed)
+    choice_g = best_place(read_rows(runs, column, row_gvs), row_gvs != NO_RUN)
+    best: pd.DataFrame = runs[stepsize == choice_g[group]]
+    return best
+
+
+def index_rows(*codes: NDArray[Any]) -> RowIndex:
+    """Array of row numbers, indexed by the code of a row along each axis; NO_RUN where none is."""
+    rows = np.full([code.max(initial=-1) + 1 for code in codes], NO_RUN)
+    rows[codes] = np.arange(len(codes[0]))
+    return rows
+
+
+def read_rows(runs: pd.DataFrame, column: str, rows: RowIndex) -> Array:
+    """Values of a column at these rows; NaN where there is no run or no value."""
+    if column not in runs or runs.empty:
+        return np.full(rows.shape, np.nan)
+    return np.where(rows != NO_RUN, runs[column].to_numpy(dtype=float)[rows], np.nan)
+
+
+# The file format
+
+
+def _with_all_factors(runs: pd.DataFrame) -> pd.DataFrame:
+    """Add the model and islands to files that were written before these were factors."""
     if "islands" in runs or "dataset" not in runs:
         return runs
-    told = runs.assign(model=runs["dataset"].map(MODELS), islands=ISLANDS)
-    factors = [name for name in FACTORS if name in told]
-    return told[[*factors, *told.columns.difference(factors, sort=False)]]
+    runs = runs.assign(model=runs["dataset"].map(MODELS), islands=ISLANDS)
+    factors = [name for name in FACTORS if name in runs]
+    return runs[[*factors, *runs.columns.difference(factors, sort=False)]]
 
 
-def _no_curves() -> "pd.DataFrame":
-    import pandas as pd
-
-    return pd.DataFrame({"run": pd.Series(dtype=int), "round": pd.Series(dtype=int)})
-
-
-def _columns(frame: "pd.DataFrame") -> dict[str, Any]:
+def _columns(frame: pd.DataFrame) -> dict[str, Any]:
     return {str(name): _column(frame[name]) for name in frame}
 
 
 def _column(values: "pd.Series") -> Any:
-    """A list; or, where shorter, what is there and where, or the levels and how often in a row."""
-    import pandas as pd
-
+    """A column as a list, as the positions of its values, or as run lengths: the shortest."""
     known = values.notna()
     if known.sum() * 2 < len(values):
         found = values[known].tolist()
@@ -305,14 +329,12 @@ def _short(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if value - value == 0 else None
 
 
-def _frame(columns: dict[str, Any]) -> "pd.DataFrame":
-    import pandas as pd
-
+def _frame(columns: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({name: _values(column) for name, column in columns.items()})
 
 
 def _values(column: Any) -> list[Any]:
-    """What `_column` has written."""
+    """Decode a column that `_column` encoded."""
     match column:
         case {"rows": int(rows), "at": at, "values": values}:
             found = [math.nan] * rows
@@ -325,4 +347,4 @@ def _values(column: Any) -> list[Any]:
             return [levels[code] for code in codes]
         case list():
             return [math.nan if value is None else value for value in column]
-    raise ValueError("a column of an unknown form")
+    raise ValueError("a column has an unknown form")

@@ -10,8 +10,8 @@ import pytest
 from torch import nn
 
 from skerry.advice.advise import advise, advise_on
+from skerry.advice.pilot import AdviceWatcher
 from skerry.advice.question import Question, Timer, read_among
-from skerry.advice.race import AdviceWatcher
 from skerry.analysis.run_table import RunTable
 from skerry.config.experiment import Experiment
 from skerry.errors import SkerryError
@@ -58,7 +58,7 @@ def test_whom_to_sample_is_told() -> None:
     assert advice.verdict == "clear"
     assert advice.recommendation["selection"] == "per_component"
     (uniform,) = advice.decision.selections
-    assert uniform.entry.contender.selection == "uniform"
+    assert uniform.entry.candidate.selection == "uniform"
     assert uniform.is_clear
     told = "\n".join(advice.lines())
     assert "Recommendation: s2a, sampled by per_component, K = 2" in told
@@ -95,7 +95,7 @@ FEWER = ["server.sampled_schedule=cosine", "server.sampled_end=2"]
         (["network.components=12", "data.inter=dirichlet"], "no device has a neighbour"),
         (["rounds=1"], ""),
         (["server.primitive=none"], ""),
-        (["server.sampled=12", *FEWER], "no bounds: bounds hold for a K and an H that stay"),
+        (["server.sampled=12", *FEWER], "no bounds: bounds hold for a constant K and H"),
     ],
 )
 def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> None:
@@ -113,7 +113,7 @@ def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> 
         ([], {"goal": "own"}, "`goal` global"),
         ([], {"goal": "worst_tenth"}, "got `goal` worst_tenth"),
         ([], {"budget": 1}, "does not pay for a single server round"),
-        (["server.sampled_schedule=double"], {"budget": 99}, "a K and an H that stay"),
+        (["server.sampled_schedule=double"], {"budget": 99}, "a constant K and H"),
         (["network.devices=900"], {}, "too few"),
     ],
 )
@@ -156,7 +156,7 @@ def test_nobody_left_behind_can_be_the_goal(small, tmp_path) -> None:
             server, stepsize = run.experiment.server, run.experiment.training.stepsize
             at = (server.primitive, server.sampled, server.period, stepsize)
             scored.setdefault(at, []).append(worst)
-    best = advice.best.contender
+    best = advice.best.candidate
     found = scored[(best.primitive, best.sampled, best.period, advice.best.stepsize)]
     assert advice.decision.score.mean == pytest.approx(np.mean(found))
     assert "ccuracy of the worst tenth of the devices on their own labels" in str(advice)
@@ -226,7 +226,7 @@ def test_two_advices_share_a_folder(small, tmp_path) -> None:
                 start.wait(timeout=60)
 
     def ask(out=None, watcher=None) -> dict:
-        advice = advise(small(), minutes=LONG, seeds=2, out=out, watcher=watcher).to_json()
+        advice = advise(small(), minutes=LONG, seeds=2, out=out, progress=watcher).to_json()
         del advice["pilot"]["seconds"]
         del advice["pilot"]["runs"]
         del advice["summary"]  # it tells how long more seeds would take
@@ -264,12 +264,12 @@ def test_money_buys_rounds(small) -> None:
     """With a budget, K and H are chosen, nobody spends more than it, and the dearer primitive
     stops earlier."""
     advice = advise(small("rounds=12"), budget=60, stepsizes=[0.1], minutes=LONG, seeds=2)
-    contenders = {entry.contender for entry in advice.pilot.scores.values}
-    servers = {(c.sampled, c.period) for c in contenders}
+    candidates = {entry.candidate for entry in advice.pilot.scores.values}
+    servers = {(c.sampled, c.period) for c in candidates}
     assert len(servers) > 1
-    for contender in contenders:
-        assert 0 < advice.cost(contender) <= 60
-    alike = [c for c in contenders if (c.sampled, c.period) == (5, 3)]
+    for candidate in candidates:
+        assert 0 < advice.cost(candidate) <= 60
+    alike = [c for c in candidates if (c.sampled, c.period) == (5, 3)]
     reach = {c.primitive: advice.pilot.budget.reach(c) for c in alike}
     assert reach["s2a"] <= reach["s2s"]
 

@@ -1,19 +1,19 @@
-"""What may be asked, and what a contender costs."""
+"""Questions that may be asked, and the costs of candidates."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.advice.contenders import (
+from skerry.advice.candidates import (
     Budget,
-    Contender,
+    Candidate,
     Entry,
     budget_of,
-    contenders,
+    candidates,
     nearby,
-    preset_contenders,
+    preset_candidates,
 )
-from skerry.advice.plan import stride
+from skerry.advice.pilot import stride
 from skerry.advice.question import BETAS, Among, Question, read_among, read_prices
 from skerry.config.experiment import Experiment
 from skerry.config.fields import Server
@@ -55,8 +55,8 @@ def test_rules_that_meet_every_island_are_tried(among, own, K, sizes, tried) -> 
 
 def test_selections_alone_leave_the_usual_primitives() -> None:
     assert read_among("one_each").primitives == read_among(None).primitives
-    kept = contenders(read_among("s2s").primitives, [(5, 5), (6, 5)], ["one_each"], islands=3)
-    assert [contender.sampled for contender in kept] == [6]  # as many from every island
+    kept = candidates(read_among("s2s").primitives, [(5, 5), (6, 5)], ["one_each"], islands=3)
+    assert [candidate.sampled for candidate in kept] == [6]  # as many from every island
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_a_budget_reaches_as_far_as_it_pays(
 ) -> None:
     """The rounds of a budget can be paid for, and one round more cannot."""
     budget = Budget(Prices(d2d=0.1), 10, links=7, offset=offset, rounds=60, limit=limit)
-    contender = Contender(primitive, None, 4, period)
-    reach = budget.reach(contender)
-    assert reach == 0 or budget.cost(contender, reach) <= limit
-    assert reach == 60 or budget.cost(contender, reach + 1) > limit
+    candidate = Candidate(primitive, None, 4, period)
+    reach = budget.reach(candidate)
+    assert reach == 0 or budget.cost(candidate, reach) <= limit
+    assert reach == 60 or budget.cost(candidate, reach + 1) > limit
 
 
 @pytest.mark.parametrize("primitive", ["s2s", "s2a", "blend"])
@@ -132,8 +132,8 @@ def test_costs_are_those_of_a_run(small, primitive: str) -> None:
     budget = Budget(Prices(d2d=1), 12, links, offset=1, rounds=experiment.rounds)
     beta = 0.5 if primitive == "blend" else None
     server = experiment.server
-    contender = Contender(primitive, beta, server.sampled, server.period)
-    assert budget.cost(contender, experiment.rounds) == sent
+    candidate = Candidate(primitive, beta, server.sampled, server.period)
+    assert budget.cost(candidate, experiment.rounds) == sent
 
 
 METHODS = [name for name in PRESETS if name in registry.METHODS]
@@ -147,16 +147,16 @@ def test_what_presets_cost_is_what_they_send(small, preset: str) -> None:
     budget = budget_of(
         Question(among=Among(presets=(preset,)), prices=Prices(d2d=1)), experiment, world
     )
-    (contender,) = preset_contenders([preset], [(4, 3)], ["uniform"], experiment)
-    run = Entry(contender, 0.1).run(experiment, seed=3)
+    (candidate,) = preset_candidates([preset], [(4, 3)], ["uniform"], experiment)
+    run = Entry(candidate, 0.1).run(experiment, seed=3)
     assert (run.seed, run.training.stepsize, run.server.name) == (3, 0.1, preset)
-    assert run.server.sampled == contender.sampled
+    assert run.server.sampled == candidate.sampled
     stack = build_stack(build_world(run), [run])
     ledger = Ledger()
     for moment in simulate(stack):
         if moment.phase == "end":
             ledger.add_round(moment.stack, moment.server_rounds, moment.round - 1)
-    assert budget.cost(contender, experiment.rounds) == sum(ledger.totals[stack.keys[0]])
+    assert budget.cost(candidate, experiment.rounds) == sum(ledger.totals[stack.keys[0]])
 
 
 def test_presets_are_named_beside_primitives_and_rules() -> None:
@@ -164,7 +164,7 @@ def test_presets_are_named_beside_primitives_and_rules() -> None:
     assert among == Among((("s2a", None),), ("one_each",), ("carry", "gradient_tracking"))
     assert read_among(["carry"]).primitives == ()
     experiment = Experiment.parse({}, ["network.devices=12", "server.sampled=4"])
-    kinds = preset_contenders(
+    kinds = preset_candidates(
         ["mtgc", "sd_gt", "carry"], [(4, 5)], ["uniform", "one_each"], experiment
     )
     found = [(c.label, c.kind, c.primitive, c.sampled, c.selection) for c in kinds]
@@ -174,9 +174,9 @@ def test_presets_are_named_beside_primitives_and_rules() -> None:
         ("carry", "carry", "s2s", 4, "uniform"),
         ("carry", "carry", "s2s", 4, "one_each"),
     ]
-    assert "preset" not in Contender("s2a", None, 4, 5).fields()
+    assert "preset" not in Candidate("s2a", None, 4, 5).fields()
     with pytest.raises(SkerryError, match="'dsgd' has no server"):
-        preset_contenders(["dsgd"], [(4, 5)], ["uniform"], experiment)
+        preset_candidates(["dsgd"], [(4, 5)], ["uniform"], experiment)
 
 
 def test_a_shorter_run_has_its_part_of_the_money() -> None:

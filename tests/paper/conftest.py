@@ -11,7 +11,7 @@ import pytest
 from skerry_paper.plan import BETAS
 from skerry_paper.plans import PLANS
 from skerry_paper.printed import printed_cells
-from skerry_paper.study import Study, final, lately
+from skerry_paper.study import StudyData, final_column, last_20_column
 
 REGIMES = [("iid", "iid"), ("non-iid", "iid"), ("iid", "non-iid"), ("non-iid", "non-iid")]
 ABOUT = {
@@ -35,7 +35,11 @@ def factors(**changes: Any) -> dict[str, Any]:
 
 def scores(own: float, average: float) -> dict[str, float]:
     values = {"own_accuracy": own, "average_accuracy": average}
-    return {column(name): value for name, value in values.items() for column in (final, lately)}
+    return {
+        column(name): value
+        for name, value in values.items()
+        for column in (final_column, last_20_column)
+    }
 
 
 def no_curves() -> pd.DataFrame:
@@ -44,7 +48,7 @@ def no_curves() -> pd.DataFrame:
 
 def make_grid(
     dataset: str, seeds: Sequence[int] = (0, 1), stepsizes: Sequence[float] = (0.1,)
-) -> Study:
+) -> StudyData:
     cells = printed_cells()
     cells = cells[cells["dataset"] == dataset].drop_duplicates(
         ["intra", "inter", "topology", "share", "period"]
@@ -77,12 +81,12 @@ def make_grid(
                                     )
                                     | scores(base + sign * half + noise, base - sign * half + noise)
                                 )  # fmt: skip
-    return Study(dataset, ABOUT, pd.DataFrame(rows), no_curves())
+    return StudyData(dataset, ABOUT, pd.DataFrame(rows), no_curves())
 
 
 def make_curves(
     name: str, settings: Iterable[dict[str, Any]], rounds: int, seeds: Iterable[int] = (0,)
-) -> Study:
+) -> StudyData:
     """S2S minus S2A is -4 points up to round 100 and +6 after, in every scoring; devices are scored
     every 7th round, and what a server round does follows the theory exactly."""
     rows, lines = [], []
@@ -114,7 +118,7 @@ def make_curves(
                         }
                     )
                 )
-    return Study(name, ABOUT, pd.DataFrame(rows), pd.concat(lines, ignore_index=True))
+    return StudyData(name, ABOUT, pd.DataFrame(rows), pd.concat(lines, ignore_index=True))
 
 
 def long_settings(dataset: str = "cifar10") -> list[dict[str, Any]]:
@@ -128,7 +132,7 @@ def long_settings(dataset: str = "cifar10") -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def make_blend(seeds: Iterable[int] = (0, 1, 2)) -> Study:
+def make_blend(seeds: Iterable[int] = (0, 1, 2)) -> StudyData:
     """The average model gains 2 points from S2S to S2A, devices lose 4 on their own labels; where
     islands are non-IID, the middle of the dial is 1 point above both ends for the average model."""
     rows = []
@@ -144,10 +148,10 @@ def make_blend(seeds: Iterable[int] = (0, 1, 2)) -> Study:
                                 primitive=primitive, beta=beta, seed=seed)
                         | scores(95 - 4 * beta + noise, 88 + 2 * beta + middle + noise)
                     )  # fmt: skip
-    return Study("mnist-blend", ABOUT, pd.DataFrame(rows), no_curves())
+    return StudyData("mnist-blend", ABOUT, pd.DataFrame(rows), no_curves())
 
 
-def make_each_round(name: str, dataset: str, rounds: int = 100) -> Study:
+def make_each_round(name: str, dataset: str, rounds: int = 100) -> StudyData:
     """On the ring, H = 5 at K/n = 0.2 and 0.6, and H = 20: S2S is 2 points ahead on own labels just
     after a server round, and falls behind by a tenth of a point in each round since; S2A loses 3
     points there."""
@@ -173,19 +177,19 @@ def make_each_round(name: str, dataset: str, rounds: int = 100) -> Study:
                              "own_accuracy": own, "average_accuracy": 70.0 + 0 * t}
                         )
                     )  # fmt: skip
-    return Study(name, ABOUT, pd.DataFrame(rows), pd.concat(lines, ignore_index=True))
+    return StudyData(name, ABOUT, pd.DataFrame(rows), pd.concat(lines, ignore_index=True))
 
 
-def renamed(study: Study, name: str, shift: float = 0.0, **only: Any) -> Study:
+def renamed(study: StudyData, name: str, shift: float = 0.0, **only: Any) -> StudyData:
     """Some of its runs as another study; S2S better by `shift` at all times."""
     runs = study.of(**only).runs.copy()
     better = shift * (runs["primitive"] == "s2s")
     for column in (one for one in runs if "accuracy" in one):
         runs[column] += better
-    return Study(name, ABOUT, runs, no_curves())
+    return StudyData(name, ABOUT, runs, no_curves())
 
 
-def make_fleets() -> Study:
+def make_fleets() -> StudyData:
     """Of two fleets, S2S leads by a point on own labels and S2A by a point with the average model,
     whatever the regime."""
     rows = []
@@ -198,11 +202,11 @@ def make_fleets() -> Study:
                                 primitive=primitive)
                         | scores(90 + sign + 0.001 * seed * sign, 80 - sign)
                     )  # fmt: skip
-    return Study("fleets", ABOUT, pd.DataFrame(rows), no_curves())
+    return StudyData("fleets", ABOUT, pd.DataFrame(rows), no_curves())
 
 
 @pytest.fixture(scope="session")
-def studies() -> dict[str, Study]:
+def studies() -> dict[str, StudyData]:
     """One of every plan but CIFAR-100's."""
     mnist = [{"dataset": "mnist", "inter": "non-iid", "period": 5}]
     found = {
@@ -226,10 +230,10 @@ def studies() -> dict[str, Study]:
 
 
 @pytest.fixture(scope="session")
-def grid() -> Callable[..., Study]:
+def grid() -> Callable[..., StudyData]:
     return make_grid
 
 
 @pytest.fixture(scope="session")
-def curves() -> Callable[..., Study]:
+def curves() -> Callable[..., StudyData]:
     return make_curves

@@ -11,10 +11,10 @@ import skerry
 from skerry.config.fields import Network
 from skerry.errors import SkerryError
 from skerry.network.fleet import build_fleet
-from skerry_paper.contests import CURVES, drop_by_phase, drops
-from skerry_paper.curve_statements import Finding, findings
+from skerry_paper.curve_statements import Finding, curve_findings
+from skerry_paper.paired_curves import CURVES, drop_by_interpolation, server_round_drops
 from skerry_paper.printed import statements
-from skerry_paper.study import FACTORS, Study, lately
+from skerry_paper.study import FACTORS, StudyData, last_20_column
 from skerry_paper.targets import TARGETS
 
 RUN: dict[str, Any] = {
@@ -49,33 +49,37 @@ def dropping(top: float, drop: float, period: int = 20) -> Curve:
 
 def study_of(
     *runs: tuple[Mapping[str, Any], Mapping[str, Curve]], name: str = "cifar10-long"
-) -> Study:
+) -> StudyData:
     rows, lines = [], []
     for number, (factors, measures) in enumerate(runs):
         row = {**RUN, **factors}
         t = np.arange(row["rounds"] + 1)
         values = {measure: curve(t) for measure, curve in measures.items()}
-        late = {lately(measure): np.nanmean(value[-20:]) for measure, value in values.items()}
+        late = {
+            last_20_column(measure): np.nanmean(value[-20:]) for measure, value in values.items()
+        }
         rows.append(row | late)
         lines.append(pd.DataFrame({"run": number, "round": t, **values}))
     assert set(RUN) == set(FACTORS)
-    return Study(name, {}, pd.DataFrame(rows), pd.concat(lines, ignore_index=True))
+    return StudyData(name, {}, pd.DataFrame(rows), pd.concat(lines, ignore_index=True))
 
 
-def pair(s2s: Curve, s2a: Curve, **factors: Any) -> list[tuple[dict[str, Any], dict[str, Curve]]]:
+def setting(
+    s2s: Curve, s2a: Curve, **factors: Any
+) -> list[tuple[dict[str, Any], dict[str, Curve]]]:
     return [
         ({**factors, "primitive": "s2s"}, {"average_accuracy": s2s}),
         ({**factors, "primitive": "s2a"}, {"average_accuracy": s2a}),
     ]
 
 
-def said(target: str, study: Study, scoring: str = "average_accuracy") -> dict[str, Finding]:
-    return {row.key: row for row in findings(target, {study.name: study}, scoring)}
+def said(target: str, study: StudyData, scoring: str = "average_accuracy") -> dict[str, Finding]:
+    return {row.key: row for row in curve_findings(target, {study.name: study}, scoring)}
 
 
 def test_a_level_gap_is_found_everywhere() -> None:
     """Curves that lie 3 points apart have a gap of 3 in every stretch, in S2S's favour."""
-    found = said("fig9", study_of(*pair(level(60), level(57))))
+    found = said("fig9", study_of(*setting(level(60), level(57))))
     names = ("early", "late", "t100", "t1000", "last20", "last50")
     assert [found[f"fig9_r3_{name}"].ours for name in names] == pytest.approx([3] * 6)
     assert found["fig9_gap_r3"].ours == pytest.approx(3)
@@ -88,7 +92,7 @@ def test_the_start_does_not_count() -> None:
     def jumps(t: np.ndarray) -> np.ndarray:
         return np.where(t == 0, 1000.0, 60.0)
 
-    found = said("fig9", study_of(*pair(jumps, level(60), rounds=30)))
+    found = said("fig9", study_of(*setting(jumps, level(60), rounds=30)))
     assert found["fig9_gap_r3"].ours == pytest.approx(0)
     assert found["fig9_r3_last50"].ours == pytest.approx(0)
 
@@ -99,7 +103,7 @@ def test_one_seed_takes_its_error_from_periods() -> None:
     def by_period(t: np.ndarray) -> np.ndarray:
         return 60.0 + 2 * (((t - 1) // 20) % 2)  # 60 and 62 in turn, 25 periods of each
 
-    row = said("fig9", study_of(*pair(by_period, level(60))))["fig9_gap_r3"]
+    row = said("fig9", study_of(*setting(by_period, level(60))))["fig9_gap_r3"]
     assert row.ours == pytest.approx(1)
     assert row.error == pytest.approx(np.sqrt(50 / 49) / np.sqrt(50))
     assert row.note == "one seed, error over 50 server periods"
@@ -110,7 +114,7 @@ def test_several_seeds_take_their_error_from_seeds() -> None:
     runs = [
         run
         for seed, (common, gap) in enumerate([(0, 1), (30, 2), (-10, 3)])
-        for run in pair(level(60 + common + gap), level(60 + common), seed=seed)
+        for run in setting(level(60 + common + gap), level(60 + common), seed=seed)
     ]
     row = said("fig9", study_of(*runs))["fig9_gap_r3"]
     assert (row.ours, row.error) == pytest.approx((2, 1 / np.sqrt(3)))
@@ -120,25 +124,25 @@ def test_several_seeds_take_their_error_from_seeds() -> None:
 def test_a_seed_without_a_partner_is_left_out() -> None:
     """A seed that only one primitive finished says nothing about the gap."""
     lonely = ({"primitive": "s2s", "seed": 1}, {"average_accuracy": level(99)})
-    row = said("fig9", study_of(*pair(level(60), level(57)), lonely))["fig9_gap_r3"]
+    row = said("fig9", study_of(*setting(level(60), level(57)), lonely))["fig9_gap_r3"]
     assert row.ours == pytest.approx(3)
 
 
 def test_a_seed_that_diverged_is_left_out_from_the_start() -> None:
     """The rounds before a run went astray do not count either, and the note names its seed."""
-    seeds = [pair(level(60), level(20 if seed == 1 else 57), seed=seed) for seed in range(3)]
+    seeds = [setting(level(60), level(20 if seed == 1 else 57), seed=seed) for seed in range(3)]
     whole = study_of(*(run for runs in seeds for run in runs))
     astray = (whole.runs["seed"] == 1) & (whole.runs["primitive"] == "s2a")
     runs = whole.runs.assign(status=np.where(astray, "diverged", "finished"))
     lost = whole.curves["run"].isin(runs.index[astray]) & (whole.curves["round"] > 300)
-    row = said("fig9", Study(whole.name, {}, runs, whole.curves[~lost]))["fig9_gap_r3"]
+    row = said("fig9", StudyData(whole.name, {}, runs, whole.curves[~lost]))["fig9_gap_r3"]
     assert row.ours == pytest.approx(3)
     assert row.note == "2 seeds; without seed 1 of S2A, which diverged"
 
 
 def test_drops_are_what_is_lost_in_server_rounds() -> None:
     """A curve that falls by 5 in each server round, and only then, has a mean drop of 5."""
-    found = said("fig9", study_of(*pair(level(60), dropping(60, 5))))
+    found = said("fig9", study_of(*setting(level(60), dropping(60, 5))))
     assert found["fig9_r3_drop_s2a"].ours == pytest.approx(5)
     assert found["fig9_r3_drop_s2a"].note == "one seed, error over 49 server periods"
     assert found["fig9_r3_drop_s2s"].ours == pytest.approx(0)
@@ -151,7 +155,7 @@ def test_drops_are_taken_from_one_round_to_the_next() -> None:
     def climbing(t: np.ndarray) -> np.ndarray:
         return dropping(0, 5)(t) + 0.1 * t
 
-    found = said("fig9", study_of(*pair(level(60), climbing)))
+    found = said("fig9", study_of(*setting(level(60), climbing)))
     assert found["fig9_r3_drop_s2a"].ours == pytest.approx(5 - 0.1)
 
 
@@ -159,8 +163,8 @@ def test_each_period_has_its_own_server_rounds() -> None:
     """Figure 10 looks for drops every 15 rounds in one panel and every 20 in the other."""
     hardest = {"intra": "non-iid"}
     runs = [
-        *pair(level(60), dropping(60, 3, 15), period=15, **hardest),
-        *pair(level(60), dropping(60, 4, 20), period=20, **hardest),
+        *setting(level(60), dropping(60, 3, 15), period=15, **hardest),
+        *setting(level(60), dropping(60, 4, 20), period=20, **hardest),
     ]
     found = said("fig10", study_of(*runs))
     assert found["fig10_h15_drop_s2a"].ours == pytest.approx(3)
@@ -174,7 +178,7 @@ def test_gaps_in_time_have_the_papers_sign() -> None:
     def overtaking(t: np.ndarray) -> np.ndarray:
         return np.where(t <= 100, 50.0, 70.0)
 
-    found = said("fig10", study_of(*pair(overtaking, level(60), intra="non-iid")))
+    found = said("fig10", study_of(*setting(overtaking, level(60), intra="non-iid")))
     early, late = found["fig10_h20_t100"], found["fig10_h20_t1000"]
     assert (early.ours, late.ours) == pytest.approx((-10, 10))
     assert early.printed
@@ -188,24 +192,24 @@ def test_rounds_that_were_not_recorded_are_named() -> None:
     def sometimes(t: np.ndarray) -> np.ndarray:
         return np.where((t % 7 == 0) | (t == 1000), 60.0 + t, np.nan)
 
-    found = said("fig9", study_of(*pair(sometimes, level(0))))
+    found = said("fig9", study_of(*setting(sometimes, level(0))))
     assert found["fig9_r3_t100"].ours == pytest.approx(60 + 98)
     assert found["fig9_r3_t100"].note == "one seed; at round 98"
     assert found["fig9_r3_t1000"].ours == pytest.approx(60 + 1000)
     assert found["fig9_r3_drop_s2s"].ours == pytest.approx(0)  # a line, whatever its slope
-    assert "before and after are other rounds" in found["fig9_r3_drop_s2s"].note
+    assert "before and after are different rounds" in found["fig9_r3_drop_s2s"].note
 
     def never_just_after(t: np.ndarray) -> np.ndarray:
         return np.where(t % 10 == 0, 60.0, np.nan)
 
-    found = said("fig9", study_of(*pair(never_just_after, level(0))))
+    found = said("fig9", study_of(*setting(never_just_after, level(0))))
     assert np.isnan(found["fig9_r3_drop_s2s"].ours)
     assert "before and just after" in found["fig9_r3_drop_s2s"].note
 
 
 def test_a_short_run_does_not_answer_for_its_future() -> None:
     """A run of 200 rounds has no gap after 1,000 rounds, and the note says why."""
-    runs = pair(level(60), level(57), rounds=200, intra="non-iid")
+    runs = setting(level(60), level(57), rounds=200, intra="non-iid")
     row = said("fig10", study_of(*runs))["fig10_h20_t1000"]
     assert np.isnan(row.ours)
     assert row.note == "the runs end after 200 rounds"
@@ -214,8 +218,8 @@ def test_a_short_run_does_not_answer_for_its_future() -> None:
 def test_changing_graphs_are_compared_with_fixed_ones() -> None:
     """The change of the gap and each primitive's gain are changing minus fixed."""
     runs = [
-        *pair(level(60), level(52), topology="regular"),
-        *pair(level(63), level(54), topology="regular", dynamic=True),
+        *setting(level(60), level(52), topology="regular"),
+        *setting(level(63), level(54), topology="regular", dynamic=True),
     ]
     found = said("fig11", study_of(*runs))
     keys = ("gap_fixed", "gap_random", "gap_change", "gain_s2s", "gain_s2a")
@@ -227,7 +231,7 @@ def test_mixing_parameters_are_those_of_the_graphs_that_were_run() -> None:
     runs = [
         run
         for dynamic in (False, True)
-        for run in pair(level(60), level(57), topology="regular", dynamic=dynamic, seed=3)
+        for run in setting(level(60), level(57), topology="regular", dynamic=dynamic, seed=3)
     ]
     found = said("fig11", study_of(*runs))
     fleet = build_fleet(Network(devices=100, components=2, topology="regular"), seed=3)
@@ -242,8 +246,8 @@ def test_momentum_is_judged_by_the_last_drops() -> None:
         return lambda t: np.where(t > 900, dropping(60, drop)(t), dropping(60, 9)(t))
 
     runs = [
-        *pair(level(60), late_drops(5)),
-        *pair(level(61), late_drops(4), optimizer="fedavgm"),
+        *setting(level(60), late_drops(5)),
+        *setting(level(61), late_drops(4), optimizer="fedavgm"),
     ]
     found = said("fig12", study_of(*runs))
     reduction = found["fig12_drop_reduction"]
@@ -262,10 +266,10 @@ def jittering(t: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("accuracy", [level(60), jittering])
 def test_without_drops_there_is_nothing_to_reduce(accuracy: Curve) -> None:
     """A curve that does not fall in server rounds, beyond chance, has no reduction of its drops."""
-    runs = [*pair(level(60), accuracy), *pair(level(60), level(60), optimizer="fedavgm")]
+    runs = [*setting(level(60), accuracy), *setting(level(60), level(60), optimizer="fedavgm")]
     row = said("fig12", study_of(*runs))["fig12_drop_reduction"]
     assert np.isnan(row.ours)
-    assert row.note == "there is no drop beyond its standard error to reduce"
+    assert row.note == "the drop does not exceed its standard error"
 
 
 def test_server_rounds_are_counted_as_runs_record_them() -> None:
@@ -274,7 +278,10 @@ def test_server_rounds_are_counted_as_runs_record_them() -> None:
     (lane,) = skerry.run(skerry.Experiment.parse({}, settings), compare=["s2a"])
     history = pd.DataFrame(lane.history).set_index("round")
     met = history.index[history["bias_ratio"].notna()]
-    assert drops(history[["average_accuracy"]], period=5).index.tolist() == met.tolist()[1:]
+    assert (
+        server_round_drops(history[["average_accuracy"]], period=5).index.tolist()
+        == met.tolist()[1:]
+    )
 
 
 def test_ratios_stand_beside_their_expectation() -> None:
@@ -315,8 +322,8 @@ def test_each_primitive_has_its_best_stepsize() -> None:
     """Where stepsizes were tried, each primitive is shown at the one that ends best."""
     ring = {"dataset": "mnist", "period": 5, "rounds": 100}
     runs = [
-        *pair(level(80), level(88), stepsize=0.01, **ring),
-        *pair(level(90), level(70), stepsize=0.1, **ring),
+        *setting(level(80), level(88), stepsize=0.01, **ring),
+        *setting(level(90), level(70), stepsize=0.1, **ring),
     ]
     row = said("fig5", study_of(*runs, name="mnist-curves"))["fig5_gap_mnist"]
     assert row.ours == pytest.approx(2)
@@ -326,17 +333,17 @@ def test_each_primitive_has_its_best_stepsize() -> None:
 @pytest.mark.parametrize("target", CURVES)
 def test_what_is_missing_is_said(target: str) -> None:
     """Without studies every panel and every statement is there, unanswered, with the reason."""
-    rows = findings(target, {}, "average_accuracy")
+    rows = curve_findings(target, {}, "average_accuracy")
     assert {said.key for said in statements(target)} <= {row.key for row in rows}
     assert len(rows) >= len(CURVES[target])
-    assert all(np.isnan(row.ours) and "is not there" in row.note for row in rows)
+    assert all(np.isnan(row.ours) and "is missing" in row.note for row in rows)
 
 
 def test_a_missing_partner_or_measure_is_said() -> None:
     """Without S2A, or without the scoring's curve, the paper's statements stay, with the reason."""
-    study = study_of(*pair(level(60), level(57)))
+    study = study_of(*setting(level(60), level(57)))
     alone = said("fig12", study.of(primitive="s2s"))["fig12_gap_fedavg"]
-    assert "no run of S2A" in alone.note
+    assert "no such run of S2A" in alone.note
     unrecorded = said("fig12", study, "own_accuracy")["fig12_gap_fedavg"]
     assert "did not record own_accuracy" in unrecorded.note
 
@@ -364,7 +371,7 @@ def test_every_statement_about_curves_is_answered() -> None:
     ]  # fmt: skip
     studies = {name: study_of(*runs, name=name) for name in ("cifar10-long", "cifar100")}
     for target in CURVES:
-        rows = findings(target, studies, "average_accuracy")
+        rows = curve_findings(target, studies, "average_accuracy")
         assert all(np.isfinite(row.ours) for row in rows if row.printed), target
 
 
@@ -382,9 +389,9 @@ def test_panels_are_the_curves_among_the_targets() -> None:
 def test_unknown_names_are_refused() -> None:
     """A figure without curves, or a scoring that does not exist, is named in the error."""
     with pytest.raises(SkerryError, match="table3"):
-        findings("table3", {}, "average_accuracy")
+        curve_findings("table3", {}, "average_accuracy")
     with pytest.raises(SkerryError, match="did you mean 'own_accuracy'"):
-        findings("fig9", {}, "own_acuracy")
+        curve_findings("fig9", {}, "own_acuracy")
 
 
 def test_drops_from_other_rounds_before_and_after():
@@ -392,8 +399,8 @@ def test_drops_from_other_rounds_before_and_after():
     looks that never fall on a server round nothing is."""
     t = np.arange(0, 1001, 7)
     curve = pd.DataFrame({0: dropping(70, 4)(t), 1: dropping(60, 4)(t)}, index=t)
-    found = drop_by_phase(curve, 20)
+    found = drop_by_interpolation(curve, 20)
     assert found.value == pytest.approx(4)
-    assert found.note == "2 seeds; before and after are other rounds"
+    assert found.note == "2 seeds; before and after are different rounds"
     even = curve.set_axis(2 * np.arange(len(t)))
-    assert np.isnan(drop_by_phase(even, 20).value)
+    assert np.isnan(drop_by_interpolation(even, 20).value)

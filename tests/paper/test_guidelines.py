@@ -4,27 +4,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skerry_paper.guidelines import BOUNDS, GUIDELINE, RULES, guideline, judge
+from skerry_paper.views.guidelines import BOUNDS, GUIDELINE, RULES, guideline, judge
 
 
 @pytest.mark.parametrize(
-    ("islands_differ", "devices_differ", "share", "period", "says"),
+    ("inter", "intra", "share", "period", "choice"),
     [
-        (True, False, 0.8, 20, "s2s"),
-        (True, True, 0.2, 5, "s2s"),
-        (False, True, 0.2, 5, "s2s"),
-        (False, True, 0.4, 5, "s2a"),
-        (False, True, 0.2, 10, "s2a"),
-        (False, False, 0.2, 5, "s2a"),
+        ("non-iid", "iid", 0.8, 20, "s2s"),
+        ("non-iid", "non-iid", 0.2, 5, "s2s"),
+        ("iid", "non-iid", 0.2, 5, "s2s"),
+        ("iid", "non-iid", 0.4, 5, "s2a"),
+        ("iid", "non-iid", 0.2, 10, "s2a"),
+        ("iid", "iid", 0.2, 5, "s2a"),
     ],
 )
-def test_the_rule_says_what_the_conclusion_says(
-    islands_differ, devices_differ, share, period, says
-):
-    found = guideline(
-        islands_differ=islands_differ, devices_differ=devices_differ, share=share, period=period
-    )
-    assert found == says
+def test_the_rule_is_that_of_the_conclusion(inter, intra, share, period, choice):
+    cell = {"inter": inter, "intra": intra, "share": share, "period": period}
+    assert guideline(cell) == choice
 
 
 def cells(*rows):

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from skerry_paper.pages import PAGES, provenance, texts, write_pages
-from skerry_paper.study import Study, kept_studies
+from skerry_paper.pages import PAGES, page_texts, provenance, write_pages
+from skerry_paper.study import StudyData, load_studies
 from skerry_paper.targets import TARGETS
 from skerry_paper.views import view_of
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, studies: dict[str, Study]) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, studies: dict[str, StudyData]) -> Path:
     path = tmp_path_factory.mktemp("pages")
     few = {name: studies[name] for name in ("mnist", "cifar10-long")}
     write_pages(path, few, "skerry reproduce all --profile full")
@@ -70,9 +72,9 @@ def test_pages_say_where_they_come_from(folder: Path) -> None:
     assert "quick profile, 1,920 runs, 2 seeds, cpu, skerry 0.1.0 and torch 2.13.0" in text
 
 
-def test_provenance_without_a_past(studies: dict[str, Study]) -> None:
+def test_provenance_without_a_past(studies: dict[str, StudyData]) -> None:
     """A study that does not know where it comes from says what it holds."""
-    bare = Study("mnist", {}, studies["mnist"].runs, studies["mnist"].curves)
+    bare = StudyData("mnist", {}, studies["mnist"].runs, studies["mnist"].curves)
     assert provenance(bare) == "1,920 runs, 2 seeds"
 
 
@@ -81,10 +83,10 @@ def test_a_quick_study_says_what_it_leaves_out(folder: Path) -> None:
     assert "Quick runs two seeds instead of five" in (folder / "tables.md").read_text("utf-8")
 
 
-def test_diverged_runs_are_counted(studies: dict[str, Study]) -> None:
+def test_diverged_runs_are_counted(studies: dict[str, StudyData]) -> None:
     """Runs without a result are part of the provenance."""
     about = {"runs": {"finished": 1900, "diverged": 20}}
-    told = provenance(Study("mnist", about, studies["mnist"].runs, studies["mnist"].curves))
+    told = provenance(StudyData("mnist", about, studies["mnist"].runs, studies["mnist"].curves))
     assert told == "1,900 runs and 20 diverged, 2 seeds"
 
 
@@ -99,19 +101,18 @@ def test_pages_without_any_study(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_past_the_paper_is_that_of_the_kept_studies() -> None:
     """docs/past-the-paper.md says what the studies that it names say."""
-    docs = Path(__file__).parents[2] / "docs"
-    made = runpy.run_path(str(docs / "past_the_paper.py"))["text"]()
-    page = docs / "past-the-paper.md"
+    made = runpy.run_path(str(ROOT / "studies" / "past_the_paper" / "page.py"))["text"]()
+    page = ROOT / "docs" / "past-the-paper.md"
     assert page.read_text(encoding="utf-8") == made, f"{page.name} is old. Run: make docs"
 
 
 @pytest.mark.slow
 def test_the_kept_pages_are_those_of_the_kept_studies() -> None:
     """docs/reproduction says what its studies say, and has every picture that it shows."""
-    kept = Path(__file__).parents[2] / "docs" / "reproduction"
-    studies = kept_studies(kept / "data")
+    kept = ROOT / "docs" / "reproduction"
+    studies = load_studies(ROOT / "studies" / "reproduction" / "data")
     views = {name: view_of(target, studies) for name, target in TARGETS.items()}
-    for name, text in texts(views, studies).items():
+    for name, text in page_texts(views, studies, data="../../studies/reproduction/data").items():
         assert (kept / name).read_text(encoding="utf-8") == text, f"{name} is old. Run: make docs"
     pictures = {f"{name}.png" for one in views.values() for name in one.figures}
     assert {path.name for path in (kept / "pictures").iterdir()} == pictures

@@ -4,7 +4,7 @@ import pytest
 
 from skerry_paper.printed import CELL, printed_aggregates, printed_cells, statements
 from skerry_paper.targets import TARGETS
-from skerry_paper.views.aggregates import recomputed, wins
+from skerry_paper.views.aggregates import recompute_aggregates, win_percentages
 
 SHARE_TABLES = ["table3", "table4"]
 
@@ -56,7 +56,7 @@ def test_largest_gaps_are_in_the_cells():
     rows = printed_aggregates().set_index(["table", "dataset", "intra", "inter"])
     apart = {}
     for table, along in (("table1", "share"), ("table2", "period")):
-        for row in recomputed(printed_cells(), along).itertuples():
+        for row in recompute_aggregates(printed_cells(), along).itertuples():
             printed = rows.loc[table, row.dataset, row.intra, row.inter]
             assert printed["at"] == row.at
             if printed["gap_max"] != row.gap_max:
@@ -117,8 +117,12 @@ def test_audit_wins():
     """The cells give 66.7 / 29.2 / 4.2 % along K/n where the text says about 60 / 30 / 10, and
     58.3 / 35.4 / 6.2 % along H where it says 60 and 40."""
     cells = printed_cells()
-    assert wins(recomputed(cells, "share")) == pytest.approx((66.7, 29.2, 4.2), abs=0.05)
-    assert wins(recomputed(cells, "period")) == pytest.approx((58.3, 35.4, 6.25), abs=0.05)
+    assert win_percentages(recompute_aggregates(cells, "share")) == pytest.approx(
+        (66.7, 29.2, 4.2), abs=0.05
+    )
+    assert win_percentages(recompute_aggregates(cells, "period")) == pytest.approx(
+        (58.3, 35.4, 6.25), abs=0.05
+    )
     assert [stated(f"table1_{who}").value for who in ("s2s", "s2a", "tie")] == [60, 30, 10]
     assert [stated(f"table2_{who}").value for who in ("s2s", "s2a")] == [60, 40]
 
@@ -134,9 +138,9 @@ def test_audit_wins():
 )
 def test_audit_regimes_below_the_text(along, key, intra, inter, who, percent):
     """In four regimes the cells show the named winner less often than the text says."""
-    rows = recomputed(printed_cells(), along)
+    rows = recompute_aggregates(printed_cells(), along)
     rows = rows[(rows["inter"] == inter) & (rows["intra"].eq(intra) if intra else True)]
-    found = getattr(wins(rows), who)
+    found = getattr(win_percentages(rows), who)
     assert found == pytest.approx(percent, abs=0.05)
     assert found < stated(key).value
 

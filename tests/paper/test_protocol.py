@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from skerry.errors import SkerryError
-from skerry_paper.agreement import agreement, agreements, guesses
+from skerry_paper.agreement import agreement, baselines, rank_protocols
 from skerry_paper.printed import CELL, printed_cells
-from skerry_paper.protocol import SCORED, Protocol, gaps, protocols
-from skerry_paper.study import Study, final, lately
+from skerry_paper.protocol import SCORINGS, Protocol, cell_gaps, protocols, table_runs
+from skerry_paper.study import StudyData, final_column, last_20_column
 
 OWN = Protocol("own_accuracy", "last 20", 0.1, "standard")
 TUNED = Protocol("own_accuracy", "last 20", "tuned", "standard")
@@ -39,7 +39,7 @@ def run(primitive, score, seed=0, stepsize=LARGE, **others):
 
 
 def study(*runs):
-    return Study("made up", {}, pd.DataFrame(runs), NO_CURVES)
+    return StudyData("made up", {}, pd.DataFrame(runs), NO_CURVES)
 
 
 def paired(s2s, s2a, **others):
@@ -62,7 +62,7 @@ def only(frame):
 
 def test_gap_is_paired():
     """What a seed does to both primitives is in neither the gap nor its standard error."""
-    row = only(gaps([study(*paired([80, 91, 72], [78, 88, 71]))], OWN))
+    row = only(cell_gaps([study(*paired([80, 91, 72], [78, 88, 71]))], OWN))
     assert (row["s2s"], row["s2a"], row["gap"], row["seeds"]) == (81, 79, 2, 3)
     assert row["se"] == pytest.approx(1 / np.sqrt(3))
     half = 4.302652729911275 / np.sqrt(3)  # Student's t, 2 degrees of freedom
@@ -71,7 +71,7 @@ def test_gap_is_paired():
 
 def test_one_seed_has_no_error():
     """A single seed gives a gap without standard error or interval."""
-    row = only(gaps([study(*paired([80], [79]))], OWN))
+    row = only(cell_gaps([study(*paired([80], [79]))], OWN))
     assert row["gap"] == 1
     assert np.isnan([row["se"], row["low"], row["high"]]).all()
 
@@ -80,9 +80,9 @@ def test_only_common_seeds_count():
     """A seed that one primitive lacks or diverged in is left out for both; a cell without a
     common seed is left out."""
     runs = paired([80, 90, np.nan], [79, 70, 60])[:-2]
-    row = only(gaps([study(*runs)], OWN))
+    row = only(cell_gaps([study(*runs)], OWN))
     assert (row["s2s"], row["s2a"], row["seeds"]) == (80, 79, 1)
-    assert gaps([study(run("s2s", 80), run("s2a", 79, seed=1))], OWN).empty
+    assert cell_gaps([study(run("s2s", 80), run("s2a", 79, seed=1))], OWN).empty
 
 
 def test_tuned_for_each_primitive():
@@ -93,7 +93,7 @@ def test_tuned_for_each_primitive():
         *paired([10, 10], [10, 10], stepsize=SMALL, period=10),
         *paired([20, 20], [20, 20], stepsize=LARGE, period=10),
     ]
-    first, second = gaps([study(*runs)], TUNED).to_dict("records")
+    first, second = cell_gaps([study(*runs)], TUNED).to_dict("records")
     assert (first["stepsize_s2s"], first["stepsize_s2a"], first["tried"]) == (SMALL, LARGE, 2)
     assert (first["s2s"], first["s2a"]) == (81, 82)
     assert (second["stepsize_s2s"], second["stepsize_s2a"]) == (LARGE, LARGE)
@@ -106,8 +106,8 @@ def test_tuned_by_the_score_itself():
         *paired([80], [80], stepsize=SMALL, **{other.column: 10}),
         *paired([10], [10], stepsize=LARGE, **{other.column: 80}),
     ]
-    assert only(gaps([study(*runs)], TUNED))["stepsize_s2s"] == SMALL
-    assert only(gaps([study(*runs)], other))["stepsize_s2s"] == LARGE
+    assert only(cell_gaps([study(*runs)], TUNED))["stepsize_s2s"] == SMALL
+    assert only(cell_gaps([study(*runs)], other))["stepsize_s2s"] == LARGE
 
 
 def test_tuned_passes_over_divergence():
@@ -116,7 +116,7 @@ def test_tuned_passes_over_divergence():
         *paired([80, 80], [80, 80], stepsize=SMALL),
         *paired([99, np.nan], [99, 99], stepsize=LARGE),
     ]
-    row = only(gaps([study(*runs)], TUNED))
+    row = only(cell_gaps([study(*runs)], TUNED))
     assert (row["stepsize_s2s"], row["stepsize_s2a"], row["seeds"]) == (SMALL, LARGE, 2)
 
 
@@ -127,7 +127,7 @@ def test_tuned_on_common_seeds():
         *paired([50, 99, 99], [50, 99, 99], stepsize=LARGE),
         *paired([40], [60], stepsize=SMALL),
     ]
-    row = only(gaps([study(*runs)], TUNED))
+    row = only(cell_gaps([study(*runs)], TUNED))
     assert (row["stepsize_s2s"], row["stepsize_s2a"]) == (LARGE, SMALL)
     assert (row["gap"], row["seeds"]) == (-10, 1)
 
@@ -136,9 +136,9 @@ def test_fixed_stepsize():
     """A fixed stepsize reads its runs alone; studies keep six decimals of it."""
     runs = [*paired([80], [70], stepsize=0.003162), *paired([99], [99], stepsize=LARGE)]
     fixed = Protocol(OWN.scoring, OWN.timing, 10**-2.5, "standard")
-    assert only(gaps([study(*runs)], fixed))["gap"] == 10
+    assert only(cell_gaps([study(*runs)], fixed))["gap"] == 10
     absent = Protocol(OWN.scoring, OWN.timing, 0.5, "standard")
-    assert gaps([study(*runs)], absent).empty
+    assert cell_gaps([study(*runs)], absent).empty
 
 
 def test_runs_of_other_tables_stay_out():
@@ -150,13 +150,13 @@ def test_runs_of_other_tables_stay_out():
         *paired([99], [0], rounds=1000),
         *paired([99], [0], scaling="unit"),
     ]
-    assert only(gaps([study(*others, *paired([80], [79]))], OWN))["gap"] == 1
+    assert only(cell_gaps([study(*others, *paired([80], [79]))], OWN))["gap"] == 1
 
 
 def test_a_run_in_two_studies_counts_once():
     """Studies that share runs do not make them more than they are."""
     same = study(*paired([80, 81], [79, 78]))
-    pd.testing.assert_frame_equal(gaps([same, same], OWN), gaps([same], OWN))
+    pd.testing.assert_frame_equal(cell_gaps([same, same], OWN), cell_gaps([same], OWN))
 
 
 def test_cells_come_in_the_order_of_the_tables():
@@ -168,7 +168,7 @@ def test_cells_come_in_the_order_of_the_tables():
     runs = [
         row for values in axes for row in paired([2], [1], **dict(zip(names, values, strict=True)))
     ]
-    found = gaps([study(*runs)], OWN)
+    found = cell_gaps([study(*runs)], OWN)
     ordered = found.assign(dataset=found["dataset"].map({"mnist": 0, "cifar10": 1}))
     rising = ordered.sort_values(["dataset", "inter", "intra", "topology", "share", "period"])
     assert len(found) == 32
@@ -193,9 +193,9 @@ def test_gaps_against_a_plain_loop(seed):
         for topology, share, period, primitive, eta, number in itertools.product(*axes)
     ]
     whole = study(*runs)
-    holes = Study("holes", {}, whole.runs.sample(frac=0.9, random_state=seed), NO_CURVES)
+    holes = StudyData("holes", {}, whole.runs.sample(frac=0.9, random_state=seed), NO_CURVES)
     for protocol in (OWN, TUNED):
-        found = gaps([holes], protocol).set_index(CELL)
+        found = cell_gaps([holes], protocol).set_index(CELL)
         for cell, of_cell in holes.runs.groupby(CELL):
             best = {name: plain_choice(of_cell, name, protocol) for name in ("s2s", "s2a")}
             difference = (best["s2s"] - best["s2a"]).dropna()
@@ -228,9 +228,9 @@ def test_saved_studies_answer_the_same(tmp_path):
         *paired([80.123456, 81, 82], [79, 78, 77.5]), *paired([1, 2, 3], [3, 2, 1], period=20)
     )
     made.save(tmp_path / "made.json")
-    again = Study.load(tmp_path / "made.json")
+    again = StudyData.load(tmp_path / "made.json")
     pd.testing.assert_frame_equal(
-        gaps([again], OWN), gaps([made], OWN), rtol=1e-3, check_dtype=False
+        cell_gaps([again], OWN), cell_gaps([made], OWN), rtol=1e-3, check_dtype=False
     )
 
 
@@ -240,22 +240,22 @@ def test_saved_studies_answer_the_same(tmp_path):
 def test_protocols_that_can_be_answered():
     """There is a protocol for each score that was measured, each stepsize, and tuning."""
     two = study(*paired([80], [79], stepsize=SMALL), *paired([80], [79], stepsize=LARGE))
-    assert protocols([two]) == [
+    assert protocols(table_runs([two])) == [
         Protocol("own_accuracy", "last 20", policy, "standard")
         for policy in ("tuned", SMALL, LARGE)
     ]
-    assert protocols([study(*paired([80], [79]))]) == [OWN]
-    assert [one.scaling for one in protocols([study(*paired([8], [7], scaling="unit"))])] == [
-        "unit"
-    ]
+    assert protocols(table_runs([study(*paired([80], [79]))])) == [OWN]
+    assert [
+        one.scaling for one in protocols(table_runs([study(*paired([8], [7], scaling="unit"))]))
+    ] == ["unit"]
 
 
 def test_nothing_answers_nothing():
     """Without studies or runs there are no protocols and no gaps."""
     for studies in ([], [study()], [study(run("blend", 1))]):
-        assert protocols(studies) == []
-        assert gaps(studies, TUNED).empty
-        assert agreements(studies, "mnist") == {}
+        assert protocols(table_runs(studies)) == []
+        assert cell_gaps(studies, TUNED).empty
+        assert rank_protocols(studies, "mnist") == {}
 
 
 def test_words_tell_protocols_apart():
@@ -263,7 +263,7 @@ def test_words_tell_protocols_apart():
     every = [
         Protocol(*one)
         for one in itertools.product(
-            SCORED, ("final", "last 20"), ("tuned", 0.003162, 0.1), ("standard", "unit")
+            SCORINGS, ("final", "last 20"), ("tuned", 0.003162, 0.1), ("standard", "unit")
         )
     ]
     assert len({one.words for one in every}) == len(every)
@@ -299,7 +299,7 @@ def test_the_paper_agrees_with_itself(share_cells):
     assert (same.cells, same.rms, same.rank_correlation) == (48, 0, pytest.approx(1))
     assert same.signs == same.clear == ((np.abs(share_cells["gap"]) > 0.1).sum(),) * 2
     assert same.ties == (1, 1)
-    assert same.signs.part == 1
+    assert same.signs.fraction == 1
 
 
 def test_the_opposite_disagrees(share_cells):
@@ -326,14 +326,14 @@ def test_cells_that_were_not_run_do_not_count(share_cells):
     one = agreement(as_found(share_cells).iloc[1:2], share_cells)
     assert one.cells == 1
     assert np.isnan(one.rank_correlation)
-    none = agreement(gaps([], OWN), share_cells)
+    none = agreement(cell_gaps([], OWN), share_cells)
     assert none.cells == none.signs.of == 0
-    assert np.isnan([none.rms, none.signs.part, none.rank_correlation]).all()
+    assert np.isnan([none.rms, none.signs.fraction, none.rank_correlation]).all()
 
 
 def test_guesses_need_no_runs(share_cells):
     """Who always says S2S meets the positive gaps, at the distance of the best constant."""
-    found = guesses(share_cells)
+    found = baselines(share_cells)
     gap = share_cells["gap"].dropna()
     assert found["always S2S"].signs == ((gap > 0.1).sum(), (gap.abs() > 0.1).sum())
     assert found["always S2S"].rms == pytest.approx(gap.std(ddof=0))
@@ -357,7 +357,7 @@ def test_intervals_are_over_seeds(share_cells):
     values = np.array([1.5, 1.5, 0.0]) * size
     error = np.sqrt(2 / 3 * ((values - values.mean()) ** 2).sum())
     assert wild.rms_half == pytest.approx(4.302653 * error, rel=1e-5)
-    assert not wild.beats(guesses(share_cells)["zero"])
+    assert not wild.beats(baselines(share_cells)["zero"])
 
 
 def test_noise_is_told_apart_from_distance(share_cells):
@@ -381,8 +381,8 @@ def planted(**extra):
         for primitive, side in (("s2s", 0.5), ("s2a", -0.5)):
             rows.append(
                 run(primitive, 80 + side * cell["gap"])
-                | {final("average_accuracy"): 80 - side * cell["gap"]}
-                | {lately("average_accuracy"): 80 - 2 * side * cell["gap"]}
+                | {final_column("average_accuracy"): 80 - side * cell["gap"]}
+                | {last_20_column("average_accuracy"): 80 - 2 * side * cell["gap"]}
                 | place
             )
     return rows
@@ -390,20 +390,20 @@ def planted(**extra):
 
 def test_best_protocol_is_found():
     """Of all protocols, the one that was planted comes first and its opposites last."""
-    ranked = agreements([study(*planted())], "mnist")
+    ranked = rank_protocols([study(*planted())], "mnist")
     best, *others = ranked
     assert best == OWN
     assert [one.scoring for one in others] == ["average_accuracy"] * 2
     assert [one.timing for one in others] == ["final", "last 20"]
     assert ranked[best].cells == 96
-    assert ranked[best].signs.part == 1
+    assert ranked[best].signs.fraction == 1
 
 
 def test_few_cells_do_not_win():
     """A protocol that agrees in every one of few cells stands behind those that answer all; tuned
     answers only where there was a choice."""
     few = [row | {"stepsize": SMALL} for row in planted()[:8]]
-    ranked = agreements([study(*planted()), study(*few)], "mnist")
+    ranked = rank_protocols([study(*planted()), study(*few)], "mnist")
     answered = {(one.scoring, one.stepsize): found.cells for one, found in ranked.items()}
     assert [one.cells for one in ranked.values()] == [96] * 3 + [7] * 6
     assert answered["own_accuracy", "tuned"] == answered["own_accuracy", SMALL] == 7
@@ -413,7 +413,7 @@ def test_a_missing_cell_does_not_lose():
     """A protocol that lacks one cell of many is still compared by its signs."""
     gone = planted()
     gone[0] = gone[0] | {OWN.column: np.nan}
-    ranked = agreements([study(*gone)], "mnist")
+    ranked = rank_protocols([study(*gone)], "mnist")
     assert next(iter(ranked)) == OWN
     assert ranked[OWN].cells == 94
 
@@ -421,5 +421,5 @@ def test_a_missing_cell_does_not_lose():
 def test_other_data_sets_do_not_matter():
     """Agreement on one data set looks at its runs alone."""
     both = [study(*planted()), study(*planted(dataset="cifar10", scaling="unit"))]
-    found, alone = (agreements(studies, "mnist") for studies in (both, both[:1]))
+    found, alone = (rank_protocols(studies, "mnist") for studies in (both, both[:1]))
     assert list(found.items()) == list(alone.items())

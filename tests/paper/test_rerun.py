@@ -13,10 +13,10 @@ from skerry import run
 from skerry.data.sources.fetch import is_cached
 from skerry_paper.plan import BOTH, SPLITS
 from skerry_paper.plans import PLANS
-from skerry_paper.study import Study, factors_of, final
+from skerry_paper.study import StudyData, factors_of, final_column
 
-KEPT = Path(__file__).parents[2] / "docs" / "reproduction" / "data" / "mnist.json"
-SCORED = ("average_accuracy", "own_accuracy")
+KEPT = Path(__file__).parents[2] / "studies" / "reproduction" / "data" / "mnist.json"
+SCORINGS = ("average_accuracy", "own_accuracy")
 FRESH = 17
 """A seed that the kept study does not have."""
 LEVEL = 0.999
@@ -30,8 +30,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def kept() -> Study:
-    return Study.load(KEPT)
+def kept() -> StudyData:
+    return StudyData.load(KEPT)
 
 
 def rerun(seed: int, regime: str):
@@ -48,7 +48,7 @@ def rerun(seed: int, regime: str):
     return run([one for one in experiments if one.seed == seed], device="cpu")
 
 
-def cell_of(kept: Study, lane, **changes) -> Study:
+def cell_of(kept: StudyData, lane, **changes) -> StudyData:
     factors = factors_of(lane.experiment) | changes
     del factors["beta"]
     return kept.of(**{name: value for name, value in factors.items() if value is not None})
@@ -58,8 +58,10 @@ def test_the_same_seed_gives_the_same_numbers(kept):
     """Draws do not depend on the machine; only rounding differs between a CPU and a GPU."""
     for lane in rerun(0, "R3"):
         (row,) = cell_of(kept, lane).runs.to_dict("records")
-        for measure in SCORED:
-            assert lane.final[measure] == pytest.approx(row[final(measure)], abs=0.3), measure
+        for measure in SCORINGS:
+            assert lane.final[measure] == pytest.approx(row[final_column(measure)], abs=0.3), (
+                measure
+            )
 
 
 @pytest.mark.parametrize("regime", SPLITS)
@@ -67,8 +69,8 @@ def test_another_seed_falls_where_the_kept_ones_say(kept, regime):
     """Within the interval in which the kept seeds expect one more of their kind."""
     for lane in rerun(FRESH, regime):
         others = cell_of(kept, lane, seed=None).runs
-        for measure in SCORED:
-            values = others[final(measure)].to_numpy(float)
+        for measure in SCORINGS:
+            values = others[final_column(measure)].to_numpy(float)
             n = len(values)
             width = stats.t.ppf((1 + LEVEL) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 + 1 / n)
             assert n >= 5

@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import SkerryError
-from skerry_paper.plan import FEW_LOOKS
-from skerry_paper.plans import PLANS, Need, count_of, runs_of
+from skerry_paper.plans import FEW_LOOKS, PLANS, PlanSlice, count_runs, runs_of
 from skerry_paper.targets import ALL, TARGETS, Request
 
 OWN = ["protocol", "blend", "timing", "stepsizes", "drops", "variants", "guidelines"]
 
 
 def needs_of(names, datasets, profile):
-    return Request.named(names).about(datasets).needs(profile)
+    return Request.parse(names).restrict_to(datasets).needs(profile)
 
 
 def test_every_table_and_figure_of_the_paper_is_a_target():
@@ -37,7 +36,7 @@ def test_every_need_is_a_slice_of_its_plan():
 def test_all_in_full_is_the_paper_grid():
     """The whole MNIST grid is 9,600 runs; every target's runs are in its plan's grid."""
     needs = needs_of([ALL], ["mnist"], "full")
-    assert Need("mnist") in needs
+    assert PlanSlice("mnist") in needs
     assert len(PLANS["mnist"].experiments("full", {})) == 9600
 
 
@@ -50,7 +49,7 @@ def test_a_request_needs_nothing_of_other_data_sets():
 def test_the_whole_grid_stands_for_its_slices():
     """All in full asks for MNIST's grid once, quick for the slices that are shown."""
     full, quick = (needs_of([ALL], ["mnist"], profile) for profile in ("full", "quick"))
-    assert [need for need in full if need.study == "mnist"] == [Need("mnist")]
+    assert [need for need in full if need.study == "mnist"] == [PlanSlice("mnist")]
     assert len([need for need in quick if need.study == "mnist"]) > 1
 
 
@@ -66,7 +65,7 @@ def test_runs_of_overlapping_slices_are_counted_once(profile):
     assert both == three + five - len(shared)
     for target in TARGETS.values():
         if target.name in ("table3", "fig2", "fig7", "fig9"):
-            assert count_of(target.needs, profile) == len(runs_of(target.needs, profile))
+            assert count_runs(target.needs, profile) == len(runs_of(target.needs, profile))
 
 
 def test_few_looks_see_every_phase_of_the_shortest_period_once():
@@ -77,19 +76,19 @@ def test_few_looks_see_every_phase_of_the_shortest_period_once():
 
 def test_all_is_every_table_and_figure_of_the_paper():
     """The studies that it does not have are asked for by name."""
-    found = [target.name for target in Request.named([ALL]).targets]
+    found = [target.name for target in Request.parse([ALL]).targets]
     assert found == [name for name in TARGETS if name not in OWN]
-    assert [t.name for t in Request.named([ALL, "blend"]).targets] == [*found, "blend"]
+    assert [t.name for t in Request.parse([ALL, "blend"]).targets] == [*found, "blend"]
 
 
 def test_an_unknown_target_names_its_neighbours():
     with pytest.raises(SkerryError, match="unknown target 'tabel3'; did you mean 'table3'"):
-        Request.named(["tabel3"])
+        Request.parse(["tabel3"])
 
 
 def test_a_target_that_is_not_about_the_data_set_says_so():
-    with pytest.raises(SkerryError, match="table4 is not about mnist"):
-        Request.named(["table4"]).about(["mnist"])
+    with pytest.raises(SkerryError, match="table4 has no runs on mnist"):
+        Request.parse(["table4"]).restrict_to(["mnist"])
 
 
 def test_theory_needs_no_runs():

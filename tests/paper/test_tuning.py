@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from skerry_paper.tuning import NO_RUN, at_best_stepsize, read_rows, rows_by
+from skerry_paper.study import NO_RUN, at_best_stepsize, index_rows, read_rows
 
 
 def runs(*rows: tuple[str, float, int, float]) -> pd.DataFrame:
@@ -41,7 +41,7 @@ def test_nothing_has_no_best() -> None:
 def test_rows_stand_in_their_places() -> None:
     """A hole in the grid is no run, and has no value."""
     tried = runs(("s2s", 0.1, 0, 5), ("s2s", 1.0, 1, 7))
-    rows = rows_by(np.array([0, 1]), np.array([0, 1]))
+    rows = index_rows(np.array([0, 1]), np.array([0, 1]))
     assert rows.tolist() == [[0, NO_RUN], [NO_RUN, 1]]
     np.testing.assert_equal(read_rows(tried, "score", rows), [[5, np.nan], [np.nan, 7]])
     assert np.isnan(read_rows(tried, "another", rows)).all()

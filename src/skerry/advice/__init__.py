@@ -1,1 +1,1 @@
-"""Advice on a fleet of one's own: measure it, predict, try it out, answer."""
+"""Advice for a fleet: measure it, predict, run a pilot, and recommend a primitive."""

@@ -1,4 +1,4 @@
-"""Who is best for a goal, by how much and how surely, seed by seed: runs of a seed are paired."""
+"""The best entry for a goal, its lead over rivals, and the confidence in it, paired by seed."""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from skerry.advice.contenders import Contender, Entry
+from skerry.advice.candidates import Candidate, Entry
 from skerry.advice.question import GOALS, USUAL_GOALS, Goal
 from skerry.analysis.compare import LEVEL, compare
 from skerry.analysis.statistics import CONFIDENCE, Array, Estimate, best_place, estimate
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
     from skerry.engine.world import World
 
 WINDOW = 0.2
-"""A run is scored over this last part of its rounds: at single rounds S2A's drops and rises would
-decide."""
+"""Fraction of last rounds over which a run is scored: accuracy varies within a period."""
 HOPELESS = 1000
-"""More seeds than this are not worth asking for."""
+"""Largest number of seeds that is suggested."""
 
 Kind = TypeVar("Kind", bound=Hashable)
 Verdict: TypeAlias = Literal["clear", "unclear", "equal", "alone"]
 Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]
-"""The measures whose mean is a goal's score."""
+"""The measures whose mean is the score of each goal."""
 
 ACCURACIES: Measures = {
     "global": ("average_accuracy",),
@@ -42,20 +41,20 @@ ALL_LOSSES: Measures = {
 }
 """For tasks without classes."""
 LOSSES: Measures = {"global": ("average_loss",), "both": ("average_loss",)}
-"""For models that tell a loss and nothing else."""
+"""For models that have only a loss."""
 
 
 def measures_in(world: "World", asked: Goal) -> Measures:
-    """What the usual goals, and the one that is asked for, mean for what is learnt here."""
+    """The measures of the usual goals and of the goal asked for, in this task."""
     if not world.learner.classifies:
         return LOSSES
     all_goals = {"accuracy": ACCURACIES, "loss": ALL_LOSSES}[world.task.judged_by]
     return {goal: names for goal, names in all_goals.items() if goal in (*USUAL_GOALS, asked)}
 
 
-def late_mean(history: History, measure: str, until: int) -> float:
-    """The mean over the evaluations in the last fifth of the rounds up to `until`, or else the
-    last evaluation before them."""
+def mean_of_last_rounds(history: History, measure: str, until: int) -> float:
+    """Mean of a measure over the last fifth of the rounds up to `until`; if it was not evaluated
+    there, its last value."""
     rounds, values = history["round"], history[measure]
     there = (rounds <= until) & (rounds > 0) & np.isfinite(values)
     if not there.any():
@@ -66,12 +65,12 @@ def late_mean(history: History, measure: str, until: int) -> float:
 
 
 @dataclass
-class Scores:
-    """What runs came to: a score for every entry, goal and seed. Higher is better."""
+class PilotScores:
+    """Scores of all runs by entry, goal and seed. Higher is better: losses are negated."""
 
     measures: Measures
     values: dict[Entry, dict[int, dict[str, float]]] = field(default_factory=dict)
-    """By entry, seed and measure; NaN where a run diverged."""
+    """Values by entry, seed and measure; NaN where a run diverged."""
 
     @property
     def goals(self) -> list[Goal]:
@@ -79,7 +78,7 @@ class Scores:
 
     @property
     def are_losses(self) -> bool:
-        """With their sign turned."""
+        """Whether the scores are negated losses."""
         return traits(self._names[0]).lower_is_better
 
     @property
@@ -96,13 +95,14 @@ class Scores:
         return list(dict.fromkeys(name for names in self.measures.values() for name in names))
 
     def add(self, entry: Entry, seed: int, history: History | None, until: int) -> None:
-        """Score a run over the rounds up to `until`; one without a history has diverged."""
+        """Add the score of a run over the rounds up to `until`; None is a diverged run."""
         self.values.setdefault(entry, {})[seed] = {
-            name: late_mean(history, name, until) if history else math.nan for name in self._names
+            name: mean_of_last_rounds(history, name, until) if history else math.nan
+            for name in self._names
         }
 
     def by_seed(self, entry: Entry, goal: Goal) -> dict[int, float]:
-        """NaN where it diverged."""
+        """Scores of an entry by seed; NaN where it diverged."""
         names, sign = self.measures[goal], -1 if self.are_losses else 1
         return {
             seed: sign * sum(found[name] for name in names) / len(names)
@@ -113,7 +113,7 @@ class Scores:
         return estimate(self.by_seed(entry, goal).values())
 
     def mean(self, entry: Entry, goal: Goal) -> float:
-        """Over the seeds that it ended on; minus infinity where there is none."""
+        """Mean score over finished seeds; minus infinity if there is none."""
         found = self.estimate(entry, goal)
         return found.mean if found.count else -math.inf
 
@@ -123,7 +123,7 @@ class Scores:
         return np.array([[row.get(s, math.nan) for s in self._seeds(entries)] for row in rows])
 
     def best(self, entries: Iterable[Entry], goal: Goal) -> Entry | None:
-        """The best by the rule for all that is tuned; None where all diverged."""
+        """The best entry by `best_place`; None if all diverged."""
         tried = list(entries)
         score_es = self.matrix(tried, goal)
         if not np.isfinite(score_es).any():
@@ -132,17 +132,17 @@ class Scores:
         return tried[int(best_place(score_es, ran_es))]
 
     def best_of_each(
-        self, entries: Iterable[Entry], goal: Goal, kind: Callable[[Contender], Kind]
+        self, entries: Iterable[Entry], goal: Goal, kind: Callable[[Candidate], Kind]
     ) -> dict[Kind, Entry]:
-        """Each kind's best entry."""
+        """The best entry of each kind."""
         groups: dict[Kind, list[Entry]] = {}
         for entry in entries:
-            groups.setdefault(kind(entry.contender), []).append(entry)
+            groups.setdefault(kind(entry.candidate), []).append(entry)
         best = {kind: self.best(members, goal) for kind, members in groups.items()}
         return {kind: entry for kind, entry in best.items() if entry is not None}
 
     def best_by_primitive(self, entries: Iterable[Entry], goal: Goal) -> dict[str, Entry]:
-        return self.best_of_each(entries, goal, lambda contender: contender.kind)
+        return self.best_of_each(entries, goal, lambda candidate: candidate.kind)
 
     def _seeds(self, entries: Iterable[Entry]) -> list[int]:
         return sorted({seed for entry in entries for seed in self.values.get(entry, {})})
@@ -150,32 +150,34 @@ class Scores:
 
 @dataclass(frozen=True)
 class Rival:
-    """The best entry of another primitive, or under another selection, and how far the winner is
-    ahead of it."""
+    """The best entry of another primitive or selection rule, and the winner's lead over it."""
 
     entry: Entry
     lead: Estimate
-    """The winner's score minus the rival's, over common seeds."""
+    """Score of the winner minus that of the rival, over common seeds."""
     p: float
-    """Of the paired t test, corrected for the number of rivals."""
+    """p-value of the paired t test, Holm-corrected for the number of rivals."""
 
     @property
     def is_clear(self) -> bool:
         return self.beaten(LEVEL)
 
     def beaten(self, level: float) -> bool:
-        if self.lead.count > 1 and math.isnan(self.p):  # no spread: every seed says the same
+        """Whether the lead is significant at this level."""
+        if self.lead.count > 1 and math.isnan(self.p):  # all seeds have the same lead
             return self.lead.mean > 0
         return self.p <= level
 
 
 @dataclass(frozen=True)
 class Decision:
+    """The best entry for a goal, and its rivals."""
+
     goal: Goal
     best: Entry
     score: Estimate
     rivals: tuple[Rival, ...]
-    """The other primitives: those that are not clearly beaten first, then the closest."""
+    """The best entries of other primitives: those not clearly beaten first, then the closest."""
     selections: tuple[Rival, ...] = ()
     """The same primitive under other rules of selection, in the same order."""
 
@@ -196,8 +198,8 @@ class Decision:
 
     @property
     def confidence(self) -> float | None:
-        """How probable it is that the best is ahead of the closest rival: the one-sided t test's
-        complement, for the rival that it is least sure of. None with a single seed."""
+        """1 minus the p-value of a one-sided t test against the least clearly beaten rival; None
+        for a single seed."""
         from scipy.special import stdtr  # scipy.stats takes a second to import
 
         found = []
@@ -212,20 +214,20 @@ class Decision:
         return min(found) if found else None
 
     def seeds_to_settle(self) -> int | None:
-        """Seeds in all after which a lead like this one would stand clear of chance; None where
-        no reasonable number would do."""
+        """Total number of seeds after which a lead like this would be significant; None if more
+        than HOPELESS."""
         needed = [_enough(rival.lead) for rival in self.decisive if not rival.is_clear]
         return max(needed) if needed and all(needed) else None
 
 
-def decide(scores: Scores, goal: Goal, entries: Sequence[Entry]) -> Decision | None:
-    """None where every entry diverged."""
+def decide(scores: PilotScores, goal: Goal, entries: Sequence[Entry]) -> Decision | None:
+    """The decision for a goal; None if every entry diverged."""
     by_primitive = scores.best_by_primitive(entries, goal)
     best = scores.best(by_primitive.values(), goal)
     if best is None:
         return None
-    mine = [entry for entry in entries if entry.contender.kind == best.contender.kind]
-    by_selection = scores.best_of_each(mine, goal, lambda contender: contender.selection)
+    mine = [entry for entry in entries if entry.candidate.kind == best.candidate.kind]
+    by_selection = scores.best_of_each(mine, goal, lambda candidate: candidate.selection)
     return Decision(
         goal,
         best,
@@ -236,9 +238,9 @@ def decide(scores: Scores, goal: Goal, entries: Sequence[Entry]) -> Decision | N
 
 
 def rivals_of(
-    scores: Scores, goal: Goal, best: Entry, entries: Iterable[Entry]
+    scores: PilotScores, goal: Goal, best: Entry, entries: Iterable[Entry]
 ) -> tuple[Rival, ...]:
-    """How far the best is ahead of each of the others: those not clearly beaten come first."""
+    """The lead of the best over each other entry, those not clearly beaten first."""
     others = [entry for entry in entries if entry != best]
     if not others:
         return ()
@@ -251,8 +253,8 @@ def rivals_of(
 
 
 def _enough(lead: Estimate) -> int:
-    """The fewest seeds whose 95 % interval would leave out 0 if mean and spread stayed as they
-    are; 0 where that is out of reach."""
+    """Smallest number of seeds whose 95 % interval would exclude 0 with the same mean and spread;
+    0 if there is none."""
     from scipy.special import stdtrit
 
     if lead.count < 2 or lead.mean <= 0:

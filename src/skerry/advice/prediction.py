@@ -1,11 +1,11 @@
-"""What the theory predicts for the measured problem: rounds and cost of each primitive."""
+"""The theory's prediction for a measured problem: rounds and messages of each primitive."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from skerry.advice.contenders import can_sample, nearby
+from skerry.advice.candidates import can_sample, nearby
 from skerry.advice.question import PRIMITIVES, Timer
 from skerry.engine.stack import build_stack
 from skerry.engine.world import World
@@ -23,44 +23,45 @@ from skerry.theory.point_constants import (
 from skerry.theory.rounds_and_messages import Answer, ask
 
 MEASURING = 0.2
-"""Of the time that measuring the constants may take."""
+"""Fraction of the time that measuring the constants may take."""
 EFFORTS = (((0, 10, 50), 20), ((0, 10, 50), 8), ((0, 10), 4), ((0,), 3))
-"""Rounds at which to measure and draws at each: the most that time allows."""
+"""(Rounds at which to measure, draws at each): the first that fits the time is used."""
 CURVATURE = 60
-"""Gradients that estimating L takes at a checkpoint, about."""
+"""Approximate number of gradients to estimate L at one round."""
 CLOSE = 1.25
-"""Bounds whose ratio is below this name no winner: their constants are no more exact."""
+"""Bounds whose ratio is below this prefer neither: their constants are not more exact."""
 
 Pair = tuple[Answer, Answer]
-"""Of S2S and S2A."""
+"""Bounds of S2S and S2A."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """For epsilon = L f0/T: what T rounds of descent without any disturbance reach."""
+    """Rounds and messages until epsilon = L f0/T, the error of T undisturbed gradient steps."""
 
     epsilon: float
     order_by_server: Mapping[tuple[int, int], Pair]
-    """With all constants one, by K and H: the experiment's own first, then those around them.
-    Certified under a rule of selection that the paper's theorems do not know."""
+    """The bounds with all constants set to one, by (K, H): the experiment's own first, then
+    neighbouring ones. Under selection rules that the paper does not treat, certified bounds."""
     certified: tuple[Answer, ...]
-    """S2S, S2A and the best blend by the full recursion, at the experiment's K and H."""
+    """Certified bounds (full recursion) of S2S, S2A and the best blend, at the experiment's K
+    and H."""
 
     @property
     def order(self) -> Pair:
-        """With all constants one, at the experiment's K and H."""
+        """The bounds with all constants set to one, at the experiment's K and H."""
         return next(iter(self.order_by_server.values()))
 
     def favours(self, mode: Literal["order", "certified"] = "order") -> str | None:
-        """s2s or s2a, where one of them needs clearly fewer rounds for the average model."""
+        """s2s or s2a, if one needs clearly fewer rounds for the average model; else None."""
         return _favoured(*(self.order if mode == "order" else self.certified[:2]))
 
     def favours_at(self, K: int, H: int) -> str | None:
-        """The same at another K and H, with all constants one."""
+        """The primitive that the bounds prefer at another K and H."""
         return _favoured(*self.order_by_server[K, H])
 
     def favours_if_islands_differed(self, factor: float) -> str | None:
-        """The same with zeta_inter larger by a factor."""
+        """The primitive that the bounds prefer with zeta_inter larger by a factor."""
         setting = self.order[0].parameters
         return _favoured(*_pair(replace(setting, zeta_inter=factor * float(setting.zeta_inter))))
 
@@ -81,8 +82,8 @@ def _favoured(s2s: Answer, s2a: Answer) -> str | None:
     return fewer.primitive
 
 
-def measure_constants(world: World, timer: Timer, notes: list[str]) -> Constants | None:
-    """As well as time allows; None, with a note, where they cannot be had."""
+def measure_in_time(world: World, timer: Timer, notes: list[str]) -> Constants | None:
+    """Measure the theory's constants as accurately as time allows; None, with a note, if not."""
     try:
         seconds = _seconds_per_gradient(world, timer)
         curvature = 0 if known_smoothness(world) else CURVATURE
@@ -90,16 +91,16 @@ def measure_constants(world: World, timer: Timer, notes: list[str]) -> Constants
             gradients = (2 * draws + curvature) * len(rounds) + rounds[-1]
             if gradients * seconds <= MEASURING * timer.seconds:
                 return _constants(world, rounds, draws, notes)
-        notes.append("theory left out: measuring its constants would take most of the time given")
+        notes.append("the theory is left out: measuring its constants would take most of the time")
     except SkerryError as error:
-        notes.append(f"theory left out: {error.faults[0]}")
+        notes.append(f"the theory is left out: {error.faults[0]}")
     return None
 
 
 def _constants(
     world: World, rounds: Sequence[int], draws: int, notes: list[str]
 ) -> Constants | None:
-    """Along the experiment's own run; at its start alone where that run diverges."""
+    """Constants along the experiment's own run, or only at its start if that run diverges."""
     try:
         return constants_of(world, rounds=rounds, draws=draws)
     except SkerryError:
@@ -123,8 +124,8 @@ def _seconds_per_gradient(world: World, timer: Timer) -> float:
 def predict(
     constants: Constants, rounds: int, prices: Prices, notes: list[str]
 ) -> Prediction | None:
-    """None where there is nothing to bound: no error at the start, or, with a note, no K or H that
-    stays."""
+    """The prediction for these constants. None if there is no initial error, or, with a note, if
+    K or H changes over the run."""
     if constants.why_no_bounds:
         notes.append(f"no bounds: {constants.why_no_bounds.rstrip('.')}")
         return None
@@ -162,7 +163,7 @@ def _brief(answer: Answer) -> dict[str, Any]:
 
 
 def regime(constants: Constants) -> str:
-    """The problem in words: how much islands differ, and devices on one, and how well these mix."""
+    """A description of the problem: heterogeneity across and within islands, and mixing."""
     start, many = constants.points[0], len(constants.sizes) > 1
     across = f"islands {_degree(start.inter)}" if many else "there is one island"
     if max(constants.sizes) == 1:

@@ -1,5 +1,4 @@
-"""What is asked: for which goal, among which primitives, methods and rules of selection, at what
-price, in how much time."""
+"""The question of `skerry.advise`: goal, candidates, prices, budget and time."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,31 +20,30 @@ if TYPE_CHECKING:
 Goal: TypeAlias = Literal["global", "own", "both", "worst_tenth"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
 USUAL_GOALS: tuple[Goal, ...] = ("global", "own", "both")
-"""Shown whatever decides; the others only where they do."""
+"""Goals that are always shown; the others only if asked for."""
 PRIMITIVES = ("s2s", "s2a", labels.BLEND)
 BETAS = (0.25, 0.5, 0.75)
 SEEDS = 20
 MINUTES = 5.0
 
 MEETS_EVERY_ISLAND = ("per_component", "one_each")
-"""Rules of selection that are tried beside the experiment's own."""
+"""Selection rules that are compared with the experiment's own."""
 
 _LINKS = {"up": "uplink", "down": "downlink", "broadcast": "broadcast", "d2d": "d2d"}
 
 
 @dataclass(frozen=True)
 class Among:
-    """What may be recommended."""
+    """The primitives, selection rules and presets that may be recommended."""
 
     primitives: tuple[tuple[str, float | None], ...] = ()
-    """A blend with its beta."""
+    """(primitive, beta of a blend or None)."""
     selections: tuple[str, ...] = ()
-    """None: the experiment's own, and those that meet every island."""
+    """Selection rules; empty: the experiment's own and those that sample every island."""
     presets: tuple[str, ...] = ()
-    """Methods and other systems, by the names of their presets."""
 
     def selections_for(self, server: "Server", sizes: Sequence[int]) -> tuple[str, ...]:
-        """The rules of selection to try on islands of these sizes."""
+        """The selection rules to compare on islands of these sizes."""
         if self.selections or len(sizes) == 1:
             return self.selections or (server.selection,)
         same = len(set(sizes)) == 1 and server.sampled % len(sizes) == 0
@@ -57,19 +55,20 @@ class Among:
 
 @dataclass(frozen=True)
 class Question:
+    """What a user asks `skerry.advise`."""
+
     goal: Goal = "both"
     among: Among = Among()
     prices: Prices = ONE_EACH
     priced: bool = False
-    """Whether prices were given: then K and H are a choice, at equal money."""
+    """Whether prices were given; then K and H are chosen too, at equal cost."""
     messages: float | None = None
-    """The most that may be spent, in messages at their prices."""
+    """Largest cost in messages at their prices."""
     bytes: float | None = None
-    """The same in bytes."""
     stepsizes: tuple[float, ...] | None = None
     """None: a grid around the experiment's own, widened where its edge is best."""
     seeds: int = SEEDS
-    """The most seeds that are tried."""
+    """Largest number of seeds."""
     minutes: float = MINUTES
 
     def __post_init__(self) -> None:
@@ -101,7 +100,7 @@ class Question:
         moving = server.first_schedule("sampled", "period")
         if moving and self.chooses_server:
             raise SkerryError(
-                f"prices and budgets count the messages of a K and an H that stay (got {moving}). "
+                f"prices and budgets need a constant K and H (got {moving}). "
                 "Set it to constant, or ask without prices and a budget."
             )
 
@@ -121,9 +120,9 @@ def read_goal(goal: str) -> Goal:
 
 
 def read_among(names: str | Sequence[str | Callable[..., Any]] | None) -> Among:
-    """`s2s,s2a,blend:0.3,carry,uniform,one_each`: primitives, presets, methods among them, and
-    rules of selection. Where nothing is named but rules, the usual primitives, and the other way
-    round. Blend without a beta stands for several of them."""
+    """Read primitives, presets and selection rules, such as `s2s,blend:0.3,carry,one_each`.
+
+    Without primitives and presets all primitives are meant; `blend` without a beta means BETAS."""
     asked = names.split(",") if isinstance(names, str) else names or PRIMITIVES
     given = [str(as_text(name)).strip() for name in asked]
     presets = tuple(dict.fromkeys(name for name in given if name in PRESETS))
@@ -163,7 +162,7 @@ def _read_primitives(names: Sequence[str]) -> tuple[tuple[str, float | None], ..
 
 
 def read_prices(text: str | None) -> Prices:
-    """`up=1,down=.2,broadcast=3,d2d=.01`; what is not named keeps its usual price."""
+    """Read prices such as `up=1,down=.2,broadcast=3,d2d=.01`; others keep their default."""
     given: dict[str, float] = {}
     for part in (text or "").split(","):
         if not part.strip():
@@ -182,32 +181,32 @@ def read_prices(text: str | None) -> Prices:
     return Prices(**given)
 
 
-def remarks(question: Question, experiment: "Experiment", world: "World") -> Iterator[str]:
-    """What is special about this question on this fleet."""
+def special_cases(question: Question, experiment: "Experiment", world: "World") -> Iterator[str]:
+    """Notes on special cases of this question and fleet."""
     server = experiment.server
     if len(world.sizes) == 1:
-        yield "there is one island: mixing alone would bring all devices together in time"
+        yield "there is one island, so mixing alone brings all devices to consensus in time"
     if max(world.sizes) == 1 and world.n > 1:
-        yield "no device has a neighbour: only the server brings them together"
+        yield "no device has a neighbour, so only the server averages their models"
     if server.sampled == 1 and world.n > 1 and not server.has_schedule("sampled"):
-        yield "with K = 1, s2s changes nothing: the one sampled device averages with itself"
+        yield "with K = 1, s2s changes nothing: the sampled device receives its own model"
     if server.primitive not in (*PRIMITIVES, labels.NO_SERVER):
-        yield f"'{server.primitive}' is a primitive of your own, which advice does not cover"
+        yield f"'{server.primitive}' is your own primitive, which advice does not compare"
     if not experiment.training.is_plain:
-        yield "the theory knows plain SGD alone: with another local optimizer the pilot decides"
+        yield "the theory covers only plain SGD; with another local optimizer the pilot decides"
     if not world.learner.classifies:
-        yield "the model has no accuracies: contenders are compared by the average model's loss"
+        yield "the model has no accuracy: candidates are compared by the loss of the average model"
     elif world.task.judged_by == "loss":
-        yield f"the task is {world.task.description}: contenders are compared by their losses"
+        yield f"the task is {world.task.description}: candidates are compared by their losses"
     if experiment.network.compresses or server.compresses:
-        yield "messages are compressed here; prices and budgets count each as a whole model"
+        yield "messages are compressed, but prices and budgets count each as a whole model"
     if question.priced and not question.has_budget:
-        yield "no budget was given: it is what the experiment's own setting costs at these prices"
+        yield "no budget was given, so it is what the experiment's own setting costs"
 
 
 @dataclass(frozen=True)
 class Timer:
-    """The time that a question gives, running out."""
+    """The time limit of a question, and how much of it is left."""
 
     seconds: float
     clock: Callable[[], float] = time.monotonic
@@ -232,7 +231,7 @@ class Timer:
         return Timer(share * self.left, self.clock)
 
     def now(self, world: "World") -> float:
-        """The clock, when a GPU has done what it was asked: else it would not tell the truth."""
+        """The clock after all pending GPU work of the world."""
         if world.device.type == "cuda":
             import torch
 

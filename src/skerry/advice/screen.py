@@ -1,6 +1,6 @@
-"""The answer on a terminal: its lines, the tables behind it, what would change it, and how far it
-is while it is worked out."""
+"""The advice on the terminal and in notebooks: sentences, tables and progress."""
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from skerry.advice.advice import Advice
-from skerry.advice.race import AdviceWatcher
+from skerry.advice.advise import Advice
+from skerry.advice.decision import Decision, Rival
+from skerry.advice.pilot import AdviceWatcher
+from skerry.advice.prediction import regime
+from skerry.advice.question import Goal
 from skerry.report.notebook import html_table
 from skerry.report.page.sections.advice import headings, score_text
-from skerry.report.text import Sheet, duration, number, plural, say
+from skerry.report.text import Sheet, duration, number, plural, plus_minus, say
 from skerry.report.words import describe_network, describe_problem
 
 if TYPE_CHECKING:
@@ -20,11 +23,23 @@ if TYPE_CHECKING:
 
     from skerry.runs.executors.executor import StackJob, Tick
 
+ACCURACY_GOALS: dict[Goal, str] = {
+    "global": "accuracy of the average model",
+    "own": "accuracy of devices on their own labels",
+    "both": "mean of global and own accuracy",
+    "worst_tenth": "accuracy of the worst tenth of the devices on their own labels",
+}
+LOSS_GOALS: dict[Goal, str] = {
+    "global": "loss of the average model",
+    "own": "loss of devices on data like their own",
+    "both": "mean of global and own loss",
+    "worst_tenth": "loss of the worst tenth of the devices on data like their own",
+}
 PLAIN_SECONDS = 5.0
 SHOWN = 10
 
 
-def tell(advice: Advice, console: "Console") -> None:
+def print_advice(advice: Advice, console: "Console") -> None:
     """Print the whole answer."""
 
     def show(line: str, style: str | None = None) -> None:
@@ -36,9 +51,9 @@ def tell(advice: Advice, console: "Console") -> None:
     show(first, "bold")
     for line in rest:
         show(line)
-    console.print(standings(advice).to_rich())
+    console.print(ranking_sheet(advice).to_rich())
     if advice.prediction is not None and not advice.equal:
-        console.print(bounds(advice).to_rich())
+        console.print(bounds_sheet(advice).to_rich())
     if advice.sensitivity:
         show("What would change the answer:", "bold")
         for effect in advice.sensitivity:
@@ -49,12 +64,12 @@ def tell(advice: Advice, console: "Console") -> None:
 
 
 def to_html(advice: Advice) -> str:
-    """The same for a notebook."""
+    """The answer as HTML for a notebook."""
     first, *rest = advice.lines()
     lines = [_about(advice), *rest, *(f"Note: {note}." for note in advice.notes)]
-    told = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    sheet = standings(advice)
-    return f"<p><b>{escape(first)}</b></p>{told}{html_table(sheet.header, sheet.rows)}"
+    paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    sheet = ranking_sheet(advice)
+    return f"<p><b>{escape(first)}</b></p>{paragraphs}{html_table(sheet.header, sheet.rows)}"
 
 
 def _about(advice: Advice) -> str:
@@ -66,21 +81,21 @@ def _about(advice: Advice) -> str:
     )
 
 
-def standings(advice: Advice) -> Sheet:
-    """The best contenders, each at its best stepsize for the goal that decides."""
+def ranking_sheet(advice: Advice) -> Sheet:
+    """The best candidates, each at its best stepsize for the goal."""
     losses = advice.pilot.scores.are_losses
     columns = headings(advice.pilot.scores.goals, losses)
-    found = advice.standings()[:SHOWN]
-    chosen = len({(entry.contender.sampled, entry.contender.period) for entry, _ in found}) > 1
-    selected = len({entry.contender.selection for entry, _ in found}) > 1
+    found = advice.ranking()[:SHOWN]
+    chosen = len({(entry.candidate.sampled, entry.candidate.period) for entry, _ in found}) > 1
+    selected = len({entry.candidate.selection for entry, _ in found}) > 1
     rows = []
     for entry, scores in found:
-        c = entry.contender
+        c = entry.candidate
         server = ((c.selection,) if selected else ()) + (
             (str(c.sampled), str(c.period)) if chosen else ()
         )
-        told = (score_text(scores[goal], losses) for goal in scores if goal in columns)
-        rows.append((c.label, *server, *told, f"{entry.stepsize:.3g}", f"{advice.cost(c):,.0f}"))
+        cells = (score_text(scores[goal], losses) for goal in scores if goal in columns)
+        rows.append((c.label, *server, *cells, f"{entry.stepsize:.3g}", f"{advice.cost(c):,.0f}"))
     first = ("", "sampled by") if selected else ("",)
     header = (
         *first, *(("K", "H") if chosen else ()), *columns.values(), "step-\nsize", "mes-\nsages"
@@ -89,11 +104,11 @@ def standings(advice: Advice) -> Sheet:
     return Sheet("Standings", header, tuple(rows), sides)
 
 
-def bounds(advice: Advice) -> Sheet:
-    """Rounds and messages that are enough by the theory, at the experiment's K and H."""
+def bounds_sheet(advice: Advice) -> Sheet:
+    """Rounds and messages that suffice by the theory, at the experiment's K and H."""
     assert advice.prediction is not None
     prediction = advice.prediction
-    # Under other rules than uniform sampling, both are certified.
+    # Under selection rules other than uniform, both bounds are certified.
     order = [answer for answer in prediction.order if answer.mode == "order"]
     rows = [
         (f"{answer.label}, {answer.mode}", number(answer.rounds), number(answer.messages))
@@ -104,7 +119,7 @@ def bounds(advice: Advice) -> Sheet:
 
 
 class _Bar(AdviceWatcher):
-    """The time that is spent, of the time that there is."""
+    """Progress bar of the time spent."""
 
     def __init__(self, progress: Any, seconds: float) -> None:
         self._progress, self._since = progress, time.monotonic()
@@ -122,14 +137,14 @@ class _Bar(AdviceWatcher):
 
 
 class _Lines(AdviceWatcher):
-    """For logs: what is being done, every few seconds."""
+    """Progress lines every few seconds, for logs."""
 
     def __init__(self) -> None:
-        self._told = -PLAIN_SECONDS
+        self._last = -PLAIN_SECONDS
 
     def doing(self, words: str) -> None:
-        if time.monotonic() - self._told > PLAIN_SECONDS:
-            self._told = time.monotonic()
+        if time.monotonic() - self._last > PLAIN_SECONDS:
+            self._last = time.monotonic()
             say(words)
 
 
@@ -149,3 +164,167 @@ def watch_advice(minutes: float) -> Iterator[AdviceWatcher]:
         console=Console(stderr=True),
     ) as progress:
         yield _Bar(progress, 60 * minutes)
+
+
+# The answer in words
+
+
+def summary_lines(advice: Advice) -> list[str]:
+    """The recommendation, its gain, the selection rule, the other goals, and the theory."""
+    return [*_headline(advice), *_selection(advice), *_other_goals(advice), *_theory(advice)]
+
+
+def _headline(advice: Advice) -> Iterator[str]:
+    best, decision = advice.best, advice.decision
+    candidate = best.candidate
+    setting = (
+        f"{candidate.label}, sampled by {candidate.selection}, K = {candidate.sampled}, "
+        f"H = {candidate.period}, stepsize {best.stepsize:.3g}"
+    )
+    if advice.equal:
+        yield f"All primitives do the same: {advice.equal}. Take {setting}."
+        return
+    if decision.verdict == "unclear":
+        yield f"No clear winner. Best so far: {setting}."
+    else:
+        yield f"Recommendation: {setting}."
+    yield _gain_sentence(advice, decision)
+    if decision.verdict == "unclear":
+        yield from _unclear_sentences(advice, decision)
+    yield _cost(advice)
+
+
+def _gain_sentence(advice: Advice, decision: Decision) -> str:
+    """The score, its lead over the runner-up, and the confidence."""
+    words, score = _goal_text(advice, decision.goal), decision.score
+    value = f"{-score.mean:.4g}" if advice.pilot.scores.are_losses else f"{score.mean:.2f} %"
+    text = f"{words[0].upper()}{words[1:]} {value}"
+    rival = decision.runner_up
+    if rival is None:
+        return f"{text}; nothing else was compared."
+    lead = _lead_text(advice, rival)
+    return f"{text}: {lead}, the runner-up (seeds: {score.count}{_confidence_text(decision)})."
+
+
+def _confidence_text(decision: Decision) -> str:
+    """The confidence, never as 100 %."""
+    sure = decision.confidence
+    if sure is None:
+        return ""
+    return ", confidence above 99 %" if sure > 0.99 else f", confidence {100 * sure:.0f} %"
+
+
+def _goal_text(advice: Advice, goal: Goal) -> str:
+    if "own" not in advice.pilot.scores.goals:
+        return LOSS_GOALS["global"]
+    return (LOSS_GOALS if advice.pilot.scores.are_losses else ACCURACY_GOALS)[goal]
+
+
+def _selection(advice: Advice) -> Iterator[str]:
+    """Sentences on the selection rule."""
+    rivals, best = advice.decision.selections, advice.best.candidate
+    if advice.equal or not rivals:
+        return
+    is_runner_up = not advice.decision.rivals  # then the gain is about the rules already
+    if not is_runner_up and all(rival.is_clear for rival in rivals):
+        yield (
+            f"Whom to sample: {best.selection}, {_lead_text(advice, rivals[0])}, the same "
+            "primitive under the next best rule."
+        )
+    elif not is_runner_up:
+        level = [rival for rival in rivals if not rival.is_clear]
+        others = " and ".join(rival.entry.candidate.selection for rival in level)
+        most = max(max(-rival.lead.low, rival.lead.high) for rival in level)
+        unit = "" if advice.pilot.scores.are_losses else " points"
+        within = f" (they differ by at most {most:.2g}{unit}, 95 %)" if math.isfinite(most) else ""
+        yield f"Whom to sample: {best.selection} is not clearly better than {others}{within}."
+    if (alone := advice.selection_alone()) and alone[1].is_clear:
+        entry, gained = alone
+        yield (
+            f"The cheapest change: keep {advice.experiment.server.primitive} and sample by "
+            f"{entry.candidate.selection}, which alone is {_lead_text(advice, gained)}."
+        )
+
+
+def _lead_text(advice: Advice, rival: Rival) -> str:
+    """Such as `0.52 ± 0.21 points above s2a`, or for losses `0.012 ± 0.004 below s2a`."""
+    losses, lead = advice.pilot.scores.are_losses, rival.lead
+    style = ".3g" if losses else ".2f"
+    size = plus_minus(lead.mean, lead.half_width, style, style)
+    return f"{size} {'below' if losses else 'points above'} {advice.label(rival.entry.candidate)}"
+
+
+def _unclear_sentences(advice: Advice, decision: Decision) -> Iterator[str]:
+    """Sentences on how many seeds would settle it, and on a cheaper equal candidate."""
+    needed, lead = decision.seeds_to_settle(), decision.decisive[0].lead
+    if lead.count < 2:
+        yield "One seed does not show the noise: give more seeds or minutes."
+        return
+    unit = "" if advice.pilot.scores.are_losses else " points"
+    most = f"The two differ by at most {max(-lead.low, lead.high):.2g}{unit} (95 %)"
+    if needed is None:
+        yield f"{most}; no reasonable number of seeds would tell them apart."
+    else:
+        minutes = (needed - decision.score.count) * advice.pilot.seconds_per_seed / 60
+        more = f"about {max(0.1, minutes):.1f} minutes more here"
+        yield f"{most}. To settle it, give {needed} seeds: {more}."
+    level = [rival.entry.candidate for rival in decision.decisive if not rival.is_clear]
+    cheaper = min(level, key=advice.cost, default=None)
+    if cheaper and advice.cost(cheaper) < advice.cost(advice.best.candidate):
+        cost = _cost_text(advice.cost(cheaper))
+        yield f"Not clearly worse, and cheaper: {advice.label(cheaper)}, {cost}."
+
+
+def _cost(advice: Advice) -> str:
+    candidate, budget = advice.best.candidate, advice.pilot.budget
+    rounds = budget.reach(candidate)
+    text = f"Cost over {rounds} rounds: {_cost_text(advice.cost(candidate))}"
+    text += f", {advice.bytes(candidate) / 1e6:,.3g} MB"
+    rival = advice.decision.runner_up
+    if rival is not None:
+        other = rival.entry.candidate
+        text += f"; {advice.label(other)} {_cost_text(advice.cost(other))}"
+        if budget.reach(other) != rounds:
+            text += f" over {budget.reach(other)} rounds"
+    return f"{text}."
+
+
+def _cost_text(cost: float) -> str:
+    return f"{cost:,.0f} messages" if cost == int(cost) else f"{cost:,.1f} messages' worth"
+
+
+def _other_goals(advice: Advice) -> Iterator[str]:
+    """Sentences on the other goals."""
+    if advice.equal or "own" not in advice.pilot.scores.goals:
+        return
+    for goal, decision in advice.decisions.items():
+        rival = decision.runner_up
+        if goal == advice.goal or rival is None:
+            continue
+        clear = "" if decision.verdict == "clear" else " (not a clear lead)"
+        yield (
+            f"For the {_goal_text(advice, goal)} alone: "
+            f"{advice.label(decision.best.candidate)}, {_lead_text(advice, rival)}{clear}."
+        )
+
+
+def _theory(advice: Advice) -> Iterator[str]:
+    if advice.constants is not None:
+        yield f"Your problem: {regime(advice.constants)}."
+    if advice.prediction is None or advice.equal:
+        return
+    if advice.prediction.favours() is None:
+        yield "Theory: the bounds of S2S and S2A are too close to prefer either."
+        return
+    fewer, more = sorted(advice.prediction.order, key=lambda answer: answer.rounds)
+    times = f"{more.rounds / fewer.rounds:.3g} times as many"
+    many = "infinitely many" if math.isinf(more.rounds) else times
+    agree = {
+        True: "; the pilot agrees",
+        False: "; the pilot disagrees, and is more reliable because it ran your problem",
+        None: "",
+    }[advice.agreement]
+    yield (
+        f"Theory: for the average model the bounds favour {fewer.primitive} ({more.primitive} "
+        f"needs {many} rounds){agree}."
+    )

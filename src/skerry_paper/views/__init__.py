@@ -1,81 +1,72 @@
-"""From a target and the studies at hand to what is shown; what is missing is said, not raised."""
+"""The view of a target: its verdict, tables and figures, made from studies alone."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from skerry.report.style import paper
 from skerry_paper.plans import PLANS
-from skerry_paper.study import Study
+from skerry_paper.study import Studies
 from skerry_paper.targets import Kind, Target
-from skerry_paper.views.accuracies import accuracies
-from skerry_paper.views.aggregates import aggregates
-from skerry_paper.views.blend import blend
-from skerry_paper.views.bound_claims import bound_claims
-from skerry_paper.views.drops import drops
-from skerry_paper.views.gap_maps import gap_maps
-from skerry_paper.views.gap_tables import gap_tables
-from skerry_paper.views.guidelines import guidelines
-from skerry_paper.views.in_words import dataset_words
-from skerry_paper.views.learning_curves import learning_curves
-from skerry_paper.views.protocols import protocol_table
-from skerry_paper.views.server_rounds import server_rounds
-from skerry_paper.views.stepsizes import stepsizes
-from skerry_paper.views.timing import timing
-from skerry_paper.views.variants import variants
+from skerry_paper.views.accuracies import accuracies_view
+from skerry_paper.views.aggregates import aggregates_view
+from skerry_paper.views.blend import blend_view
+from skerry_paper.views.bound_claims import bounds_view
+from skerry_paper.views.curves import learning_curves_view, server_rounds_view
+from skerry_paper.views.drops import drops_view
+from skerry_paper.views.formatting import dataset_name
+from skerry_paper.views.gap_maps import gap_maps_view
+from skerry_paper.views.gap_tables import gap_tables_view
+from skerry_paper.views.guidelines import guidelines_view
+from skerry_paper.views.protocols import protocols_view
+from skerry_paper.views.stepsizes import stepsizes_view
+from skerry_paper.views.timing import timing_view
+from skerry_paper.views.variants import variants_view
 from skerry_paper.views.view import View
 
-Studies = Mapping[str, Study]
-
 VIEWS: dict[Kind, Callable[[Target, Studies], View]] = {
-    "bounds": bound_claims,
-    "accuracies": accuracies,
-    "gap tables": gap_tables,
-    "aggregates": aggregates,
-    "gap maps": gap_maps,
-    "learning curves": learning_curves,
-    "server rounds": server_rounds,
-    "protocols": protocol_table,
-    "blend": blend,
-    "timing": timing,
-    "stepsizes": stepsizes,
-    "drops": drops,
-    "variants": variants,
-    "guidelines": guidelines,
+    "bounds": bounds_view,
+    "accuracies": accuracies_view,
+    "gap tables": gap_tables_view,
+    "aggregates": aggregates_view,
+    "gap maps": gap_maps_view,
+    "learning curves": learning_curves_view,
+    "server rounds": server_rounds_view,
+    "protocols": protocols_view,
+    "blend": blend_view,
+    "timing": timing_view,
+    "stepsizes": stepsizes_view,
+    "drops": drops_view,
+    "variants": variants_view,
+    "guidelines": guidelines_view,
 }
-
-
-NEED_THEIR_OWN: tuple[Kind, ...] = ("timing", "stepsizes", "drops", "variants")
-"""Views that say nothing of what other targets keep."""
+NEED_THEIR_OWN_RUNS: tuple[Kind, ...] = ("timing", "stepsizes", "drops", "variants")
+"""Views that show nothing if only the studies of other targets are available."""
 
 
 def view_of(target: Target, studies: Studies) -> View:
-    """Everything there is to show of a target; studies with runs are enough, no store is read."""
-    shown = dict.fromkeys((*target.studies, *target.beside))
-    there = {name: studies[name] for name in shown if _has_runs(studies.get(name))}
-    absent = [name for name in target.studies if name not in there]
-    own = [name for name in target.studies if name in there]
-    if target.studies and not own and (target.kind in NEED_THEIR_OWN or not there):
-        return View(target, "Not run here.", (_how_to_get(absent, target),))
+    """The view of a target from the available studies; missing studies are named in it."""
+    shown = dict.fromkeys((*target.studies, *target.also_shows))
+    available = {n: studies[n] for n in shown if n in studies and len(studies[n].runs)}
+    missing = [name for name in target.studies if name not in available]
+    if missing == list(target.studies) != [] and (
+        target.kind in NEED_THEIR_OWN_RUNS or not available
+    ):
+        return View(target, "Not run here.", (_how_to_run(missing, target),))
     with paper():
-        view = VIEWS[target.kind](target, there)
-    missing = (_how_to_get(absent, target),) if absent else ()
-    return replace(view, parts=(*view.parts, *missing))
+        view = VIEWS[target.kind](target, available)
+    return replace(view, parts=(*view.parts, _how_to_run(missing, target))) if missing else view
 
 
-def _has_runs(study: Study | None) -> bool:
-    return study is not None and len(study.runs) > 0
-
-
-def _how_to_get(absent: Sequence[str], target: Target) -> str:
+def _how_to_run(missing: Sequence[str], target: Target) -> str:
     """Which studies are missing, and the command that makes them."""
-    about = "; ".join(PLANS[name].about for name in absent)
-    datasets = list(dict.fromkeys(PLANS[name].dataset for name in absent))
-    asked = " ".join(f"--dataset {name}" for name in datasets)
-    lines = [f"Missing: {about}. To make it: `skerry reproduce {target.name} {asked}`."]
-    if "cifar100" in datasets:
-        lines.append(
-            f"{dataset_words('cifar100')} needs its official archive, the binary edition, first: "
-            "`skerry data fetch cifar100`, or, from a file brought along, "
-            "`skerry data fetch cifar100 --path cifar-100-binary.tar.gz`."
-        )
-    return " ".join(lines)
+    about = "; ".join(PLANS[name].about for name in missing)
+    datasets = list(dict.fromkeys(PLANS[name].dataset for name in missing))
+    options = " ".join(f"--dataset {name}" for name in datasets)
+    text = f"Missing: {about}. To make it: `skerry reproduce {target.name} {options}`."
+    if "cifar100" not in datasets:
+        return text
+    return (
+        f"{text} {dataset_name('cifar100')} needs its official archive, the binary edition, first: "
+        "`skerry data fetch cifar100`, or, from a downloaded file, "
+        "`skerry data fetch cifar100 --path cifar-100-binary.tar.gz`."
+    )

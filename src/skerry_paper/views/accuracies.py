@@ -1,9 +1,11 @@
-"""Figures 2 and 3: accuracy of S2S and S2A along K/n at H = 5, and along H at K/n = 0.2."""
+"""View of figures 2 and 3: accuracy along K/n at H = 5, and along H at K/n = 0.2."""
 
 from collections.abc import Mapping
 from functools import partial
 from math import isfinite, nan
-from typing import TYPE_CHECKING
+
+import pandas as pd
+from matplotlib.figure import Figure
 
 from skerry.analysis.statistics import estimates
 from skerry.report.figures.final_values import sensitivity
@@ -11,65 +13,53 @@ from skerry.report.figures.panels import Panel
 from skerry.report.text import NOTHING, Sheet
 from skerry_paper.plan import BOTH, DEVICES
 from skerry_paper.printed import CELL, REGIMES, Along, along_axis, statements
-from skerry_paper.protocol import SCORED, STATED, TIMED, Protocol, shown_protocols
-from skerry_paper.study import Study
+from skerry_paper.protocol import SCORINGS, STATED, TIMINGS, Protocol, shown_protocols
+from skerry_paper.study import Studies, StudyData, at_best_stepsize
 from skerry_paper.targets import Target
-from skerry_paper.tuning import at_best_stepsize
-from skerry_paper.views.in_words import (
-    dataset_words,
-    points,
-    regime_short,
-    regime_words,
-    stepsizes_tried,
-)
-from skerry_paper.views.view import Picture, View, not_run, page_figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from skerry_paper.views import formatting as fmt
+from skerry_paper.views.view import NamedFigure, View, not_run, page_figure
 
 FIELDS: dict[Along, str] = {"share": "server.sampled", "period": "server.period"}
-"""The axes as figures of a store call them, so that they have the same words."""
+"""The field of each axis, which figures of a store are labelled by."""
 ENDS: dict[Along, tuple[float, float]] = {"share": (0.2, 1.0), "period": (5, 20)}
 NOTE = (
-    "Means over seeds ± standard error, each primitive at its best stepsize in each cell; pictures "
-    "are after 100 rounds, as the paper states. At K/n = 1 S2S and S2A are the same. The text "
-    "speaks of both data sets at once."
+    "Means over seeds ± standard error, each primitive at its best stepsize in each cell. The "
+    "figures are after 100 rounds, as the paper states. At K/n = 1 S2S and S2A are the same. The "
+    "text's numbers are for both data sets together."
 )
 
 
-def accuracies(target: Target, studies: Mapping[str, Study]) -> View:
-    """A picture for each way of scoring, and what the text says of them."""
+def accuracies_view(target: Target, studies: Studies) -> View:
+    """A figure for each scoring, and the statements of the text."""
     (study,) = studies.values()
     means = {protocol: _mean_accuracies(study, protocol) for protocol in shown_protocols(study)}
     found = {protocol: _text_numbers(one) for protocol, one in means.items()}
-    dataset = dataset_words(study.runs["dataset"].iloc[0])
+    dataset = fmt.dataset_name(study.runs["dataset"].iloc[0])
     pictures = [
         _picture(target, dataset, protocol.scoring, one)
         for protocol, one in means.items()
         if protocol.timing == STATED
     ]
-    told = "; ".join(
-        f"{protocol.short} {points(one['gain_share'])} and {points(one['loss_period'])}"
+    gains = "; ".join(
+        f"{protocol.short} "
+        + " and ".join(fmt.signed_points(one[key]) for key in ("gain_share", "loss_period"))
         for protocol, one in found.items()
     )
     verdict = (
-        "Points gained from K/n = 0.2 to 1 and from H = 5 to 20 (the text: +2 and -2.4): "
-        f"{told or 'nothing was scored'}."
+        "Change in accuracy from K/n = 0.2 to 1 and from H = 5 to 20 (the text: +2 and -2.4): "
+        f"{gains or 'nothing was scored'}."
     )
     sheets = [
-        _changes_sheet(one, f"From end to end, {protocol.short}, points")
+        _changes_sheet(one, f"Change along each axis, {protocol.short}, points")
         for protocol, one in means.items()
     ]
-    note = f"{NOTE} {stepsizes_tried(study.runs['stepsize'])}"
+    note = f"{NOTE} {fmt.stepsizes_tried(study.runs['stepsize'])}"
     return View(target, verdict, (*pictures, _text_sheet(target, found), *sheets, note))
 
 
-def _mean_accuracies(study: Study, protocol: Protocol) -> "pd.DataFrame":
-    """A row per cell and primitive at its best stepsize: the mean over seeds, and one
+def _mean_accuracies(study: StudyData, protocol: Protocol) -> pd.DataFrame:
+    """A row per cell and primitive at its best stepsize: `mean` over seeds, and `high`, one
     standard error above it."""
-    import pandas as pd
-
     runs = study.runs[study.runs["primitive"].isin(BOTH)]
     runs = at_best_stepsize(runs, protocol.column, [*CELL, "primitive"])
     table = runs.pivot_table(index=[*CELL, "primitive"], columns="seed", values=protocol.column)
@@ -84,15 +74,14 @@ def _mean_accuracies(study: Study, protocol: Protocol) -> "pd.DataFrame":
     ).reset_index()
 
 
-def _picture(target: Target, dataset: str, scoring: str, means: "pd.DataFrame") -> Picture:
-    about = (
-        f"{dataset}, {SCORED[scoring]}, {TIMED[STATED]}: accuracy of S2S and S2A along K/n and H"
-    )
+def _picture(target: Target, dataset: str, scoring: str, means: pd.DataFrame) -> NamedFigure:
+    what = f"{SCORINGS[scoring]}, {TIMINGS[STATED]}"
+    about = f"{dataset}, {what}: accuracy of S2S and S2A along K/n and H"
     name = f"{target.name}-{scoring.removesuffix('_accuracy')}"
-    return Picture(name, _figure(means, about), about)
+    return NamedFigure(name, _figure(means, about), about)
 
 
-def _figure(means: "pd.DataFrame", about: str) -> "Figure":
+def _figure(means: pd.DataFrame, about: str) -> Figure:
     drawn = means.assign(
         **{"server.sampled": (DEVICES * means["share"]).round().astype(int),
            "server.period": means["period"]}
@@ -103,12 +92,12 @@ def _figure(means: "pd.DataFrame", about: str) -> "Figure":
         for along, field in FIELDS.items():
             part = along_axis(regime, along)
             draw = partial(sensitivity, part, field, lines="topology", devices=DEVICES)
-            panels.append(Panel(regime_words(intra, inter), draw if len(part) else not_run))
+            panels.append(Panel(fmt.regime_name(intra, inter), draw if len(part) else not_run))
     return page_figure(panels, columns=len(FIELDS), height=1.75, title=about)
 
 
-def _text_numbers(means: "pd.DataFrame") -> dict[str, float]:
-    """The numbers of the text about these figures, by their keys."""
+def _text_numbers(means: pd.DataFrame) -> dict[str, float]:
+    """Our values of the text's numbers about these figures, by key."""
     along_share, along_period = (_changes(means, along) for along in FIELDS)
     by_primitive = along_period.unstack("primitive").dropna()
     steeper = by_primitive.index[by_primitive["s2s"] < by_primitive["s2a"]]
@@ -127,24 +116,24 @@ def _text_numbers(means: "pd.DataFrame") -> dict[str, float]:
 def _text_sheet(target: Target, found: Mapping[Protocol, Mapping[str, float]]) -> Sheet:
     rows = tuple(
         (
-            said.words,
-            said.value_in_words,
-            *(_number(one.get(said.key, nan), said.unit) for one in found.values()),
+            s.words,
+            s.value_in_words,
+            *(_number(one.get(s.key, nan), s.unit) for one in found.values()),
         )
-        for said in statements(target.name)
+        for s in statements(target.name)
     )
     header = ("", "the text", *(protocol.short for protocol in found))
-    return Sheet("What the text says", header, rows, "lr" + "r" * len(found))
+    return Sheet("Statements of the text", header, rows, "lr" + "r" * len(found))
 
 
 def _number(value: float, unit: str) -> str:
     if not isfinite(value):
         return NOTHING
-    return f"{value:.0f} %" if unit == "%" else f"{points(value)} p.p."
+    return f"{value:.0f} %" if unit == "%" else f"{fmt.signed_points(value)} p.p."
 
 
-def _changes(means: "pd.DataFrame", along: Along) -> "pd.Series[float]":
-    """What the last value of an axis has more than the first, by regime, topology, primitive."""
+def _changes(means: pd.DataFrame, along: Along) -> "pd.Series[float]":
+    """Accuracy at the last minus the first value of an axis, by regime, topology, primitive."""
     index = ["intra", "inter", "topology", "primitive"]
     part = along_axis(means, along)
     first, last = (
@@ -154,16 +143,20 @@ def _changes(means: "pd.DataFrame", along: Along) -> "pd.Series[float]":
     return change
 
 
-def _changes_sheet(means: "pd.DataFrame", title: str) -> Sheet:
-    """Means over topologies."""
+def _changes_sheet(means: pd.DataFrame, title: str) -> Sheet:
+    """Mean changes over topologies."""
     tables = [
         _changes(means, along).groupby(["intra", "inter", "primitive"]).mean().to_dict()
         for along in FIELDS
     ]
     rows = tuple(
         (
-            regime_short(*regime),
-            *(points(table.get((*regime, one), nan)) for table in tables for one in BOTH),
+            fmt.regime_short(*regime),
+            *(
+                fmt.signed_points(table.get((*regime, one), nan))
+                for table in tables
+                for one in BOTH
+            ),
         )
         for regime in REGIMES.values()
     )

@@ -1,9 +1,13 @@
-"""Tables 1 and 2: the gaps of a regime along one axis, as counts, mean, test and extreme; as
-printed, recomputed from the cells of tables 3 to 6, and ours."""
+"""View of tables 1 and 2: statistics of the gaps of a regime along one axis.
 
-from collections.abc import Iterator, Mapping, Sequence
+Each row is shown as printed, recomputed from the printed cells of tables 3 to 6, and as measured.
+"""
+
+from collections.abc import Iterator, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
 
 from skerry.analysis.statistics import estimate, t_test
 from skerry.report.text import NOTHING, Sheet
@@ -18,121 +22,105 @@ from skerry_paper.printed import (
     printed_aggregates,
     printed_cells,
 )
-from skerry_paper.protocol import (
-    SHOWN_SCORINGS,
-    SHOWN_TIMINGS,
-    TELLING,
-    as_shown,
-    gaps,
-)
-from skerry_paper.study import Study
+from skerry_paper.protocol import SHOWN_PROTOCOLS, SMALL_GAP, cell_gaps
+from skerry_paper.study import Studies
 from skerry_paper.targets import Target
-from skerry_paper.views.in_words import (
-    dataset_words,
-    out_of,
-    plain_number,
-    points,
-    regime_short,
-    with_error,
-)
+from skerry_paper.views import formatting as fmt
 from skerry_paper.views.view import View
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMNS = [*REGIME, "cells", "s2s", "s2a", "tie", "gap_mean", "gap_se", "p_value", "gap_max", "at"]
 NOTE = (
-    "Each row is over 12 cells: four values along the axis, three topologies. S2S/S2A/--: cells in "
-    "which each is ahead, and cells whose gap is below its standard error. Gap: the mean over "
-    "cells ± its standard error; p: of a t test over cells; largest: the largest gap of a cell. "
-    "Final is the timing that the paper states; last 20 is the mean of the last 20 rounds. "
-    "Recomputed rows take the cells that Tables 3 to 6 print, a dash as zero."
+    "Each row is over 12 cells: four values along the axis, three topologies. S2S/S2A/--: number "
+    "of cells in which each is ahead, and in which the gap is below its standard error. Gap: mean "
+    "over cells ± its standard error. p: of a t test over cells. Largest: the largest gap of a "
+    "cell. Final is the timing that the paper states; last 20 is the mean of the last 20 rounds. "
+    "Recomputed rows use the cells that Tables 3 to 6 print, with dashes as zero."
 )
-FIFTEEN = (
-    "Table 1 is met by the printed cells only with three zeros added to each row, for K/n = 1, "
+FIFTEEN_CELLS_NOTE = (
+    "Table 1 agrees with the printed cells only if three zeros are added to each row, for K/n = 1, "
     "where S2S and S2A are the same: it averages 15 cells, not 12."
 )
 
 
 class Source(NamedTuple):
-    """Where rows come from."""
+    """Rows of a table and the name of where they come from."""
 
     name: str
-    rows: "pd.DataFrame"
+    rows: pd.DataFrame
 
 
 class Percent(NamedTuple):
-    """Of configurations."""
+    """Percentages of cells."""
 
     s2s: float
     s2a: float
     tie: float
 
 
-def aggregates(target: Target, studies: Mapping[str, Study]) -> View:
-    """For every regime the printed row, what its cells recompute to, and ours."""
+def aggregates_view(target: Target, studies: Studies) -> View:
+    """For every regime the printed row, the row recomputed from printed cells, and ours."""
     along = TABLE_AXES[target.name]
     printed = printed_aggregates()
     printed = printed[printed["table"] == target.name]
     theirs = list(_printed_sources(along, printed))
-    shown = (as_shown(scoring, timing) for timing in SHOWN_TIMINGS for scoring in SHOWN_SCORINGS)
-    ours = [Source(one.short, aggregate(gaps(list(studies.values()), one), along)) for one in shown]
-    telling = printed[printed["gap_mean"].abs() > TELLING]
-    always = out_of(int((telling["gap_mean"] > 0).sum()), len(telling))
-    told = "; ".join(
+    there = list(studies.values())
+    ours = [
+        Source(one.short, aggregate_gaps(cell_gaps(there, one), along)) for one in SHOWN_PROTOCOLS
+    ]
+    large = printed[printed["gap_mean"].abs() > SMALL_GAP]
+    always = fmt.out_of(int((large["gap_mean"] > 0).sum()), len(large))
+    signs = "; ".join(
         [*(f"{one.name} {_signs(one.rows, printed)}" for one in ours), f"{ALWAYS_S2S} {always}"]
     )
     sheets = [_sheet(dataset, [*theirs, *ours]) for dataset in DATASETS
               if any((one.rows["dataset"] == dataset).any() for one in ours)]  # fmt: skip
-    notes = (NOTE, FIFTEEN) if along == "share" else (NOTE,)
-    verdict = f"Mean gaps beyond {TELLING:g} points with the printed sign: {told}."
+    notes = (NOTE, FIFTEEN_CELLS_NOTE) if along == "share" else (NOTE,)
+    verdict = f"Mean gaps above {SMALL_GAP:g} points with the printed sign: {signs}."
     return View(target, verdict, (*sheets, _wins_sheet([*theirs, *ours]), *notes))
 
 
-def _printed_sources(along: Along, printed: "pd.DataFrame") -> Iterator[Source]:
+def _printed_sources(along: Along, printed: pd.DataFrame) -> Iterator[Source]:
     cells = printed_cells()
     yield Source("printed", printed)
-    yield Source("recomputed", recomputed(cells, along))
+    yield Source("recomputed", recompute_aggregates(cells, along))
     if along == "share":
-        yield Source("recomputed, 15 cells", recomputed(cells, along, cells=15))
+        yield Source("recomputed, 15 cells", recompute_aggregates(cells, along, cells=15))
 
 
 # The rows
 
 
-def aggregate(found: "pd.DataFrame", along: Along) -> "pd.DataFrame":
-    """The rows of table 1 (along K/n at H = 5) or table 2 (along H at K/n = 0.2) from gaps that
-    were found. A gap below its standard error is a tie, and counts in the mean as it is."""
+def aggregate_gaps(found: pd.DataFrame, along: Along) -> pd.DataFrame:
+    """The rows of table 1 or 2 from measured gaps. A gap below its standard error counts as a tie,
+    and enters the mean unchanged."""
     tied = (found["gap"].abs() < found["se"]) | (found["gap"] == 0)
     return _rows(found.assign(tied=tied), along)
 
 
-def recomputed(
-    printed_cells: "pd.DataFrame", along: Along, cells: Literal[12, 15] = 12
-) -> "pd.DataFrame":
-    """The same rows from the cells that the paper prints, a dash as zero. With 15 cells, three
-    zeros join them: the topologies at K/n = 1, where S2S and S2A are the same."""
+def recompute_aggregates(
+    printed_cells: pd.DataFrame, along: Along, cells: Literal[12, 15] = 12
+) -> pd.DataFrame:
+    """The rows of table 1 or 2 from printed cells, with dashes as zero. With 15 cells, three zeros
+    are added: the topologies at K/n = 1."""
     dash = printed_cells["gap"].isna()
     found = printed_cells.assign(gap=printed_cells["gap"].fillna(0.0), tied=dash)
     tables = [name for name, axis in TABLE_AXES.items() if axis == along]
     return _rows(found[found["table"].isin(tables)], along, zeros=cells - 12)
 
 
-def wins(rows: "pd.DataFrame") -> Percent:
-    """How often each primitive is better, over all cells of these rows."""
+def win_percentages(rows: pd.DataFrame) -> Percent:
+    """Percentage of cells in which each primitive is ahead."""
     counts = rows[["s2s", "s2a", "tie"]].sum()
     return Percent(*(100 * counts / counts.sum()).tolist())
 
 
-def _rows(found: "pd.DataFrame", along: Along, zeros: int = 0) -> "pd.DataFrame":
-    import pandas as pd
-
+def _rows(found: pd.DataFrame, along: Along, zeros: int = 0) -> pd.DataFrame:
     regimes = in_table(found, along).groupby(REGIME, sort=False)
     rows = [[*regime, *_row(cells, along, zeros)] for regime, cells in regimes]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _row(cells: "pd.DataFrame", along: Along, zeros: int) -> list[Any]:
+def _row(cells: pd.DataFrame, along: Along, zeros: int) -> list[Any]:
     decided = cells.loc[~cells["tied"], "gap"]
     found = [*cells["gap"], *[0.0] * zeros]
     mean = estimate(found)
@@ -159,12 +147,12 @@ def _sheet(dataset: str, sources: Sequence[Source]) -> Sheet:
     for regime in REGIMES.values():
         for number, source in enumerate(sources):
             row = _row_of(source.rows, (dataset, *regime))
-            name = regime_short(*regime) if number == 0 else ""
+            name = fmt.regime_short(*regime) if number == 0 else ""
             rows.append((name, source.name, *_cells(row)))
-    return Sheet(dataset_words(dataset), header, tuple(rows), "llrrrrl")
+    return Sheet(fmt.dataset_name(dataset), header, tuple(rows), "llrrrrl")
 
 
-def _row_of(rows: "pd.DataFrame", regime: tuple[str, ...]) -> Any | None:
+def _row_of(rows: pd.DataFrame, regime: tuple[str, ...]) -> Any | None:
     found = rows[(rows[REGIME] == list(regime)).all(axis=1)]
     return found.iloc[0] if len(found) else None
 
@@ -175,31 +163,33 @@ def _cells(row: Any | None) -> tuple[str, ...]:
     p = row["p_value"]
     return (
         f"{row['s2s']}/{row['s2a']}/{row['tie']}",
-        with_error(row["gap_mean"], row["gap_se"]),
+        fmt.with_error(row["gap_mean"], row["gap_se"]),
         p if isinstance(p, str) else _p_value(p),
-        points(row["gap_max"]),
+        fmt.signed_points(row["gap_max"]),
         row["at"],
     )
 
 
 def _p_value(p: float) -> str:
-    return "<0.001" if p < 0.001 else plain_number(p, 3)
+    return "<0.001" if p < 0.001 else fmt.decimal(p, 3)
 
 
-def _signs(ours: "pd.DataFrame", printed: "pd.DataFrame") -> str:
+def _signs(ours: pd.DataFrame, printed: pd.DataFrame) -> str:
     both = printed.merge(ours, on=REGIME, suffixes=("_printed", ""))
-    telling = both[both["gap_mean_printed"].abs() > TELLING]
-    agree = (telling["gap_mean_printed"] * telling["gap_mean"] > 0).sum()
-    return out_of(int(agree), len(telling))
+    large = both[both["gap_mean_printed"].abs() > SMALL_GAP]
+    agree = (large["gap_mean_printed"] * large["gap_mean"] > 0).sum()
+    return fmt.out_of(int(agree), len(large))
 
 
 def _wins_sheet(sources: Sequence[Source]) -> Sheet:
     rows = []
     for source in sources:
         if len(source.rows):
-            told = (f"{one:.0f} %" if isfinite(one) else NOTHING for one in wins(source.rows))
+            percents = (
+                f"{one:.0f} %" if isfinite(one) else NOTHING for one in win_percentages(source.rows)
+            )
             cells = int(source.rows[["s2s", "s2a", "tie"]].to_numpy().sum())
-            rows.append((source.name, *told, str(cells)))
+            rows.append((source.name, *percents, str(cells)))
     return Sheet(
         "How often each is ahead", ("from", "S2S", "S2A", "--", "cells"), tuple(rows), "lrrrr"
     )

@@ -1,67 +1,55 @@
-"""The dial between S2S and S2A: what each beta is worth for the average model and for devices."""
+"""View of blends between S2S and S2A: accuracy of the average model and of devices by beta."""
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
 
 from skerry.report.figures.final_values import front
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.series import labelled, with_known_labels
 from skerry.report.text import NOTHING, Sheet
-from skerry_paper.dial import (
-    ASSUMES,
-    BY_THEORY,
-    DIAL_CELL,
-    GOALS,
-    best_betas,
-    dial,
-    theory_betas,
-)
+from skerry_paper import blends
 from skerry_paper.printed import REGIMES
-from skerry_paper.protocol import SCORED
-from skerry_paper.study import Study, lately
+from skerry_paper.protocol import SCORINGS
+from skerry_paper.study import Studies, StudyData, at_best_stepsize, last_20_column
 from skerry_paper.targets import Target
-from skerry_paper.tuning import at_best_stepsize
-from skerry_paper.views.in_words import (
-    out_of,
-    plain_number,
-    regime_short,
-    regime_words,
-    with_error,
-)
-from skerry_paper.views.view import Picture, View, not_run, page_figure
+from skerry_paper.views import formatting as fmt
+from skerry_paper.views.view import NamedFigure, View, not_run, page_figure
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-X, Y = GOALS
+X, Y = blends.GOALS
 NOTE = (
-    "Each β of a picture is at the stepsize that is best for the mean of both goals; bars are 95 % "
-    "intervals over seeds. In the tables each β is at the stepsize that is best for that goal. "
-    "Lead: what the best β has more than the better of S2S (β = 0) and S2A (β = 1), paired by "
-    "seed, ± standard error. The best of several betas is picked, so a lead of about one standard "
-    "error may be luck."
+    "In the figures each β is at the stepsize that is best for the mean of both goals; bars are "
+    "95 % intervals over seeds. In the tables each β is at the stepsize that is best for that "
+    "goal. Lead: the accuracy of the best β minus that of the better of S2S (β = 0) and S2A "
+    "(β = 1), paired by seed, ± standard error. The best of several betas is selected, so a lead "
+    "of about one standard error may be chance."
 )
 
 
-def blend(target: Target, studies: Mapping[str, Study]) -> View:
-    """A picture per topology, a table per goal."""
+def blend_view(target: Target, studies: Studies) -> View:
+    """A figure per topology, a table per goal, and the theory's betas."""
     (study,) = studies.values()
-    table = dial(study)
-    best = theory_betas(best_betas(table), table, study.constants)
-    told = "; ".join(f"{SCORED[goal]} {_wins(best[best['goal'] == goal])}" for goal in GOALS)
-    verdict = f"Settings in which a blend beats both S2S and S2A by its standard error: {told}."
+    table = blends.blend_table(study)
+    best = blends.theory_betas(blends.best_betas(table), table, study.constants)
+    parts = []
+    for goal in blends.GOALS:
+        rows = best[best["goal"] == goal]
+        parts.append(f"{SCORINGS[goal]} {fmt.out_of(int(rows['middle_wins'].sum()), len(rows))}")
+    wins = "; ".join(parts)
+    verdict = f"Settings in which a blend beats both S2S and S2A by its standard error: {wins}."
     pictures = [_picture(target, study, topology) for topology in study.runs["topology"].unique()]
-    sheets = [_sheet(best[best["goal"] == goal], goal) for goal in GOALS]
+    sheets = [_sheet(best[best["goal"] == goal], goal) for goal in blends.GOALS]
     theory = [_theory_sheet(best[best["goal"] == X])]
     theory += [] if study.constants is None else [_constants_sheet(study.constants)]
     verdict += _cost_of_theory(best)
-    return View(target, verdict, (*pictures, *sheets, NOTE, *theory, ASSUMES))
+    return View(target, verdict, (*pictures, *sheets, NOTE, *theory, blends.THEORY_NOTE))
 
 
-def _cost_of_theory(best: "pd.DataFrame") -> str:
-    """What following the theory would cost, if its constants were measured."""
+def _cost_of_theory(best: pd.DataFrame) -> str:
+    """A sentence on the accuracy lost by following the theory, if its constants were measured."""
     followed = best[best["certified_cost"].notna()]
     if followed.empty:
         return ""
@@ -70,16 +58,16 @@ def _cost_of_theory(best: "pd.DataFrame") -> str:
         for cost in (followed["certified_cost"], followed["assumed_cost"])
     )
     return (
-        f" Following the theory costs the average model {measured} points with the constants of "
-        f"these problems, {assumed} with constants of one."
+        f" Following the theory costs the average model {measured} points with measured constants, "
+        f"{assumed} with constants of one."
     )
 
 
-def _constants_sheet(constants: "pd.DataFrame") -> Sheet:
-    """A row per problem."""
+def _constants_sheet(constants: pd.DataFrame) -> Sheet:
+    """The measured constants, a row per problem."""
     rows = tuple(
         (
-            regime_short(one["intra"], one["inter"]),
+            fmt.regime_short(one["intra"], one["inter"]),
             one["topology"],
             *(f"{one[name]:.3g}" for name in ("smoothness", "initial_error")),
             *(f"{one[name] ** 0.5:.2f}" for name in ("zeta_intra2", "zeta_inter2")),
@@ -91,24 +79,22 @@ def _constants_sheet(constants: "pd.DataFrame") -> Sheet:
     return Sheet("The theory's constants on these problems", header, rows, "llrrrrrr")
 
 
-def _wins(best: "pd.DataFrame") -> str:
-    return out_of(int(best["middle_wins"].sum()), len(best))
-
-
-def _picture(target: Target, study: Study, topology: str) -> Picture:
+def _picture(target: Target, study: StudyData, topology: str) -> NamedFigure:
     about = f"{target.title}, {topology}"
-    return Picture(f"{target.name}-{topology}", _figure(study.of(topology=topology), about), about)
+    return NamedFigure(
+        f"{target.name}-{topology}", _figure(study.of(topology=topology), about), about
+    )
 
 
-def _front_frame(study: Study) -> "pd.DataFrame":
+def _front_frame(study: StudyData) -> pd.DataFrame:
     """Both goals of every run at the stepsize that is best for their mean."""
-    runs = study.runs.rename(columns={lately(goal): goal for goal in GOALS})
-    both = runs.assign(both=runs[list(GOALS)].mean(axis=1))
-    runs = at_best_stepsize(both, "both", [*DIAL_CELL, "beta"])
+    runs = study.runs.rename(columns={last_20_column(goal): goal for goal in blends.GOALS})
+    both = runs.assign(both=runs[list(blends.GOALS)].mean(axis=1))
+    runs = at_best_stepsize(both, "both", [*blends.BLEND_CELL, "beta"])
     return with_known_labels(labelled(runs), "label")
 
 
-def _figure(study: Study, title: str) -> "Figure":
+def _figure(study: StudyData, title: str) -> Figure:
     frame = _front_frame(study)
     periods = sorted(frame["period"].unique())
     panels = []
@@ -117,37 +103,41 @@ def _figure(study: Study, title: str) -> "Figure":
             part = frame[
                 (frame["intra"] == intra) & (frame["inter"] == inter) & (frame["period"] == period)
             ]
-            words = f"{regime_words(intra, inter)}, H = {period}"
-            there = part[list(GOALS)].notna().all(axis=1).any()
+            words = f"{fmt.regime_name(intra, inter)}, H = {period}"
+            there = part[list(blends.GOALS)].notna().all(axis=1).any()
             panels.append(Panel(words, partial(front, part, x=X, y=Y) if there else not_run))
     return page_figure(panels, columns=len(periods), height=2.1, title=title)
 
 
-def _sheet(best: "pd.DataFrame", goal: str) -> Sheet:
+def _sheet(best: pd.DataFrame, goal: str) -> Sheet:
     header = ("intra / inter", "topology", "H", "best β", "accuracy", "better end", "lead")
     rows = tuple((*_setting(row), *_found(row)) for row in _in_order(best))
-    title = f"Best β for the {SCORED[goal]}" if goal == X else f"Best β for {SCORED[goal]}"
+    title = f"Best β for the {SCORINGS[goal]}" if goal == X else f"Best β for {SCORINGS[goal]}"
     return Sheet(title, header, rows, "llrrrlr")
 
 
-def _theory_sheet(best: "pd.DataFrame") -> Sheet:
-    """Theory's betas beside the best one, each with what it costs."""
+def _theory_sheet(best: pd.DataFrame) -> Sheet:
+    """The best beta and the theory's betas, each with the accuracy that it loses."""
     named = ("one server round", "certified", "constants 1")
     header = ("intra / inter", "topology", "H", "best β", *named)
     rows = tuple(
-        (*_setting(row), f"{row['beta']:g}", *(_with_cost(row, name) for name in BY_THEORY))
+        (
+            *_setting(row),
+            f"{row['beta']:g}",
+            *(_with_cost(row, name) for name in blends.THEORY_CHOICES),
+        )
         for row in _in_order(best)
     )
-    return Sheet("β by theory, average model", header, rows, "llrrrrr")
+    return Sheet("The theory's β, average model", header, rows, "llrrrrr")
 
 
 def _with_cost(row: Mapping[str, Any], name: str) -> str:
-    """`0.91 (0.04)`."""
-    beta, cost = plain_number(row[name]), plain_number(row[f"{name}_cost"])
+    """A beta and its cost, such as `0.91 (0.04)`."""
+    beta, cost = fmt.decimal(row[name]), fmt.decimal(row[f"{name}_cost"])
     return beta if beta == NOTHING else f"{beta} ({cost})"
 
 
-def _in_order(best: "pd.DataFrame") -> list[Any]:
+def _in_order(best: pd.DataFrame) -> list[Any]:
     order = list(REGIMES.values())
     rows: list[Any] = best.to_dict("records")
     return sorted(
@@ -157,13 +147,13 @@ def _in_order(best: "pd.DataFrame") -> list[Any]:
 
 
 def _setting(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return regime_short(row["intra"], row["inter"]), row["topology"], str(row["period"])
+    return fmt.regime_short(row["intra"], row["inter"]), row["topology"], str(row["period"])
 
 
 def _found(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"{row['beta']:g}",
-        with_error(row["mean"], row["se"]).lstrip("+"),
+        fmt.with_error(row["mean"], row["se"]).lstrip("+"),
         row["end"].upper() if isinstance(row["end"], str) else NOTHING,
-        with_error(row["lead"], row["lead_se"]),
+        fmt.with_error(row["lead"], row["lead_se"]),
     )

@@ -1,6 +1,5 @@
-"""Figures 1 and 6: the bounds along K, H and p, and what the text says of them, checked."""
+"""View of figures 1 and 6: the bounds along K, H and p, and the text's claims about them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,9 +10,9 @@ from skerry.report.screens.theory import format_span, winner_name
 from skerry.report.text import Sheet
 from skerry.theory.regimes import AXES, HETEROGENEITY, Axis, Measure, Regime, regime_table
 from skerry_paper.plan import DEVICES
-from skerry_paper.study import Study
+from skerry_paper.study import Studies
 from skerry_paper.targets import Target
-from skerry_paper.views.view import Picture, View
+from skerry_paper.views.view import NamedFigure, View
 
 LOW, INTRA, INTER, BOTH = HETEROGENEITY
 SYMBOLS: dict[Axis, str] = {"sampled": "K", "period": "H", "p": "p"}
@@ -23,7 +22,7 @@ MEASURED: dict[str, Measure] = {"fig1": "rounds", "fig6": "messages"}
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper's text says of one panel: who leads from `first` to `last`."""
+    """A claim of the text about one panel: who leads from `first` to `last`."""
 
     zetas: tuple[float, float]
     axis: Axis
@@ -32,7 +31,7 @@ class Claim:
     first: float = 0.0
     last: float = 100.0
     throughout: bool = False
-    """Whether it says so of the whole stretch; else of most of it."""
+    """Whether the claim is about the whole interval, or about most of it."""
 
 
 def _most(zetas: tuple[float, float], leader: Literal["s2s", "s2a"], *axes: Axis) -> list[Claim]:
@@ -64,8 +63,8 @@ CLAIMS: dict[Measure, list[Claim]] = {
 }
 
 
-def bound_claims(target: Target, studies: Mapping[str, Study]) -> View:
-    """The panels, and a row for every statement of the text about them."""
+def bounds_view(target: Target, studies: Studies) -> View:
+    """The panels, and a row for every claim of the text."""
     measure = MEASURED[target.name]
     panels = {(r.zeta_intra, r.zeta_inter, r.axis): r
               for r in regime_table(EPSILON) if r.measure == measure}  # fmt: skip
@@ -74,20 +73,20 @@ def bound_claims(target: Target, studies: Mapping[str, Study]) -> View:
     rows = [_row(claim, panels[*claim.zetas, claim.axis]) for claim in claims]
     figure = regimes_figure(list(panels.values()), f"ε = {EPSILON:g}")
     sheet = Sheet(
-        "What the text says of the panels, and what the bounds say",
-        ("ζ intra, inter", "the text", "the bounds, all constants one", "part of it", ""),
+        "Claims of the text about the panels, and the bounds",
+        ("ζ intra, inter", "the text", "the bounds, all constants one", "fraction", ""),
         tuple(rows),
         "lllrl",
     )
     about = f"{MEASURES[measure].capitalize()} of S2S and S2A along K, H and p by the bounds"
     verdict = f"{sum(held)} of {len(held)} statements of the text hold for the bounds as stated."
-    picture = Picture(target.name, figure, about)
-    return View(target, verdict, (picture, sheet, *_aside(measure, held)))
+    picture = NamedFigure(target.name, figure, about)
+    return View(target, verdict, (picture, sheet, *_notes(measure, held)))
 
 
-def led_part(claim: Claim, regime: Regime) -> float:
-    """The part of the claimed stretch on which its leader needs strictly less. Everybody sampled
-    is always a tie, one device never enough for S2S: they are left out."""
+def leading_fraction(claim: Claim, regime: Regime) -> float:
+    """Fraction of the claimed interval on which the leader needs strictly less. K = n (always a
+    tie) and K = 1 (S2S never converges) are left out."""
     inside = (regime.values >= claim.first - 1e-9) & (regime.values <= claim.last + 1e-9)
     if regime.axis == "sampled":
         inside &= (regime.values > 1) & (regime.values < DEVICES)
@@ -97,7 +96,8 @@ def led_part(claim: Claim, regime: Regime) -> float:
 
 
 def holds(claim: Claim, regime: Regime) -> bool:
-    part = led_part(claim, regime)
+    """Whether a claim of the text holds for the bounds."""
+    part = leading_fraction(claim, regime)
     return part == 1 if claim.throughout else part > 0.5
 
 
@@ -108,20 +108,26 @@ def _row(claim: Claim, regime: Regime) -> tuple[str, ...]:
     )
     verdict = "holds" if holds(claim, regime) else "does not hold"
     zetas = f"{claim.zetas[0]:g}, {claim.zetas[1]:g}"
-    return zetas, claim.words, says, f"{led_part(claim, regime):.0%}".replace("%", " %"), verdict
-
-
-def _aside(measure: Measure, held: list[bool]) -> tuple[str, ...]:
-    told = (
-        "The last column but one is the part of the stretch, on the grid of the picture, where "
-        "the primitive that the text names needs less. K = 1, where S2S never arrives, and K = n, "
-        "where both are the same, are left out. At p = 1 the theory has no intra heterogeneity; "
-        "figure and text treat the two as free.",
+    return (
+        zetas,
+        claim.words,
+        says,
+        f"{leading_fraction(claim, regime):.0%}".replace("%", " %"),
+        verdict,
     )
-    if measure == "messages" and not all(held):
-        other = (
-            "The text fits ε = 1e-4, or downlinks at a quarter of the price, better than the "
-            "caption's ε = 1e-5: `skerry theory regimes --downlink 0.25`."
-        )
-        return (*told, other)
-    return told
+
+
+def _notes(measure: Measure, held: list[bool]) -> tuple[str, ...]:
+    note = (
+        "Fraction: the part of the interval, on the grid of the figure, where the primitive that "
+        "the text names needs less. K = 1, where S2S never converges, and K = n, where both are "
+        "the same, are left out. At p = 1 the theory has no intra heterogeneity; the figure and "
+        "the text vary p and ζ intra independently."
+    )
+    if measure == "rounds" or all(held):
+        return (note,)
+    other = (
+        "The text fits ε = 1e-4, or downlinks at a quarter of the price, better than the caption's "
+        "ε = 1e-5: `skerry theory regimes --downlink 0.25`."
+    )
+    return note, other

@@ -1,5 +1,4 @@
-"""What the reproduction comes to: which protocol is closest to the printed tables, at both timings
-and beside guesses that need no runs; and who leads where."""
+"""Conclusions of the reproduction: the protocol closest to the printed tables, and who leads."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,95 +8,68 @@ import numpy as np
 
 from skerry.analysis.statistics import estimate, moments
 from skerry.report.text import NOTHING, Sheet, plus_minus
-from skerry_paper.agreement import (
-    ALWAYS_S2S,
-    NEARLY_ALL,
-    ZERO,
-    Agreement,
-    agreement,
-    agreements,
-    guesses,
-    printed_of,
-)
+from skerry_paper import agreement as ag
+from skerry_paper.agreement import Agreement, Found, Ranked
 from skerry_paper.printed import TABLE_AXES
 from skerry_paper.protocol import (
-    SCORED,
+    SCORINGS,
+    SHOWN_PROTOCOLS,
     SHOWN_SCORINGS,
     SHOWN_TIMINGS,
+    SMALL_GAP,
     STATED,
-    TELLING,
-    TIMED,
+    TIMINGS,
     Protocol,
     TableGrid,
-    as_shown,
-    gaps,
+    cell_gaps,
+    shown_protocol,
     table_runs,
 )
-from skerry_paper.study import Study, Timing
-from skerry_paper.views.in_words import (
-    SYMBOLS,
-    agreement_cells,
-    dataset_words,
-    give_or_take,
-    out_of,
-    plain_number,
-    signs,
-)
+from skerry_paper.study import Studies, StudyData, for_dataset
+from skerry_paper.views import formatting as fmt
 
-Ranked: TypeAlias = Mapping[Protocol, Agreement]
-"""The closest first."""
-Found: TypeAlias = Mapping[str, Ranked]
-"""By data set."""
-
-DECIDES = {True: "What is scored decides who wins.", False: "Both scorings agree on who wins."}
-CHOOSE = (
-    "Who wants devices that know their own labels chooses by the columns of own labels; who wants "
-    "one model that knows all labels, by those of the average model."
+SCORING_VERDICTS = {
+    True: "The winner depends on what is scored.",
+    False: "Both scorings agree on the winner.",
+}
+CHOICE_NOTE = (
+    "If devices should be good on their own labels, use the columns of own labels; if one model "
+    "should be good on all labels, use those of the average model."
 )
-LEADS = (
+LEADS_NOTE = (
     "Leads are means over all cells with K < n, in points, ± 95 % interval over seeds, at the best "
-    f"stepsize tried for each cell and primitive; within {TELLING:g} points or their interval they "
-    "count as none. In brackets: the cells in which the leader is ahead. Final: after 100 rounds, "
-    "the timing that the paper states; last 20: the mean over the last 20 rounds."
+    "stepsize tried for each cell and primitive. A lead within its interval, or of at most "
+    f"{SMALL_GAP:g} points, counts as none. In brackets: the cells in which the leader is ahead. "
+    " Final: after 100 rounds, the timing that the paper states; last 20: the mean over the "
+    "last 20 rounds."
 )
 ISLANDS = {"non-iid": "differ", "iid": "alike"}
-
-
-def found_agreements(studies: Mapping[str, Study]) -> Found:
-    """Every protocol that meets a printed cell."""
-    every = list(studies.values())
-    datasets = dict.fromkeys(name for study in every for name in study.runs["dataset"])
-    found = {
-        name: {protocol: one for protocol, one in agreements(every, name).items() if one.cells}
-        for name in datasets
-    }
-    return {name: ranked for name, ranked in found.items() if ranked}
-
-
-def at_timing(ranked: Ranked, timing: Timing) -> Ranked:
-    return {one: met for one, met in ranked.items() if one.timing == timing}
 
 
 # Who leads
 
 
 @dataclass(frozen=True)
-class Lead:
-    """Who is ahead on a data set, over all cells of an inter split."""
+class LeadSummary:
+    """Mean gap on a data set over all cells with one split across islands, and who leads."""
 
     dataset: str
     inter: str
     mean: float
     half: float
-    """Of its 95 % interval over seeds: what a seed does to all cells counts once."""
+    """Half-width of the 95 % interval of `mean` over seeds."""
     ahead: int
+    """Number of cells in which the leader is ahead."""
     cells: int
 
     @classmethod
-    def of(cls, studies: Sequence[Study], dataset: str, inter: str, protocol: Protocol) -> "Lead":
+    def of(
+        cls, studies: Sequence[StudyData], dataset: str, inter: str, protocol: Protocol
+    ) -> "LeadSummary":
+        """The summary of all cells with K < n under a protocol."""
         grid = TableGrid.of(table_runs(studies), protocol.scaling)
-        asked = (grid.cells["inter"] == inter) & (grid.cells["share"] < 1)
-        gap_cs = grid.gaps_by_seed(protocol)[asked.to_numpy(bool)]
+        selected = (grid.cells["inter"] == inter) & (grid.cells["share"] < 1)
+        gap_cs = grid.cell_gaps_by_seed(protocol)[selected.to_numpy(bool)]
         gap_c, gap_s = moments(gap_cs)[0], moments(gap_cs.T)[0]
         gap_c = gap_c[np.isfinite(gap_c)]
         over_seeds = estimate(gap_s)
@@ -106,8 +78,8 @@ class Lead:
 
     @property
     def leader(self) -> str:
-        """Where the lead is beyond the rounding of the printed tables and beyond its interval."""
-        if abs(self.mean) <= TELLING or abs(self.mean) <= self.half:
+        """S2S, S2A, or neither: the lead must exceed its interval and SMALL_GAP."""
+        if abs(self.mean) <= SMALL_GAP or abs(self.mean) <= self.half:
             return "neither"
         return "S2S" if self.mean > 0 else "S2A"
 
@@ -119,217 +91,179 @@ class Lead:
         size = plus_minus(abs(self.mean), self.half, ".2f", ".2f")
         if self.leader == "neither":
             return f"neither ({size})"
-        return f"{self.leader} by {size} ({out_of(self.ahead, self.cells)})"
+        return f"{self.leader} by {size} ({fmt.out_of(self.ahead, self.cells)})"
 
 
-Leads: TypeAlias = Sequence[Sequence[Lead]]
-SHOWN = [as_shown(scoring, timing) for timing in SHOWN_TIMINGS for scoring in SHOWN_SCORINGS]
+LeadTable: TypeAlias = Sequence[Sequence[LeadSummary]]
 
 
-def all_leads(studies: Mapping[str, Study], found: Found) -> Leads:
-    """A row per data set and split of the islands, a lead under each scoring and timing."""
+def all_leads(studies: Studies, found: Found) -> LeadTable:
+    """A row per data set and split across islands, with a lead under each shown protocol."""
     rows = []
     for dataset in found:
-        those = [one.of(dataset=dataset) for one in studies.values()]
-        rows += [[Lead.of(those, dataset, inter, one) for one in SHOWN] for inter in ISLANDS]
+        there = for_dataset(studies, dataset)
+        for inter in ISLANDS:
+            rows.append([LeadSummary.of(there, dataset, inter, one) for one in SHOWN_PROTOCOLS])
     return rows
 
 
-def leads_sheet(leads: Leads) -> Sheet:
+def leads_sheet(leads: LeadTable) -> Sheet:
     rows = tuple(
-        (dataset_words(row[0].dataset), ISLANDS[row[0].inter], *(one.words for one in row))
+        (fmt.dataset_name(row[0].dataset), ISLANDS[row[0].inter], *(one.words for one in row))
         for row in leads
     )
-    header = ("data set", "islands", *(one.short for one in SHOWN))
-    return Sheet("Who leads", header, rows, "ll" + "l" * len(SHOWN))
+    header = ("data set", "islands", *(one.short for one in SHOWN_PROTOCOLS))
+    return Sheet("Who leads", header, rows, "ll" + "l" * len(SHOWN_PROTOCOLS))
 
 
-def decides(leads: Leads) -> str:
-    """Whether S2S leads under one scoring and S2A under the other, somewhere at one timing."""
+def scoring_sentence(leads: LeadTable) -> str:
+    """A sentence on whether S2S leads under one scoring and S2A under the other."""
     at_once = [
-        {one.leader for one, shown in zip(row, SHOWN, strict=True) if shown.timing == timing}
+        {
+            one.leader
+            for one, shown in zip(row, SHOWN_PROTOCOLS, strict=True)
+            if shown.timing == timing
+        }
         for row in leads
         for timing in SHOWN_TIMINGS
     ]
-    return f"**{DECIDES[any({'S2S', 'S2A'} <= leaders for leaders in at_once)]}** {CHOOSE}"
+    return f"**{SCORING_VERDICTS[any({'S2S', 'S2A'} <= one for one in at_once)]}** {CHOICE_NOTE}"
 
 
-# What is closest
+# Distance from the printed gaps
 
 
-def closest_sheet(studies: Mapping[str, Study], found: Found) -> Sheet:
-    """By data set: the closest protocol at each timing, what the paper states (the final round,
-    stepsizes tuned) under both scorings, and guesses."""
+def closest_sheet(studies: Studies, found: Found) -> Sheet:
+    """For each data set: the stated protocol under both scorings, the closest protocol at each
+    timing, and two baselines."""
     rows = []
     for dataset, ranked in found.items():
-        printed = printed_of(dataset)
-        those = [one.of(dataset=dataset) for one in studies.values()]
+        printed = ag.printed_of(dataset)
         parts: dict[tuple[str, str], Agreement] = {}
-        for scoring in SHOWN_SCORINGS:
-            met = agreement(gaps(those, as_shown(scoring)), printed)
-            parts["as stated: final round, tuned", SCORED[scoring]] = met
+        for scoring, met in _stated_agreements(studies, dataset).items():
+            parts["as stated: final round, tuned", SCORINGS[scoring]] = met
         for timing in SHOWN_TIMINGS:
-            for protocol, met in [*at_timing(ranked, timing).items()][:1]:
-                parts[f"closest, {TIMED[timing]}", _how(protocol)] = met
-        guessed = guesses(printed)
-        parts |= {(name, NOTHING): guessed[name] for name in (ALWAYS_S2S, ZERO)}
-        name = dataset_words(dataset)
+            for protocol, met in [*ag.with_timing(ranked, timing).items()][:1]:
+                parts[f"closest, {TIMINGS[timing]}", _without_timing(protocol)] = met
+        baseline = ag.baselines(printed)
+        parts |= {(name, NOTHING): baseline[name] for name in (ag.ALWAYS_S2S, ag.ZERO)}
         for key, met in parts.items():
-            away, *others = agreement_cells(met)[:3]
-            rows.append((name, *key, away, plain_number(met.without_noise), *others))
+            distance, *others = fmt.agreement_cells(met)[:3]
+            noiseless = fmt.decimal(met.without_noise)
+            rows.append((fmt.dataset_name(dataset), *key, distance, noiseless, *others))
     header = ("data set", "", "scored", "distance", "without noise", "ranks", "signs")
-    return Sheet("How close one comes to the printed gaps", header, tuple(rows), "lllrrrr")
+    return Sheet("Distance from the printed gaps", header, tuple(rows), "lllrrrr")
 
 
-CLOSE = (
-    "Distance: root mean square difference from the printed gaps, in points; ranks: Spearman's "
-    "correlation with them; both ± half of the 95 % interval over seeds. Without noise: less what "
-    "our own standard errors add to the distance, about what many more seeds would come to. Signs: "
-    f"of printed gaps beyond {TELLING:g} points. Always S2S has the one gap for all cells that "
-    "comes closest; zero is no gap at all: what does not beat them says nothing of how large gaps "
-    "are, whatever it says of their order."
+CLOSENESS_NOTE = (
+    "Distance: root mean square difference from the printed gaps, in points. Ranks: Spearman's "
+    "correlation with them. Both ± half of the 95 % interval over seeds. Without noise: the "
+    "distance after subtracting the variance of our own seeds, an estimate for very many seeds. "
+    f"Signs: how many of the printed gaps above {SMALL_GAP:g} points have the same sign. The last "
+    "two rows are baselines that need no runs: `always S2S` predicts the same gap in favour of S2S "
+    "for all cells, the best such value, and `zero` predicts no gap. A protocol that is not closer "
+    "than the baselines does not predict the size of the gaps, even if it predicts their order."
 )
 
 
-def front_line(found: Found) -> str:
-    """Where, at the stated timing, something beats predicting zero, and where nothing does."""
-    told: dict[bool, list[str]] = {True: [], False: []}
+def front_sentence(found: Found) -> str:
+    """A sentence on where, at the stated timing, some protocol beats the baseline zero."""
+    names: dict[bool, list[str]] = {True: [], False: []}
     for dataset, ranked in found.items():
-        zero = guesses(printed_of(dataset))[ZERO]
-        for met in [*at_timing(ranked, STATED).values()][:1]:
-            told[met.beats(zero)].append(
-                f"{dataset_words(dataset)} ({plain_number(met.rms)} against "
-                f"{plain_number(zero.rms)} points)"
+        zero = ag.baselines(ag.printed_of(dataset))[ag.ZERO]
+        for met in [*ag.with_timing(ranked, STATED).values()][:1]:
+            names[met.beats(zero)].append(
+                f"{fmt.dataset_name(dataset)} ({fmt.decimal(met.rms)} against "
+                f"{fmt.decimal(zero.rms)} points)"
             )
     parts = []
-    if told[False]:
+    if names[False]:
         parts.append(
-            "no way of scoring comes clearly closer to the printed gaps than predicting zero on "
-            f"{' and '.join(told[False])}"
+            "no scoring that we tried predicts the printed gaps clearly better than the constant "
+            f"zero on {' and '.join(names[False])}"
         )
-    if told[True]:
-        parts.append(f"some do on {' and '.join(told[True])}")
+    if names[True]:
+        parts.append(f"some scorings do on {' and '.join(names[True])}")
     return f"**After 100 rounds, the timing that the paper states, {'; '.join(parts)}.**"
 
 
-def _how(protocol: Protocol) -> str:
-    scored, _, *others = protocol.words.split("; ")
-    return "; ".join((scored, *others))
+def _without_timing(protocol: Protocol) -> str:
+    scoring, _, *others = protocol.words.split("; ")
+    return "; ".join((scoring, *others))
 
 
-def verdicts(studies: Mapping[str, Study], found: Found) -> Iterator[str]:
-    """A line per data set and timing: whether any protocol beats what needs no runs; at the stated
-    timing also with stepsizes tuned, which the paper states too."""
-    for dataset, ranked in found.items():
-        guessed = guesses(printed_of(dataset))
-        for timing in SHOWN_TIMINGS:
-            if there := at_timing(ranked, timing):
-                told = [_verdict(there, guessed), *_by_table(studies, dataset, next(iter(there)))]
-                if timing == STATED:
-                    told.append(_tuned(studies, dataset))
-                yield f"- {dataset_words(dataset)}, {_when(timing)}: {' '.join(told)}"
-
-
-def _tuned(studies: Mapping[str, Study], dataset: str) -> str:
-    """The two scorings that tables show, as the paper states its stepsizes."""
-    those = [one.of(dataset=dataset) for one in studies.values()]
-    found = {
-        scoring: agreement(gaps(those, as_shown(scoring)), printed_of(dataset))
+def _stated_agreements(studies: Studies, dataset: str) -> dict[str, Agreement]:
+    """Agreement of both shown scorings with the stated timing and tuned stepsizes."""
+    there, printed = for_dataset(studies, dataset), ag.printed_of(dataset)
+    return {
+        scoring: ag.agreement(cell_gaps(there, shown_protocol(scoring)), printed)
         for scoring in SHOWN_SCORINGS
     }
-    told = (f"{SCORED[name]} {give_or_take(met.rms, met.rms_half)}" for name, met in found.items())
-    return f"With stepsizes tuned, as it states too: {', '.join(told)}."
 
 
-def _by_table(studies: Mapping[str, Study], dataset: str, protocol: Protocol) -> Iterator[str]:
-    """Where a protocol beats one gap for all cells in one table of a data set, but not in the
+def closeness_sentences(studies: Studies, found: Found) -> Iterator[str]:
+    """A list item per data set and timing: whether any protocol beats the baselines."""
+    for dataset, ranked in found.items():
+        baseline = ag.baselines(ag.printed_of(dataset))
+        for timing in SHOWN_TIMINGS:
+            if at_timing := ag.with_timing(ranked, timing):
+                closest = next(iter(at_timing))
+                parts = [_verdict(at_timing, baseline), *_by_table(studies, dataset, closest)]
+                when = TIMINGS[timing]
+                if timing == STATED:
+                    when += ", the timing that the paper states"
+                    stated = (
+                        f"{SCORINGS[name]} {fmt.with_interval(met.rms, met.rms_half)}"
+                        for name, met in _stated_agreements(studies, dataset).items()
+                    )
+                    parts.append(f"With tuned stepsizes, as the paper states: {', '.join(stated)}.")
+                yield f"- {fmt.dataset_name(dataset)}, {when}: {' '.join(parts)}"
+
+
+def _by_table(studies: Studies, dataset: str, protocol: Protocol) -> Iterator[str]:
+    """A sentence if a protocol beats `always S2S` in one table of a data set but not in the
     other."""
-    found = gaps([one.of(dataset=dataset) for one in studies.values()], protocol)
-    told: dict[bool, str] = {}
-    for name, printed in printed_of(dataset).groupby("table"):
-        met, always = agreement(found, printed), guesses(printed)[ALWAYS_S2S]
-        told[met.beats(always)] = (
-            f"along {SYMBOLS[TABLE_AXES[str(name)]]} ({give_or_take(met.rms, met.rms_half)} "
-            f"against {plain_number(always.rms)})"
+    found = cell_gaps(for_dataset(studies, dataset), protocol)
+    results: dict[bool, str] = {}
+    for name, printed in ag.printed_of(dataset).groupby("table"):
+        met, always = ag.agreement(found, printed), ag.baselines(printed)[ag.ALWAYS_S2S]
+        results[met.beats(always)] = (
+            f"along {fmt.SYMBOLS[TABLE_AXES[str(name)]]} "
+            f"({fmt.with_interval(met.rms, met.rms_half)} against {fmt.decimal(always.rms)})"
         )
-    if len(told) > 1:
-        yield f"Table by table it beats one gap for all cells {told[True]}, not {told[False]}."
+    if len(results) > 1:
+        yield f"Table by table it beats `always S2S` {results[True]}, but not {results[False]}."
 
 
-def _when(timing: Timing) -> str:
-    return f"{TIMED[timing]}{', as the paper states it' if timing == STATED else ''}"
-
-
-def _verdict(ranked: Ranked, guessed: Mapping[str, Agreement]) -> str:
+def _verdict(ranked: Ranked, baseline: Mapping[str, Agreement]) -> str:
+    """Sentences on the closest protocol, compared with the baselines, and on signs."""
     protocol, met = next(iter(ranked.items()))
-    zero, always = guessed[ZERO], guessed[ALWAYS_S2S]
-    told = f"{_how(protocol)}, {give_or_take(met.rms, met.rms_half)} points away"
-    bars = f"zero ({plain_number(zero.rms)})", f"one gap for all cells ({plain_number(always.rms)})"
-    beaten = [bar for bar, guess in zip(bars, (zero, always), strict=True) if met.beats(guess)]
+    zero, always = baseline[ag.ZERO], baseline[ag.ALWAYS_S2S]
+    closest = f"{_without_timing(protocol)}, at {fmt.with_interval(met.rms, met.rms_half)} points"
+    bars = f"`zero` ({fmt.decimal(zero.rms)})", f"`always S2S` ({fmt.decimal(always.rms)})"
+    beaten = [bar for bar, one in zip(bars, (zero, always), strict=True) if met.beats(one)]
     if not beaten and met.rms > zero.rms:
         text = (
-            f"**no protocol is closer to the printed gaps than {bars[0]}**; the closest is {told}"
+            f"**no protocol is closer to the printed gaps than {bars[0]}**; the closest is "
+            f"{closest}"
         )
         if met.without_noise < zero.rms:
             text += (
-                f" ({plain_number(met.without_noise)} without the noise of our own seeds, so that "
-                "more of them may bring it closer than zero)"
+                f" ({fmt.decimal(met.without_noise)} without the noise of our seeds, so more seeds "
+                "may bring it closer than zero)"
             )
     elif not beaten:
-        text = f"no protocol is clearly closer than {' or '.join(bars)}; the closest is {told}"
+        text = f"no protocol is clearly closer than {' or '.join(bars)}; the closest is {closest}"
     elif len(beaten) == 1:
         (other,) = (bar for bar in bars if bar not in beaten)
-        text = (
-            f"the closest, {told}, beats {beaten[0]}, but not {other} beyond what seeds leave open"
-        )
+        text = f"the closest, {closest}, beats {beaten[0]}, but not clearly {other}"
     else:
-        text = f"the closest, {told}, beats {' and '.join(bars)}"
-    fullest = max(one.cells for one in ranked.values())
-    most = max(
-        (one for one in ranked.values() if one.cells > NEARLY_ALL * fullest),
-        key=lambda one: one.signs.part if one.signs.of else -1,
+        text = f"the closest, {closest}, beats {' and '.join(bars)}"
+    best_signs = max(
+        ag.with_most_cells(ranked).values(),
+        key=lambda one: one.signs.fraction if one.signs.of else -1,
     )
     return (
-        f"{text}. Of the printed signs protocols meet at best {signs(most)}; always saying S2S, "
-        f"{signs(always)}."
+        f"{text}. The best protocol by signs matches {fmt.equal_signs(best_signs)} printed signs; "
+        f"`always S2S` matches {fmt.equal_signs(always)}."
     )
-
-
-def best_by_scoring(ranked: Ranked) -> list[Protocol]:
-    """The closest protocol of each scoring."""
-    first: dict[str, Protocol] = {}
-    for protocol in ranked:
-        first.setdefault(protocol.scoring, protocol)
-    return list(first.values())
-
-
-def scorings_sheet(found: Found, timing: Timing) -> Sheet:
-    """Each scoring at the stepsize and scaling at which it is closest."""
-    rows = [
-        (
-            dataset_words(dataset),
-            SCORED[one.scoring],
-            *_stepsize(one),
-            *agreement_cells(ranked[one]),
-        )
-        for dataset, ranked in found.items()
-        for one in best_by_scoring(at_timing(ranked, timing))
-    ]
-    header = (
-        "data set",
-        "scored",
-        "stepsize",
-        "inputs",
-        "distance",
-        "ranks",
-        "signs",
-        "clear",
-        "dashes",
-    )
-    return Sheet(
-        f"Each scoring where it is closest, {TIMED[timing]}", header, tuple(rows), "llllrrrrr"
-    )
-
-
-def _stepsize(protocol: Protocol) -> tuple[str, str]:
-    return tuple(protocol.words.split("; ")[2:4])  # type: ignore[return-value]

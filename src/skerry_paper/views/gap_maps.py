@@ -1,58 +1,49 @@
-"""Figures 4, 7 and 8: the gap over K/n and H, as printed where it is, and under two scorings."""
+"""View of figures 4, 7 and 8: maps of the gap over K/n and H, printed and measured."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from skerry.report.figures.gaps import colour_bar, gap_heat_map
 from skerry.report.figures.panels import SHARE, Panel
-from skerry_paper.agreement import agreement, guesses
+from skerry_paper.agreement import agreement, baselines
 from skerry_paper.plan import DEVICES, PERIODS, SAMPLED
 from skerry_paper.printed import REGIMES, printed_cells
 from skerry_paper.protocol import (
-    SCORED,
+    SCORINGS,
     SHOWN_SCORINGS,
     SHOWN_TIMINGS,
     STATED,
-    TIMED,
+    TIMINGS,
     Protocol,
-    gaps,
+    cell_gaps,
     shown_protocols,
 )
-from skerry_paper.study import Study
+from skerry_paper.study import Studies, StudyData
 from skerry_paper.targets import Target
-from skerry_paper.views.in_words import (
-    by_timing,
-    dataset_words,
-    guesses_in_words,
-    regime_words,
-)
-from skerry_paper.views.view import Picture, View, not_run, page_figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
+from skerry_paper.views import formatting as fmt
+from skerry_paper.views.view import NamedFigure, View, not_run, page_figure
 
 Regime = tuple[str, str]
 
 PERIOD = "server period H"
 PRINTED = "printed"
 FEWER_REGIMES = {"fig4": ("R2", "R3")}
-"""The other maps have all."""
+"""Regimes of figures that do not have all four."""
 NOTE = (
-    "Points of accuracy that S2S has more than S2A, ring. The paper prints the row H = 5 and the "
-    "column K/n = 0.2 of each map in Tables 3 to 6; the rest of its maps is colour alone, and "
-    "grey here, as are its dashes. The paper's maps are after 100 rounds: the first picture; the "
-    "second has means over the last 20 rounds. Hatched: the 95 % interval over seeds holds "
-    "zero, or there is one seed."
+    "Accuracy of S2S minus S2A in points, on the ring. The paper prints the row H = 5 and the "
+    "column K/n = 0.2 of each map in Tables 3 to 6; the other cells of its maps are colours "
+    "without numbers, and grey here, as are its dashes. The first figure is after 100 rounds, like "
+    "the paper's maps; the second has means over the last 20 rounds. Hatched: the 95 % interval "
+    "over seeds includes zero, or there is one seed."
 )
 
 
-def gap_maps(target: Target, studies: Mapping[str, Study]) -> View:
-    """A row of maps per regime, in a picture per timing; the same colours mean the same gap in all
-    maps of a picture."""
+def gap_maps_view(target: Target, studies: Studies) -> View:
+    """A figure per timing with a row of maps per regime; its maps share one colour scale."""
     (study,) = studies.values()
     dataset = study.runs["dataset"].iloc[0]
     regimes = [REGIMES[name] for name in FEWER_REGIMES.get(target.name, REGIMES)]
@@ -60,35 +51,34 @@ def gap_maps(target: Target, studies: Mapping[str, Study]) -> View:
     printed = _printed_ring(dataset, regimes)
     met = {protocol: agreement(one, printed) for protocol, one in found.items()}
     verdict = (
-        f"Points away from the printed row and column: {by_timing(met)}; "
-        f"{guesses_in_words(guesses(printed))}."
+        f"Distance from the printed row and column in points: {fmt.distances_by_timing(met)}; "
+        f"{fmt.baseline_distances(baselines(printed))}."
     )
     pictures = []
     for timing in SHOWN_TIMINGS:
-        # Of which accuracy the paper prints gaps it does not say; of any of them higher is better.
+        # The paper does not say which accuracy it prints; the name only says that more is better.
         maps = {PRINTED: _as_drawn(printed, SHOWN_SCORINGS[0], certain=True)}
         maps |= {
-            SCORED[one.scoring]: _as_drawn(frame, one.scoring)
+            SCORINGS[one.scoring]: _as_drawn(frame, one.scoring)
             for one, frame in found.items()
             if one.timing == timing
         }
-        about = (
-            f"{dataset_words(dataset)}, ring, {TIMED[timing]}: S2S minus S2A over K/n and H, points"
-        )
+        where = f"{fmt.dataset_name(dataset)}, ring, {TIMINGS[timing]}"
+        about = f"{where}: S2S minus S2A over K/n and H, points"
         name = target.name if timing == STATED else f"{target.name}-{timing.replace(' ', '-')}"
-        pictures.append(Picture(name, _figure(maps, regimes, about), about))
+        pictures.append(NamedFigure(name, _figure(maps, regimes, about), about))
     return View(target, verdict, (*pictures, NOTE))
 
 
-def _ring_gaps(study: Study, protocol: Protocol) -> "pd.DataFrame":
-    """Our gaps on the ring, where S2S and S2A can differ."""
-    found = gaps([study], protocol)
+def _ring_gaps(study: StudyData, protocol: Protocol) -> pd.DataFrame:
+    """Our gaps on the ring with K < n."""
+    found = cell_gaps([study], protocol)
     return found[(found["topology"] == "ring") & (found["share"] < 1)]
 
 
-def _printed_ring(dataset: str, regimes: Sequence[Regime]) -> "pd.DataFrame":
-    """What the tables print of these maps. Both print K/n = 0.2, H = 5, not always alike; here
-    it is that of the table along K/n."""
+def _printed_ring(dataset: str, regimes: Sequence[Regime]) -> pd.DataFrame:
+    """The printed cells of these maps. K/n = 0.2, H = 5 is printed twice, with different values;
+    that of the table along K/n is used."""
     cells = printed_cells()
     cells = cells[(cells["dataset"] == dataset) & (cells["topology"] == "ring")]
     pairs = zip(cells["intra"], cells["inter"], strict=True)
@@ -96,13 +86,10 @@ def _printed_ring(dataset: str, regimes: Sequence[Regime]) -> "pd.DataFrame":
     return cells.drop_duplicates(["intra", "inter", "share", "period"])
 
 
-def _as_drawn(found: "pd.DataFrame", measure: str, *, certain: bool = False) -> "pd.DataFrame":
-    """In the columns that a map of gaps is drawn from, with a row for every cell of every map: one
-    without a gap is drawn grey."""
-    import pandas as pd
-
+def _as_drawn(found: pd.DataFrame, measure: str, *, certain: bool = False) -> pd.DataFrame:
+    """The table that `gap_heat_map` draws, with a row for every cell, also without a gap."""
     clear = True if certain else (found["low"] > 0) | (found["high"] < 0)
-    told = found.assign(verdict=np.where(clear, np.where(found["gap"] > 0, "win", "loss"), "tie"))
+    judged = found.assign(verdict=np.where(clear, np.where(found["gap"] > 0, "win", "loss"), "tie"))
     every = [
         (*regime, sampled / DEVICES, period)
         for regime in REGIMES.values()
@@ -110,7 +97,7 @@ def _as_drawn(found: "pd.DataFrame", measure: str, *, certain: bool = False) -> 
         for period in PERIODS
     ]
     place = ["intra", "inter", "share", "period"]
-    cells = pd.DataFrame(every, columns=place).merge(told, how="left", on=place)
+    cells = pd.DataFrame(every, columns=place).merge(judged, how="left", on=place)
     return (
         cells.fillna({"verdict": "untested"})
         .assign(primitive="s2s", against="s2a", measure=measure, difference=cells["gap"])
@@ -118,7 +105,7 @@ def _as_drawn(found: "pd.DataFrame", measure: str, *, certain: bool = False) -> 
     )
 
 
-def _figure(maps: Mapping[str, "pd.DataFrame"], regimes: Sequence[Regime], title: str) -> "Figure":
+def _figure(maps: Mapping[str, pd.DataFrame], regimes: Sequence[Regime], title: str) -> Figure:
     largest = max(float(one["difference"].abs().max()) for one in maps.values())
     panels = []
     for intra, inter in regimes:
@@ -127,7 +114,7 @@ def _figure(maps: Mapping[str, "pd.DataFrame"], regimes: Sequence[Regime], title
             draw = partial(
                 gap_heat_map, part, PERIOD, SHARE, label="s2s", largest=largest, bar=False
             )
-            words = f"{regime_words(intra, inter)}\n{name}"
+            words = f"{fmt.regime_name(intra, inter)}\n{name}"
             panels.append(Panel(words, draw if part["difference"].notna().any() else not_run))
     figure = page_figure(panels, columns=len(maps), height=1.8, title=title)
     drawn = [axis for axis in figure.axes if axis.collections]

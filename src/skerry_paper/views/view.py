@@ -1,35 +1,38 @@
-"""A table or figure of the paper as it is shown: a verdict, then words, tables and pictures."""
+"""A table or figure of the paper as it is shown: a verdict, then text, tables and figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.console import Console
 
 from skerry.report.figures.panels import Panel, arrange
 from skerry.report.style import GREY, MISSING, WIDTHS
 from skerry.report.text import Sheet
 from skerry_paper.targets import Target
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from rich.console import Console
 
+class NamedFigure(NamedTuple):
+    """A figure with the name of its file."""
 
-class Picture(NamedTuple):
     name: str
-    figure: "Figure"
+    figure: Figure
     about: str
-    """What is to be seen, for those who cannot see it."""
+    """Alternative text."""
 
 
-Part: TypeAlias = str | Sheet | Picture
+Part: TypeAlias = str | Sheet | NamedFigure
 
 
 @dataclass(frozen=True)
 class View:
+    """What `skerry reproduce` shows of a target, on the screen and as Markdown."""
+
     target: Target
     verdict: str
-    """One line: how far it agrees with the paper."""
+    """One line on the agreement with the paper."""
     parts: tuple[Part, ...] = ()
 
     @property
@@ -37,32 +40,28 @@ class View:
         return f"{number_of(self.target.name)}: {self.target.title}"
 
     @property
-    def pictures(self) -> list[Picture]:
-        return [part for part in self.parts if isinstance(part, Picture)]
+    def pictures(self) -> list[NamedFigure]:
+        return [part for part in self.parts if isinstance(part, NamedFigure)]
 
     @property
-    def figures(self) -> dict[str, "Figure"]:
+    def figures(self) -> dict[str, Figure]:
         return {picture.name: picture.figure for picture in self.pictures}
 
-    @property
-    def markdown(self) -> str:
-        return self.to_markdown()
-
     def to_markdown(self, level: int = 1, *, folder: str = "", ending: str = ".png") -> str:
-        """With a heading of this level; pictures are looked for in `folder`."""
+        """The view with a heading of this level; figures are links into `folder`."""
         blocks = [f"{'#' * level} {self.title}", f"**{self.verdict}**"]
         for part in self.parts:
             match part:
                 case Sheet():
                     blocks.append(part.to_markdown().rstrip())
-                case Picture():
+                case NamedFigure():
                     blocks.append(f"![{part.about}]({folder}{part.name}{ending})")
                 case _:
                     blocks.append(part)
         return "\n\n".join(blocks) + "\n"
 
-    def print_to(self, console: "Console") -> None:
-        """Words and tables; where pictures lie is known to who writes them."""
+    def print_to(self, console: Console) -> None:
+        """Print the text and the tables."""
         console.print(self.title, style="bold", markup=False, soft_wrap=True)
         console.print(self.verdict, markup=False, soft_wrap=True)
         for part in self.parts:
@@ -75,8 +74,8 @@ class View:
 
 
 def number_of(name: str) -> str:
-    """`Table 3` for table3, `Figure 14` for fig14; studies of our own have a name alone."""
-    for short, word in (("table", "Table"), ("fig", "Figure")):
+    """`Table 3` for table3, `Figure 14` for fig14, and `Timing` for timing."""
+    for short, word in (("table", "Table"), ("fig", Figure)):
         if name.startswith(short):
             return f"{word} {name.removeprefix(short)}"
     return name.capitalize()
@@ -86,16 +85,13 @@ def _without_markdown(text: str) -> str:
     return text.replace("`", "").replace("**", "")
 
 
-# What pictures share
-
-
-def page_figure(panels: Sequence[Panel], columns: int, height: float, title: str) -> "Figure":
-    """At the width of a page."""
+def page_figure(panels: Sequence[Panel], columns: int, height: float, title: str) -> Figure:
+    """A figure of these panels at the width of a page; `height` is that of a panel in inches."""
     return arrange(panels, WIDTHS["full"], columns=columns, height=height, title=title)
 
 
-def not_run(axis: "Axes") -> None:
-    """A panel whose runs are not there."""
+def not_run(axis: Axes) -> None:
+    """Draw a panel whose runs are missing."""
     axis.text(0.5, 0.5, "not run", ha="center", va="center", transform=axis.transAxes, color=GREY)
     axis.set_facecolor(MISSING)
     axis.set_xticks([])

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from skerry_paper.printed import printed_aggregates, printed_cells
-from skerry_paper.views.aggregates import aggregate, recomputed
+from skerry_paper.views.aggregates import aggregate_gaps, recompute_aggregates
 
 TABLES = {"table1": "share", "table2": "period"}
 
@@ -25,7 +25,8 @@ def distance(table, cells):
     """Of the means that the printed cells give from those printed in tables 1 and 2, by row."""
     rows = printed_aggregates()
     rows = rows[rows["table"] == table].merge(
-        recomputed(printed_cells(), TABLES[table], cells), on=["dataset", "intra", "inter"]
+        recompute_aggregates(printed_cells(), TABLES[table], cells),
+        on=["dataset", "intra", "inter"],
     )
     assert len(rows) == 8
     return np.abs(rows["gap_mean_x"] - rows["gap_mean_y"]).to_numpy()
@@ -34,7 +35,7 @@ def distance(table, cells):
 def test_a_row():
     """A row counts wins beyond the standard error, and tests all gaps against zero."""
     gaps = [1.0, 0.3, -0.2, -2.0, 0.6]
-    (row,) = aggregate(found(gaps), "share").to_dict("records")
+    (row,) = aggregate_gaps(found(gaps), "share").to_dict("records")
     assert (row["s2s"], row["s2a"], row["tie"], row["cells"]) == (2, 1, 2, 5)
     assert row["gap_mean"] == pytest.approx(np.mean(gaps))
     assert row["gap_se"] == pytest.approx(stats.sem(gaps))
@@ -44,7 +45,7 @@ def test_a_row():
 
 def test_without_error_every_gap_counts():
     """One seed has no standard error: then every gap is a win, and no gap at all a tie."""
-    (row,) = aggregate(found([0.1, -0.1, 0.0], se=np.nan), "share").to_dict("records")
+    (row,) = aggregate_gaps(found([0.1, -0.1, 0.0], se=np.nan), "share").to_dict("records")
     assert (row["s2s"], row["s2a"], row["tie"]) == (1, 1, 1)
 
 
@@ -58,8 +59,8 @@ def test_only_the_cells_of_the_table():
             found([0.0]).assign(share=1.0),
         ]
     )
-    assert aggregate(cells, "share")["gap_mean"].tolist() == [1.5]
-    assert aggregate(cells, "period")["gap_mean"].tolist() == [2.0]
+    assert aggregate_gaps(cells, "share")["gap_mean"].tolist() == [1.5]
+    assert aggregate_gaps(cells, "period")["gap_mean"].tolist() == [2.0]
 
 
 def test_regimes_keep_their_order():
@@ -67,7 +68,7 @@ def test_regimes_keep_their_order():
     cells = pd.concat(
         [found([1.0, 2.0]), found([1.0, 2.0], intra="non-iid"), found([1.0], dataset="a")]
     )
-    rows = aggregate(cells, "share")
+    rows = aggregate_gaps(cells, "share")
     assert rows[["dataset", "intra"]].to_numpy().tolist() == [
         ["mnist", "iid"],
         ["mnist", "non-iid"],
@@ -78,7 +79,7 @@ def test_regimes_keep_their_order():
 
 def test_nothing_gives_no_rows():
     """Without cells there is a table without rows."""
-    assert aggregate(found([1.0]).iloc[:0], "period").empty
+    assert aggregate_gaps(found([1.0]).iloc[:0], "period").empty
 
 
 def test_audit_table1_was_averaged_over_15_cells():
@@ -102,7 +103,7 @@ def test_audit_counts():
     for table, along in TABLES.items():
         printed = printed_aggregates()
         printed = printed[printed["table"] == table].set_index(regime)[counts]
-        cells = recomputed(printed_cells(), along).set_index(regime)[counts]
+        cells = recompute_aggregates(printed_cells(), along).set_index(regime)[counts]
         for name in printed.index[(printed != cells.loc[printed.index]).any(axis=1)]:
             apart[table, *name] = (printed.loc[name].tolist(), cells.loc[name].tolist())
     assert apart == {("table2", "cifar10", "non-iid", "non-iid"): ([7, 5, 0], [6, 5, 1])}

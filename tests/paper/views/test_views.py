@@ -12,15 +12,15 @@ from rich.console import Console
 
 from skerry.report.text import Sheet
 from skerry.theory.regimes import regime_table
-from skerry_paper.contests import drawn_curves
-from skerry_paper.study import Study, lately
+from skerry_paper.paired_curves import curves_to_draw
+from skerry_paper.study import StudyData, last_20_column
 from skerry_paper.targets import TARGETS
 from skerry_paper.views import VIEWS, view_of
-from skerry_paper.views.bound_claims import CLAIMS, holds, led_part
+from skerry_paper.views.bound_claims import CLAIMS, holds, leading_fraction
 from skerry_paper.views.view import View
 
-Grid = Callable[..., Study]
-KEPT = Path(__file__).parents[3] / "docs" / "reproduction" / "data"
+Grid = Callable[..., StudyData]
+KEPT = Path(__file__).parents[3] / "studies" / "reproduction" / "data"
 
 
 def sheets(view: View) -> list[Sheet]:
@@ -39,7 +39,7 @@ def check_markdown(text: str) -> None:
 class Views(dict[str, View]):
     """Each is made when it is first asked for."""
 
-    def __init__(self, studies: dict[str, Study]):
+    def __init__(self, studies: dict[str, StudyData]):
         self._studies = studies
 
     def __missing__(self, name: str) -> View:
@@ -48,7 +48,7 @@ class Views(dict[str, View]):
 
 
 @pytest.fixture(scope="module")
-def views(studies: dict[str, Study]) -> dict[str, View]:
+def views(studies: dict[str, StudyData]) -> dict[str, View]:
     return Views(studies)
 
 
@@ -60,7 +60,7 @@ def test_every_view_is_shown() -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_markdown_is_well_formed(views: dict[str, View], name: str) -> None:
     """Tables of every target have rows of equal width, and every picture is linked."""
-    text = views[name].markdown
+    text = views[name].to_markdown()
     check_markdown(text)
     for picture in views[name].figures:
         assert f"]({picture}.png)" in text
@@ -82,28 +82,28 @@ def test_a_study_that_is_absent_is_named(name: str) -> None:
     """Without studies a target says so, and with which command to make them."""
     found = view_of(TARGETS[name], {})
     assert found.verdict == "Not run here."
-    assert f"skerry reproduce {name}" in found.markdown
+    assert f"skerry reproduce {name}" in found.to_markdown()
     assert not found.figures
 
 
 def test_cifar100_says_where_its_data_come_from() -> None:
     """CIFAR-100 must be fetched first; the page says how."""
-    assert "skerry data fetch cifar100" in view_of(TARGETS["fig13"], {}).markdown
+    assert "skerry data fetch cifar100" in view_of(TARGETS["fig13"], {}).to_markdown()
 
 
-def test_what_is_missing_stands_beside_what_is_there(studies: dict[str, Study]) -> None:
+def test_what_is_missing_stands_beside_what_is_there(studies: dict[str, StudyData]) -> None:
     """With one data set of two, its rows are shown and the other is said to be missing."""
     found = view_of(TARGETS["table1"], {"mnist": studies["mnist"]})
     titles = [sheet.title for sheet in sheets(found)]
     assert "MNIST" in titles
     assert "CIFAR-10" not in titles
-    assert "Missing: the CNN on CIFAR-10" in found.markdown
+    assert "Missing: the CNN on CIFAR-10" in found.to_markdown()
 
 
 @pytest.mark.parametrize(
     "name", [n for n, t in TARGETS.items() if set(t.studies) & {"mnist", "cifar10"}]
 )
-def test_few_cells_are_enough(studies: dict[str, Study], name: str) -> None:
+def test_few_cells_are_enough(studies: dict[str, StudyData], name: str) -> None:
     """A study of one regime, topology and seed is shown as far as it goes."""
     few = {
         key: study.of(
@@ -112,54 +112,54 @@ def test_few_cells_are_enough(studies: dict[str, Study], name: str) -> None:
         for key, study in studies.items()
     }
     found = view_of(TARGETS[name], few)
-    check_markdown(found.markdown)
+    check_markdown(found.to_markdown())
     assert all(len(figure.axes) for figure in found.figures.values())
 
 
 # Without blend, whose theory takes long: its front and table are tested below.
 @pytest.mark.parametrize("name", [name for name in TARGETS if name != "blend"])
-def test_scores_that_diverged_are_left_out(studies: dict[str, Study], name: str) -> None:
+def test_scores_that_diverged_are_left_out(studies: dict[str, StudyData], name: str) -> None:
     """NaN scores of a seed do not spoil a view, nor come up in it."""
     hurt = {}
     for key, study in studies.items():
         runs = study.runs.copy()
         runs.loc[runs["seed"] == 1, [column for column in runs if "accuracy" in column]] = np.nan
-        hurt[key] = Study(key, study.about, runs, study.curves)
-    text = view_of(TARGETS[name], hurt).markdown
+        hurt[key] = StudyData(key, study.about, runs, study.curves)
+    text = view_of(TARGETS[name], hurt).to_markdown()
     check_markdown(text)
     assert "nan" not in re.findall(r"[a-z]+", text.lower())
 
 
-def test_a_seed_that_diverged_is_drawn_for_neither(studies: dict[str, Study]) -> None:
+def test_a_seed_that_diverged_is_drawn_for_neither(studies: dict[str, StudyData]) -> None:
     """Unless it is the only one: then the primitive that reached its end is drawn."""
     ring = studies["mnist-curves"].of(stepsize=0.1)
     astray = (ring.runs["seed"] == 1) & (ring.runs["primitive"] == "s2a")
     runs = ring.runs.assign(status=np.where(astray, "diverged", "finished"))
-    hurt = Study(ring.name, ring.about, runs, ring.curves)
-    assert set(drawn_curves(ring, "average_accuracy")["seed"]) == {0, 1}
-    assert set(drawn_curves(hurt, "average_accuracy")["seed"]) == {0}
-    assert set(drawn_curves(hurt.of(seed=1), "average_accuracy")["primitive"]) == {"s2s"}
+    hurt = StudyData(ring.name, ring.about, runs, ring.curves)
+    assert set(curves_to_draw(ring, "average_accuracy")["seed"]) == {0, 1}
+    assert set(curves_to_draw(hurt, "average_accuracy")["seed"]) == {0}
+    assert set(curves_to_draw(hurt.of(seed=1), "average_accuracy")["primitive"]) == {"s2s"}
 
 
 # Tables
 
 
 @pytest.mark.parametrize(
-    ("name", "telling"), [("table3", 26), ("table4", 45), ("table5", 31), ("table6", 45)]
+    ("name", "large"), [("table3", 26), ("table4", 45), ("table5", 31), ("table6", 45)]
 )
-def test_signs_are_counted(views: dict[str, View], name: str, telling: int) -> None:
+def test_signs_are_counted(views: dict[str, View], name: str, large: int) -> None:
     """The made-up devices have every printed sign, the made-up average model none, at both
     timings, the stated one first; guesses that need no runs stand beside them."""
     told = views[name].verdict
     for when in ("final round", "mean of the last 20 rounds"):
         here = told.partition(when)[2].partition(";")[0]
         assert re.fullmatch(
-            rf" devices, own labels 0\.\d\d \(signs {telling} of {telling}\), "
-            rf"average model \d\.\d\d \(signs 0 of {telling}\)",
+            rf" devices, own labels 0\.\d\d \(signs {large} of {large}\), "
+            rf"average model \d\.\d\d \(signs 0 of {large}\)",
             here,
         )
     assert told.index("final round") < told.index("last 20") < told.index("zero")
-    assert re.search(rf"zero \d\.\d\d, always S2S \d\.\d\d \(signs \d+ of {telling}\)", told)
+    assert re.search(rf"zero \d\.\d\d, always S2S \d\.\d\d \(signs \d+ of {large}\)", told)
 
 
 def test_a_gap_table_holds_the_printed_and_the_found_gap(views: dict[str, View]) -> None:
@@ -173,10 +173,10 @@ def test_a_gap_table_holds_the_printed_and_the_found_gap(views: dict[str, View])
 
 
 def test_tables_say_among_which_stepsizes_they_choose(views: dict[str, View]) -> None:
-    assert "Stepsizes tried in these runs: 0.01, 0.1." in views["table3"].markdown
-    alone = "Stepsizes tried in these runs: 0.1 alone (`protocol` has others)."
-    assert alone in views["table4"].markdown
-    assert alone in views["fig3"].markdown
+    assert "Stepsizes tried in these runs: 0.01, 0.1." in views["table3"].to_markdown()
+    alone = "Stepsizes tried in these runs: only 0.1 (`protocol` has others)."
+    assert alone in views["table4"].to_markdown()
+    assert alone in views["fig3"].to_markdown()
 
 
 def test_one_seed_has_no_error(views: dict[str, View]) -> None:
@@ -234,7 +234,7 @@ def test_accuracies_are_those_of_the_best_stepsize(views: dict[str, View]) -> No
 def test_the_text_about_accuracies_is_recomputed(views: dict[str, View]) -> None:
     """The made-up accuracy gains 4 points along K/n and loses 1.5 along H."""
     assert "devices, own labels; final +4.00 and -1.50" in views["fig2"].verdict
-    (text,) = [one for one in sheets(views["fig2"]) if one.title == "What the text says"]
+    (text,) = [one for one in sheets(views["fig2"]) if one.title == "Statements of the text"]
     assert text.rows[0][1:] == ("+2 p.p.", *["+4.00 p.p."] * 4)
 
 
@@ -280,16 +280,16 @@ def test_statements_about_the_bounds() -> None:
     }
     assert [key for key, held in told.items() if not held] == [((1.0, 0.1), "S2S for K/n < 0.2")]
     (claim,) = [one for one in CLAIMS["rounds"] if one.words == "S2S for H < 5"]
-    assert led_part(claim, panels[1.0, 0.1, "period"]) == 1
+    assert leading_fraction(claim, panels[1.0, 0.1, "period"]) == 1
 
 
 def test_the_best_protocol_is_said_first(views: dict[str, View]) -> None:
     """Own labels fit by construction; the average model is shown just as clearly, with its 0."""
-    text = views["protocol"].markdown
+    text = views["protocol"].to_markdown()
     assert views["protocol"].verdict.startswith(
         "Closest at the stated timing. MNIST: devices, own labels; final round"
     )
-    assert "What is scored decides who wins." in text
+    assert "The winner depends on what is scored." in text
     leads, best, scorings, _, mnist, *_ = sheets(views["protocol"])
     assert [row[:2] for row in scorings.rows[:2]] == [
         ("MNIST", "devices, own labels"), ("MNIST", "average model"),
@@ -309,32 +309,32 @@ def test_the_best_protocol_is_said_first(views: dict[str, View]) -> None:
     assert len(mnist.rows) == 2 * 3 + 3  # scorings, tuned or one of two stepsizes; guesses
 
 
-def test_a_lead_within_its_interval_is_none(studies: dict[str, Study]) -> None:
+def test_a_lead_within_its_interval_is_none(studies: dict[str, StudyData]) -> None:
     """Seeds that disagree on who leads, by much more than they do on average, name no leader."""
     runs = studies["mnist"].runs.copy()
     s2s = runs["primitive"] == "s2s"
     shift = np.where(runs["seed"] % 2 == 0, 9.0, -9.0) * s2s
-    for column in ("own_accuracy final", lately("own_accuracy")):
+    for column in ("own_accuracy final", last_20_column("own_accuracy")):
         runs[column] += shift
-    split = Study("mnist", {}, runs, studies["mnist"].curves)
+    split = StudyData("mnist", {}, runs, studies["mnist"].curves)
     leads = sheets(view_of(TARGETS["protocol"], {"mnist": split}))[0]
     assert all(row[2].startswith("neither (") for row in leads.rows)
     assert leads.rows[0][3].startswith("S2A by")
 
 
-def test_who_meets_one_table_but_not_the_other_is_told(studies: dict[str, Study]) -> None:
+def test_who_meets_one_table_but_not_the_other_is_told(studies: dict[str, StudyData]) -> None:
     """Along H all gaps are turned round; along K/n they stay those of the paper."""
-    told = "Table by table it beats one gap for all cells along K/n"
-    assert told not in view_of(TARGETS["protocol"], {"mnist": studies["mnist"]}).markdown
+    told = "Table by table it beats `always S2S` along K/n"
+    assert told not in view_of(TARGETS["protocol"], {"mnist": studies["mnist"]}).to_markdown()
     runs = studies["mnist"].runs.drop(
-        columns=["average_accuracy final", lately("average_accuracy")]
+        columns=["average_accuracy final", last_20_column("average_accuracy")]
     )
     along_h = runs["period"] > 5
     runs.loc[along_h, "primitive"] = runs.loc[along_h, "primitive"].map(
         {"s2s": "s2a", "s2a": "s2s"}
     )
-    turned = Study("mnist", {}, runs, studies["mnist"].curves)
-    assert told in view_of(TARGETS["protocol"], {"mnist": turned}).markdown
+    turned = StudyData("mnist", {}, runs, studies["mnist"].curves)
+    assert told in view_of(TARGETS["protocol"], {"mnist": turned}).to_markdown()
 
 
 def test_every_protocol_is_a_point(views: dict[str, View]) -> None:
@@ -379,7 +379,7 @@ def test_drops_of_devices_come_from_where_they_are_scored_in_every_round(
 def test_kept_drops_say_who_diverged_and_how_much_is_lost() -> None:
     """Momentum on averages has no S2A to compare with; its S2S is shown all the same. A drop is
     counted here once more, by hand."""
-    study = Study.load(KEPT / "cifar10-drops.json")
+    study = StudyData.load(KEPT / "cifar10-drops.json")
     view = view_of(TARGETS["drops"], {study.name: study})
     lost, momentum = sheets(view)
     rows = {row[0]: row[1:] for row in lost.rows}
@@ -391,8 +391,8 @@ def test_kept_drops_say_who_diverged_and_how_much_is_lost() -> None:
         accuracy = study.curves[study.curves["run"] == run].set_index("round")["own_accuracy"]
         by_seed.append(np.mean([accuracy[t] - accuracy[t + 1] for t in range(20, 200, 20)]))
     assert rows[ring][2].startswith(f"{np.mean(by_seed):+.2f} ")
-    assert momentum.rows[2][1] == "S2A diverged here"
-    assert "fedavgm_averages S2A diverged here" in view.verdict
+    assert momentum.rows[2][1] == "S2A diverged"
+    assert "fedavgm_averages S2A diverged" in view.verdict
 
 
 def test_tuning_beyond_the_range_is_told(views: dict[str, View]) -> None:
@@ -420,14 +420,15 @@ def test_the_guideline_is_judged(views: dict[str, View]) -> None:
     assert rules["always S2A"][1] == "8 of 8 (0.00)"
 
 
-def test_scorings_that_agree_are_not_said_to_decide(studies: dict[str, Study]) -> None:
+def test_scorings_that_agree_are_not_said_to_decide(studies: dict[str, StudyData]) -> None:
     """Where both scorings have the same gaps, the page says so."""
     runs = studies["mnist"].runs.copy()
-    for column in ("average_accuracy final", lately("average_accuracy")):
+    for column in ("average_accuracy final", last_20_column("average_accuracy")):
         runs[column] = runs[column.replace("average", "own")]
-    same = Study("mnist", {}, runs, studies["mnist"].curves)
+    same = StudyData("mnist", {}, runs, studies["mnist"].curves)
     assert (
-        "Both scorings agree on who wins." in view_of(TARGETS["protocol"], {"mnist": same}).markdown
+        "Both scorings agree on the winner."
+        in view_of(TARGETS["protocol"], {"mnist": same}).to_markdown()
     )
 
 
@@ -448,7 +449,7 @@ def test_pictures_tell_what_they_show(views: dict[str, View]) -> None:
             assert "]" not in picture.about
 
 
-def test_frames_are_not_changed(studies: dict[str, Study]) -> None:
+def test_frames_are_not_changed(studies: dict[str, StudyData]) -> None:
     """Showing a study leaves it as it was."""
     before = studies["mnist"].runs.copy()
     view_of(TARGETS["table3"], studies)

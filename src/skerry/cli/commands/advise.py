@@ -11,7 +11,7 @@ import typer
 from skerry.cli.commands import options
 
 if TYPE_CHECKING:
-    from skerry.advice.advice import Advice
+    from skerry.advice.advise import Advice
 
 
 def advise_command(
@@ -72,7 +72,7 @@ def advise_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Recommend a primitive, whom to sample, K and H for your fleet, from runs on that fleet."""
-    from skerry.advice.screen import tell, watch_advice
+    from skerry.advice.screen import print_advice, watch_advice
     from skerry.report.text import console
 
     experiment = options.read_experiment(file, settings)
@@ -106,7 +106,7 @@ def advise_command(
         options.print_json(advice.to_json())
         return
     screen = console()
-    tell(advice, screen)
+    print_advice(advice, screen)
     screen.print(f"Use it: {_run_command(advice, file)}", markup=False)
     if out is not None:
         typer.echo(f"Records: {out}/skerry.sqlite and {out}/advice.json.")
