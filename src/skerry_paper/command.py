@@ -123,7 +123,7 @@ def reproduce(
             settings=settings or [],
             again=again,
             minutes=math.inf if minutes is None else minutes,
-            progress=watcher,
+            watcher=watcher,
             report=watcher.say,
         )
     _show(request.targets, studies, out)

@@ -15,6 +15,7 @@ from skerry.records.parts import History
 from skerry.records.store import Run, versions
 from skerry.runs.driver import Driver, StoppedError
 from skerry.runs.executors.executor import Executor, group_by_world
+from skerry.runs.progress import Progress
 from skerry_paper.blends import measure_problem_constants
 from skerry_paper.plan import Profile, StudyPlan
 from skerry_paper.plans import PLANS, PlanSlice, runs_of

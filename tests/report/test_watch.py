@@ -7,6 +7,7 @@ import pty
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
@@ -308,6 +309,17 @@ def test_a_plan_that_cannot_be_read_is_no_plan(tmp_path):
             insert = "INSERT INTO drivers (host, pid, heartbeat, plan) VALUES ('', 0, 0, ?)"
             store._db.execute(insert, (text,))
             assert store.activity().plan is None
+
+
+def test_rows_that_make_no_sense_are_ignored(tmp_path):
+    """A store may come from anybody: whatever its tables hold, a look ends with an answer."""
+    with Store.open(tmp_path) as store:
+        for pid, heartbeat in (("x", 1.0), (2**80, time.time()), (1, "now"), (None, 0.0)):
+            with suppress(sqlite3.Error, OverflowError):
+                insert = "INSERT INTO drivers (host, pid, heartbeat, plan) VALUES (?, ?, ?, ?)"
+                store._db.execute(insert, ("here", pid, heartbeat, "[" * 10**5))
+        store._db.execute("INSERT INTO progress SELECT number, 'k', 'many' FROM drivers")
+        assert store.activity() == activity.Activity(rounds={})
 
 
 def test_a_plan_stays_after_an_error_and_goes_when_it_is_done(tmp_path):

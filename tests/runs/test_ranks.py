@@ -250,7 +250,7 @@ def test_a_rank_that_dies_ends_all_with_a_line_and_the_same_command_goes_on(file
     code, _, err = ended(start(file, "--ranks", 3, "--out", "ranks", SKERRY_TEST_KILL="1"))
     assert code == 1
     assert err.splitlines()[-1] == (
-        "error: rank 1 of 3 ended (signal 9). The same command goes on from the last checkpoint."
+        "error: rank 1 of 3 ended (signal 9). The same command resumes from the last checkpoint."
     )
     assert list(Path("ranks/checkpoints").glob("*.parts/*-0of3.safetensors"))
     stopped = start(file, "--ranks", 2, "--out", "ranks")

@@ -196,18 +196,19 @@ class Activity:
 
 
 def read_activity(db: sqlite3.Connection) -> Activity:
-    """Read the two tables of a store that is open."""
+    """Read the two tables of a store that is open; rows that make no sense are ignored."""
     rows = db.execute(f"SELECT {DRIVER_COLUMNS} FROM {DRIVER_TABLE} ORDER BY number").fetchall()
+    rows = [row for row in rows if isinstance(row[2], int) and isinstance(row[3], float)]
     alive = {row for row, host, pid, beat, _ in rows if is_alive(host, pid, beat)}
     progress = db.execute(f"SELECT {PROGRESS_COLUMNS} FROM {PROGRESS_TABLE}").fetchall()
     plan = None
-    with suppress(ValueError, TypeError, IndexError):
+    with suppress(ValueError, TypeError, IndexError, RecursionError):
         plan = RunPlan(json.loads(rows[-1][4]))
     return Activity(
         bool(alive),
         plan,
-        {key: int(round_) for driver, key, round_ in progress if driver in alive},
-        max((beat for *_, beat, _ in rows), default=0.0),
+        {key: done for row, key, done in progress if row in alive and isinstance(done, int)},
+        max((row[3] for row in rows), default=0.0),
     )
 
 
@@ -223,11 +224,11 @@ def is_alive(host: str, pid: int, heartbeat: float) -> bool:
     """Whether the driver of a row is at work: a young heartbeat, and on this machine a process."""
     if time.time() - heartbeat > STALE_SECONDS:
         return False
-    if host != socket.gethostname():
+    if host != socket.gethostname() or os.name == "nt":  # there, signal 0 is a Ctrl-C
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         pass  # a process of another user

@@ -4,6 +4,7 @@ Experiments that share a world become lanes of one stack. A job is a stack of la
 place; an executor computes jobs in this process, in other processes, or on a cluster.
 """
 
+import gc
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,17 +12,20 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, Protocol, Self
 
+import torch
+
 from skerry.config.experiment import Experiment
+from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.simulate import Moment
 from skerry.engine.stack import group_keys
-from skerry.engine.world import Materials, World
+from skerry.engine.world import Materials, World, build_world, pick_device
 from skerry.errors import RecordsError, SkerryError, is_out_of_memory, one_line
 from skerry.measure.device_scores import DeviceTable
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
-from skerry.runs.memory import Footprint
+from skerry.runs.memory import Footprint, measure_footprint
 from skerry.runs.progress import Progress
 
 POLL_SECONDS = 0.2
@@ -124,6 +128,42 @@ def memory_shape(experiment: Experiment) -> str:
     need the same memory."""
     data = experiment.data.model_copy(update={"inter": "iid", "intra": "iid"})
     return experiment.model_copy(update={"seed": 0, "data": data}).world_key()
+
+
+# Worlds
+
+
+class WorldCache:
+    """Builds worlds and keeps the last one, because stacks of one world follow each other."""
+
+    def __init__(self, materials: Materials | None = None, exchange: Communicator | None = None):
+        self._materials, self._exchange = materials or Materials(), exchange
+        self._last: tuple[str, World] | None = None
+
+    def get(self, experiment: Experiment, device: str) -> World:
+        """The world of an experiment on a device."""
+        name = f"{experiment.world_key()} {device}"
+        if self._last is None or self._last[0] != name:
+            before = self._last[1] if self._last else None
+            place, materials = pick_device(device), self._materials
+            if before and not before.has_inputs_of(experiment, materials, place, before.dtype):
+                before = self._last = None  # two sets of inputs need not fit into memory
+            exchange = self._exchange
+            world = build_world(experiment, materials, place, before=before, exchange=exchange)
+            self._last = name, world
+        return self._last[1]
+
+
+def survey_world(world: World) -> WorldSurvey:
+    """Describe a world that was built in this process."""
+    return WorldSurvey(world.fingerprints, world.n, measure_footprint(world), world)
+
+
+def release_memory() -> None:
+    """Free the memory of a failed stack. Call it outside of `except`, where the error keeps it."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 # Events

@@ -16,10 +16,12 @@ from skerry.runs.executors.executor import (
     Event,
     StackJob,
     StepCounter,
+    WorldCache,
     WorldSurvey,
     failure_of,
+    release_memory,
+    survey_world,
 )
-from skerry.runs.executors.worker import WorldCache, release_memory, survey_world
 from skerry.runs.memory import Footprint
 from skerry.runs.progress import Progress
 from skerry.runs.stack_run import run_lanes

@@ -28,8 +28,10 @@ from skerry.runs.executors.executor import (
     Failure,
     StackJob,
     Tick,
+    WorldCache,
     WorldSurvey,
     memory_shape,
+    survey_world,
 )
 from skerry.runs.memory import Footprint
 from skerry.runs.progress import Progress
@@ -186,8 +188,8 @@ class Processes(WorkerExecutor):
             process.popen.wait()
 
     def _survey(self, experiment: Experiment) -> WorldSurvey:
-        world = worker.WorldCache(self._materials).get(experiment, str(self._device))
-        return replace(worker.survey_world(world), world=None)  # workers build their own
+        world = WorldCache(self._materials).get(experiment, str(self._device))
+        return replace(survey_world(world), world=None)  # workers build their own
 
     def sharers(self, footprint: Footprint) -> int:
         return -(-self.slots // self._gpus) if self._device.type == "cuda" else self.slots

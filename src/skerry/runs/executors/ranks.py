@@ -20,9 +20,8 @@ from skerry.engine.world import Materials, World, pick_device
 from skerry.errors import SkerryError, argument
 from skerry.plugins import registry
 from skerry.records.store import Store
-from skerry.runs.executors.executor import StackJob, WorldSurvey
+from skerry.runs.executors.executor import StackJob, WorldCache, WorldSurvey
 from skerry.runs.executors.here import Here
-from skerry.runs.executors.worker import WorldCache
 from skerry.runs.launch import end_with_parent
 from skerry.runs.memory import Footprint
 from skerry.runs.progress import Progress

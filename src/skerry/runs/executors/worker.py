@@ -9,7 +9,6 @@ stdout. The first object it receives is the materials from Python; the others ar
 pickled is ever read from a file.
 """
 
-import gc
 import os
 import pickle
 import queue
@@ -28,9 +27,8 @@ import torch
 from filelock import FileLock, Timeout
 
 from skerry.config.experiment import Experiment
-from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.rehearsal import rehearse
-from skerry.engine.world import SOURCE, Materials, World, build_world, pick_device, source_of
+from skerry.engine.world import SOURCE, Materials, World, source_of
 from skerry.errors import SkerryError, one_line
 from skerry.plugins import fingerprint
 from skerry.records.activity import CHECKPOINT_FOLDER
@@ -42,10 +40,12 @@ from skerry.runs.executors.executor import (
     RunOutcome,
     StackJob,
     StepCounter,
+    WorldCache,
     WorldSurvey,
     failure_of,
+    release_memory,
+    survey_world,
 )
-from skerry.runs.memory import measure_footprint
 from skerry.runs.process import deterministic_torch
 from skerry.runs.stack_run import run_lanes
 
@@ -55,32 +55,6 @@ ORPHAN_SECONDS = 30.0
 TOKEN = "driver"
 HEARTBEAT = None
 """The object that a worker sends while it has no event."""
-
-
-class WorldCache:
-    """Builds worlds and keeps the last one, because stacks of one world follow each other."""
-
-    def __init__(self, materials: Materials | None = None, exchange: Communicator | None = None):
-        self._materials, self._exchange = materials or Materials(), exchange
-        self._last: tuple[str, World] | None = None
-
-    def get(self, experiment: Experiment, device: str) -> World:
-        """The world of an experiment on a device."""
-        name = f"{experiment.world_key()} {device}"
-        if self._last is None or self._last[0] != name:
-            before = self._last[1] if self._last else None
-            place, materials = pick_device(device), self._materials
-            if before and not before.has_inputs_of(experiment, materials, place, before.dtype):
-                before = self._last = None  # two sets of inputs need not fit into memory
-            exchange = self._exchange
-            world = build_world(experiment, materials, place, before=before, exchange=exchange)
-            self._last = name, world
-        return self._last[1]
-
-
-def survey_world(world: World) -> WorldSurvey:
-    """Describe a world that was built in this process."""
-    return WorldSurvey(world.fingerprints, world.n, measure_footprint(world), world)
 
 
 # Orders
@@ -186,13 +160,6 @@ def work(order: Order, materials: bytes = b"") -> Iterator[Event]:
         release_memory()
         # The error itself stays here: a user's exception need not be picklable.
         yield replace(failure, error=None)
-
-
-def release_memory() -> None:
-    """Free the memory of a failed stack. Call it outside of `except`, where the error keeps it."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def _compute(order: Order, materials: bytes) -> Iterator[Event]:
