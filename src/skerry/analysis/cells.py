@@ -217,12 +217,15 @@ class ComparedCells:
         yield "variance_saved", paired and paired.variance_saved
 
 
-def _averaged(parts: Sequence[Readings], label: str, beside: str | None = None) -> dict[int, float]:
-    """By seed, the mean over the parts that have this label, and also the label `beside` if it is
-    given: both sides of a difference must average over the same parts. NaN where all diverged."""
+def _averaged(
+    parts: Sequence[Readings], label: str, partner_label: str | None = None
+) -> dict[int, float]:
+    """By seed, the mean over the parts that have this label, and also the label `partner_label` if
+    it is given: both sides of a difference must average over the same parts. NaN where all
+    diverged."""
     values: dict[int, list[float]] = {}
     for part in parts:
-        partner = part.get(beside, {}) if beside is not None else part.get(label, {})
+        partner = part.get(partner_label, {}) if partner_label is not None else part.get(label, {})
         for seed, value in part.get(label, {}).items():
             found = values.setdefault(seed, [])
             if math.isfinite(value) and math.isfinite(partner.get(seed, math.nan)):

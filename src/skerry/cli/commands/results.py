@@ -148,7 +148,7 @@ def _tell_devices(
     found = devices_of(folder)
     sheets, notes = device_sheets(found), device_notes(found)
     contents: list[tuple[Path | None, Callable[[], bytes]]] = [
-        (csv, lambda: frame.to_csv(found.frame)),
+        (csv, lambda: frame.csv_bytes(found.frame)),
         (parquet, lambda: _parquet(found.frame)),
         (latex, lambda: _booktabs(sheets)),
         (markdown, lambda: "\n".join([*(s.to_markdown() for s in sheets), *notes, ""]).encode()),
@@ -169,7 +169,7 @@ def _tell_devices(
 def to_csv(answers: "ComparedCells") -> bytes:
     from skerry.analysis import frame
 
-    return frame.to_csv(answers.frame())
+    return frame.csv_bytes(answers.frame())
 
 
 def to_parquet(answers: "ComparedCells") -> bytes:

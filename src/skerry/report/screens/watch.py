@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from skerry.analysis.names import format_value, short_names
 from skerry.report.snapshot import Best, Message, Snapshot, Stack
-from skerry.report.text import duration, empty_table, plural, plus_minus, printable
+from skerry.report.text import clean_text as printable
+from skerry.report.text import duration, empty_table, plural, plus_minus
 from skerry.report.watched import Watched
 
 if TYPE_CHECKING:
