@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from skerry.errors import SkerryError, argument
-from skerry.report.style import WIDTHS, check_format, save_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +85,8 @@ class FigureRequest:
     best: str | None = None
     last: int | None = None
     round: int | None = None
-    width: float = WIDTHS["column"]
+    width: float = 3.3
+    """In inches; the default is one column of a page, as in `style.WIDTHS`."""
     title: str = ""
     runs: "RunTable | None" = None
     """The runs to draw; None to read the store in the folder."""
@@ -121,6 +121,8 @@ class DrawnFigure:
 
     def save(self, path: str | Path, dpi: int = 200) -> Path:
         """Write the figure as .png, .pdf or .svg."""
+        from skerry.report.style import check_format, save_figure
+
         check_format(Path(path))
         return save_figure(self.figure, Path(path), dpi=dpi)
 
