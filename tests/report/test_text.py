@@ -115,7 +115,7 @@ def test_bytes_are_written_in_millions_and_billions():
 
 @given(st.text())
 def test_no_control_character_reaches_a_terminal(anything):
-    told = text.printable(anything)
+    told = text.clean_text(anything)
     assert len(told) == len(anything)
     assert told.isprintable()
 

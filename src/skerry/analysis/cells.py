@@ -5,7 +5,7 @@ A cell is one combination of the fields that vary between runs, other than seed 
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -180,49 +180,50 @@ class ComparedCells:
         """A row per cell and label, with its difference to the reference label."""
         import pandas as pd
 
-        frame = pd.DataFrame([dict(self._record(*key)) for key in self.estimates])
+        frame = pd.DataFrame([self._record(*key) for key in self.estimates])
         whole = [name for name in frame if name == "pairs" or str(name).startswith("seeds")]
         return frame.astype(dict.fromkeys(whole, "Int64"))
 
-    def _record(self, cell: Cell, label: str) -> Iterator[tuple[str, Any]]:
-        yield from zip(self.cells.fields, cell, strict=True)
-        found = self.estimates[cell, label]
-        yield "primitive", label
-        yield "measure", self.cells.measure
-        yield "seeds", found.count
-        yield "mean", found.mean
-        yield "standard_error", found.standard_error
-        yield "low", found.low
-        yield "high", found.high
-        yield "against", self.against
-        yield from self._paired_record(self.comparisons.get((cell, label)))
-
-    def _paired_record(self, paired: Comparison | None) -> Iterator[tuple[str, Any]]:
-        """The columns of the comparison; they are empty for the reference label itself."""
-        found = paired.difference if paired else None
-        yield "pairs", found and found.count
-        yield "difference", found and found.mean
-        yield "difference_standard_error", found and found.standard_error
-        yield "difference_low", found and found.low
-        yield "difference_high", found and found.high
-        yield "seeds_higher", paired and paired.higher
-        yield "seeds_equal", paired and paired.equal
-        yield "seeds_lower", paired and paired.lower
-        yield "t_p", paired and paired.t_p
-        yield "t_p_holm", paired and paired.t_holm
-        yield "wilcoxon_p", paired and paired.wilcoxon_p
-        yield "wilcoxon_p_holm", paired and paired.wilcoxon_holm
-        yield "verdict", paired and self.verdict(paired)
-        yield "untested", (paired and paired.untested) or None
-        yield "variance_saved", paired and paired.variance_saved
+    def _record(self, cell: Cell, label: str) -> dict[str, Any]:
+        """A row of the frame. The columns of the comparison are empty for the reference label."""
+        found, paired = self.estimates[cell, label], self.comparisons.get((cell, label))
+        gap = paired.difference if paired else None
+        return dict(zip(self.cells.fields, cell, strict=True)) | {
+            "primitive": label,
+            "measure": self.cells.measure,
+            "seeds": found.count,
+            "mean": found.mean,
+            "standard_error": found.standard_error,
+            "low": found.low,
+            "high": found.high,
+            "against": self.against,
+            "pairs": gap and gap.count,
+            "difference": gap and gap.mean,
+            "difference_standard_error": gap and gap.standard_error,
+            "difference_low": gap and gap.low,
+            "difference_high": gap and gap.high,
+            "seeds_higher": paired and paired.higher,
+            "seeds_equal": paired and paired.equal,
+            "seeds_lower": paired and paired.lower,
+            "t_p": paired and paired.t_p,
+            "t_p_holm": paired and paired.t_holm,
+            "wilcoxon_p": paired and paired.wilcoxon_p,
+            "wilcoxon_p_holm": paired and paired.wilcoxon_holm,
+            "verdict": paired and self.verdict(paired),
+            "untested": (paired and paired.untested) or None,
+            "variance_saved": paired and paired.variance_saved,
+        }
 
 
-def _averaged(parts: Sequence[Readings], label: str, beside: str | None = None) -> dict[int, float]:
-    """By seed, the mean over the parts that have this label, and also the label `beside` if it is
-    given: both sides of a difference must average over the same parts. NaN where all diverged."""
+def _averaged(
+    parts: Sequence[Readings], label: str, partner_label: str | None = None
+) -> dict[int, float]:
+    """By seed, the mean over the parts that have this label, and also the label `partner_label` if
+    it is given: both sides of a difference must average over the same parts. NaN where all
+    diverged."""
     values: dict[int, list[float]] = {}
     for part in parts:
-        partner = part.get(beside, {}) if beside is not None else part.get(label, {})
+        partner = part.get(partner_label, {}) if partner_label is not None else part.get(label, {})
         for seed, value in part.get(label, {}).items():
             found = values.setdefault(seed, [])
             if math.isfinite(value) and math.isfinite(partner.get(seed, math.nan)):

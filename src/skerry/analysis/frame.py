@@ -55,7 +55,7 @@ def of_runs(runs: Sequence[Run], histories: Sequence[History]) -> "pd.DataFrame"
     return pd.concat([_experiments(runs, measures), columns], axis="columns")
 
 
-def to_csv(frame: "pd.DataFrame") -> bytes:
+def csv_bytes(frame: "pd.DataFrame") -> bytes:
     """The frame as CSV. A text that a spreadsheet would compute as a formula starts with an
     apostrophe; numbers stay numbers."""
     safe = frame.copy()

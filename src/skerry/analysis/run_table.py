@@ -100,13 +100,13 @@ class RunTable:
     def numbered(self) -> "RunTable":
         """The same table, in which runs with equal fields are placed in separate studies instead of
         being refused. Such runs differ in data or a model given from Python."""
-        seen = Counter[Cell]()
+        times = Counter[Cell]()
         fields = {}
         for run in self.runs:
             experiment, own = run.experiment, self.fields[run.key]
             same = experiment.seed, experiment.server.label, *own.items()
-            seen[same] += 1
-            fields[run.key] = own | {STUDY: str(seen[same])}
+            times[same] += 1
+            fields[run.key] = own | {STUDY: str(times[same])}
         return replace(self, known_fields=fields)
 
     # The grid

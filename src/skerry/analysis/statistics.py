@@ -59,12 +59,12 @@ def moments(values_cs: ArrayLike) -> tuple[Array, Array, NDArray[np.int64]]:
     """Mean, variance (over count - 1) and count of the finite values in each row; NaN where
     there are too few values."""
     values = np.asarray(values_cs, dtype=float)
-    there = np.isfinite(values)
-    count_c: NDArray[Any] = there.sum(axis=1)
+    finite = np.isfinite(values)
+    count_c: NDArray[Any] = finite.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean_c = np.where(there, values, 0.0).sum(axis=1) / count_c
-        apart = np.where(there, values - mean_c[:, None], 0.0)
-        sum_of_squares = (apart**2).sum(axis=1)
+        mean_c = np.where(finite, values, 0.0).sum(axis=1) / count_c
+        deviation = np.where(finite, values - mean_c[:, None], 0.0)
+        sum_of_squares = (deviation**2).sum(axis=1)
         variance_c = np.where(count_c > 1, sum_of_squares / (count_c - 1), np.nan)
     return mean_c, variance_c, count_c
 
@@ -147,14 +147,14 @@ def _reason(differences: Array) -> str:
 def _signed_rank(differences: Array) -> float:
     from scipy import stats
 
-    apart = differences[np.isfinite(differences) & (differences != 0)]
-    if len(apart) == 0 or np.isfinite(differences).sum() < 2:
+    differing = differences[np.isfinite(differences) & (differences != 0)]
+    if len(differing) == 0 or np.isfinite(differences).sum() < 2:
         return float("nan")
-    if len(apart) > EXACT_PAIRS:
-        return float(stats.wilcoxon(apart).pvalue)  # asymptotic for so many
+    if len(differing) > EXACT_PAIRS:
+        return float(stats.wilcoxon(differing).pvalue)  # asymptotic for so many
     # Tied ranks are halves: doubled, every rank is a whole number.
-    ranks = np.rint(2 * stats.rankdata(np.abs(apart))).astype(int)
-    smaller = min(ranks[apart > 0].sum(), ranks[apart < 0].sum())
+    ranks = np.rint(2 * stats.rankdata(np.abs(differing))).astype(int)
+    smaller = min(ranks[differing > 0].sum(), ranks[differing < 0].sum())
     distribution = _rank_sums(tuple(sorted(ranks.tolist())))
     return min(1.0, 2.0 * float(distribution[: smaller + 1].sum()))
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from skerry.errors import SkerryError, argument
-from skerry.report.style import WIDTHS, check_format, save_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,58 +21,49 @@ if TYPE_CHECKING:
     from skerry.analysis.names import Where
     from skerry.analysis.run_table import RunTable
 
-_MEASURED, _ISLANDS = "skerry.report.figures.kinds", "skerry.report.figures.islands"
-
 
 class FigureKind(NamedTuple):
-    """A kind of figure: a description, the function that draws it, and its options."""
+    """A kind of figure, which the function `draw_<name>` of a module draws."""
 
     says: str
-    drawn_by: str
     takes: tuple[str, ...]
     """The options that this kind uses, besides the folder, the file, the width and the title."""
+    module: str = "skerry.report.figures.kinds"
 
 
 KINDS = {
     "curves": FigureKind(
         "measures over the rounds, mean and 95 % band; grey lines are server rounds",
-        f"{_MEASURED}:draw_curves",
         ("measure", "compare", "by", "lines"),
     ),
     "gap": FigureKind(
         "one primitive minus another as a map over two fields, unclear cells hatched",
-        f"{_MEASURED}:draw_gap",
         ("measure", "compare", "by", "rows", "columns", "best", "last"),
     ),
     "sensitivity": FigureKind(
         "a measure against the sampled share K/n and the period H, or any field",
-        f"{_MEASURED}:draw_sensitivity",
         ("measure", "compare", "by", "lines", "x", "best", "last"),
     ),
     "front": FigureKind(
         "one accuracy (or loss) against another, from S2S over blend to S2A, best blend ringed",
-        f"{_MEASURED}:draw_front",
         ("measure", "compare", "by", "x"),
     ),
     "cost": FigureKind(
-        "a measure against the messages or bytes sent so far",
-        f"{_MEASURED}:draw_cost",
-        ("measure", "compare", "by", "x"),
+        "a measure against the messages or bytes sent so far", ("measure", "compare", "by", "x")
     ),
     "bound": FigureKind(
         "what a server round does to disagreement and bias, measured and predicted by theory",
-        f"{_MEASURED}:draw_bound",
         ("measure", "compare", "by"),
     ),
     "network": FigureKind(
         "the islands, their links and the devices sampled in one round",
-        f"{_ISLANDS}:draw_network",
         ("compare", "round"),
+        "skerry.report.figures.islands",
     ),
     "labels": FigureKind(
         "which labels (or which data) each device holds, island by island",
-        f"{_ISLANDS}:draw_labels",
         ("compare",),
+        "skerry.report.figures.islands",
     ),
 }
 
@@ -95,7 +85,8 @@ class FigureRequest:
     best: str | None = None
     last: int | None = None
     round: int | None = None
-    width: float = WIDTHS["column"]
+    width: float = 3.3
+    """In inches; the default is one column of a page, as in `style.WIDTHS`."""
     title: str = ""
     runs: "RunTable | None" = None
     """The runs to draw; None to read the store in the folder."""
@@ -130,6 +121,8 @@ class DrawnFigure:
 
     def save(self, path: str | Path, dpi: int = 200) -> Path:
         """Write the figure as .png, .pdf or .svg."""
+        from skerry.report.style import check_format, save_figure
+
         check_format(Path(path))
         return save_figure(self.figure, Path(path), dpi=dpi)
 
@@ -144,6 +137,6 @@ class DrawnFigure:
 
 def draw_figure(kind: str, request: FigureRequest) -> DrawnFigure:
     """Draw a figure of one of the KINDS."""
-    module, _, name = KINDS[kind].drawn_by.partition(":")
-    figure: DrawnFigure = getattr(import_module(module), name)(request)
+    draw = getattr(import_module(KINDS[kind].module), f"draw_{kind}")
+    figure: DrawnFigure = draw(request)
     return figure

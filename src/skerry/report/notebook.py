@@ -94,8 +94,8 @@ def html_of_experiment(experiment: "Experiment") -> str:
         if not hasattr(value, "model_fields_set"):
             pairs = [(name, value, getattr(usual, name))]
         else:
-            there = getattr(usual, name)
-            pairs = [(f"{name}.{f}", one, getattr(there, f, None)) for f, one in value]
+            defaults = getattr(usual, name)
+            pairs = [(f"{name}.{f}", one, getattr(defaults, f, None)) for f, one in value]
         rows += [
             (path, format_value(one))
             for path, one, other in pairs
@@ -170,8 +170,8 @@ def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFi
         return draw_figure(kind, request)
 
 
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    texts = given.split(",") if isinstance(given, str) else given
+def _names(option: str | Sequence[str]) -> tuple[str, ...]:
+    texts = option.split(",") if isinstance(option, str) else option
     return tuple(text.strip() for text in texts)
 
 

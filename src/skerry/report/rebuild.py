@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skerry.network.fleet import Fleet
     from skerry.records.store import Run
 
-BY_SEED_ALONE = ("uniform", "per_component", "one_each", "bernoulli", "round_robin")
+BY_SEED_ONLY = ("uniform", "per_component", "one_each", "bernoulli", "round_robin")
 """Selection rules that depend only on the network and the seed."""
 
 
@@ -45,8 +45,8 @@ def build_named_fleet(experiment: "Experiment") -> "Fleet":
 
     network = experiment.network
     if network.is_file:
-        asked = network.model_fields_set - {"devices", "components"}
-        network = type(network).model_construct(_fields_set=asked, **dict(network))
+        fields = network.model_fields_set - {"devices", "components"}
+        network = type(network).model_construct(_fields_set=fields, **dict(network))
     return build_fleet(network, experiment.seed)
 
 
@@ -70,7 +70,7 @@ def sampled_devices(experiment: "Experiment", fleet: "Fleet", t: int) -> list[in
     planned = server.server_rounds(rounds)
     if t not in planned:
         return []
-    if server.selection not in BY_SEED_ALONE:
+    if server.selection not in BY_SEED_ONLY:
         return None
     awake = Awake(experiment.availability, experiment.seed, fleet.island_of, fleet.labels)
     who = Who(

@@ -84,7 +84,7 @@ def size(count: float, unit: Literal["MB", "GB"] = "MB", digits: int = 1) -> str
     return f"{count / {'MB': 1e6, 'GB': 1e9}[unit]:,.{digits}f} {unit}"
 
 
-def printable(text: str) -> str:
+def clean_text(text: str) -> str:
     """Text with control characters replaced by spaces, so that none reaches the terminal."""
     return "".join(sign if sign.isprintable() else " " for sign in text)
 

@@ -176,7 +176,7 @@ def _device_view(folder: Path) -> _View:
 
 
 def _to_csv(view: _View) -> bytes:
-    return frame.to_csv(view.frame)
+    return frame.csv_bytes(view.frame)
 
 
 def _to_parquet(view: _View) -> bytes:

@@ -162,8 +162,8 @@ def _annotate(axis: "Axes", gap: Array, clear: Array, largest: float, shades: "C
     # Two digits of the largest gap of this map; `largest` may come from another one.
     own = float(np.nanmax(np.abs(gap))) or largest
     digits = min(max(0, 1 - int(np.floor(np.log10(own)))), MOST_DIGITS)
-    there = {at: value for at, value in np.ndenumerate(gap) if np.isfinite(value)}
-    texts = {at: f"{value:+z.{digits}f}".replace("-", "−") for at, value in there.items()}
+    values = {at: value for at, value in np.ndenumerate(gap) if np.isfinite(value)}
+    texts = {at: f"{value:+z.{digits}f}".replace("-", "−") for at, value in values.items()}
     size = _fitting(axis, gap.shape[1], max(map(len, texts.values())))
     for (row, column), text in texts.items():
         colour = shades(0.5 + gap[row, column] / largest / 2)

@@ -112,17 +112,17 @@ def device_positions(fleet: "Fleet") -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _around(size: int, edges: Any) -> Sequence[int]:
     """The devices in the order of the ring or path; for any other graph in numerical order."""
-    beside: list[list[int]] = [[] for _ in range(size)]
+    neighbours: list[list[int]] = [[] for _ in range(size)]
     for one, other in edges.tolist():
-        beside[one].append(other)
-        beside[other].append(one)
-    if not all(1 <= len(found) <= 2 for found in beside):
+        neighbours[one].append(other)
+        neighbours[other].append(one)
+    if not all(1 <= len(found) <= 2 for found in neighbours):
         return range(size)
-    here = min(range(size), key=lambda device: (len(beside[device]), device))
-    walk, seen = [here], {here}
-    while new := [device for device in beside[walk[-1]] if device not in seen]:
+    here = min(range(size), key=lambda device: (len(neighbours[device]), device))
+    walk, visited = [here], {here}
+    while new := [device for device in neighbours[walk[-1]] if device not in visited]:
         walk.append(new[0])
-        seen.add(new[0])
+        visited.add(new[0])
     return walk if len(walk) == size else range(size)
 
 

@@ -92,8 +92,8 @@ def draw_gap(request: FigureRequest) -> DrawnFigure:
     shown = [field for field in (rows, columns) if field]
     by = request.panel_fields(cells, [field for field in cells.fields if field not in shown])
     frame = with_known_labels(ComparedCells(cells.by([*shown, *by]), second).frame(), "primitive")
-    apart = frame.loc[frame["primitive"] == first, "difference"].astype(float)  # None where no pair
-    largest = float(apart.abs().max())
+    gaps = frame.loc[frame["primitive"] == first, "difference"].astype(float)  # None where no pair
+    largest = float(gaps.abs().max())
     panels = [
         Panel(
             cell_title(by, cell),
@@ -103,8 +103,8 @@ def draw_gap(request: FigureRequest) -> DrawnFigure:
     ]
     notes = [*omission_notes(cells.statuses, cells.fields, [*shown, *by]), HATCHED]
     height = max(LOWEST, ROW * frame[rows].nunique() + 0.6) if rows else LOWEST
-    beside = panels_per_row(len(panels), request.width, WIDE)
-    found = draw_panels(request, panels, notes, columns=beside, height=height)
+    per_row = panels_per_row(len(panels), request.width, WIDE)
+    found = draw_panels(request, panels, notes, columns=per_row, height=height)
     colour_bar(found.figure.axes, first, second, cells.measure)
     return found
 

@@ -34,7 +34,7 @@ def bullets(lines: Iterable[str]) -> Block:
     return {"kind": "bullets", "lines": list(lines)}
 
 
-def facts(pairs: Iterable[tuple[str, str]]) -> Block:
+def definitions(pairs: Iterable[tuple[str, str]]) -> Block:
     """A list of terms and their values."""
     return {"kind": "facts", "pairs": [list(pair) for pair in pairs]}
 

@@ -47,7 +47,7 @@ def cells_sheet(compared: ComparedCells) -> Sheet:
         ]
         header = (*fields, "primitive", "mean")
         return Sheet(title, header, tuple(below), "l" * len(fields) + "lr")
-    beside = [
+    rows = [
         (
             *map(format_value, cell),
             *(_mean(compared, compared.estimates.get((cell, one))) for one in labels),
@@ -55,7 +55,7 @@ def cells_sheet(compared: ComparedCells) -> Sheet:
         for cell in cells.readings
     ]
     sides = "l" * len(fields) + "r" * len(labels)
-    return Sheet(title, (*fields, *labels), tuple(beside), sides)
+    return Sheet(title, (*fields, *labels), tuple(rows), sides)
 
 
 def differences_sheet(compared: ComparedCells) -> Sheet:
@@ -109,9 +109,9 @@ def results_notes(compared: ComparedCells) -> list[str]:
             f"Only {compared.against} was run, so nothing is compared. Run other primitives too: "
             "skerry run --compare s2s,s2a"
         )
-    elif alone := len(cells.readings.keys() - {cell for cell, _ in compared.comparisons}):
+    elif left := len(cells.readings.keys() - {cell for cell, _ in compared.comparisons}):
         found.append(
-            f"Not compared: {plural(alone, 'cell')} without {compared.against} or without any "
+            f"Not compared: {plural(left, 'cell')} without {compared.against} or without any "
             "other primitive."
         )
     return found

@@ -101,8 +101,8 @@ def print_forecast(found: "Forecast", out: Path) -> None:
 def print_rank_plan(plan: "RankPlan") -> None:
     """Print how many devices, how much memory and how much traffic each rank would have."""
     console = text.console()
-    alone = [f"{_runs(plan)}, in one process.", f"It takes about {_memory(plan)}."]
-    for line in _of_ranks(plan) if plan.server_bytes else alone:
+    one_process = [f"{_runs(plan)}, in one process.", f"It takes about {_memory(plan)}."]
+    for line in _of_ranks(plan) if plan.server_bytes else one_process:
         console.print(line, markup=False)
 
 

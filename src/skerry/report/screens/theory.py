@@ -30,20 +30,20 @@ MODES = {
 TERMS = ("initial", "noise", "intra", "inter", "sampling_intra", "sampling_inter")
 
 
-def print_bounds(asked: BoundGrid) -> None:
+def print_bounds(bounds: BoundGrid) -> None:
     """Print the setting, the bounds of each primitive, who needs the fewest, and the
     assumptions."""
-    first = asked.answers[0]
+    first = bounds.answers[0]
     out = console(fold_at=PAGE)
-    what = "average of f - f*, convex" if asked.convex else "average of ||grad f||^2, non-convex"
-    out.print(f"[bold]{asked.mode}[/]: {MODES[asked.mode]}; {what}")
-    differ = [*asked.varied, *(["selection"] if asked.several_rules else [])]
+    what = "average of f - f*, convex" if bounds.convex else "average of ||grad f||^2, non-convex"
+    out.print(f"[bold]{bounds.mode}[/]: {MODES[bounds.mode]}; {what}")
+    differ = [*bounds.varied, *(["selection"] if bounds.several_rules else [])]
     out.print(describe_setting(first[0].parameters, differ))
-    out.print(bounds_table(asked.answers, asked.varied))
+    out.print(bounds_table(bounds.answers, bounds.varied))
     finite = [answer for answer in first if not answer.reason]
-    if finite and not asked.varied:
+    if finite and not bounds.varied:
         out.print(terms_table(finite))
-    for line in [*describe_winners(asked), *_reasons(asked)]:
+    for line in [*describe_winners(bounds), *_reasons(bounds)]:
         out.print(line)
     out.print("\nAssumptions:", style="dim")
     for words in _assumptions(first):
@@ -71,8 +71,8 @@ def bounds_table(settings: Sequence[Sequence[Answer]], varied: Sequence[str]) ->
             rounds = number(answer.rounds)
             bold = answer.rounds == fewest and len(answers) > 1
             rule = answer.parameters.selection if rules else ""
-            told = "" if i and rule == answers[i - 1].parameters.selection else rule
-            cells = [*where, *([told] if rules else []), label_name(answer.label)]
+            shown_rule = "" if i and rule == answers[i - 1].parameters.selection else rule
+            cells = [*where, *([shown_rule] if rules else []), label_name(answer.label)]
             cells.append(f"[bold]{rounds}[/]" if bold else rounds)
             if answer.N_b1 is not None:
                 cells += [number(answer.N_b2), number(answer.N_b1)]
@@ -89,8 +89,8 @@ def terms_table(answers: Sequence[Answer]) -> "Table":
     for label, answer in _by_label(answers).items():
         total = sum(answer.terms.values()) or math.nan  # nothing to divide
         parts = (100 * answer.terms.get(term, math.nan) / total for term in terms)
-        told = (NOTHING if math.isnan(part) else f"{part:.1f}" for part in parts)
-        table.add_row(label_name(label), *told)
+        texts = (NOTHING if math.isnan(part) else f"{part:.1f}" for part in parts)
+        table.add_row(label_name(label), *texts)
     return table
 
 
@@ -132,17 +132,17 @@ def describe_setting(parameters: Parameters, varied: Sequence[str]) -> str:
     return ", ".join(words for field, words in symbols.items() if field not in varied)
 
 
-def describe_winners(asked: BoundGrid) -> Iterator[str]:
+def describe_winners(bounds: BoundGrid) -> Iterator[str]:
     """Sentences on which primitive needs the fewest rounds and messages, and where this changes."""
-    if len(asked.candidates) < 2:
+    if len(bounds.candidates) < 2:
         return
     for measure in get_args(Measure):
-        if not asked.varied:
-            yield _compared(measure, asked.answers[0])
-        elif len(asked.varied) > 1:
-            yield _counted(measure, asked.winners(measure))
+        if not bounds.varied:
+            yield _compared(measure, bounds.answers[0])
+        elif len(bounds.varied) > 1:
+            yield _counted(measure, bounds.winners(measure))
         else:
-            yield _along(measure, asked.varied[0], asked.stretches(measure))
+            yield _along(measure, bounds.varied[0], bounds.stretches(measure))
 
 
 def _compared(measure: str, answers: Sequence[Answer]) -> str:
@@ -176,8 +176,8 @@ def _counted(measure: str, winners: Mapping[str, int]) -> str:
     return f"Fewest {measure}, of {sum(winners.values()):,} settings: {', '.join(parts)}."
 
 
-def _reasons(asked: BoundGrid) -> list[str]:
-    found = (answer.reason for answers in asked.answers for answer in answers)
+def _reasons(bounds: BoundGrid) -> list[str]:
+    found = (answer.reason for answers in bounds.answers for answer in answers)
     return [f"Infinite: {reason}" for reason in dict.fromkeys(found) if reason]
 
 

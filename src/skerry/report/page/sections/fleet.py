@@ -132,7 +132,7 @@ def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
         "name": describe_network(run.experiment, fleet.sizes),
         "devices": fleet.devices,
         "places": np.round(device_positions(fleet), 3).tolist(),
-        "component": fleet.island_of.tolist(),
+        "island": fleet.island_of.tolist(),
         "labels": list(fleet.labels) if run.experiment.network.is_file else None,
         "links": shown.ravel().tolist(),
         "linksInAll": len(links),
@@ -217,7 +217,7 @@ def _split(run: Run) -> dict[str, Any]:
         "kind": TARGET_NAMES[dataset.targets],
         "by": "device" if by_device else "island",
         "counts": (counts if by_device else np.add.reduceat(counts, starts)).tolist(),
-        "component": np.repeat(np.arange(len(sizes)), sizes if by_device else 1).tolist(),
+        "island": np.repeat(np.arange(len(sizes)), sizes if by_device else 1).tolist(),
     }
 
 

@@ -13,7 +13,7 @@ from skerry.config.experiment import Experiment
 from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
 from skerry.errors import RecordsError
-from skerry.report.page.blocks import Block, PageSection, facts, note, table, text
+from skerry.report.page.blocks import Block, PageSection, definitions, note, table, text
 from skerry.report.page.report_data import TUNED, ReportData
 from skerry.report.page.sections.advice import read_advice
 from skerry.report.screens.run import describe_leaders
@@ -181,11 +181,11 @@ def _description(data: ReportData) -> list[Block]:
         counts.append(("Names", ", ".join(names[:MOST_VALUES])))
     methods = [_methods(presets)] if presets else []
     if not data.grid.axes:
-        return [text(words[0].upper() + words[1:]), facts(counts), *methods]
+        return [text(words[0].upper() + words[1:]), definitions(counts), *methods]
     counts.insert(1, ("Cells", f"{len(data.grid.cells):,}"))
     return [
         text(f"The cell that is shown first, one of {len(data.grid.cells):,}: {words}"),
-        facts(counts),
+        definitions(counts),
         *methods,
         _axes(data),
     ]

@@ -12,7 +12,7 @@ from typing import Any
 from skerry.config.labels import BLEND, NO_SERVER, command_line_label
 from skerry.config.toml import toml_key, toml_value
 from skerry.records.store import Run
-from skerry.report.page.blocks import Block, PageSection, code, facts, note, table, text
+from skerry.report.page.blocks import Block, PageSection, code, definitions, note, table, text
 from skerry.report.page.report_data import ReportData
 from skerry.report.text import duration, plural
 
@@ -21,7 +21,9 @@ MOST_ROWS = 50
 
 def provenance_section(data: ReportData) -> PageSection:
     """When, where and with which versions the runs were computed, and which are not finished."""
-    return PageSection("provenance", "How it was run", [facts(_facts(data)), *_not_finished(data)])
+    return PageSection(
+        "provenance", "How it was run", [definitions(_facts(data)), *_not_finished(data)]
+    )
 
 
 def _facts(data: ReportData) -> list[tuple[str, str]]:
@@ -158,12 +160,11 @@ def _completeness(
 
 def _materials(data: ReportData) -> list[Block]:
     """A note on graphs, data and models that are not in the text to copy."""
-    given = sorted({name for run in data.runs for name in run.materials})
-    if not given:
+    materials = sorted({name for run in data.runs for name in run.materials})
+    if not materials:
         return []
-    return [
-        note(
-            f"The text above does not contain the {', '.join(given)} that came from Python or from "
-            "files. Use the same ones again; the records have their fingerprints."
-        )
-    ]
+    words = (
+        f"The text above does not contain the {', '.join(materials)} that came from Python or from "
+        "files. Use the same ones again; the records have their fingerprints."
+    )
+    return [note(words)]

@@ -7,7 +7,7 @@ Skerry.widgets.labels = (root, data, page) => {
 
   function borders(split) {
     const colour = Skerry.plots.css("--ink");
-    return split.component.flatMap((island, i) => i && island !== split.component[i - 1]
+    return split.island.flatMap((island, i) => i && island !== split.island[i - 1]
       ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: i - 0.5, y1: i - 0.5, line: { color: colour, width: 1.5 } }] : []);
   }
 
@@ -15,7 +15,7 @@ Skerry.widgets.labels = (root, data, page) => {
     const heat = () => ({
       type: "heatmap", z: split.counts, colorscale: [[0, Skerry.plots.css("--panel")], [1, Skerry.plots.css("--accent")]], xgap: split.counts[0].length < 30 ? 1 : 0, hoverinfo: "text",
       hovertext: split.counts.map((row, i) => row.map((count, label) =>
-        `${split.by} ${i}${split.by === "device" ? `, island ${split.component[i]}` : ""}<br>${split.kind} ${label}: ${count} of ${row.reduce((a, b) => a + b, 0)} samples`)),
+        `${split.by} ${i}${split.by === "device" ? `, island ${split.island[i]}` : ""}<br>${split.kind} ${label}: ${count} of ${row.reduce((a, b) => a + b, 0)} samples`)),
       colorbar: { thickness: 12, outlinewidth: 0, title: { text: "samples", side: "right" } },
     });
     picture.tell(`${split.name}. Lines separate the islands.`);

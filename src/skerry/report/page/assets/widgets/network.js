@@ -29,11 +29,11 @@ Skerry.widgets.network = (root, data, page) => {
       x: network.places.map(([x]) => x), y: network.places.map(([, y]) => y),
       marker: {
         opacity: 1, size: is.map((one) => (one ? 1.25 * size : size)),
-        color: network.component.map((c) => model.islands[c % model.islands.length].light),
+        color: network.island.map((c) => model.islands[c % model.islands.length].light),
         line: { color: is.map((one) => Skerry.plots.css(one ? "--ink" : "--paper")), width: is.map((one) => (one ? 2.5 : 0.5)) },
       },
       hovertext: network.places.map((_, device) => Skerry.plots.escape(`device ${network.labels?.[device] ?? device}`) +
-        `<br>island ${network.component[device]}${is[device] ? "<br>sampled" : ""}`),
+        `<br>island ${network.island[device]}${is[device] ? "<br>sampled" : ""}`),
     };
   }
 
@@ -53,7 +53,7 @@ Skerry.widgets.network = (root, data, page) => {
 
   function tell(sampled) {
     const { network } = view, count = new Map();
-    for (const device of sampled) count.set(network.component[device], (count.get(network.component[device]) ?? 0) + 1);
+    for (const device of sampled) count.set(network.island[device], (count.get(network.island[device]) ?? 0) + 1);
     const split = [...count].sort((a, b) => a[0] - b[0]).map(([island, many]) => `${many} on island ${island}`);
     const where = split.slice(0, 8).join(", ") + (split.length > 8 ? ", ..." : "");
     const nobody = view.rounds.length ? `In round ${view.rounds[view.step]} no device is available.` : "There is no server in these runs.";
