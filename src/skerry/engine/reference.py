@@ -104,7 +104,7 @@ class Reference:
         return is_due and server.primitive != "none"
 
     def server_round(self, t: int) -> None:
-        """Sample S, average its models, and hand the average back by Eq. (S2S), (S2A) or both."""
+        """Sample S, average its models and deliver the average: Eq. (S2S), (S2A) or their blend."""
         server = self.experiment.server
         beta = {"s2s": 0.0, "s2a": 1.0, "blend": server.beta}[server.primitive]
         S = self.world.server_order(t)[: server.sampled].tolist()
