@@ -95,7 +95,7 @@ FEWER = ["server.sampled_schedule=cosine", "server.sampled_end=2"]
         (["network.components=12", "data.inter=dirichlet"], "no device has a neighbour"),
         (["rounds=1"], ""),
         (["server.primitive=none"], ""),
-        (["server.sampled=12", *FEWER], "no bounds: bounds hold for a constant K and H"),
+        (["server.sampled=12", *FEWER], "no bounds: bounds hold for a K and an H that stay"),
     ],
 )
 def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> None:
