@@ -13,9 +13,19 @@ import typer
 
 from skerry.cli.commands import options
 from skerry.errors import SkerryError
+from skerry.plugins import registry
 
 DEFAULT_COMPARE = "s2s,s2a,blend"
 DEFAULT_SEEDS = 5
+
+
+def _complete_names(incomplete: str) -> list[str]:
+    """Lists of primitives and presets that begin with the incomplete one, for the shell."""
+    from skerry.config.presets import PRESETS
+
+    before, comma, last = incomplete.rpartition(",")
+    names = (*registry.PRIMITIVES, *PRESETS)
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
 
 
 def run_command(
@@ -25,8 +35,9 @@ def run_command(
     compare: Annotated[
         str | None,
         typer.Option(
-            help="Primitives to compare, such as s2s,s2a,blend:0.25,none, or presets, such as "
-            "tt_hf,gossip_pga."
+            help=f"Primitives to compare, of {', '.join(registry.PRIMITIVES)}, such as "
+            "s2s,s2a,blend:0.25; or presets, such as tt_hf,gossip_pga.",
+            autocompletion=_complete_names,
         ),
     ] = None,
     seeds: Annotated[
