@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -92,7 +92,7 @@ def _system_error(error: OSError) -> tuple[int, str]:
             MACHINE_ERROR,
             f"no space is left to write {path} ({reason}). Free some space, or write elsewhere.",
         )
-    if not _working_folder_exists():
+    if not _succeeds(os.getcwd):
         return MACHINE_ERROR, "the working folder no longer exists. Change to one that does."
     if error.errno == errno.ENAMETOOLONG:
         return INPUT_ERROR, f"a path is too long ({reason}: {path[:60]}...). Choose a shorter one."
@@ -101,9 +101,9 @@ def _system_error(error: OSError) -> tuple[int, str]:
     )
 
 
-def _working_folder_exists() -> bool:
+def _succeeds(system_call: Callable[..., object], *arguments: object) -> bool:
     try:
-        os.getcwd()
+        system_call(*arguments)
     except OSError:
         return False
     return True
@@ -155,7 +155,7 @@ def repair_streams() -> None:
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             with suppress(OSError):
-                if not _is_open(number):
+                if not _succeeds(os.fstat, number):  # it is closed
                     os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     codecs.register_error(_ASCII_FALLBACK, _replace_by_ascii)
@@ -180,14 +180,6 @@ def flush_streams(code: int) -> int:
 def _silence(stream: TextIO) -> None:
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
 
 
 def _replace_by_ascii(error: UnicodeError) -> tuple[str, int]:
