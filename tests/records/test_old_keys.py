@@ -10,7 +10,7 @@ import pytest
 
 import skerry as package
 from command_line import skerry
-from skerry.analysis.results import recorded
+from skerry.analysis.results import read_studies
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
 from skerry.records.store import FILE, Store
@@ -29,7 +29,7 @@ def old(tmp_path):
 def test_an_old_store_is_read_shown_and_exported(old, tmp_path):
     """By Python and by the commands, with the section [fleet] under its name of today."""
     content = (old / FILE).read_bytes()
-    (found,) = recorded(old)
+    (found,) = read_studies(old)
     accuracies = {lane.label: lane.final["average_accuracy"] for lane in found}
     assert accuracies == pytest.approx(FINALS, abs=0.01)
     assert {lane.experiment.availability.awake for lane in found} == {0.9}

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from skerry.data.sources.cache import cache_folder
-from skerry.files import replace_file
+from skerry.files import cache_folder, replace_file
 from skerry.kernels.fused import interpreted
 
 Variant = TypeVar("Variant")

@@ -54,7 +54,7 @@ def data_trace(
     file: Annotated[
         Path, typer.Argument(help="A public availability trace (JSON), as FedScale's.")
     ],
-    out: Annotated[Path, typer.Argument(help="The trace to write (CSV), for fleet.awake.")],
+    out: Annotated[Path, typer.Argument(help="The trace to write (CSV), for availability.awake.")],
     round_seconds: Annotated[float, typer.Option(help="Duration of a round in seconds.")] = 600.0,
     devices: Annotated[int | None, typer.Option(help="Take only the first of the devices.")] = None,
 ) -> None:
@@ -66,4 +66,4 @@ def data_trace(
         f"Wrote {out}: {made.devices:,} devices, {made.rounds:,} rounds of {round_seconds:g} s, "
         f"awake {made.awake_share:.0%} of the time."
     )
-    typer.echo(f"Use it: skerry run --set fleet.awake={out} --set network.devices={made.devices}")
+    typer.echo(f"Use it: skerry run --set availability.awake={out} --set network.devices={made.devices}")
