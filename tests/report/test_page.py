@@ -480,11 +480,24 @@ def test_the_experiment_is_copied(alone):
 # Light, dark, small, on paper
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_both_themes_can_be_read(seen, dark):
+@pytest.fixture(params=["light", "dark"])
+def scheme(request, seen):
+    """The colour scheme of the system, which the page follows."""
+
+    def prefer(wanted):
+        seen.tab.emulate_media(color_scheme=wanted)
+        seen.tab.wait_for_function(
+            "wanted => document.documentElement.dataset.shade === wanted", arg=wanted
+        )
+
+    prefer(request.param)
+    yield request.param
+    prefer("light")
+
+
+def test_both_themes_can_be_read(seen, scheme):
     """Text stands out from its background 4.5 times, lines and marks 3 times (WCAG AA)."""
-    seen.tab.emulate_media(color_scheme="dark" if dark else "light")
-    paper = DARK_PAGE if dark else LIGHT_PAGE
+    paper = DARK_PAGE if scheme == "dark" else LIGHT_PAGE
     style = "name => getComputedStyle(document.documentElement).getPropertyValue(name)"
     colour = {
         name: seen.tab.evaluate(style, f"--{name}").strip()
@@ -498,7 +511,6 @@ def test_both_themes_can_be_read(seen, dark):
     lines = {trace["colour"] for trace in seen.traces("curves") if trace["name"]}
     assert len(lines) == 3
     assert all(contrast(line, paper) >= 3 for line in lines)
-    seen.tab.emulate_media(color_scheme="light")
 
 
 def test_the_theme_can_be_chosen_and_paper_is_white(shown):
