@@ -26,7 +26,7 @@ ALLOWED = {
     "src/skerry/engine/": r"[Mm]eeting",
     "src/skerry/measure/": r"[Mm]eeting",
     # Another program's own command.
-    "src/skerry/runs/trackers.py": r"wandb sync",
+    "src/skerry/runs/tracking.py": r"wandb sync",
     "docs/results.md": r"wandb sync",
 }
 """Where a word may stand: the path's beginning, and what the line must have."""
