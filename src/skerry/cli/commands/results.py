@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.analysis import frame
 from skerry.cli.commands.options import AsJson, Folder, cannot_write, print_json, split_names
 from skerry.errors import SkerryError
 from skerry.files import replace_file
@@ -176,7 +175,9 @@ def _device_view(folder: Path) -> _View:
 
 
 def _to_csv(view: _View) -> bytes:
-    return frame.csv_bytes(view.frame)
+    from skerry.analysis.frame import csv_bytes
+
+    return csv_bytes(view.frame)
 
 
 def _to_parquet(view: _View) -> bytes:
