@@ -24,7 +24,7 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.ranks.group import Rank, RankGroup
 from skerry.errors import SkerryError, argument, unknown
-from skerry.models.learner import Learner, Problem, build_learner, parameter_mask
+from skerry.models.learner import Learner, Problem, build_learner
 from skerry.models.module_checks import warn_of_scaled_tokens
 from skerry.models.weights import weights_fingerprint
 from skerry.network.fleet import Fleet, build_fleet
@@ -210,7 +210,9 @@ class World:
     @cached_property
     def real_d(self) -> Tensor:
         """Mask of the places of a model that hold parameters; the others are padding."""
-        return parameter_mask(self.learner).to(self.device)
+        mask = getattr(self.learner, "parameter_mask", None)  # a learner without it has no padding
+        real_d: Tensor = torch.ones(self.learner.d, dtype=torch.bool) if mask is None else mask()
+        return real_d.to(self.device)
 
     def server_order(self, t: int) -> Tensor:
         """One permutation of the devices per round, common to all lanes.

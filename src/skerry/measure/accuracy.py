@@ -13,7 +13,6 @@ from torch import Tensor
 
 from skerry.engine.world import World
 from skerry.kernels.precision import arithmetic
-from skerry.models.learner import score_bytes
 from skerry.seeds import stream
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
@@ -35,7 +34,7 @@ def bytes_per_score(world: World) -> int:
 
 def measured_bytes_per_score(world: World) -> int | None:
     """The bytes that one score takes on a GPU, where the learner knows them; else None."""
-    known = score_bytes(world.learner)
+    known: int | None = getattr(world.learner, "score_bytes", None)
     return None if known is None else known + JUDGED
 
 

@@ -2,8 +2,7 @@
 
 import math
 import re
-import time
-from collections.abc import Callable
+import timeit
 
 import torch
 from torch import nn
@@ -53,12 +52,10 @@ def _seconds(learner: ModuleLearner, problem: Problem, size: int) -> float:
     noise = torch.zeros(DEVICES, dtype=torch.int64, device=learner.device)
     x = learner.prepare(x)
     batch = Batch(x.expand(DEVICES, *x.shape), y.expand(DEVICES, *y.shape), noise)
-    return min(_timed(lambda: learner.step(X, batch, X.new_zeros(1))) for _ in range(REPEATS))
 
+    def step() -> None:
+        learner.step(X, batch, X.new_zeros(1))
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
 
-def _timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return max(time.perf_counter() - began, 1e-9)
+    return max(min(timeit.repeat(step, number=1, repeat=REPEATS)), 1e-9)
