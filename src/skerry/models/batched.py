@@ -59,8 +59,7 @@ def _replacements() -> dict[Any, Callable[..., Any]]:
         # A mode intercepts the outermost function only, so that attention inside this function of
         # torch's has to be replaced there.
         F.multi_head_attention_forward: _with_globals(
-            F.multi_head_attention_forward,
-            scaled_dot_product_attention=_attention_or_torch,
+            F.multi_head_attention_forward, scaled_dot_product_attention=_attention_or_torch
         ),
     }
 

@@ -149,7 +149,9 @@ class Problem:
         """Shape of a model's output for one sample."""
         return self.task.output_shape(self.input_shape, self.outputs)
 
-    def example(self) -> tuple[Tensor, Tensor]:
+    def example(
+        self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor, Tensor]:
         """Two made-up samples (x, y) with the shapes, types and ranges of the data."""
         count = 2 * math.prod(self.input_shape)
         x = torch.linspace(-1, 1, count)
@@ -158,7 +160,9 @@ class Problem:
         y_shape = self.output_shape[:-1] if self.task.name != "regression" else self.output_shape
         y = torch.linspace(0, self.outputs - 1, 2 * math.prod(y_shape)).round()
         y = self.task.targets(y.view(2, *y_shape), torch.float32)
-        return x.view(2, *self.input_shape), y
+        pair = (x.view(2, *self.input_shape), y)
+        x, y = (part.to(device, dtype if part.is_floating_point() else None) for part in pair)
+        return x, y
 
 
 def build_learner(

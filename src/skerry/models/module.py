@@ -124,7 +124,7 @@ class ModuleLearner:
 
         def differentiate(loss: Callable[..., Tensor]) -> tuple[Parameters, Tensor]:
             lanes = vmap(grad_and_value(loss), in_dims=(0, None, None if shares_y else 0, None))
-            return vmap(lanes)(self._views(X_nld), batch.x, y, batch.noise)  # type: ignore[no-any-return]
+            return vmap(lanes)(self._views(X_nld), batch.x, y, batch.noise)
 
         if not self._uses_bf16(X_nld):
             return differentiate(self._loss)
@@ -250,11 +250,9 @@ class ModuleLearner:
     def _find_batching(self) -> None:
         """Try batched steps and scores on two devices and two lanes; fall back where they fail."""
         device, dtype = self.device, self.dtype
-        x, y = (part.to(device) for part in self.problem.example())
-        x, y = (part.to(dtype) if part.is_floating_point() else part for part in (x, y))
-        batch = Batch(
-            torch.stack([x, x]), torch.stack([y, y]), torch.zeros(2, dtype=torch.int64).to(device)
-        )
+        x, y = self.problem.example(device, dtype)
+        noise = torch.zeros(2, dtype=torch.int64, device=device)
+        batch = Batch(torch.stack([x, x]), torch.stack([y, y]), noise)
         X_nld = self._initial.to(device, dtype).expand(2, 2, -1).clone()
         self.why_one_by_one = ""
         try:

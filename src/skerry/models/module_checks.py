@@ -109,30 +109,28 @@ def check_training(module: nn.Module, problem: Problem) -> None:
             "devices cannot average or mix as parameters. Keep such numbers outside of the module."
         )
     if not torch.equal(first, second):
-        if message := _inner_dropouts(module):
-            raise ModelError(message)
+        _refuse_inner_dropouts(module)
         raise ModelError(
             "the model draws random numbers of its own while it trains, as functional dropout "
             "does. Use nn.Dropout layers, which follow the seed."
         )
 
 
-def _inner_dropouts(module: nn.Module) -> str:
-    """The message about layers with a built-in dropout of torch; empty if there are none."""
+def _refuse_inner_dropouts(module: nn.Module) -> None:
+    """Raise ModelError if a layer has a built-in dropout of torch."""
     found = {
         name: child
         for name, child in module.named_modules()
         if isinstance(child, nn.MultiheadAttention | nn.RNNBase) and child.dropout > 0
     }
-    if not found:
-        return ""
-    layers = ", ".join(f"'{name}' ({type(child).__name__})" for name, child in found.items())
-    settings = "; ".join(f"model.{name}.dropout = 0.0" for name in found).replace("..", ".")
-    return (
-        f"the model draws random numbers of its own while it trains: the dropout inside {layers} "
-        f"does not follow the seed. Switch it off once the model is built, {settings}; nn.Dropout "
-        "layers beside it stay, and follow the seed."
-    )
+    if found:
+        layers = ", ".join(f"'{name}' ({type(child).__name__})" for name, child in found.items())
+        settings = "; ".join(f"model.{name}.dropout = 0.0" for name in found).replace("..", ".")
+        raise ModelError(
+            "the model draws random numbers of its own while it trains: the dropout inside "
+            f"{layers} does not follow the seed. Switch it off once the model is built, {settings};"
+            " nn.Dropout layers beside it stay, and follow the seed."
+        )
 
 
 def warn_of_scaled_tokens(

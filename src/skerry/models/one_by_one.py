@@ -44,11 +44,9 @@ def _slowdown(learner: ModuleLearner, batch: int) -> float:
 
 def _seconds(learner: ModuleLearner, problem: Problem, size: int) -> float:
     """Shortest time of a few steps."""
-    x, y = (part.to(learner.device) for part in problem.example())
+    x, y = problem.example(learner.device, learner.dtype)
     x, y = (part.repeat(-(-size // 2), *[1] * (part.ndim - 1))[:size] for part in (x, y))
-    dtype = learner.dtype
-    x, y = (part.to(dtype) if part.is_floating_point() else part for part in (x, y))
-    X = learner.initial().to(learner.device, dtype).expand(DEVICES, 1, -1).clone()
+    X = learner.initial().to(learner.device, learner.dtype).expand(DEVICES, 1, -1).clone()
     noise = torch.zeros(DEVICES, dtype=torch.int64, device=learner.device)
     x = learner.prepare(x)
     batch = Batch(x.expand(DEVICES, *x.shape), y.expand(DEVICES, *y.shape), noise)
