@@ -141,8 +141,14 @@ class CompressedMixing:
 
     def __call__(self, A_nld: Tensor) -> None:
         number, public = next(self._copies)
+        world, isolated = self._world, self._isolated()
         for step in range(self._steps):
-            self._send(A_nld, public, step, number)
+            message = A_nld - public
+            keys_n = world.compression_keys("links", self._t, step, number)
+            compress(self._rule.compression, message, message_draws(world, keys_n))
+            if isolated is not None:
+                message[isolated] = 0
+            public.add_(message)
             mixed = public.clone()
             self._mixer.mix(mixed, self._t)
             A_nld.add_(mixed.sub_(public), alpha=self._rule.stepsize)
@@ -152,19 +158,8 @@ class CompressedMixing:
         self(A_nld)
         into_nld.addcmul_(before_nld.sub_(A_nld), scale_l1)
 
-    def _send(self, A_nld: Tensor, public: Tensor, step: int, number: int) -> None:
-        """Devices with a link send a message, and their public copies move by it."""
-        world = self._world
-        message = A_nld - public
-        keys_n = world.compression_keys("links", self._t, step, number)
-        compress(self._rule.compression, message, message_draws(world, keys_n))
-        isolated = self._isolated()
-        if isolated is not None:
-            message[isolated] = 0
-        public.add_(message)
-
     def _isolated(self) -> Tensor | None:
-        """Mask of the devices without a link in this round.
+        """Mask of the devices without a link in this round, which send nothing.
 
         None where links never change: there it would make no difference to any model.
         """

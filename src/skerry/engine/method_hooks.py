@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -40,21 +41,20 @@ def start_companions(stack: Stack, X_nld: Tensor) -> Companions:
     return companions
 
 
-class StepHooks:
-    """The hooks of all methods around one local step of some devices."""
-
-    def __init__(self, stack: Stack, state: State, eta_l: Tensor, devices: slice, step: int = 0):
-        self._methods = [
-            (group.method, lanes_of(stack, state, eta_l, group.lanes, devices, step))
-            for group in stack.mixing
-            if group.method is not None
-        ]
-        self._kept = [method.before_step(lanes) for method, lanes in self._methods]
-
-    def after_step(self) -> None:
-        """Call `after_step` of every method."""
-        for (method, lanes), kept in zip(self._methods, self._kept, strict=True):
-            method.after_step(lanes, kept)
+@contextmanager
+def step_hooks(
+    stack: Stack, state: State, eta_l: Tensor, devices: slice, step: int
+) -> Iterator[None]:
+    """Context of one local step of some devices, with the hooks of all methods around it."""
+    methods = [
+        (group.method, lanes_of(stack, state, eta_l, group.lanes, devices, step))
+        for group in stack.mixing
+        if group.method is not None
+    ]
+    kept = [method.before_step(lanes) for method, lanes in methods]
+    yield
+    for (method, lanes), models in zip(methods, kept, strict=True):
+        method.after_step(lanes, models)
 
 
 def lanes_of(

@@ -94,8 +94,8 @@ class MinibatchDraws:
 
     def _check(self, indices: Any) -> None:
         """Raise a DataError for a user's own sampling that breaks the contract."""
-        training, samples = self._training, self._samples
-        shape = (self._n, training.batch)
+        name, samples = self._training.sampling, self._samples
+        shape = (self._n, self._training.batch)
         if not (
             isinstance(indices, np.ndarray)
             and indices.shape == shape
@@ -103,7 +103,7 @@ class MinibatchDraws:
             and 0 <= indices.min() <= indices.max() < samples
         ):
             raise DataError(
-                f"sampling '{training.sampling}': indices(t, step, steps) must give training "
+                f"sampling '{name}': indices(t, step, steps) must give training "
                 f"indices 0 to {samples - 1} as an int64 array of shape {shape}, a row per device "
                 f"(got {_describe(indices)})."
             )

@@ -50,11 +50,7 @@ class Mixer:
     """Mixes by the W(t) of one fleet on the compute device, for the local devices."""
 
     def __init__(
-        self,
-        fleet: Fleet,
-        device: torch.device,
-        dtype: torch.dtype,
-        ranks: RankGroup | None = None,
+        self, fleet: Fleet, device: torch.device, dtype: torch.dtype, ranks: RankGroup | None = None
     ):
         self.fleet, self._device, self._dtype = fleet, device, dtype
         self.ranks = ranks or RankGroup()
@@ -63,10 +59,10 @@ class Mixer:
 
     def mix(self, X_nld: Tensor, t: int) -> None:
         """x_i <- sum_j W[j, i] x_j for every lane of the view (the paper's X W)."""
-        X = X_nld.view(len(X_nld), -1)
+        X, t = X_nld.view(len(X_nld), -1), 0 if self.fleet.fixed else t
         if self.ranks.cuts:
             self._mix_cut(X, t)
-        for piece in self._pieces_of_round(0 if self.fleet.fixed else t):
+        for piece in self._pieces_of_round(t):
             if piece.weights[0].layout == torch.strided and fused.mixes(X, piece.size):
                 from skerry.kernels.mixing import mix_in_place
 
@@ -89,33 +85,24 @@ class Mixer:
             Z_nld[rows].addcmul_(before_nld.sub_(X_nld[rows]), scale_l1)
 
     def _mix_by_torch(self, X: Tensor, piece: Piece) -> None:
-        if X.is_cuda and len(piece.weights) > 1:
-            self._mix_batched(X, piece)
+        count, models = len(piece.weights), X[piece.rows].view(len(piece.weights), piece.size, -1)
+        if not X.is_cuda or count == 1:
+            step = COLUMNS if self._device.type == "cpu" else X.shape[1]
+            for rows, W in zip(models, piece.weights, strict=True):
+                for part in rows.split(step, dim=1):
+                    part.copy_(W @ part)
             return
-        for number, W in enumerate(piece.weights):
-            start = piece.start + number * piece.size
-            self._mix_one(X[start : start + piece.size], W)
-
-    def _mix_batched(self, X: Tensor, piece: Piece) -> None:
-        """Mix many islands by few products: on a GPU a product for each would cost a launch."""
-        count, W_css = len(piece.weights), piece.stacked
-        models = X[piece.rows].view(count, piece.size, -1)
+        # Few products for many islands: on a GPU a product for each would cost a launch.
+        W_css = piece.stacked
         some = max(1, PRODUCT_BYTES // models[0].nbytes)
         for first in range(0, count, some):
             part = models[first : first + some]
             W = W_css[first : first + some] if len(W_css) > 1 else W_css.expand(len(part), -1, -1)
             part.copy_(torch.bmm(W, part))
 
-    def _mix_one(self, rows: Tensor, W: Tensor) -> None:
-        columns = rows.shape[1]
-        step = COLUMNS if self._device.type == "cpu" else columns
-        for column in range(0, columns, step):
-            part = rows[:, column : column + step]
-            part.copy_(W @ part)
-
     def _mix_cut(self, X: Tensor, t: int) -> None:
         """Mix the islands of which other ranks hold a part."""
-        cut = self._cut_in_round(0 if self.fleet.fixed else t)
+        cut = self._cut_in_round(t)
         received = self.ranks.exchange_rows(X, [island for island, _ in cut])
         for island, W in cut:
             before = [received[other] for other in island.receives if other < self.ranks.rank]

@@ -5,6 +5,7 @@ an hour later. Built-ins are not called; tests check them.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -16,12 +17,13 @@ from skerry.config.experiment import Experiment
 from skerry.engine.compressed_messages import message_draws
 from skerry.engine.compression import Compression
 from skerry.engine.local_optimizers import LocalOptimizer
+from skerry.engine.method_hooks import UncompressedMixing
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound
 from skerry.engine.stack import ServerGroup, build_stack, schedule_of
 from skerry.engine.world import World
 from skerry.errors import SkerryError, warn_once
-from skerry.methods.method import Aggregation, Lanes, Method, Traffic
+from skerry.methods.method import Aggregation, Lanes, Method, Mixing, Traffic
 from skerry.plugins import registry
 
 
@@ -42,7 +44,8 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
         if isinstance(group.method, LocalOptimizer) and ":" in group.method.optimizer:
             _try_local_optimizer(group.method, stack.experiments[group.lanes.start], world)
         if group.method is not None and ":" in stack.experiments[group.lanes.start].method.name:
-            _try_method(group.method, stack.experiments[group.lanes.start], world)
+            unmixed = UncompressedMixing(replace(stack.mixing[0], steps=0), 0)
+            _try_method(group.method, stack.experiments[group.lanes.start], world, unmixed)
         if group.compression is not None and ":" in group.server.compression:
             compression = group.compression.up or group.compression.down or Compression()
             _try_compression(group.server.compression, compression, world)
@@ -60,7 +63,7 @@ def _try_local_optimizer(method: LocalOptimizer, experiment: Experiment, world: 
         method.after_step(lanes, method.before_step(lanes))
 
 
-def _try_method(method: Method, experiment: Experiment, world: World) -> None:
+def _try_method(method: Method, experiment: Experiment, world: World, unmixed: Mixing) -> None:
     """One round of the K sampled devices and one more, in which models stay as they are."""
     name, sampled = experiment.method.name, experiment.server.sampled
     devices = min(sampled + 1, world.n)
@@ -90,7 +93,7 @@ def _try_method(method: Method, experiment: Experiment, world: World) -> None:
     )
     with registry.users_own("method", name):
         method.after_step(lanes, method.before_step(lanes))
-        method.mix(lanes, _Unmixed())
+        method.mix(lanes, unmixed)
         sent: Any = method.aggregate(lanes, server)
     if not isinstance(sent, Traffic):
         raise SkerryError(
@@ -117,16 +120,6 @@ def _try_compression(name: str, compression: Compression, world: World) -> None:
         raise SkerryError(
             f"compression '{name}': bytes must give a whole number of at least 0 (got {size!r})."
         )
-
-
-class _Unmixed:
-    """A mixing that leaves all arrays unchanged."""
-
-    def __call__(self, A_nld: Tensor) -> None:
-        pass
-
-    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
-        pass
 
 
 def _try_schedule(world: World, experiment: Experiment) -> None:

@@ -3,25 +3,26 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from skerry.engine.compressed_messages import CompressedServerRound
 from skerry.engine.method_hooks import (
-    StepHooks,
     aggregate_lanes,
     lane_pieces,
     mix_lanes,
     receivers,
     start_companions,
+    step_hooks,
 )
 from skerry.engine.participation.sampler import Sample
 from skerry.engine.primitives import deliver
 from skerry.engine.ranks.group import RankGroup
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound, ScheduleMemory
-from skerry.engine.stack import MixingGroup, ServerGroup, Stack
+from skerry.engine.stack import ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
 from skerry.models.learner import LazyBatch
@@ -37,13 +38,11 @@ class ServerRound:
     """The result of one server round of a group of lanes: messages up and down, per lane."""
 
     lanes: slice
-    sampled: int
-    """The number of sampled devices."""
     uplink: int
     downlink: int
-    islands: int = 0
+    islands: int
     """The number of sampled islands."""
-    devices_k: Tensor | None = None
+    devices_k: Tensor
     """The sampled devices."""
 
 
@@ -66,24 +65,13 @@ def initial_state(stack: Stack) -> State:
     return State(0, X, memory, stack.chunk(), start_companions(stack, X))
 
 
-@dataclass(frozen=True)
-class RoundDraws:
+class RoundDraws(NamedTuple):
     """The minibatches, noise keys and stepsizes of one round of local steps."""
 
     indices_snb: Tensor
     """Training indices of every local step and device."""
     noise_sn: Tensor
     eta_l: Tensor
-
-    def copy(self) -> "RoundDraws":
-        """A copy in new memory."""
-        return RoundDraws(self.indices_snb.clone(), self.noise_sn.clone(), self.eta_l.clone())
-
-    def copy_from(self, other: "RoundDraws") -> None:
-        """Take the values of another round, in place."""
-        self.indices_snb.copy_(other.indices_snb)
-        self.noise_sn.copy_(other.noise_sn)
-        self.eta_l.copy_(other.eta_l)
 
 
 def draw_round(stack: Stack, t: int) -> RoundDraws:
@@ -122,23 +110,16 @@ def local_steps(
                 rows = indices_nb[devices]
                 batch = LazyBatch(world.x_train, world.y_train, rows, noise_n[devices])
                 before = [state.X_nld[devices, group.lanes].clone() for group in scaled]
-                hooks = None
-                if stack.has_methods:
-                    hooks = StepHooks(stack, state, draws.eta_l, devices, step)
-                losses = world.learner.step(state.X_nld[devices], batch, stride_l)
-                for group, start_nld in zip(scaled, before, strict=True):
-                    _rescale(state.X_nld[devices, group.lanes], start_nld, group, devices)
-                if hooks is not None:
-                    hooks.after_step()
+                with step_hooks(stack, state, draws.eta_l, devices, step):
+                    losses = world.learner.step(state.X_nld[devices], batch, stride_l)
+                    for group, start_nld in zip(scaled, before, strict=True):
+                        assert group.scale_n is not None  # steps are eta n p_i long, not eta
+                        scale_n11 = group.scale_n[devices, None, None]
+                        X_group = state.X_nld[devices, group.lanes]
+                        X_group.sub_(start_nld).mul_(scale_n11).add_(start_nld)
                 total_l += (losses if local_nl is None else losses * local_nl[devices]).sum(dim=0)
     counted_l = world.n if counted_nl is None else counted_nl.sum(dim=0)
     return total_l / (counted_l * len(draws.indices_snb))
-
-
-def _rescale(X_nld: Tensor, start_nld: Tensor, group: MixingGroup, devices: slice) -> None:
-    """Make steps eta n p_i long instead of eta, where devices count by their data."""
-    assert group.scale_n is not None
-    X_nld.sub_(start_nld).mul_(group.scale_n[devices, None, None]).add_(start_nld)
 
 
 def train(stack: Stack, state: State, draws: RoundDraws) -> Tensor:
@@ -184,8 +165,9 @@ def _sleeping_rows(stack: Stack, state: State) -> Iterator[tuple[Tensor, Tensor,
     for group in stack.mixing:
         if group.awake is not None and group.method is not None:
             asleep = torch.from_numpy(~group.awake(state.t)).to(state.X_nld.device)
-            for array in state.companions.device_rows(group.lanes):
-                yield array, asleep, array[asleep]
+            for array in state.companions.of_method(group.lanes).values():
+                if array.ndim == 3:  # it has a row for each device
+                    yield array, asleep, array[asleep]
 
 
 def _counted(stack: Stack, state: State) -> Tensor:
@@ -212,9 +194,9 @@ def mix(stack: Stack, state: State, eta_l: Tensor) -> None:
 
 def run_server_rounds(stack: Stack, state: State) -> list[ServerRound]:
     """The server samples, averages and delivers, in the groups whose server round this is."""
-    scheduled = [(group, _scheduled(group, state)) for group in stack.servers]
     found: list[ServerRound] = []
-    for group, round_ in scheduled:
+    for group in stack.servers:
+        round_ = _scheduled(group, state)
         if round_ is None:
             continue
         now = group.at(round_, state.t)
@@ -223,8 +205,7 @@ def run_server_rounds(stack: Stack, state: State) -> list[ServerRound]:
         if group.schedule.adapts and samples:  # what it estimates from are models as received
             devices_k = samples[0][0].devices_k
             X_kd = state.X_nld[devices_k, group.lanes.start]
-        for sample, lanes in samples:
-            found.append(_aggregate(stack, now, state, sample, lanes))
+        found += [_aggregate(stack, now, state, sample, lanes) for sample, lanes in samples]
         if group.schedule.adapts:
             memory = group.schedule.after(state.t, _read_schedule(group, state), X_kd, devices_k)
             _save_schedule(state.memory, group, memory)
@@ -286,7 +267,7 @@ def _aggregate(
         deliver_array = partial(_deliver, stack, group, state, sample, lanes)
         sent = aggregate_lanes(stack, group, state, sample, lanes, deliver_array)
         uplink, downlink = sent.up, sent.down
-    return ServerRound(lanes, len(sample), uplink, downlink, sample.islands, sample.devices_k)
+    return ServerRound(lanes, uplink, downlink, sample.islands, sample.devices_k)
 
 
 def _deliver(
@@ -297,9 +278,16 @@ def _deliver(
     Returns the number of devices that receive.
     """
     memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
+    world, ranks, server = stack.world, stack.world.ranks, group.server
     if group.compression is not None:
-        return _deliver_compressed(stack, group, state, sample, lanes, X_nld, memory)
-    ranks, server = stack.world.ranks, group.server
+        assert server.dial is not None
+        arrays = state.companions.of_compression(lanes)
+        rule, S = group.compression, sample.devices_k
+        messages = CompressedServerRound(rule, world, state.t, X_nld, arrays, S)
+        received_kld, unsent_kld = messages.up()
+        averages = _averages(group, memory, received_kld, ranks, sample, len(sample))
+        reached = receivers(group, sample, len(X_nld))
+        return messages.down(*averages, unsent_kld, server.dial, reached)
     local = ranks.local_part(sample)
     asleep = None if group.reaches_asleep else local.asleep
     kept_nld = X_nld[asleep] if asleep is not None else None
@@ -334,26 +322,3 @@ def _averages(
     if group.sampler.asks_distances and server.dial is not None:
         memory[REFERENCE].copy_(plain_ld if server.dial == 0 else estimate_ld)
     return plain_ld, estimate_ld
-
-
-def _deliver_compressed(
-    stack: Stack,
-    group: ServerGroup,
-    state: State,
-    sample: Sample,
-    lanes: slice,
-    X_nld: Tensor,
-    memory: Memory,
-) -> int:
-    """As `_deliver`, where messages to and from the server are compressed."""
-    beta, arrays = group.server.dial, state.companions.of_compression(lanes)
-    assert group.compression is not None
-    assert beta is not None
-    messages = CompressedServerRound(
-        group.compression, stack.world, state.t, X_nld, arrays, sample.devices_k
-    )
-    received_kld, unsent_kld = messages.up()
-    ranks = stack.world.ranks
-    plain_ld, estimate_ld = _averages(group, memory, received_kld, ranks, sample, len(sample))
-    reached = receivers(group, sample, len(X_nld))
-    return messages.down(plain_ld, estimate_ld, unsent_kld, beta, reached)

@@ -104,9 +104,8 @@ class FedAdam:
         away = average_ld - y
         m.lerp_(away, 1 - momentum)
         cls._follow(v, away.square(), 1 - second_momentum)
-        return y.addcdiv_(
-            m, v.sqrt().add_(smallest), value=ADAPTIVE if learning_rate is None else learning_rate
-        )
+        step = ADAPTIVE if learning_rate is None else learning_rate
+        return y.addcdiv_(m, v.sqrt().add_(smallest), value=step)
 
     @staticmethod
     def _follow(v: Tensor, square: Tensor, part: float) -> None:

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,17 +48,23 @@ class ScheduleMemory:
 
     def to_row(self) -> list[float]:
         """The memory as a row of numbers."""
-        facts = [self.due, self.last, self.number, self.period, len(self.seen)]
-        return [*map(float, facts), *(value for one in self.seen for value in _numbers(one))]
+        row = [self.due, self.last, self.number, self.period, len(self.seen)]
+        for one in self.seen:
+            sizes, counts, *rest = astuple(one)
+            row += [len(sizes), *sizes, *counts, *rest]
+        return [*map(float, row)]
 
     @classmethod
     def from_row(cls, row: Sequence[float]) -> "ScheduleMemory":
         """The memory that `to_row` wrote."""
-        due, last, number, period, count = map(int, row[:5])
-        rest, found = list(row[5:]), []
+        numbers, found = iter(row), []
+        due, last, number, period, count = map(int, islice(numbers, 5))
         for _ in range(count):
-            one, rest = _read(rest)
-            found.append(one)
+            islands = int(next(numbers))
+            sizes, counts = (tuple(map(int, islice(numbers, islands))) for _ in range(2))
+            spread, intra, inter, bias, since, by_island = islice(numbers, 6)
+            estimates = (spread, intra, inter, bias, int(since), bool(by_island))
+            found.append(SpreadEstimate(sizes, counts, *estimates))
         return cls(due, last, number, period, tuple(found))
 
 
@@ -106,19 +113,12 @@ class ServerSchedule:
         """
         found = memory.seen
         if X_kd is not None and sampled_k is not None:
-            islands_n, awake = self._world.fleet.island_of, self._awake
-            sizes = np.bincount(
-                islands_n if awake is None else islands_n[awake(t)],
-                minlength=len(self._world.sizes),
-            )
-            estimate = estimate_spread(
-                X_kd,
-                islands_n[sampled_k.cpu().numpy()],
-                sizes,
-                t + 1 - memory.last,
-                by_island=self._server.selection in BY_ISLAND
-                or self._server.weights == "stratified",
-            )
+            server, islands_n, awake = self._server, self._world.fleet.island_of, self._awake
+            there_m = islands_n if awake is None else islands_n[awake(t)]
+            sizes = np.bincount(there_m, minlength=len(self._world.sizes))
+            by_island = server.selection in BY_ISLAND or server.weights == "stratified"
+            islands_k, since = islands_n[sampled_k.cpu().numpy()], t + 1 - memory.last
+            estimate = estimate_spread(X_kd, islands_k, sizes, since, by_island=by_island)
             found = (*found, *([estimate] if estimate else ()))[-self._server.adapt_over :]
         now = replace(memory, last=t + 1, seen=found)
         period = self._server.next_period(self._position(t, now))
@@ -140,22 +140,6 @@ class ServerSchedule:
         """p of a round with all its gossip steps."""
         p = self._world.fleet_of(self._experiment).mixing_parameters().minimum
         return float(1 - (1 - p) ** self._experiment.network.gossip_steps)
-
-
-def _numbers(one: SpreadEstimate) -> list[float]:
-    """An estimate as numbers, with the number of islands first."""
-    sizes, counts, *rest = astuple(one)
-    return [float(len(sizes)), *map(float, [*sizes, *counts, *rest])]
-
-
-def _read(row: list[float]) -> tuple[SpreadEstimate, list[float]]:
-    """The first estimate of a row, and the rest of the row."""
-    islands = int(row[0])
-    end = 1 + 2 * islands
-    sizes, counts = tuple(map(int, row[1 : 1 + islands])), tuple(map(int, row[1 + islands : end]))
-    spread, intra, inter, bias, since, by_island = row[end : end + 6]
-    found = SpreadEstimate(sizes, counts, spread, intra, inter, bias, int(since), bool(by_island))
-    return found, row[end + 6 :]
 
 
 def estimate_spread(

@@ -1,14 +1,14 @@
 """The simulation loop, a generator of moments; recording and drawing are left to the caller."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from skerry.engine.round import ServerRound, initial_state, run_server_rounds
-from skerry.engine.stack import Stack
+from skerry.engine.stack import Stack, build_stack
 from skerry.engine.state import State, keep_lanes
 from skerry.engine.trainer import Trainer
 
@@ -50,14 +50,15 @@ def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
         diverged = []
         if is_evaluated(stack, state.t):
             losses_l = stack.world.ranks.sum_parts(losses_l)
-            diverged = _not_finite(losses_l)
+            diverged = torch.nonzero(~losses_l.isfinite()).flatten().tolist()
         diverged = [lane for lane in diverged if lane not in _all_asleep(stack, state.t - 1)]
         yield Moment("end", stack, state, state.t, losses_l, server_rounds, diverged)
         if diverged:
             going = [lane for lane in range(len(stack)) if lane not in diverged]
             if not going:
                 return
-            stack, state = stack.keep(going), keep_lanes(state, going)
+            stack = build_stack(stack.world, [stack.experiments[lane] for lane in going])
+            state = keep_lanes(state, going)
             trainer = Trainer(stack, state)
 
 
@@ -77,7 +78,3 @@ def _all_asleep(stack: Stack, t: int) -> set[int]:
         if group.awake is not None and not group.awake(t).any()
         for lane in lanes[group.lanes]
     }
-
-
-def _not_finite(losses_l: Tensor) -> list[int]:
-    return [lane for lane, loss in enumerate(losses_l.tolist()) if not math.isfinite(loss)]

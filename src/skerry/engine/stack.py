@@ -177,10 +177,6 @@ class Stack:
         # One of the methods may keep the models that a step starts from.
         return max(1, min(n, room // (each + models)))
 
-    def keep(self, lanes: Sequence[int]) -> "Stack":
-        """The same stack with only these lanes (the others have diverged)."""
-        return build_stack(self.world, [self.experiments[lane] for lane in lanes])
-
 
 def step_bytes(world: World, lanes: int) -> int:
     """Temporary memory of a local step in bytes, per device."""
@@ -218,7 +214,8 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 )
     keyed = sorted(((group_keys(e), e) for e in experiments), key=itemgetter(0))
     keys, ordered = [key for key, _ in keyed], [e for _, e in keyed]
-    etas_tl = _stepsizes(world, ordered)
+    # A lane whose schedule adapts to the models has a server group of its own.
+    adapting = [object() if e.server.is_there and e.server.is_adaptive() else None for e in ordered]
     return Stack(
         world=world,
         experiments=tuple(ordered),
@@ -229,9 +226,9 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
         ),
         servers=tuple(
             _server_group(lanes, world, ordered[lanes.start])
-            for lanes in _runs(zip(keys, map(_own_group, ordered), strict=True))
+            for lanes in _runs(zip(keys, adapting, strict=True))
         ),
-        etas_tl=torch.from_numpy(etas_tl).to(world.device, world.dtype),
+        etas_tl=torch.from_numpy(_stepsizes(world, ordered)).to(world.device, world.dtype),
     )
 
 
@@ -255,14 +252,8 @@ def group_keys(experiment: Experiment) -> tuple[str, str]:
     return "\n".join(mixing), server
 
 
-def _own_group(experiment: Experiment) -> object:
-    """A unique object for a lane whose schedule adapts to the models, which has its own group."""
-    server = experiment.server
-    adapts = server.is_there and server.is_adaptive()
-    return object() if adapts else None
-
-
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
+    rests = () if first.network.mix_with_server else first.server.server_rounds(first.rounds)
     return MixingGroup(
         lanes,
         Mixer(world.fleet_of(first), world.device, world.dtype, world.ranks),
@@ -270,16 +261,10 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
         adapts_first=first.training.order == "adapt_then_mix",
         awake=world.awake(first),
         scale_n=data_scale(world) if first.training.weights == "data" else None,
-        rests=_rests(first),
+        rests=frozenset(rests),
         method=method_of(first),
         compression=link_compression(first),
     )
-
-
-def _rests(experiment: Experiment) -> frozenset[int]:
-    if experiment.network.mix_with_server:
-        return frozenset()
-    return frozenset(experiment.server.server_rounds(experiment.rounds))
 
 
 def method_of(experiment: Experiment) -> Method | None:
@@ -331,20 +316,19 @@ def _bind_primitive(server: Server) -> Primitive:
 
 def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.float64]:
     """The stepsizes of every lane in every round, [T, L], computed once for equal schedules."""
-    keys = [_stepsize_key(experiment) for experiment in experiments]
+
+    def key_of(experiment: Experiment) -> Hashable:
+        training = experiment.training  # a schedule with a context knows the server rounds
+        asks = takes_context("schedule", training.schedule)
+        return (training, experiment.server) if asks else training
+
+    keys = [*map(key_of, experiments)]
     different = dict(zip(keys, experiments, strict=True))
     etas = {}
     for key, one in different.items():
         factor = schedule_of(world, one)
         etas[key] = [one.training.stepsize * factor(t) for t in range(world.rounds)]
     return np.array([etas[key] for key in keys]).reshape(len(keys), world.rounds).T
-
-
-def _stepsize_key(experiment: Experiment) -> Hashable:
-    """Equal for lanes with equal stepsizes. A schedule with a context knows the server rounds."""
-    training = experiment.training
-    asks = takes_context("schedule", training.schedule)
-    return (training, experiment.server) if asks else training
 
 
 def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:

@@ -1,7 +1,7 @@
 """The state of a stack: everything that a round changes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -50,10 +50,6 @@ class Companions:
                 found[name] = view[devices] if view.ndim == 3 else view
         return found
 
-    def device_rows(self, lanes: slice) -> list[Tensor]:
-        """The arrays of the method of these lanes that have a row for each device."""
-        return [array for array in self.of_method(lanes).values() if array.ndim == 3]
-
     def keep(self, lanes: Sequence[int]) -> "Companions":
         """The arrays of some of the lanes, which are numbered anew."""
         kept = Companions()
@@ -83,11 +79,6 @@ class State:
 
 def keep_lanes(state: State, lanes: list[int]) -> State:
     """The state of some of the lanes only."""
+    X_nld, companions = state.X_nld[:, lanes].contiguous(), state.companions.keep(lanes)
     memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
-    return State(
-        state.t,
-        state.X_nld[:, lanes].contiguous(),
-        memory,
-        state.chunk,
-        state.companions.keep(lanes),
-    )
+    return replace(state, X_nld=X_nld, memory=memory, companions=companions)

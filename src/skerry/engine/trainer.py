@@ -1,5 +1,6 @@
 """Training of a stack: local steps and mixing, replayed from a CUDA graph where that pays."""
 
+import torch
 from torch import Tensor
 
 from skerry.engine.round import RoundDraws, draw_round, local_steps, mix, train
@@ -14,7 +15,7 @@ class Trainer:
 
     def __init__(self, stack: Stack, state: State):
         self._stack = stack
-        self._ahead: tuple[int, RoundDraws] | None = None
+        self._ahead: dict[int, RoundDraws] = {}
         self._looks_ahead = state.X_nld.is_cuda
         self._captures = can_be_captured(stack, state)
         self._warm_up = WARM_UP
@@ -23,15 +24,13 @@ class Trainer:
 
     def train(self, state: State) -> Tensor:
         """The local steps of a round and the mixing after them; returns the mean losses [L]."""
-        drawn_for, draws = self._ahead or (-1, None)
-        if draws is None or drawn_for != state.t:
-            draws = draw_round(self._stack, state.t)
+        draws = self._ahead.pop(state.t, None) or draw_round(self._stack, state.t)
         if self._captures and all(method.repeats(state.t) for method in self._methods):
             losses_l = self._replay(state, draws)
         else:
             losses_l = train(self._stack, state, draws)
         if self._looks_ahead and state.t + 1 < self._stack.world.rounds:
-            self._ahead = state.t + 1, draw_round(self._stack, state.t + 1)
+            self._ahead = {state.t + 1: draw_round(self._stack, state.t + 1)}
         return losses_l
 
     def _replay(self, state: State, draws: RoundDraws) -> Tensor:
@@ -74,7 +73,7 @@ class CapturedRound:
             and group.compression is None
             for group in stack.mixing
         )
-        self._draws = draws.copy()
+        self._draws = RoundDraws(*map(torch.clone, draws))
 
         def work() -> Tensor:
             losses_l = local_steps(stack, state, self._draws)
@@ -88,7 +87,8 @@ class CapturedRound:
         """The mean losses [L] of a replayed round; None if the capture failed."""
         if self._graph is None:
             return None
-        self._draws.copy_from(draws)
+        for place, drawn in zip(self._draws, draws, strict=True):
+            place.copy_(drawn)
         losses_l = self._graph.replay()
         if not self._mixes:
             mix(self._stack, state, self._draws.eta_l)

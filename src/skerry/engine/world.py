@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from skerry.config.experiment import Experiment, Network
 from skerry.config.fields import Availability
-from skerry.data.dataset import Array, Split
+from skerry.data.dataset import Split
 from skerry.data.holdings import Ints
 from skerry.data.partition import Partition
 from skerry.data.sources.catalog import Dataset, load_dataset
@@ -24,7 +25,7 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.ranks.group import Rank, RankGroup
 from skerry.errors import SkerryError, argument, unknown
-from skerry.models.learner import Learner, Problem, build_learner, parameter_mask
+from skerry.models.learner import Learner, Problem, build_learner
 from skerry.models.module_checks import warn_of_scaled_tokens
 from skerry.models.weights import weights_fingerprint
 from skerry.network.fleet import Fleet, build_fleet
@@ -49,10 +50,6 @@ class Materials:
     graph: "nx.Graph[Any] | GraphSequence | None" = None
     dataset: Dataset | None = None
     model: Callable[..., Any] | None = None
-
-    @property
-    def any(self) -> bool:
-        return self != Materials()
 
 
 @dataclass(frozen=True)
@@ -133,14 +130,11 @@ class World:
 
         Only published data sets qualify: others may depend on the seed.
         """
-        mine, other = self.experiment, experiment
-        fields = ("dataset", "path", "scaling")
+        shared = attrgetter("data.dataset", "data.path", "data.scaling", "model", "task")
         return (
-            mine.data.dataset in PUBLISHED
-            and all(getattr(mine.data, f) == getattr(other.data, f) for f in fields)
-            and (mine.model, mine.task) == (other.model, other.task)
-            and self.materials == materials
-            and (self.device, self.dtype) == (device, dtype)
+            experiment.data.dataset in PUBLISHED
+            and shared(self.experiment) == shared(experiment)
+            and (self.materials, self.device, self.dtype) == (materials, device, dtype)
         )
 
     def context(self, t: int, number: int = 0, **more: Any) -> Context:
@@ -153,14 +147,13 @@ class World:
 
     def fleet_of(self, experiment: Experiment) -> Fleet:
         """The fleet of a lane: the same devices and islands, its own links."""
-        network, awake = experiment.network, self.awake(experiment)
-        if network == self.fleet.network and awake is None:
+        key, awake = (experiment.network, experiment.availability), self.awake(experiment)
+        if key[0] == self.fleet.network and awake is None:
             return self.fleet
-        if (network, experiment.availability) not in self._fleets:
-            fleet = build_fleet(network, self.seed, self.materials.graph, self.fleet.labels)
-            fleet = fleet.with_availability(awake) if awake is not None else fleet
-            self._fleets[network, experiment.availability] = fleet
-        fleet = self._fleets[network, experiment.availability]
+        if key not in self._fleets:
+            fleet = build_fleet(key[0], self.seed, self.materials.graph, self.fleet.labels)
+            self._fleets[key] = fleet if awake is None else fleet.with_availability(awake)
+        fleet = self._fleets[key]
         if fleet.sizes != self.sizes:
             raise SkerryError(
                 f"lanes of one stack must have the same islands (got sizes {fleet.sizes} "
@@ -178,16 +171,11 @@ class World:
     @cached_property
     def draws(self) -> MinibatchDraws:
         """The random draws of the local devices."""
-        samples, local = len(self.y_train), self.ranks.devices
-        return MinibatchDraws(self.experiment, self._local_partition, samples, self.device, local)
-
-    @property
-    def _local_partition(self) -> Partition:
-        """The partition that batches are drawn from. A rank holds its samples device by device."""
-        if not isinstance(self.ranks, Rank):
-            return self.partition
-        first = self.partition.offsets[self.ranks.devices.start]
-        return replace(self.partition, order=np.arange(len(self.partition.order)) - first)
+        partition, samples, local = self.partition, len(self.y_train), self.ranks.devices
+        if isinstance(self.ranks, Rank):  # it holds its samples device by device
+            order = np.arange(len(partition.order)) - partition.offsets[local.start]
+            partition = replace(partition, order=order)
+        return MinibatchDraws(self.experiment, partition, samples, self.device, local)
 
     def initial(self) -> Tensor:
         """The common initial point [d]."""
@@ -210,7 +198,9 @@ class World:
     @cached_property
     def real_d(self) -> Tensor:
         """Mask of the places of a model that hold parameters; the others are padding."""
-        return parameter_mask(self.learner).to(self.device)
+        mask = getattr(self.learner, "parameter_mask", None)  # a learner without it has no padding
+        real_d: Tensor = torch.ones(self.learner.d, dtype=torch.bool) if mask is None else mask()
+        return real_d.to(self.device)
 
     def server_order(self, t: int) -> Tensor:
         """One permutation of the devices per round, common to all lanes.
@@ -280,24 +270,21 @@ def build_world(
     ranks = RankGroup() if exchange is None else Rank(exchange, fleet.sizes)
     local = partition.of_devices(ranks.devices) if isinstance(ranks, Rank) else None
 
-    def inputs(part: Split) -> Tensor:
-        if part == "train" and local is not None:
-            return in_blocks(len(local), lambda some: some_inputs(part, local[some]))
-        count = len(dataset.y_train if part == "train" else dataset.y_test)
-        return in_blocks(count, lambda some: some_inputs(part, some))
+    y_local = dataset.y_train if local is None else dataset.y_train[local]
 
-    def some_inputs(part: Split, some: slice | Ints) -> Tensor:
-        x = torch.from_numpy(dataset.inputs(part, data.scaling, some))
-        prepared = learner.prepare(x)
-        return prepared.to(device, dtype if prepared.is_floating_point() else None)
+    def inputs(part: Split, count: int, held: Ints | None = None) -> Tensor:
+        def block(some: slice) -> Tensor:
+            rows = some if held is None else held[some]
+            x = learner.prepare(torch.from_numpy(dataset.inputs(part, data.scaling, rows)))
+            return x.to(device, dtype if x.is_floating_point() else None)
 
-    def targets(y: Array) -> Tensor:
-        return task.targets(torch.from_numpy(y), dtype).to(device)
+        return in_blocks(count, block)
 
-    x_own = before.x_own if before else inputs("test")
-    x_train = before.x_train if before else inputs("train")
-    y_own = targets(dataset.y_test)
-    y_train = targets(dataset.y_train if local is None else dataset.y_train[local])
+    x_own = before.x_own if before else inputs("test", len(dataset.y_test))
+    x_train = before.x_train if before else inputs("train", len(y_local), local)
+    y_own, y_train = (
+        task.targets(torch.from_numpy(y), dtype).to(device) for y in (dataset.y_test, y_local)
+    )
     common = dataset.common_tests
     return World(
         experiment=experiment,
@@ -344,11 +331,7 @@ def _check_precision(precision: str, device: torch.device) -> None:
 
 
 def material_fingerprints(
-    experiment: Experiment,
-    materials: Materials,
-    fleet: Fleet,
-    dataset: Dataset,
-    learner: Learner,
+    experiment: Experiment, materials: Materials, fleet: Fleet, dataset: Dataset, learner: Learner
 ) -> dict[str, str]:
     """Fingerprints for content keys, of the parts that are not in the experiment's text."""
     fingerprints: dict[str, Callable[[], str]] = {

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from skerry.engine.world import World
 from skerry.kernels.precision import arithmetic
-from skerry.models.learner import score_bytes
 from skerry.seeds import stream
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
@@ -35,7 +34,7 @@ def bytes_per_score(world: World) -> int:
 
 def measured_bytes_per_score(world: World) -> int | None:
     """The bytes that one score takes on a GPU, where the learner knows them; else None."""
-    known = score_bytes(world.learner)
+    known: int | None = getattr(world.learner, "score_bytes", None)
     return None if known is None else known + JUDGED
 
 
@@ -68,12 +67,10 @@ def samples_for_devices(world: World) -> Samples:
         return everything
     shuffled = stream(world.experiment.seed, "device samples").permutation(len(everything))
     y = world.dataset.strata("test")[shuffled]
-    within = np.argsort(y, kind="stable")
-    counts = np.bincount(y)
-    place = np.empty(len(y))
-    for numbers in np.split(within, np.cumsum(counts)[:-1]):
-        # A class's first sample comes before the second of any other, whatever their sizes.
-        place[numbers] = np.arange(len(numbers)) / max(1, len(numbers))
+    counts, place = np.bincount(y), np.empty(len(y))
+    number = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
+    # A class's first sample comes before the second of any other, whatever their sizes.
+    place[np.argsort(y, kind="stable")] = number / np.repeat(counts, counts)
     chosen = np.sort(shuffled[np.argsort(place, kind="stable")[:wanted]])
     return everything[torch.from_numpy(chosen).to(world.device)]
 

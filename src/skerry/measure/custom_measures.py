@@ -47,9 +47,8 @@ class CustomMeasures:
 
     def __init__(self, world: World):
         self._world = world
-        names = world.experiment.evaluate.own
         self._functions: dict[str, Callable[..., Any]] = {
-            name: registry.resolve(KIND, name) for name in names
+            name: registry.resolve(KIND, name) for name in world.experiment.evaluate.own
         }
 
     def measure(self, moment: Moment) -> dict[str, Tensor]:
@@ -65,15 +64,8 @@ class CustomMeasures:
     def _measure_lane(self, name: str, moment: Moment, lane: int) -> float:
         world, server = self._world, moment.stack.experiments[lane].server
         met = bisect_left(server.server_rounds(world.rounds), moment.round)
-        context = MeasureContext(
-            world.seed,
-            moment.round,
-            world.rounds,
-            met,
-            world.sizes,
-            world.fleet.labels,
-            world=world,
-        )
+        facts = (world.seed, moment.round, world.rounds, met, world.sizes, world.fleet.labels)
+        context = MeasureContext(*facts, world=world)
         with registry.users_own(KIND, name), torch.no_grad():
             found = self._functions[name](moment.state.X_nld[:, lane], context)
         try:

@@ -1,6 +1,5 @@
 """Observe the moments of a stack: take the wanted measures when they are due, for every lane."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from skerry.config.measures import GROUPS
 from skerry.engine.ranks.group import Rank
-from skerry.engine.round import ServerRound, is_server_round
+from skerry.engine.round import is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
 from skerry.kernels.cuda_graph import MAX_MODEL_BYTES, CapturedFunction
@@ -49,8 +48,10 @@ class Reading:
 
     def rows(self) -> dict[str, Row]:
         """The rows of the due lanes by the lane's key, without NaN."""
-        columns = columns_by_key([self])
-        return {key: _row(column) for key, column in columns.items()}
+        return {
+            key: {name: float(value) for name, (value,) in columns.items() if not np.isnan(value)}
+            for key, columns in columns_by_key([self]).items()
+        }
 
 
 class Observer:
@@ -102,9 +103,8 @@ class Observer:
         values: dict[str, Tensor] = {}
         now: Spread | None = None
         if compared or self.wants("average") or self.wants("consensus"):
-            now, found = self._spread_and_average(
-                moment.state.X_nld, evaluated and self.wants("average")
-            )
+            scored = evaluated and self.wants("average")
+            now, found = self._spread_and_average(moment.state.X_nld, scored)
             values |= _consensus(now) | found
         if evaluated:
             values |= self._evaluate(moment)
@@ -131,26 +131,22 @@ class Observer:
         if not scored:
             return self._spread_after(X_nld), {}
         pairs = X_nld.shape[1] * len(self.world.y_test)
-        if (
-            pairs * bytes_per_score(self.world) > MAX_MODEL_BYTES
-        ):  # a captured graph keeps its temporaries
-            return self._with_average_model(X_nld)
+        if pairs * bytes_per_score(self.world) > MAX_MODEL_BYTES:
+            return self._with_average_model(X_nld)  # a captured graph would keep its temporaries
         return self._spread_and_score(X_nld)
 
     def _evaluate(self, moment: Moment) -> dict[str, Tensor]:
         values: dict[str, Tensor] = {}
-        if self._scores_devices and self._devices_due(moment):
+        wanted = self.wants("devices") or self.wants("fairness")
+        last = moment.round == self.world.rounds
+        due = last or moment.round % self.world.experiment.evaluate.devices_every == 0
+        if wanted and due and self.world.learner.classifies:
             values |= self._score_devices(moment)
         if moment.train_loss_l is not None:
             values["train_loss"] = moment.train_loss_l
         if self.wants("participation") and moment.phase == "end":
             values["awake_devices"] = self._awake(moment)
         return values | self._custom.measure(moment)
-
-    @property
-    def _scores_devices(self) -> bool:
-        wanted = self.wants("devices") or self.wants("fairness")
-        return wanted and self.world.learner.classifies
 
     def _score_devices(self, moment: Moment) -> dict[str, Tensor]:
         found = self._devices.score(moment.state.X_nld, alike=moment.phase == "start")
@@ -168,10 +164,6 @@ class Observer:
             if group.awake is not None:
                 awake_l[group.lanes] = int(group.awake(moment.round - 1).sum())
         return awake_l
-
-    def _devices_due(self, moment: Moment) -> bool:
-        every = self.world.experiment.evaluate.devices_every
-        return moment.round % every == 0 or moment.round == self.world.rounds
 
     def _reading(self, moment: Moment, values: dict[str, Tensor], evaluated: bool) -> Reading:
         keys, X = moment.stack.keys, moment.state.X_nld
@@ -195,22 +187,15 @@ def _lanes_with_server(moment: Moment) -> set[int]:
 
 def _sampled(moment: Moment) -> dict[str, Tensor]:
     """How many devices and islands were sampled, in the lanes with a server round."""
-    nobody = moment.state.X_nld.new_full((len(moment.stack),), torch.nan)
+    world, nobody = moment.stack.world, moment.state.X_nld.new_full((len(moment.stack),), torch.nan)
     found = {name: nobody.clone() for name in SAMPLED}
     for server_round in moment.server_rounds:
-        counts_c = _sampled_per_island(moment.stack, server_round)
-        counts = (server_round.sampled, server_round.islands, counts_c.min(), counts_c.max())
+        islands_k = world.fleet.island_of[server_round.devices_k.cpu().numpy()]
+        counts_c = np.bincount(islands_k, minlength=len(world.sizes))
+        counts = (len(islands_k), server_round.islands, counts_c.min(), counts_c.max())
         for name, count in zip(SAMPLED, counts, strict=True):
             found[name][server_round.lanes] = int(count)
     return found
-
-
-def _sampled_per_island(stack: Stack, server_round: ServerRound) -> NDArray[np.int64]:
-    """How many devices were sampled of each island."""
-    world = stack.world
-    assert server_round.devices_k is not None
-    islands_k = world.fleet.island_of[server_round.devices_k.cpu().numpy()]
-    return np.bincount(islands_k, minlength=len(world.sizes))
 
 
 def _consensus(now: Spread) -> dict[str, Tensor]:
@@ -287,8 +272,3 @@ def _fetch_tables(readings: Sequence[Reading]) -> list[NDArray[np.float64]]:
     return [
         piece.reshape(reading.table.shape) for piece, reading in zip(pieces, readings, strict=True)
     ]
-
-
-def _row(columns: Columns) -> Row:
-    row: Row = {name: float(column[0]) for name, column in columns.items()}
-    return {name: value for name, value in row.items() if not math.isnan(value)}

@@ -13,12 +13,7 @@ from skerry.config.methods import (
     samples_everybody,
     starts_after_a_period,
 )
-from skerry.config.presets import (
-    CODE,
-    hier_favg_settings,
-    method_settings,
-    whole_period_settings,
-)
+from skerry.config.presets import CODE, hier_favg_settings, method_settings, whole_period_settings
 from skerry.methods.method import Aggregation, Arrays, Lanes, Method, Mixing, Traffic, inverse
 
 if TYPE_CHECKING:

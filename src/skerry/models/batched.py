@@ -12,7 +12,9 @@ lanes and then over devices, makes that dimension longer.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
@@ -57,8 +59,7 @@ def _replacements() -> dict[Any, Callable[..., Any]]:
         # A mode intercepts the outermost function only, so that attention inside this function of
         # torch's has to be replaced there.
         F.multi_head_attention_forward: _with_globals(
-            F.multi_head_attention_forward,
-            scaled_dot_product_attention=_attention_or_torch,
+            F.multi_head_attention_forward, scaled_dot_product_attention=_attention_or_torch
         ),
     }
 
@@ -175,43 +176,71 @@ def _attention_or_torch(*args: Any, **kwargs: Any) -> Tensor:
 
 def convolve_models(x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:
     """Convolution of x [B, C, H, W] with w [O, C, R, S], in the dtype of x."""
-    return _Convolution.apply(x[None], w[None], stride, padding).squeeze(0)  # type: ignore[no-any-return,no-untyped-call]
+    y: Tensor = _apply(_CONVOLUTION, x[None], w[None], stride, padding)
+    return y.squeeze(0)
 
 
 def normalize_models(
     x: Tensor, w: Tensor, b: Tensor, groups: int, each: int, eps: float, dtype: torch.dtype
 ) -> Tensor:
     """Norm of the rows of x [rows, size] in this dtype; kernels/norms.py explains the arguments."""
-    return _Norm.apply(x[None], w[None], b[None], groups, each, eps, dtype).squeeze(0)  # type: ignore[no-any-return,no-untyped-call]
+    y: Tensor = _apply(_NORM, x[None], w[None], b[None], groups, each, eps, dtype)
+    return y.squeeze(0)
 
 
 def attend_models(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Tensor:
     """Attention of heads [heads, tokens, width]; models are just more heads."""
-    return _Attention.apply(q, k, v, scale, causal)  # type: ignore[no-any-return,no-untyped-call]
+    y: Tensor = _apply(_ATTENTION, q, k, v, scale, causal)
+    return y
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A function of `skerry.kernels` on arrays that begin with a dimension of models."""
+
+    module: str
+    function: str
+    arrays: int
+    """Number of leading arguments that are arrays."""
+    shares_first: bool = False
+    """Whether the first array may have one entry for all models."""
+    gradients: Callable[..., Sequence[Tensor | None]] | None = None
+    """`(g, needed, *arguments)`: gradients at the arrays; None: they have no gradients."""
 
 
 class _ManyModels(torch.autograd.Function):
-    """Base of the functions below: vmap merges its dimension into that of the models."""
+    """A kernel under autograd and vmap, which merges its dimension into that of the models."""
 
-    arrays = 2
-    """Number of leading arguments with a dimension of models."""
-    shares_first = False
-    """Whether the first array may have one entry for all models."""
+    @staticmethod
+    def forward(kernel: _Kernel, *arguments: Any) -> Any:
+        module = import_module(f"skerry.kernels.{kernel.module}")
+        return getattr(module, kernel.function)(*arguments)
 
-    @classmethod
-    def vmap(cls, info: Any, in_dims: Sequence[int | None], *args: Any) -> Any:
-        merged = []
-        for position, (array, dim) in enumerate(zip(args[: cls.arrays], in_dims, strict=False)):
-            if dim is None and position == 0 and cls.shares_first and len(array) == 1:
-                merged.append(array)
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.kernel, *arguments = inputs
+        if ctx.kernel.gradients is not None:
+            ctx.save_for_backward(*arguments[: ctx.kernel.arrays])
+            ctx.options = arguments[ctx.kernel.arrays :]
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        needed = ctx.needs_input_grad[1:]
+        found = ctx.kernel.gradients(g, needed, *ctx.saved_tensors, *ctx.options)
+        return None, *found, *[None] * len(ctx.options)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Sequence[int | None], kernel: _Kernel, *arguments: Any) -> Any:
+        merged = list(arguments)
+        for i, (array, dim) in enumerate(
+            zip(arguments[: kernel.arrays], in_dims[1:], strict=False)
+        ):
+            if dim is None and i == 0 and kernel.shares_first and len(array) == 1:
                 continue
-            whole = (
-                array.expand(info.batch_size, *array.shape)
-                if dim is None
-                else array.movedim(dim, 0)
-            )
-            merged.append(whole.flatten(0, 1))
-        result = cls.apply(*merged, *args[cls.arrays :])  # type: ignore[no-untyped-call]
+            alike = dim is None
+            whole = array.expand(info.batch_size, *array.shape) if alike else array.movedim(dim, 0)
+            merged[i] = whole.flatten(0, 1)
+        result = _apply(kernel, *merged)
         several = isinstance(result, tuple)
         split = [
             one.reshape(info.batch_size, -1, *one.shape[1:])
@@ -220,111 +249,31 @@ class _ManyModels(torch.autograd.Function):
         return (tuple(split), (0,) * len(split)) if several else (split[0], 0)
 
 
-class _Gradient(_ManyModels):
-    """Base of the gradients, which have no gradients of their own."""
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Save nothing: there is no second derivative."""
+def _apply(kernel: _Kernel, *arguments: Any) -> Any:
+    return _ManyModels.apply(kernel, *arguments)  # type: ignore[no-untyped-call]
 
 
-class _Convolution(_ManyModels):
-    shares_first = True
-
-    @staticmethod
-    def forward(x: Tensor, w: Tensor, stride: int, padding: int) -> Tensor:
-        from skerry.kernels.per_model_convolution import convolve
-
-        return convolve(x, w, stride, padding)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        x, w, *ctx.options = inputs
-        ctx.save_for_backward(x, w)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        x, w = ctx.saved_tensors
-        dx = dw = None
-        if ctx.needs_input_grad[0]:
-            dx = _InputGradient.apply(g, w, tuple(x.shape[-2:]), *ctx.options)  # type: ignore[no-untyped-call]
-        if ctx.needs_input_grad[1]:
-            dw = _WeightGradient.apply(x, g, tuple(w.shape[-2:]), *ctx.options)  # type: ignore[no-untyped-call]
-        return dx, dw, None, None
+def _convolution_gradients(
+    g: Tensor, needed: Sequence[bool], x: Tensor, w: Tensor, *options: int
+) -> Sequence[Tensor | None]:
+    image, sides = tuple(x.shape[-2:]), tuple(w.shape[-2:])
+    dx = _apply(_INPUT_GRADIENT, g, w, image, *options) if needed[0] else None
+    dw = _apply(_WEIGHT_GRADIENT, x, g, sides, *options) if needed[1] else None
+    return dx, dw
 
 
-class _InputGradient(_Gradient):
-    @staticmethod
-    def forward(g: Tensor, w: Tensor, image: tuple[int, int], stride: int, padding: int) -> Tensor:
-        from skerry.kernels.per_model_convolution import input_gradient
-
-        return input_gradient(g, w, image, stride, padding)
+def _norm_gradients(g: Tensor, _: Any, x: Tensor, w: Tensor, b: Tensor, *options: Any) -> Any:
+    return _apply(_NORM_GRADIENTS, g, x, w, *options[:-1])
 
 
-class _WeightGradient(_Gradient):
-    shares_first = True
-
-    @staticmethod
-    def forward(x: Tensor, g: Tensor, sides: tuple[int, int], stride: int, padding: int) -> Tensor:
-        from skerry.kernels.per_model_convolution import weight_gradient
-
-        return weight_gradient(x, g, sides, stride, padding)
+def _attention_gradients(g: Tensor, _: Any, *arguments: Any) -> Any:
+    return _apply(_ATTENTION_GRADIENTS, g, *arguments)
 
 
-class _Norm(_ManyModels):
-    arrays = 3
-
-    @staticmethod
-    def forward(x: Tensor, w: Tensor, b: Tensor, *options: Any) -> Tensor:
-        from skerry.kernels.norms import normalize
-
-        return normalize(x, w, b, *options)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        x, w, _, *ctx.options, _ = inputs
-        ctx.save_for_backward(x, w)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        x, w = ctx.saved_tensors
-        return *_NormGradient.apply(g, x, w, *ctx.options), *[None] * 4  # type: ignore[no-untyped-call]
-
-
-class _NormGradient(_Gradient):
-    arrays = 3
-
-    @staticmethod
-    def forward(g: Tensor, x: Tensor, w: Tensor, *options: Any) -> Any:
-        from skerry.kernels.norms import norm_gradients
-
-        return norm_gradients(g, x, w, *options)
-
-
-class _Attention(_ManyModels):
-    arrays = 3
-
-    @staticmethod
-    def forward(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Tensor:
-        from skerry.kernels.attention import attend
-
-        return attend(q, k, v, scale, causal)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        q, k, v, *ctx.options = inputs
-        ctx.save_for_backward(q, k, v)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        return *_AttentionGradient.apply(g, *ctx.saved_tensors, *ctx.options), None, None  # type: ignore[no-untyped-call]
-
-
-class _AttentionGradient(_Gradient):
-    arrays = 4
-
-    @staticmethod
-    def forward(g: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> Any:
-        from skerry.kernels.attention import attention_gradients
-
-        return attention_gradients(g, q, k, v, scale, causal)
+_INPUT_GRADIENT = _Kernel("per_model_convolution", "input_gradient", 2)
+_WEIGHT_GRADIENT = _Kernel("per_model_convolution", "weight_gradient", 2, shares_first=True)
+_CONVOLUTION = _Kernel("per_model_convolution", "convolve", 2, True, _convolution_gradients)
+_NORM_GRADIENTS = _Kernel("norms", "norm_gradients", 3)
+_NORM = _Kernel("norms", "normalize", 3, gradients=_norm_gradients)
+_ATTENTION_GRADIENTS = _Kernel("attention", "attention_gradients", 4)
+_ATTENTION = _Kernel("attention", "attend", 3, gradients=_attention_gradients)

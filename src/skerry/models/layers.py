@@ -90,9 +90,16 @@ class Dense:
     def forward(self, X_md: Tensor, x: Tensor, noise: Tensor | None) -> tuple[Tensor, Saved]:
         if len(x) < len(X_md):
             x = x.repeat_interleave(len(X_md) // len(x), dim=0)
+        W, b = self.weight.view(X_md), None if self.bias is None else self.bias.view(X_md)
         if fused.steps_dense(X_md, x.shape[1]):
-            return self._fused_forward(X_md, x)
-        return self._plain_forward(X_md, x)
+            from skerry.kernels.dense import dense_forward
+
+            y = dense_forward(x, W, b, self.activation.name)
+        else:
+            x = x.to(X_md.dtype)
+            z = torch.bmm(x, W.mT) if b is None else torch.baddbmm(b.unsqueeze(1), x, W.mT)
+            y = self.activation.apply_(z)
+        return y, (x, y)
 
     def backward(self, X_md: Tensor, saved: Saved, g: Tensor, input_grad: bool) -> Tensor | None:
         x, y = saved
@@ -112,22 +119,6 @@ class Dense:
         outputs, inputs = self.weight.shape
         number = batch * (item if batch <= fused.MAX_DENSE_SAMPLES else 4)
         return number * (inputs + outputs), number * (inputs + 2 * outputs)
-
-    def _plain_forward(self, X_md: Tensor, x: Tensor) -> tuple[Tensor, Saved]:
-        x, W = x.to(X_md.dtype), self.weight.view(X_md)
-        if self.bias is None:
-            z = torch.bmm(x, W.mT)
-        else:
-            z = torch.baddbmm(self.bias.view(X_md).unsqueeze(1), x, W.mT)
-        y = self.activation.apply_(z)
-        return y, (x, y)
-
-    def _fused_forward(self, X_md: Tensor, x: Tensor) -> tuple[Tensor, Saved]:
-        from skerry.kernels.dense import dense_forward
-
-        b = None if self.bias is None else self.bias.view(X_md)
-        y = dense_forward(x, self.weight.view(X_md), b, self.activation.name)
-        return y, (x, y)
 
 
 @dataclass(frozen=True)

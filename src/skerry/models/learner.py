@@ -116,15 +116,6 @@ def scores_by_device(learner: Learner, X_nld: Tensor, x_n: Tensor) -> Tensor:
     return torch.stack([learner.scores(X_ld, x) for X_ld, x in zip(X_nld, x_n, strict=True)])
 
 
-def parameter_mask(learner: Learner) -> Tensor:
-    """Mask [d] of the entries of a flat vector that are parameters; the others are padding.
-
-    A learner without a method of this name has no padding.
-    """
-    mask: Callable[[], Tensor] | None = getattr(learner, "parameter_mask", None)
-    return torch.ones(learner.d, dtype=torch.bool) if mask is None else mask()
-
-
 def goes_one_by_one(learner: Learner) -> bool:
     """Whether the learner steps one model after the other, because vmap cannot batch its models."""
     return bool(getattr(learner, "one_by_one", False))
@@ -134,12 +125,6 @@ def steps_on_chip(learner: Learner, batch: int) -> bool:
     """Whether one kernel does a whole step at the current precision, without products by torch."""
     check: Callable[[int], bool] | None = getattr(learner, "steps_on_chip", None)
     return check is not None and check(batch)
-
-
-def score_bytes(learner: Learner) -> int | None:
-    """Bytes of one model's output for one sample if scoring needs no other memory, else None."""
-    size: int | None = getattr(learner, "score_bytes", None)
-    return size
 
 
 @dataclass(frozen=True)
@@ -164,7 +149,9 @@ class Problem:
         """Shape of a model's output for one sample."""
         return self.task.output_shape(self.input_shape, self.outputs)
 
-    def example(self) -> tuple[Tensor, Tensor]:
+    def example(
+        self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor, Tensor]:
         """Two made-up samples (x, y) with the shapes, types and ranges of the data."""
         count = 2 * math.prod(self.input_shape)
         x = torch.linspace(-1, 1, count)
@@ -173,7 +160,9 @@ class Problem:
         y_shape = self.output_shape[:-1] if self.task.name != "regression" else self.output_shape
         y = torch.linspace(0, self.outputs - 1, 2 * math.prod(y_shape)).round()
         y = self.task.targets(y.view(2, *y_shape), torch.float32)
-        return x.view(2, *self.input_shape), y
+        pair = (x.view(2, *self.input_shape), y)
+        x, y = (part.to(device, dtype if part.is_floating_point() else None) for part in pair)
+        return x, y
 
 
 def build_learner(
@@ -195,41 +184,37 @@ def build_learner(
         arguments = (problem,) if _takes_problem(make) else ()
         made = make(*arguments, **model.options)
         if isinstance(made, torch.nn.Module):
-            learner = _from_module(made, problem, weights, model.weights)
-        else:
-            learner = _with_weights(made, name, weights, model.weights)
-    if not isinstance(learner, Learner):
+            made = _from_module(made, problem, weights, model.weights)
+        elif weights is not None:
+            if not hasattr(made, "load"):
+                raise ModelError(
+                    f"model '{name}' cannot start from weights. Leave out model.weights."
+                )
+            made.load(weights, model.weights)
+    if not isinstance(made, Learner):
         raise ModelError(
             f"model '{name}' must give an nn.Module or a learner (got {type(made).__name__}). "
             "Return the module from the factory."
         )
     if not registry.is_builtin("model", name):
-        _rehearse(name, learner, problem)
-    return learner
+        _rehearse(name, made, problem)
+    return made
 
 
 def _from_module(
     module: torch.nn.Module, problem: Problem, weights: dict[str, Tensor] | None, path: str
 ) -> Learner:
     from skerry.models.module import ModuleLearner
-    from skerry.models.module_checks import initialise_lazy_layers, refuse_batch_statistics
+    from skerry.models.module_checks import example_outputs, refuse_batch_statistics
     from skerry.models.weights import load_weights
 
     refuse_batch_statistics(module)
     module.float()
-    initialise_lazy_layers(module, problem)
+    if any(map(torch.nn.parameter.is_lazy, module.parameters())):
+        example_outputs(module, problem)  # gives layers such as nn.LazyLinear their parameters
     if weights is not None:
         load_weights(module, weights, path)
     return ModuleLearner(module, problem)
-
-
-def _with_weights(learner: Any, name: str, weights: dict[str, Tensor] | None, path: str) -> Any:
-    """Load initial weights, if there are any, into a learner that is not a module."""
-    if weights is not None:
-        if not hasattr(learner, "load"):
-            raise ModelError(f"model '{name}' cannot start from weights. Leave out model.weights.")
-        learner.load(weights, path)
-    return learner
 
 
 def _factory_name(factory: Callable[..., Any]) -> str:

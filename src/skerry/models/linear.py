@@ -36,16 +36,12 @@ class LinearLearner:
     noisy = False
     scores_devices_at_once = True
 
-    @property
-    def score_bytes(self) -> int:
-        """Bytes of one model's output for one sample."""
-        return 4 * self.outputs
-
     def __init__(self, features: int, outputs: int, task: LearningTask):
         self.features, self.outputs, self.task = features, outputs, task
         self.p = -(-(features + 1) // ALIGNMENT) * ALIGNMENT
         self.d = outputs * self.p
         self.parameters = outputs * (features + 1)
+        self.score_bytes = 4 * outputs  # of one model for one sample; scoring needs no other memory
         self._initial = torch.zeros(self.d)
         self._fused = False
 
@@ -87,7 +83,13 @@ class LinearLearner:
             from skerry.kernels.linear import softmax_step
 
             return softmax_step(X_nld, batch.inputs, batch.targets, batch.rows_nb, eta_l)
-        return self._step_by_products(X_nld, batch, eta_l)
+        n, lanes, _ = X_nld.shape
+        size = batch.y.shape[1]
+        W = X_nld.view(n, lanes * self.outputs, self.p)
+        Z = torch.bmm(W, batch.x.transpose(1, 2)).view(n, lanes, self.outputs, size)
+        losses, P = self.task.loss_and_gradient(Z, batch.y, eta_l / size)
+        subtract_product(W, P.reshape(n, lanes * self.outputs, size), batch.x)
+        return losses
 
     def steps_on_chip(self, size: int) -> bool:
         """Whether one kernel does the whole step on minibatches of this size: for a small softmax
@@ -98,15 +100,6 @@ class LinearLearner:
         from skerry.kernels.linear import softmax_step_fits
 
         return softmax_step_fits(size, self.p, self.outputs)
-
-    def _step_by_products(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
-        n, lanes, _ = X_nld.shape
-        size = batch.y.shape[1]
-        W = X_nld.view(n, lanes * self.outputs, self.p)
-        Z = torch.bmm(W, batch.x.transpose(1, 2)).view(n, lanes, self.outputs, size)
-        losses, P = self.task.loss_and_gradient(Z, batch.y, eta_l / size)
-        subtract_product(W, P.reshape(n, lanes * self.outputs, size), batch.x)
-        return losses
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
         m = len(X_md)

@@ -61,7 +61,6 @@ class ModuleLearner:
         self._chain: Chain | None = None
         if problem.tokens is None and len(problem.output_shape) == 1:
             self._chain = chain_of(module, self._slots, problem.input_shape, problem.task)
-        self._input_shape = problem.input_shape
         self._fused = False
         self._fails_in_bf16 = False
         self._saved_bytes: dict[bool, int] = {}
@@ -109,10 +108,9 @@ class ModuleLearner:
     def step(self, X_nld: Tensor, batch: Batch, eta_l: Tensor) -> Tensor:
         if self._chain is not None and self._chain.runs_on(X_nld):
             return self._chain.step(X_nld, batch, eta_l)
-        if self.one_by_one:
-            with _ignore_torch_warnings():
-                return self._step_one_by_one(X_nld, batch, eta_l)
         with _ignore_torch_warnings():
+            if self.one_by_one:
+                return self._step_one_by_one(X_nld, batch, eta_l)
             gradients, losses = self._gradients(X_nld, batch)
         for name, view in self._views(X_nld).items():
             eta = eta_l.view(1, -1, *[1] * len(self._slots[name].shape))
@@ -126,25 +124,27 @@ class ModuleLearner:
 
         def differentiate(loss: Callable[..., Tensor]) -> tuple[Parameters, Tensor]:
             lanes = vmap(grad_and_value(loss), in_dims=(0, None, None if shares_y else 0, None))
-            result: tuple[Parameters, Tensor] = vmap(lanes)(
-                self._views(X_nld), batch.x, y, batch.noise
-            )
-            return result
+            return vmap(lanes)(self._views(X_nld), batch.x, y, batch.noise)
 
         if not self._uses_bf16(X_nld):
             return differentiate(self._loss)
         try:
-            return differentiate(self._bf16_loss)
+            return differentiate(partial(self._loss, bf16=True))
         except Exception as error:  # a user's own layer may require float32
             if is_out_of_memory(error) or cuda_graph.is_capturing():
                 raise
-            self._fall_back_to_float32(error)
+            self._fails_in_bf16 = True
+            warnings.warn(
+                f"The model does not run in bf16 ({one_line(error):.120}). training.precision = "
+                '"bf16" computes it as "tf32" does.',
+                SkerryWarning,
+                stacklevel=2,
+            )
             return differentiate(self._loss)
 
     def scores(self, X_md: Tensor, x: Tensor) -> Tensor:
         if self._chain is not None and self._chain.runs_on(X_md):
             return self._chain.scores(X_md, x)
-
         with _ignore_torch_warnings():
             return self._map_scores(partial(self._outputs, x=x), self._views(X_md))
 
@@ -165,7 +165,7 @@ class ModuleLearner:
     def bytes_per_device(self, lanes: int, batch: int) -> int:
         if self._chain is not None:
             item = 2 if self._fused and precision.current() == "bf16" else 4
-            inputs = 4 * batch * math.prod(self._input_shape)
+            inputs = 4 * batch * math.prod(self.problem.input_shape)
             return inputs + lanes * self._chain.memory(batch, self._fused, item)
         models = 1 if self.one_by_one else lanes
         if self._saved_bytes:
@@ -194,31 +194,14 @@ class ModuleLearner:
         """Whether activations are rounded to bf16; never on a CPU, which gains nothing from it."""
         return X.is_cuda and precision.current() == "bf16" and not self._fails_in_bf16
 
-    def _bf16_loss(self, parameters: Parameters, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
-        """Loss with products in bf16; sums, norms and the loss itself in float32."""
-        keys = dict.fromkeys(self._key_names, noise)
-        with bf16_autocast(self.device, self.dtype):
-            outputs = functional_call(
-                self._training, {**parameters, **keys}, (self._as_module_input(x),)
-            )
-        return self._task.loss(outputs.to(self.dtype), y)
-
-    def _fall_back_to_float32(self, error: Exception) -> None:
-        """Stop using bf16, with a warning."""
-        self._fails_in_bf16 = True
-        warnings.warn(
-            f'The model does not run in bf16 ({one_line(error):.120}). training.precision = "bf16" '
-            'computes it as "tf32" does.',
-            SkerryWarning,
-            stacklevel=2,
-        )
-
-    def _loss(self, parameters: Parameters, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
-        keys = dict.fromkeys(self._key_names, noise)
-        outputs = functional_call(
-            self._training, {**parameters, **keys}, (self._as_module_input(x),)
-        )
-        return self._task.loss(outputs, y)
+    def _loss(
+        self, parameters: Parameters, x: Tensor, y: Tensor, noise: Tensor, bf16: bool = False
+    ) -> Tensor:
+        """Loss of one model; with `bf16`, sums, norms and the loss itself stay in float32."""
+        tensors = parameters | dict.fromkeys(self._key_names, noise)
+        with bf16_autocast(self.device, self.dtype) if bf16 else nullcontext():
+            outputs = functional_call(self._training, tensors, (self._as_module_input(x),))
+        return self._task.loss(outputs.to(self.dtype) if bf16 else outputs, y)
 
     def _outputs(self, parameters: Parameters, x: Tensor) -> Any:
         """Outputs of one model, without training noise."""
@@ -251,10 +234,9 @@ class ModuleLearner:
             for m in self._evaluating.modules()
             if not list(m.children())
         ]
-        scores = module_checks.example_outputs(self._evaluating, problem)
+        module_checks.example_outputs(self._evaluating, problem)
         for hook in hooks:
             hook.remove()
-        module_checks.check_outputs(scores, problem)
         return counted
 
     def _measure_saved_bytes(self) -> None:
@@ -268,11 +250,9 @@ class ModuleLearner:
     def _find_batching(self) -> None:
         """Try batched steps and scores on two devices and two lanes; fall back where they fail."""
         device, dtype = self.device, self.dtype
-        x, y = (part.to(device) for part in self.problem.example())
-        x, y = (part.to(dtype) if part.is_floating_point() else part for part in (x, y))
-        batch = Batch(
-            torch.stack([x, x]), torch.stack([y, y]), torch.zeros(2, dtype=torch.int64).to(device)
-        )
+        x, y = self.problem.example(device, dtype)
+        noise = torch.zeros(2, dtype=torch.int64, device=device)
+        batch = Batch(torch.stack([x, x]), torch.stack([y, y]), noise)
         X_nld = self._initial.to(device, dtype).expand(2, 2, -1).clone()
         self.why_one_by_one = ""
         try:
@@ -332,9 +312,8 @@ def _lay_out(parameters: Mapping[str, Tensor]) -> tuple[dict[str, Slot], int]:
 def bytes_saved(module: nn.Module, x: Tensor, bf16: bool) -> int:
     """Bytes that autograd saves for the backward pass per sample, with bf16 autocast or without."""
     with torch.autocast(x.device.type, torch.bfloat16) if bf16 else nullcontext():
-        return (_saved_in_forward(module, torch.cat([x, x])) - _saved_in_forward(module, x)) // len(
-            x
-        )
+        once, twice = _saved_in_forward(module, x), _saved_in_forward(module, torch.cat([x, x]))
+    return (twice - once) // len(x)
 
 
 def _saved_in_forward(module: nn.Module, x: Tensor) -> int:

@@ -20,10 +20,10 @@ _OUTPUTS = {
 
 
 def example_outputs(module: nn.Module, problem: Problem) -> Any:
-    """The outputs of the module for two example samples."""
+    """The outputs of the module for two example samples; ModelError if their shape is wrong."""
     try:
         with torch.no_grad():
-            return module(problem.example()[0])
+            found = module(problem.example()[0])
     except Exception as error:  # a user's module may fail in any way
         _check_embeddings(module, problem)
         what = "tokens 0 to" if problem.task.name == "tokens" else "whole numbers 0 to"
@@ -32,6 +32,14 @@ def example_outputs(module: nn.Module, problem: Problem) -> Any:
             f"the model fails on inputs of shape {problem.input_shape}{inputs} "
             f"({one_line(error)}). Make it accept a batch of that shape."
         ) from error
+    got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    wanted = (2, *problem.output_shape)
+    if got != wanted:
+        raise ModelError(
+            f"the model must give {_OUTPUTS[problem.task.name]}, shape {wanted} for two samples "
+            f"(got {got}). Change its last layer."
+        )
+    return found
 
 
 def _check_embeddings(module: nn.Module, problem: Problem) -> None:
@@ -72,12 +80,6 @@ def _check_embeddings(module: nn.Module, problem: Problem) -> None:
             hook.remove()
 
 
-def initialise_lazy_layers(module: nn.Module, problem: Problem) -> None:
-    """Give layers such as nn.LazyLinear their parameters, which they get with the first input."""
-    if any(map(nn.parameter.is_lazy, module.parameters())):
-        example_outputs(module, problem)
-
-
 def refuse_batch_statistics(module: nn.Module) -> None:
     """Raise ModelError if a layer keeps batch statistics."""
     for name, child in module.named_modules():
@@ -91,17 +93,6 @@ def refuse_batch_statistics(module: nn.Module) -> None:
             )
 
 
-def check_outputs(found: Any, problem: Problem) -> None:
-    """Raise ModelError unless outputs for two samples have the shape of the task."""
-    got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-    wanted = (2, *problem.output_shape)
-    if got != wanted:
-        raise ModelError(
-            f"the model must give {_OUTPUTS[problem.task.name]}, shape {wanted} for two samples "
-            f"(got {got}). Change its last layer."
-        )
-
-
 def check_training(module: nn.Module, problem: Problem) -> None:
     """Raise ModelError unless a training step depends only on parameters, data and dropout keys,
     and changes only parameters."""
@@ -109,7 +100,6 @@ def check_training(module: nn.Module, problem: Problem) -> None:
     before = {name: buffer.clone() for name, buffer in tried.named_buffers()}
     with torch.random.fork_rng(devices=[]):
         first, second = example_outputs(tried, problem), example_outputs(tried, problem)
-    check_outputs(first, problem)
     changed = [
         name for name, buffer in tried.named_buffers() if not torch.equal(before[name], buffer)
     ]
@@ -119,30 +109,28 @@ def check_training(module: nn.Module, problem: Problem) -> None:
             "devices cannot average or mix as parameters. Keep such numbers outside of the module."
         )
     if not torch.equal(first, second):
-        if message := _inner_dropouts(module):
-            raise ModelError(message)
+        _refuse_inner_dropouts(module)
         raise ModelError(
             "the model draws random numbers of its own while it trains, as functional dropout "
             "does. Use nn.Dropout layers, which follow the seed."
         )
 
 
-def _inner_dropouts(module: nn.Module) -> str:
-    """The message about layers with a built-in dropout of torch; empty if there are none."""
+def _refuse_inner_dropouts(module: nn.Module) -> None:
+    """Raise ModelError if a layer has a built-in dropout of torch."""
     found = {
         name: child
         for name, child in module.named_modules()
         if isinstance(child, nn.MultiheadAttention | nn.RNNBase) and child.dropout > 0
     }
-    if not found:
-        return ""
-    layers = ", ".join(f"'{name}' ({type(child).__name__})" for name, child in found.items())
-    settings = "; ".join(f"model.{name}.dropout = 0.0" for name in found).replace("..", ".")
-    return (
-        f"the model draws random numbers of its own while it trains: the dropout inside {layers} "
-        f"does not follow the seed. Switch it off once the model is built, {settings}; nn.Dropout "
-        "layers beside it stay, and follow the seed."
-    )
+    if found:
+        layers = ", ".join(f"'{name}' ({type(child).__name__})" for name, child in found.items())
+        settings = "; ".join(f"model.{name}.dropout = 0.0" for name in found).replace("..", ".")
+        raise ModelError(
+            "the model draws random numbers of its own while it trains: the dropout inside "
+            f"{layers} does not follow the seed. Switch it off once the model is built, {settings};"
+            " nn.Dropout layers beside it stay, and follow the seed."
+        )
 
 
 def warn_of_scaled_tokens(

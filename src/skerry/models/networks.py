@@ -59,20 +59,12 @@ def cnn_cifar10(problem: Problem, *, variant: str = "appendix") -> nn.Module:
         raise ModelError(f"model.variant must be one of {', '.join(variants)} (got {variant!r}).")
     padding, hidden = variants[variant]
     channels, side = _image(problem, "cnn_cifar10", smallest=16)
-    for _ in range(2):
-        side = (side + 2 * padding - 4) // 2
-    return nn.Sequential(
-        nn.Conv2d(channels, 32, 5, padding=padding),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 5, padding=padding),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(64 * side * side, hidden),
-        nn.ReLU(),
-        nn.Linear(hidden, problem.classes),
-    )
+    layers: list[nn.Module] = []
+    for width in (32, 64):
+        layers += [nn.Conv2d(channels, width, 5, padding=padding), nn.ReLU(), nn.MaxPool2d(2)]
+        channels, side = width, (side + 2 * padding - 4) // 2
+    layers += [nn.Flatten(), nn.Linear(channels * side * side, hidden), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(hidden, problem.classes))
 
 
 def cnn_cifar100(problem: Problem, *, dropout: bool = True) -> nn.Module:

@@ -2,8 +2,7 @@
 
 import math
 import re
-import time
-from collections.abc import Callable
+import timeit
 
 import torch
 from torch import nn
@@ -45,20 +44,16 @@ def _slowdown(learner: ModuleLearner, batch: int) -> float:
 
 def _seconds(learner: ModuleLearner, problem: Problem, size: int) -> float:
     """Shortest time of a few steps."""
-    x, y = (part.to(learner.device) for part in problem.example())
+    x, y = problem.example(learner.device, learner.dtype)
     x, y = (part.repeat(-(-size // 2), *[1] * (part.ndim - 1))[:size] for part in (x, y))
-    dtype = learner.dtype
-    x, y = (part.to(dtype) if part.is_floating_point() else part for part in (x, y))
-    X = learner.initial().to(learner.device, dtype).expand(DEVICES, 1, -1).clone()
+    X = learner.initial().to(learner.device, learner.dtype).expand(DEVICES, 1, -1).clone()
     noise = torch.zeros(DEVICES, dtype=torch.int64, device=learner.device)
     x = learner.prepare(x)
     batch = Batch(x.expand(DEVICES, *x.shape), y.expand(DEVICES, *y.shape), noise)
-    return min(_timed(lambda: learner.step(X, batch, X.new_zeros(1))) for _ in range(REPEATS))
 
+    def step() -> None:
+        learner.step(X, batch, X.new_zeros(1))
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
 
-def _timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return max(time.perf_counter() - began, 1e-9)
+    return max(min(timeit.repeat(step, number=1, repeat=REPEATS)), 1e-9)

@@ -61,9 +61,7 @@ def plain_name(name: str) -> str:
 
 def check_names(path: str, missing: list[str], unexpected: list[str]) -> None:
     """Raise ModelError if names are missing or unexpected."""
-    faults = []
-    if missing:
-        faults.append(f"lacks {_first_names(missing)}")
+    faults = [f"lacks {_first_names(missing)}"] if missing else []
     if unexpected:
         faults.append(f"has {_first_names(unexpected)}, which the model does not")
     if faults:

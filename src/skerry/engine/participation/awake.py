@@ -6,10 +6,10 @@ lanes stay paired.
 """
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,8 @@ from skerry.seeds import stream
 Mask = NDArray[np.bool_]
 COLUMNS = ("device", "from", "to")
 MOST_ROUNDS = 10**6
-
-
-class AwakeSpan(NamedTuple):
-    """Rounds in which a device is awake, from `first` up to and without `last`."""
-
-    device: int
-    first: int
-    last: int
+AwakeSpan = tuple[int, int, int]
+"""A device, and the rounds in which it is awake: from the first up to and without the last."""
 
 
 class Awake:
@@ -44,9 +38,8 @@ class Awake:
         self._when, self._seed = availability, seed
         self._islands_n, self._names = islands_n, names
         self._chances_n = _chances(availability, len(islands_n))
-        self._spans = (
-            list(_spans(availability.awake, names)) if isinstance(availability.awake, str) else []
-        )
+        awake = availability.awake
+        self._spans = _spans(awake, names) if isinstance(awake, str) else []
 
     @property
     def always(self) -> bool:
@@ -57,10 +50,9 @@ class Awake:
         awake_n: Mask = self._draw_each(stream(self._seed, "awake", t).random) < self._chances_n
         if self._spans:
             awake_n = awake_n & self._table_tn[t % len(self._table_tn)]
-        if self._when.on is not None and self._when.off is not None:
-            awake_n = awake_n & (
-                (t + self._phases_n) % (self._when.on + self._when.off) < self._when.on
-            )
+        on, off = self._when.on, self._when.off
+        if on is not None and off is not None:
+            awake_n = awake_n & ((t + self._phases_n) % (on + off) < on)
         return awake_n
 
     @cached_property
@@ -73,7 +65,8 @@ class Awake:
     @cached_property
     def _table_tn(self) -> Mask:
         """The trace as a mask [rounds, devices]; after its last round it starts again."""
-        table = np.zeros((max(span.last for span in self._spans), len(self._names)), dtype=bool)
+        rounds = max(last for _, _, last in self._spans)
+        table = np.zeros((rounds, len(self._names)), dtype=bool)
         for device, first, last in self._spans:
             table[first:last, device] = True
         return table
@@ -96,7 +89,7 @@ def _chances(availability: Availability, n: int) -> NDArray[np.float64]:
     return np.full(n, 1.0 if isinstance(availability.awake, str) else availability.awake)
 
 
-def _spans(file: str, names: tuple[str, ...]) -> Iterator[AwakeSpan]:
+def _spans(file: str, names: tuple[str, ...]) -> list[AwakeSpan]:
     """The spans of a trace file; every error names its line."""
     number = {name: device for device, name in enumerate(names)}
     try:
@@ -115,7 +108,7 @@ def _spans(file: str, names: tuple[str, ...]) -> Iterator[AwakeSpan]:
     found = [_span(file, line, row, number) for line, row in enumerate(rows[1:], start=2) if row]
     if not found:
         raise ExperimentError(f"{file} has no rows, so nobody would ever be awake. Add some.")
-    yield from found
+    return found
 
 
 def _span(file: str, line: int, row: list[str], number: dict[str, int]) -> AwakeSpan:
@@ -140,4 +133,4 @@ def _span(file: str, line: int, row: list[str], number: dict[str, int]) -> Awake
             f"{where}: from must be at least 0, and below to, which is at most {MOST_ROUNDS:,} "
             f"(got {first} and {last})."
         )
-    return AwakeSpan(number[name], first, last)
+    return number[name], first, last

@@ -58,31 +58,40 @@ class Sampler:
         return bool(getattr(self._selection, "asks_distances", False))
 
     def sample(
-        self,
-        t: int,
-        distances_n: Array | None = None,
-        scheduled: ScheduledRound | None = None,
+        self, t: int, distances_n: Array | None = None, scheduled: ScheduledRound | None = None
     ) -> Sample | None:
         """The sample of round t, a server round; None if there is nobody to sample.
 
         Without `scheduled`, the server round is taken from the plan.
         """
         world = self._world
-        scheduled = scheduled or self._planned(t)
+        if scheduled is None:
+            server, rounds = self._server, world.rounds
+            number = bisect_left(server.server_rounds(rounds), t)
+            scheduled = ScheduledRound(server.at(t, rounds), number)
         if self._is_plain:
             order = world.server_order(t)[: scheduled.server.sampled]
             return Sample(order, awake=world.n, islands=self._sampled_islands(t, scheduled))
-        who = self.who(t, distances_n, scheduled)
+        who = Who(
+            seed=world.seed,
+            round=t,
+            number=scheduled.number,
+            sampled=scheduled.server.sampled,
+            islands_n=world.fleet.island_of,
+            samples_n=world.partition.sizes,
+            names=world.fleet.labels,
+            awake_n=np.ones(world.n, dtype=bool) if self._awake is None else self._awake(t),
+            distances_n=distances_n,
+        )
         devices, weights = self._select(who, scheduled)
         if not len(devices):
             return None
         weights = self._weights(who, devices, weights)
+        asleep = None if self._awake is None else np.flatnonzero(~who.awake_n)
         return Sample(
             torch.from_numpy(devices).to(world.device),
             None if weights is None else torch.from_numpy(weights).to(world.device, world.dtype),
-            None
-            if self._awake is None
-            else torch.from_numpy(np.flatnonzero(~who.awake_n)).to(world.device),
+            None if asleep is None else torch.from_numpy(asleep).to(world.device),
             int(who.awake_n.sum()),
             len(np.unique(who.islands_n[devices])),
         )
@@ -94,35 +103,9 @@ class Sampler:
         order = stream(self._world.seed, "sampled", t).permutation(self._world.n)
         return len(np.unique(self._world.fleet.island_of[order[: scheduled.server.sampled]]))
 
-    def _planned(self, t: int) -> ScheduledRound:
-        server, rounds = self._server, self._world.rounds
-        return ScheduledRound(server.at(t, rounds), bisect_left(server.server_rounds(rounds), t))
-
     def context(self, t: int, scheduled: ScheduledRound, options: Mapping[str, Any]) -> Context:
         """The context of a server round, for any plug-in of this server."""
         return self._world.context(t, scheduled.number, options=options)
-
-    def who(
-        self,
-        t: int,
-        distances_n: Array | None = None,
-        scheduled: ScheduledRound | None = None,
-    ) -> Who:
-        """The argument of the selection in round t."""
-        world = self._world
-        scheduled = scheduled or self._planned(t)
-        awake_n = np.ones(world.n, dtype=bool) if self._awake is None else self._awake(t)
-        return Who(
-            seed=world.seed,
-            round=t,
-            number=scheduled.number,
-            sampled=scheduled.server.sampled,
-            islands_n=world.fleet.island_of,
-            samples_n=world.partition.sizes,
-            names=world.fleet.labels,
-            awake_n=awake_n,
-            distances_n=distances_n,
-        )
 
     def _select(self, who: Who, scheduled: ScheduledRound) -> tuple[Ints, Array | None]:
         """The devices and weights of the selection, checked against its contract."""

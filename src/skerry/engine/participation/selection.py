@@ -75,23 +75,18 @@ def uniform(who: Who) -> Sampled:
 def per_component(who: Who) -> Sampled:
     """Every island in proportion to its size, as nearly as whole numbers allow; every device has
     probability K/n exactly."""
-    return proportional_order(who)[: who.sampled]
-
-
-def proportional_order(who: Who) -> Ints:
-    """The order of `per_component`.
-
-    Islands take places one after the other, the smallest first, and fill them in the order of the
-    round: of the n_left places that are left, island c takes the k-th iff
-    (k n_c + u) // n_left > ((k - 1) n_c + u) // n_left, with u = floor(v n_left), v a draw.
-    """
     phases = who.stream("sampled_phase", who.round).random(who.islands)
     inside = [who.on_island(c) for c in range(who.islands)]
-    return place_islands(inside, phases)
+    return place_islands(inside, phases)[: who.sampled]
 
 
 def place_islands(inside: list[Ints], phases: Array) -> Ints:
-    """One order of all devices from the orders inside islands."""
+    """One order of all devices from the orders inside islands.
+
+    Islands take places one after the other, the smallest first, and fill them in the order of the
+    round: of the n_left places that are left, island c takes the k-th iff
+    (k n_c + u) // n_left > ((k - 1) n_c + u) // n_left, with u = floor(v n_left), v a phase.
+    """
     left = np.arange(sum(map(len, inside)))
     order = np.empty(len(left), dtype=np.int64)
     for c in sorted(range(len(inside)), key=lambda c: (len(inside[c]), c)):
@@ -119,7 +114,8 @@ def one_each(who: Who) -> Sampled:
     found = [who.on_island(int(c))[:each] for c in islands]
     share = who.sizes[islands] / who.sizes.sum()
     weights = [np.full(len(some), w / len(some)) for some, w in zip(found, share, strict=True)]
-    return _joined(found), np.concatenate([np.empty(0), *weights])
+    devices = np.concatenate([np.empty(0, dtype=np.int64), *found])
+    return devices, np.concatenate([np.empty(0), *weights])
 
 
 def bernoulli(who: Who, *, sample_prob: float) -> Sampled:
@@ -176,7 +172,3 @@ def draw_weighted(who: Who, chances_n: ArrayLike) -> Sampled:
     places = np.minimum(np.searchsorted(upto, draws, side="right"), len(upto) - 1)
     devices, times = np.unique(places, return_counts=True)
     return devices, times / times.sum()
-
-
-def _joined(parts: list[Ints]) -> Ints:
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])

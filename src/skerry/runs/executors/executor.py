@@ -299,7 +299,7 @@ def open_executor(
         name = "ray" if address else "processes" if (workers or 1) > 1 else "here"
     name = str(as_text(name))
     make = registry.resolve("executor", name)
-    given = {"materials": materials} if materials and materials.any else {}
+    given = {} if materials in (None, Materials()) else {"materials": materials}
     with registry.users_own("executor", name):
         made: Executor = make(device=device, workers=workers, address=address, **given)
     return made

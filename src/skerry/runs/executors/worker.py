@@ -96,7 +96,7 @@ class Order:
 
 def pack_materials(materials: Materials) -> bytes:
     """Pickle objects from Python for workers."""
-    if not materials.any:
+    if materials == Materials():
         return b""
     source = source_of(materials.model) if materials.model is not None else ""
     try:
