@@ -193,7 +193,7 @@ class Experiment(Section):
         return "\n".join(lines) + "\n"
 
     def _repr_html_(self) -> str:
-        return str(registry.view("experiment")(self))
+        return str(registry.view("html_of_experiment")(self))
 
     def _sections(self) -> Iterable[tuple[str, Section]]:
         return [(name, getattr(self, name)) for name in _kinds()]
