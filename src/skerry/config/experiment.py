@@ -9,46 +9,22 @@ from typing import Any, Self
 
 from pydantic import ValidationError, ValidationInfo, model_validator
 
-from skerry.config import methods
+from skerry.config import methods, toml
 from skerry.config.explain import any_inside, explain, faulty_paths, without_faulty
-from skerry.config.fields import (
-    Availability,
-    Data,
-    Evaluate,
-    MethodChoice,
-    Model,
-    Network,
-    Server,
-    Task,
-    Training,
-)
-from skerry.config.section import AtLeastZero, Count, Fault, Section, Takes, default
-from skerry.config.toml import (
-    FORMER_SECTIONS,
-    apply_settings,
-    current_names,
-    parse_tables,
-    read_tables,
-    toml_key,
-    toml_value,
-)
+from skerry.config.fields import Availability as Availability
+from skerry.config.fields import Data as Data
+from skerry.config.fields import Evaluate as Evaluate
+from skerry.config.fields import MethodChoice as MethodChoice
+from skerry.config.fields import Model as Model
+from skerry.config.fields import Network as Network
+from skerry.config.fields import Server as Server
+from skerry.config.fields import Task as Task
+from skerry.config.fields import Training as Training
+from skerry.config.section import AtLeastZero, Fault, Takes, default
+from skerry.config.section import Count as Count
+from skerry.config.section import Section as Section
 from skerry.errors import ExperimentError
 from skerry.plugins import registry
-
-__all__ = [
-    "Availability",
-    "Count",
-    "Data",
-    "Evaluate",
-    "Experiment",
-    "MethodChoice",
-    "Model",
-    "Network",
-    "Section",
-    "Server",
-    "Task",
-    "Training",
-]
 
 KEYS_VERSION = 2
 """Version of content keys. Version 1 left out fields that older versions of skerry did not have."""
@@ -81,7 +57,7 @@ class Experiment(Section):
     @model_validator(mode="before")
     @classmethod
     def _former_names(cls, table: Any) -> Any:
-        return current_names(table) if isinstance(table, Mapping) else table
+        return toml.current_names(table) if isinstance(table, Mapping) else table
 
     @model_validator(mode="after")
     def _rules(self, info: ValidationInfo) -> Self:
@@ -124,7 +100,7 @@ class Experiment(Section):
     @classmethod
     def parse(cls, table: Mapping[str, Any], settings: Iterable[str] = ()) -> "Experiment":
         """An experiment from nested tables, with `section.field=value` settings applied to them."""
-        return cls._read(*apply_settings(table, settings))
+        return cls._read(*toml.apply_settings(table, settings))
 
     @classmethod
     def _read(cls, table: dict[str, Any], faults: list[str]) -> "Experiment":
@@ -144,12 +120,12 @@ class Experiment(Section):
         cls, text: str, settings: Iterable[str] = (), source: str = "the text"
     ) -> "Experiment":
         """An experiment from TOML text; `source` names the text in error messages."""
-        return cls.parse(parse_tables(text, source), settings)
+        return cls.parse(toml.parse_tables(text, source), settings)
 
     @classmethod
     def load(cls, path: str | Path, settings: Iterable[str] = ()) -> "Experiment":
         """An experiment from a TOML file."""
-        return cls.parse(read_tables(path), settings)
+        return cls.parse(toml.read_tables(path), settings)
 
     def with_settings(self, *settings: str) -> "Experiment":
         """A copy with some fields changed: `experiment.with_settings("server.period=10")`."""
@@ -163,7 +139,7 @@ class Experiment(Section):
         """
         table = self.model_dump(exclude_unset=True)
         for given, value in changes.items():
-            name = FORMER_SECTIONS.get(given, given)
+            name = toml.FORMER_SECTIONS.get(given, given)
             before = table.get(name, {})
             if isinstance(value, Section):
                 table[name] = value.model_dump(exclude_unset=True)
@@ -175,11 +151,11 @@ class Experiment(Section):
 
     def _changed(self, tables: Mapping[str, Any], settings: Iterable[str] = ()) -> "Experiment":
         """Apply settings; options of functions that are no longer named are dropped."""
-        changed, faults = apply_settings(tables, settings)
+        changed, faults = toml.apply_settings(tables, settings)
         for name, section in self._sections():
             table = changed.get(name)
             if section.options and isinstance(table, dict):
-                before, _ = apply_settings(section.options, ())
+                before, _ = toml.apply_settings(section.options, ())
                 for option in type(section).stray_options(table):
                     if table[option] == before.get(option):
                         del table[option]
@@ -214,10 +190,7 @@ class Experiment(Section):
 
     def unused_paths(self) -> set[str]:
         """The paths of the fields that do not change the result."""
-        sections = self._sections()
-        return {
-            f"{name}.{field}" for name, section in sections for field in section.unused_fields()
-        }
+        return {f"{name}.{f}" for name, part in self._sections() for f in part.unused_fields()}
 
     def canonical(self) -> dict[str, Any]:
         """All that decides the result: fields, hashes of a user's own code, and of a trace file."""
@@ -330,8 +303,8 @@ def _toml_lines(section: Section, comments: bool) -> list[str]:
         if comments and name in type(section).model_fields:
             lines += [f"# {line.strip()}" for line in section.describe(name).splitlines()]
         # TOML has no null: a field without a value stays a comment.
-        setting = f"{toml_key(name)} ="
-        lines.append(f"{setting} {toml_value(value)}" if value is not None else f"# {setting}")
+        setting = f"{toml.toml_key(name)} ="
+        lines.append(f"{setting} {toml.toml_value(value)}" if value is not None else f"# {setting}")
     return lines
 
 
