@@ -12,37 +12,35 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from skerry.errors import SkerryError, did_you_mean, one_line, unknown
 from skerry.plugins import fingerprint
 
+V = TypeVar("V")
 
-class _Lazy(Mapping[str, str]):
-    """A table of built-ins whose names need no import, and whose references are found when read."""
 
-    def __init__(self, names: Callable[[], Iterable[str]], find: Callable[[str], str]):
-        self._list_names, self._find = names, cache(find)
+class LazyTable(Mapping[str, V]):
+    """A table by name. Its names are listed, and each value is found, when they are first read."""
 
-    @cached_property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(self._list_names())
+    def __init__(self, names: Callable[[], Iterable[str]], find: Callable[[str], V]):
+        self._names, self._find = cache(lambda: tuple(names())), cache(find)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self._names()
 
-    def __getitem__(self, name: str) -> str:
-        if name not in self._names:
+    def __getitem__(self, name: str) -> V:
+        if name not in self._names():
             raise KeyError(name)
         return self._find(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._names())
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._names())
 
 
 def _primitives() -> dict[str, Callable[..., Any]]:
@@ -69,8 +67,8 @@ def _reference(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{function.__qualname__}({options})"
 
 
-PRIMITIVES = _Lazy(_primitives, lambda name: _reference(_primitives()[name]))
-METHODS = _Lazy(_method_names, lambda name: _reference(_method(name)))
+PRIMITIVES = LazyTable(_primitives, lambda name: _reference(_primitives()[name]))
+METHODS = LazyTable(_method_names, lambda name: _reference(_method(name)))
 SERVER_SCHEDULES = {
     "constant": "skerry.config.schedules:constant",
     "cosine": "skerry.config.schedules:cosine",
