@@ -296,9 +296,8 @@ def _file_hash(file: str) -> str:
 def _toml_lines(section: Section, comments: bool) -> list[str]:
     lines = []
     for name, value in section:
-        if isinstance(value, Section):
-            continue
-        if isinstance(section, Network) and section.takes_from_file(name):
+        from_file = isinstance(section, Network) and section.takes_from_file(name)
+        if isinstance(value, Section) or from_file:
             continue
         if comments and name in type(section).model_fields:
             lines += [f"# {line.strip()}" for line in section.describe(name).splitlines()]

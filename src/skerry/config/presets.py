@@ -149,12 +149,7 @@ def _one_each(experiment: Experiment) -> Settings:
 
 def server_only_settings(name: str) -> SettingsFunction:
     """A method without links, whose server reaches all devices."""
-    return lambda experiment: {
-        **NO_LINKS,
-        **PLAIN,
-        **method_settings(name, "s2a"),
-        "server.period_schedule": "constant",
-    }
+    return lambda experiment: {**NO_LINKS, **PLAIN, **method_settings(name, "s2a")}
 
 
 SYSTEMS = {

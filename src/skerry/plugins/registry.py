@@ -252,7 +252,7 @@ def source_fingerprint(reference: str) -> str:
     from Python has its fingerprint in its name.
     """
     if fingerprint.is_function_name(reference):
-        return fingerprint.fingerprint_in(reference)
+        return reference.rpartition("@")[2]
     try:
         module = importlib.import_module(reference.partition(":")[0])
         return hashlib.sha256(Path(module.__file__ or "").read_bytes()).hexdigest()[:16]
