@@ -16,7 +16,6 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TextIO
 
 from skerry import errors
 from skerry.errors import SkerryError, one_line, printable
@@ -156,16 +155,13 @@ def flush_streams(code: int) -> int:
         try:
             stream.flush()
         except OSError as error:
-            _silence(stream)  # or Python would try again, and fail with lines of its own
+            # Silenced, or Python would try again, and fail with lines of its own.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             code = code or print_error(error)
         except ValueError:
             pass  # closed already
     return code
-
-
-def _silence(stream: TextIO) -> None:
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _replace_by_ascii(error: UnicodeError) -> tuple[str, int]:

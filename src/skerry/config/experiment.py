@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -30,7 +30,7 @@ KEYS_VERSION = 2
 """Version of content keys. Version 1 left out fields that older versions of skerry did not have."""
 
 
-class Experiment(Section):
+class Experiment(Section, ignored_types=(cached_property,)):
     """The settings of one run: network, data, model, training, and what the server does."""
 
     name: str = "two islands"
@@ -233,7 +233,7 @@ class Experiment(Section):
         return table
 
     @cached_property
-    def known_digests(self) -> dict[Any, tuple[str, str]]:
+    def _known_digests(self) -> dict[Any, tuple[str, str]]:
         """A cache of keys; a sweep needs the same ones many times."""
         return {}
 
@@ -241,22 +241,18 @@ class Experiment(Section):
         """The key of the experiment and that of its world."""
         outside = dict(materials)
         question = frozenset(outside.items())
-        if question not in self.known_digests:
+        if question not in self._known_digests:
             content = self.canonical()
-            self.known_digests[question] = (
+            self._known_digests[question] = (
                 _digest({"experiment": content, "materials": outside}),
                 _digest({"world": self._shared(content), "materials": outside}),
             )
-        return self.known_digests[question]
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
-        """The fields, without the cache of keys."""
-        return ((name, value) for name, value in super().__iter__() if name != "known_digests")
+        return self._known_digests[question]
 
     def __copy__(self) -> Self:
         """A copy without the cache of keys, because its fields may be changed next."""
         copied = super().__copy__()
-        copied.__dict__.pop("known_digests", None)
+        copied.__dict__.pop("_known_digests", None)
         return copied
 
 

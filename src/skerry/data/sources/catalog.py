@@ -16,13 +16,7 @@ from skerry.data.dataset import Array, Dataset
 from skerry.data.holdings import DeviceHoldings, SamplesByDevice
 from skerry.data.sources.arrays import errors_about, from_arrays, from_torch
 from skerry.data.sources.fetch import cache_file, fetch, is_cached
-from skerry.data.sources.formats import (
-    PARTS,
-    SPEECH_CHARACTERS,
-    Arrays,
-    load_npz,
-    unpack_presidents,
-)
+from skerry.data.sources.formats import SPEECH_CHARACTERS, Arrays, load_npz, unpack_presidents
 from skerry.data.sources.published import PUBLISHED
 from skerry.errors import DataError
 from skerry.files import exists, user_path
@@ -142,7 +136,7 @@ def npz(data: Data, seed: int, *, path: str) -> Dataset:
     if not exists(file):
         raise DataError(f"data.path does not exist: {file!s:.200}. Name a .npz file.")
     arrays = load_npz(file, _HOW_TO_WRITE)
-    if arrays.keys() >= set(PARTS):
+    if arrays.keys() >= {"x_train", "y_train", "x_test", "y_test"}:
         parts = _parts(arrays)
     elif arrays.keys() >= {"x", "y"}:
         x, y = arrays["x"], arrays["y"]
