@@ -34,7 +34,7 @@ x, y = rng.normal(size=(240, 5)), rng.integers(0, 3, 240)
 """
 
 PARTS = {
-    "Running": ("run", "advise", "Results", "Lane", "Advice", "Watcher", "SkerryError"),
+    "Running": ("run", "advise", "Results", "Lane", "Advice", "Progress", "SkerryError"),
     "Records": ("load", "finals", "results", "devices", "write_report"),
     "Experiments": (
         "Experiment", "Sweep", "Network", "Data", "Task", "Model", "Training", "Server", "Evaluate"
@@ -47,17 +47,17 @@ PARTS = {
 EXAMPLES = {
     "run": 'found = skerry.run(small, compare=["s2s", "s2a"], seeds=2, out="runs")\nprint(found)',
     "advise": "advice = skerry.advise(small, seeds=2, stepsizes=[0.1], minutes=0.05)\n"
-    "print(advice.best.contender.primitive in ('s2s', 's2a', 'blend'))",
+    "print(advice.best.candidate.primitive in ('s2s', 's2a', 'blend'))",
     "Results": 'print(found.labels(), found.final("uplink_messages"))\n'
     'found.plot("curves").save("curves.png")\n'
     'table = found.summary("average_accuracy", "own_accuracy")',
     "Lane": 'lane = found[0]\nprint(lane.label, lane.status, len(lane.history["round"]))',
     "Advice": "print(advice.goal, len(advice.lines()) > 2)",
-    "Watcher": "class Rounds(skerry.Watcher):\n"
+    "Progress": "class Rounds(skerry.Progress):\n"
     "    def moment(self, moment):\n"
     '        if moment.phase == "end":\n'
     "            print(moment.round, end=' ')\n\n\n"
-    "_ = skerry.run(small, watcher=Rounds())",
+    "_ = skerry.run(small, progress=Rounds())",
     "SkerryError": "try:\n    skerry.Server(period=0)\nexcept skerry.SkerryError as error:\n"
     "    print(error)",
     "load": 'rounds = skerry.load("runs")\nprint(rounds.groupby("primitive")["round"].max())',

@@ -107,7 +107,7 @@ CHANGES: dict[str, dict[str, str | tuple[tuple[str, str], ...]]] = {
                 "from skerry.cli.commands.figure import",
                 "from skerry.cli.commands.greet import greet\n",
             ),
-            ("run, advise, sweep,", "greet, "),
+            ("run_command, advise_command,", "greet, "),
         ),
     },
 }

@@ -12,7 +12,7 @@ ROWS = [
         "an example that would be overwritten",
         ("new", "vowels"),
         (
-            "vowels.toml would be overwritten. Move it away, or choose another folder: skerry new "
+            "vowels.toml would be overwritten. Move it, or choose another folder: skerry new "
             "vowels --out DIR",
         ),
         {"vowels.toml": b"# mine"},
@@ -79,7 +79,7 @@ ROWS = [
         "devices by a measure",
         ("results", "--devices", "--measure", "bias"),
         (
-            "--devices shows what single devices scored at the end; --measure has no part in that. "
+            "--devices shows final scores of single devices and does not use --measure. "
             "Leave one out.",
         ),
     ),

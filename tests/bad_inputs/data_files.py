@@ -107,8 +107,8 @@ ROWS = [
         "float labels",
         GOOD | {"y_train": Y + 0.5},
         "d.npz: y_train and y_test must both hold whole numbers, or both numbers of a regression "
-        "(got dtype float32 and int64). Give labels as integers in both, or amounts with a point "
-        "in both.",
+        "(got dtype float32 and int64). Give labels as integers in both, or amounts as "
+        "floating-point numbers in both.",
     ),
     npz(
         "negative labels",

@@ -203,7 +203,7 @@ def test_a_first_convolution_steps_with_few_outputs(outputs, monkeypatch):
         y, saved = layer.forward(X, numbers(1, 2, 6, 6, 3), None)
         layer.backward(X, saved, torch.ones_like(y), input_grad=False)
     assert X.isfinite().all()
-    assert len(taken) == (outputs > 1)
+    assert bool(taken) == (outputs > 1)  # on a GPU, tuning calls it several times
 
 
 @runs_kernels

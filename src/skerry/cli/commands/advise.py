@@ -113,18 +113,18 @@ def advise_command(
 
 def _run_command(advice: "Advice", file: Path | None) -> str:
     """Return the `skerry run` command that uses the recommendation."""
-    contender, stepsize = advice.best
+    candidate, stepsize = advice.best
     settings = {
-        "server.primitive": contender.primitive,
-        "server.beta": contender.beta,
-        "server.sampled": contender.sampled,
-        "server.period": contender.period,
-        "server.selection": contender.selection,
+        "server.primitive": candidate.primitive,
+        "server.beta": candidate.beta,
+        "server.sampled": candidate.sampled,
+        "server.period": candidate.period,
+        "server.selection": candidate.selection,
         "training.stepsize": f"{stepsize:.4g}",
     }
     words = ["skerry", "run", *([str(file)] if file else [])]
-    if contender.preset:
-        words += ["--compare", contender.preset]
+    if candidate.preset:
+        words += ["--compare", candidate.preset]
         del settings["server.primitive"]  # the preset sets it
     for field, value in settings.items():
         if value is not None:

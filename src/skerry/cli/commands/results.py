@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.analysis import frame
 from skerry.cli.commands.options import AsJson, Folder, cannot_write, print_json, split_names
 from skerry.errors import SkerryError
 from skerry.files import replace_file
@@ -163,6 +162,12 @@ def _device_view(folder: Path) -> _View:
     return _View(found.frame, sheets, header, footer, lambda: screen.print_devices(found))
 
 
+def _to_csv(view: _View) -> bytes:
+    from skerry.analysis.frame import csv_bytes
+
+    return csv_bytes(view.frame)
+
+
 def _to_parquet(view: _View) -> bytes:
     content = BytesIO()
     try:
@@ -185,12 +190,7 @@ def _to_markdown(view: _View) -> bytes:
     return "\n".join([*tables, *sentences, ""]).encode()
 
 
-EXPORTS: dict[str, Callable[[_View], bytes]] = {
-    "csv": lambda view: frame.csv_bytes(view.frame),
-    "parquet": _to_parquet,
-    "latex": _to_latex,
-    "markdown": _to_markdown,
-}
+EXPORTS = {"csv": _to_csv, "parquet": _to_parquet, "latex": _to_latex, "markdown": _to_markdown}
 
 
 def _write(file: Path, content: bytes) -> None:
