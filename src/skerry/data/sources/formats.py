@@ -34,12 +34,12 @@ class Layout:
 
     def select(self, files: Files) -> Files | None:
         """The files that belong to this edition, or None if some are missing."""
-        chosen = {name: files[name] for name in files if matches_any(name, self.files)}
+        chosen = {name: files[name] for name in files if matches_pattern(name, self.files)}
         complete = all(any(fnmatchcase(name, wanted) for name in chosen) for wanted in self.files)
         return chosen if complete else None
 
 
-def matches_any(name: str, patterns: Iterable[str]) -> bool:
+def matches_pattern(name: str, patterns: Iterable[str]) -> bool:
     """Whether a file name matches one of the patterns."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
