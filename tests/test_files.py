@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from command_line import environment
-from skerry.files import remove_file, remove_leftovers, replace_file
+from skerry.files import remove_leftovers, replace_file
 from skerry.records.store import Store
 
 
@@ -17,18 +17,6 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
     replace_file(path, b"new")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_removed_file_leaves_nothing_of_killed_attempts(tmp_path):
-    """A process that is killed while it writes leaves a part; files of other names stay."""
-    path = tmp_path / "plan[1].json"
-    replace_file(path, b"whole")
-    (tmp_path / ".plan[1].json.0123456789abcdef.partial").write_bytes(b"ha")
-    other = tmp_path / ".plan1.json.0123456789abcdef.partial"
-    other.write_bytes(b"another's")
-    remove_file(path)
-    assert list(tmp_path.iterdir()) == [other]
-    remove_file(path)
 
 
 WRITER = """

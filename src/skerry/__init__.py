@@ -9,86 +9,52 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skerry.advice.advise import Advice, advise
-    from skerry.analysis.device_results import devices
-    from skerry.analysis.results import Lane, Results
-    from skerry.analysis.run_table import finals, load, results
-    from skerry.config.experiment import (
-        Data,
-        Evaluate,
-        Experiment,
-        Model,
-        Network,
-        Server,
-        Task,
-        Training,
-    )
-    from skerry.data.by_device.from_python import from_flower, from_huggingface
-    from skerry.data.sources.catalog import from_arrays, from_devices, from_torch
-    from skerry.errors import SkerryError
-    from skerry.report.page.build import write_report
-    from skerry.runs.progress import Progress
-    from skerry.runs.run import run
-    from skerry.runs.sweep import Sweep
+    from skerry.advice.advise import Advice as Advice
+    from skerry.advice.advise import advise as advise
+    from skerry.analysis.device_results import devices as devices
+    from skerry.analysis.results import Lane as Lane
+    from skerry.analysis.results import Results as Results
+    from skerry.analysis.run_table import finals as finals
+    from skerry.analysis.run_table import load as load
+    from skerry.analysis.run_table import results as results
+    from skerry.config.experiment import Experiment as Experiment
+    from skerry.config.fields import Data as Data
+    from skerry.config.fields import Evaluate as Evaluate
+    from skerry.config.fields import Model as Model
+    from skerry.config.fields import Network as Network
+    from skerry.config.fields import Server as Server
+    from skerry.config.fields import Task as Task
+    from skerry.config.fields import Training as Training
+    from skerry.data.by_device.from_python import from_devices as from_devices
+    from skerry.data.by_device.from_python import from_flower as from_flower
+    from skerry.data.by_device.from_python import from_huggingface as from_huggingface
+    from skerry.data.sources.arrays import from_arrays as from_arrays
+    from skerry.data.sources.arrays import from_torch as from_torch
+    from skerry.errors import SkerryError as SkerryError
+    from skerry.report.page.build import write_report as write_report
+    from skerry.runs.progress import Progress as Progress
+    from skerry.runs.run import run as run
+    from skerry.runs.sweep import Sweep as Sweep
 
-# Names are imported when they are first used: `import skerry` stays quick, torch comes with a run.
-_HOME = {
-    "Advice": "skerry.advice.advise",
-    "Data": "skerry.config.experiment",
-    "Evaluate": "skerry.config.experiment",
-    "Experiment": "skerry.config.experiment",
-    "Lane": "skerry.analysis.results",
-    "Model": "skerry.config.experiment",
-    "Network": "skerry.config.experiment",
-    "Progress": "skerry.runs.progress",
-    "Results": "skerry.analysis.results",
-    "Server": "skerry.config.experiment",
-    "SkerryError": "skerry.errors",
-    "Sweep": "skerry.runs.sweep",
-    "Task": "skerry.config.experiment",
-    "Training": "skerry.config.experiment",
-    "advise": "skerry.advice.advise",
-    "devices": "skerry.analysis.device_results",
-    "finals": "skerry.analysis.run_table",
-    "from_arrays": "skerry.data.sources.catalog",
-    "from_devices": "skerry.data.sources.catalog",
-    "from_flower": "skerry.data.by_device.from_python",
-    "from_huggingface": "skerry.data.by_device.from_python",
-    "from_torch": "skerry.data.sources.catalog",
-    "load": "skerry.analysis.run_table",
-    "run": "skerry.runs.run",
-    "results": "skerry.analysis.run_table",
-    "write_report": "skerry.report.page.build",
+_NAMES = {
+    "skerry.advice.advise": "Advice advise",
+    "skerry.analysis.device_results": "devices",
+    "skerry.analysis.results": "Lane Results",
+    "skerry.analysis.run_table": "finals load results",
+    "skerry.config.experiment": "Experiment",
+    "skerry.config.fields": "Data Evaluate Model Network Server Task Training",
+    "skerry.data.by_device.from_python": "from_devices from_flower from_huggingface",
+    "skerry.data.sources.arrays": "from_arrays from_torch",
+    "skerry.errors": "SkerryError",
+    "skerry.report.page.build": "write_report",
+    "skerry.runs.progress": "Progress",
+    "skerry.runs.run": "run",
+    "skerry.runs.sweep": "Sweep",
 }
-
-__all__ = [
-    "Advice",
-    "Data",
-    "Evaluate",
-    "Experiment",
-    "Lane",
-    "Model",
-    "Network",
-    "Progress",
-    "Results",
-    "Server",
-    "SkerryError",
-    "Sweep",
-    "Task",
-    "Training",
-    "advise",
-    "devices",
-    "finals",
-    "from_arrays",
-    "from_devices",
-    "from_flower",
-    "from_huggingface",
-    "from_torch",
-    "load",
-    "results",
-    "run",
-    "write_report",
-]
+"""Public names by module. They are imported when they are first used: `import skerry` stays quick,
+and torch comes with a run."""
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -34,18 +34,16 @@ def user_path(path: str | Path) -> Path:
 
 def is_file(path: Path) -> bool:
     """Whether the path is a file; False for names that no file can have, such as too long ones."""
-    try:
+    with suppress(OSError, ValueError):
         return path.is_file()
-    except (OSError, ValueError):
-        return False
+    return False
 
 
 def exists(path: Path) -> bool:
     """Whether the path is a file or folder; False for names that no file can have."""
-    try:
+    with suppress(OSError, ValueError):
         return path.exists()
-    except (OSError, ValueError):
-        return False
+    return False
 
 
 def cache_folder() -> Path:
@@ -81,13 +79,6 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def remove_file(path: Path) -> None:
-    """Remove a file, if it exists, and its partial files."""
-    path.unlink(missing_ok=True)
-    for partial in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
-        partial.unlink(missing_ok=True)
-
-
 @contextmanager
 def being_written(partial: Path) -> Iterator[None]:
     """Lock a partial file or folder, so that no other process removes it as left over."""
@@ -108,9 +99,10 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
     Errors are ignored."""
     pattern = f".{glob.escape(name)}.*{PARTIAL}" if name is not None else f"*{PARTIAL}"
     with suppress(OSError):
-        for partial in folder.glob(pattern):
-            if _is_left_over(partial):
-                _remove(partial)
+        for partial in filter(_is_left_over, folder.glob(pattern)):
+            with suppress(OSError):
+                remove = shutil.rmtree if partial.is_dir() else os.unlink
+                remove(partial)
 
 
 def _is_left_over(partial: Path) -> bool:
@@ -126,14 +118,6 @@ def _is_left_over(partial: Path) -> bool:
         return age > WITHOUT_LOCKS_SECONDS if free is None else free
     finally:
         os.close(descriptor)
-
-
-def _remove(partial: Path) -> None:
-    with suppress(OSError):
-        if partial.is_dir():
-            shutil.rmtree(partial)
-        else:
-            partial.unlink()
 
 
 def _lock(descriptor: int) -> bool | None:

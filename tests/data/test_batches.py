@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from skerry.data import batches
 from skerry.data.batches import ShuffledEpochs, WithReplacement
 from skerry.data.partition import Partition
-from skerry.plugins.registry import SAMPLINGS, resolve
+from skerry.plugins.registry import KINDS, resolve
 from skerry.seeds import stream
 
 
@@ -20,7 +20,7 @@ def partition_of(sizes):
 SIZES = (1, 5, 40, 1500)
 
 
-@pytest.mark.parametrize("name", SAMPLINGS)
+@pytest.mark.parametrize("name", KINDS["sampling"])
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=5),
     batch=st.integers(1, 40),
@@ -37,7 +37,7 @@ def test_batches_come_from_a_device_s_own_samples(name, sizes, batch, t, step):
         assert set(row) <= set(partition.indices(device))
 
 
-@pytest.mark.parametrize("name", SAMPLINGS)
+@pytest.mark.parametrize("name", KINDS["sampling"])
 @given(moments=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 1)), max_size=12))
 def test_batches_do_not_depend_on_what_was_asked_before(name, moments):
     """Any order of asking gives what a fresh sampling gives."""
@@ -48,7 +48,7 @@ def test_batches_do_not_depend_on_what_was_asked_before(name, moments):
         np.testing.assert_array_equal(used.indices(t, step, 2), fresh.indices(t, step, 2))
 
 
-@pytest.mark.parametrize("name", SAMPLINGS)
+@pytest.mark.parametrize("name", KINDS["sampling"])
 def test_seed_round_and_step_each_matter(name):
     """Other seeds, rounds and local steps see other batches."""
     partition = partition_of((200, 200))
@@ -111,7 +111,7 @@ def test_devices_draw_independently():
     assert not np.array_equal(places[0], places[1] - 100)
 
 
-@pytest.mark.parametrize("name", SAMPLINGS)
+@pytest.mark.parametrize("name", KINDS["sampling"])
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=9),
     batch=st.integers(1, 9),

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 from skerry.config.experiment import Data
 from skerry.data.partition import apportion, dirichlet_weights, level_shares, split
 from skerry.errors import DataError
-from skerry.plugins.registry import INTER_PARTITIONS, INTRA_PARTITIONS
+from skerry.plugins.registry import KINDS
 from skerry.seeds import stream
 
-PAIRS = [(inter, intra) for inter in INTER_PARTITIONS for intra in INTRA_PARTITIONS]
+PAIRS = list(product(KINDS["inter partition"], KINDS["intra partition"]))
 alphas = st.floats(-320, 300).map(lambda power: max(10.0**power, 5e-324))
 
 
@@ -73,7 +74,7 @@ def test_another_seed_deals_otherwise(inter, intra):
     assert not same(one, other)
 
 
-@pytest.mark.parametrize("intra", INTRA_PARTITIONS)
+@pytest.mark.parametrize("intra", KINDS["intra partition"])
 def test_the_intra_scheme_does_not_touch_the_inter_split(intra):
     """Components hold the same samples whatever happens inside them."""
     labels = balanced(400)

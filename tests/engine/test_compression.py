@@ -26,7 +26,7 @@ from skerry.plugins import registry
 from skerry.runs.memory import measure_footprint
 from trajectories import assert_same_trajectories
 
-NAMES = [name for name in registry.COMPRESSIONS if name != "none"]
+NAMES = [name for name in registry.KINDS["compression"] if name != "none"]
 UNEQUAL = ("network.components=[3,4,5]", "server.period=2", "rounds=5")
 
 

@@ -95,7 +95,7 @@ def test_methods_agree(small, sizes, dtype, tolerance):
     assert (ours - theirs).norm() <= tolerance * theirs.norm()
 
 
-@pytest.mark.parametrize("name", [name for name in registry.COMPRESSIONS if name != "none"])
+@pytest.mark.parametrize("name", [name for name in registry.KINDS["compression"] if name != "none"])
 def test_compressed_messages_agree(small, name):
     """In double precision: in single, what is rounded up here may be rounded down there."""
     base = small(

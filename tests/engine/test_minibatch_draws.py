@@ -7,12 +7,12 @@ from conftest import small
 from skerry.engine.minibatch_draws import MinibatchDraws
 from skerry.engine.world import build_world
 from skerry.models.learner import Batch, LazyBatch
-from skerry.plugins.registry import SAMPLINGS
+from skerry.plugins.registry import KINDS
 
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("sampling", KINDS["sampling"])
 @pytest.mark.parametrize("devices", [slice(0, 4), slice(4, 9), slice(9, 12)])
 def test_some_devices_see_what_they_see_among_all(sampling, devices):
     """So that a fleet may lie in several places."""

@@ -22,7 +22,7 @@ from skerry.errors import ExperimentError, SkerryError
 from skerry.plugins import registry
 from trajectories import assert_same_trajectories
 
-RULES = sorted(registry.SELECTIONS)
+RULES = sorted(registry.KINDS["selection"])
 ISLANDS = ("network.components=[3,4,5]", "server.sampled=6", "server.period=2", "rounds=7")
 SLEEP = (
     (),

@@ -26,7 +26,7 @@ SERVERS = [
         f"server.period={period}",
     ]
     for primitive, optimizer, sampled, period in product(
-        registry.PRIMITIVES, registry.OPTIMIZERS, (1, 5, 12), (1, 5)
+        registry.PRIMITIVES, registry.KINDS["server optimizer"], (1, 5, 12), (1, 5)
     )
 ]
 
@@ -39,8 +39,8 @@ def test_every_server_setting_in_one_stack(small, dtype, tolerance):
     assert_same_trajectories(world, [base.with_settings(*server) for server in SERVERS], tolerance)
 
 
-@pytest.mark.parametrize("mixing", registry.MIXING)
-@pytest.mark.parametrize("topology", registry.TOPOLOGIES)
+@pytest.mark.parametrize("mixing", registry.KINDS["mixing"])
+@pytest.mark.parametrize("topology", registry.KINDS["topology"])
 def test_every_topology_and_weights(small, topology, mixing):
     base = small("network.degree=3", "network.edge_prob=0.5", "rounds=3")
     world = build_world(base)

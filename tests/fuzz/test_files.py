@@ -21,7 +21,7 @@ from fuzz.strategies import damaged
 from skerry.config.experiment import Data, Experiment
 from skerry.data.sources.catalog import load_dataset
 from skerry.data.sources.formats import CIFAR10_PNG, IDX
-from skerry.network.graphs import read_graph
+from skerry.network.graphs import read_graphs
 from skerry.records.store import FILE
 from skerry.runs.run import run
 
@@ -110,7 +110,7 @@ def test_damaged_pictures_and_labels_are_told(cases, counts):
 def damaged_graph(case: tuple[str, bytes]) -> str:
     name, content = case
     Path(name).write_bytes(content)
-    return ended(faults_of(lambda: read_graph(name)), name)
+    return ended(faults_of(lambda: read_graphs(name)), name)
 
 
 @many(60, 400)
@@ -128,7 +128,7 @@ def names_in_quotes(names: list[str]) -> str:
     with Path("g.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerow(names)
     found: list[str] = []
-    lines = faults_of(lambda: found.extend(read_graph("g.csv")))
+    lines = faults_of(lambda: found.extend(read_graphs("g.csv")))
     if not lines:
         assert set(found) == {name.strip() for name in names}
     return ended(lines, "g.csv")

@@ -50,7 +50,7 @@ def a_step(learner, shape, n=2, lanes=2, size=3):
     return X, Batch(x, y, torch.tensor([5, 77]))
 
 
-@pytest.mark.parametrize("name", registry.MODELS)
+@pytest.mark.parametrize("name", registry.KINDS["model"])
 def test_a_step_is_sgd_at_each_devices_own_model(name):
     """Compared with autograd on one model at a time, for all models of the registry."""
     learner = learner_of(name)

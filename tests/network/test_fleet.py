@@ -45,7 +45,9 @@ def test_islands_lie_side_by_side() -> None:
     assert [(b.start, b.size) for b in islands.blocks(0)] == [(0, 4), (4, 1), (5, 4)]
 
 
-@pytest.mark.parametrize(("name", "weights"), list(product(registry.TOPOLOGIES, registry.MIXING)))
+@pytest.mark.parametrize(
+    ("name", "weights"), list(product(registry.KINDS["topology"], registry.KINDS["mixing"]))
+)
 @settings(deadline=None, max_examples=8)
 @given(
     seed=st.integers(0, 2**32),

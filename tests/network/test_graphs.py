@@ -8,7 +8,7 @@ import pytest
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
 from skerry.network.fleet import build_fleet
-from skerry.network.graphs import read_graph
+from skerry.network.graphs import read_graphs
 
 
 def as_edge_list(graph: nx.Graph, path: Path) -> None:
@@ -34,7 +34,7 @@ def test_round_trip(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"islands{suffix}"
     WRITERS[suffix](graph, path)
     expected = nx.relabel_nodes(graph, str)
-    assert nx.utils.graphs_equal(nx.Graph(read_graph(path).edges), nx.Graph(expected.edges))
+    assert nx.utils.graphs_equal(nx.Graph(read_graphs(path).edges), nx.Graph(expected.edges))
     fleet = build_fleet(Network(topology=str(path)), seed=0)
     assert fleet.sizes == (5, 4)
     assert fleet.devices == 9
@@ -48,7 +48,7 @@ def test_edge_list_dialects(tmp_path: Path) -> None:
         '\ufeff# my islands\nSource,Target,weight\na, b ,3\n\n"b",c  # a comment\nb,a\nd,d\n',
         encoding="utf-8",
     )
-    graph = read_graph(path)
+    graph = read_graphs(path)
     assert list(graph) == ["a", "b", "c", "d"]
     assert set(graph.edges) == {("a", "b"), ("b", "c")}
     assert build_fleet(Network(topology=str(path)), seed=0).sizes == (3, 1)
@@ -73,7 +73,7 @@ def test_names_in_quotes_are_one_name(line: str, link: tuple[str, str], tmp_path
     """As spreadsheets write them; and attributes as networkx does."""
     path = tmp_path / "people.csv"
     path.write_text(line)
-    assert list(read_graph(path).edges) == [link]
+    assert list(read_graphs(path).edges) == [link]
 
 
 def test_parallel_graphml_links_are_one(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_directed_graphml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "directed.graphml"
     nx.write_graphml(nx.DiGraph([("a", "b")]), path)
     with pytest.raises(NetworkError, match=r"is directed .*Save graph\.to_undirected\(\)"):
-        read_graph(path)
+        read_graphs(path)
 
 
 def test_file_and_dynamic_exclude_each_other(tmp_path: Path) -> None:

@@ -358,4 +358,4 @@ def test_estimate_of_asymmetric_matrices() -> None:
 
 def test_every_weight_is_registered() -> None:
     """The registry and these tests know the same weights."""
-    assert {registry.resolve("mixing", name) for name in registry.MIXING} == set(WEIGHTS)
+    assert {registry.resolve("mixing", name) for name in registry.KINDS["mixing"]} == set(WEIGHTS)

@@ -14,7 +14,7 @@ from skerry.network.topologies import most_square
 from skerry.plugins import registry
 
 SMALLEST = {"regular": 5, "watts_strogatz": 5, "barabasi_albert": 5}
-SHAPES = [name for name in registry.TOPOLOGIES if name not in {*SMALLEST, "erdos_renyi"}]
+SHAPES = [name for name in registry.KINDS["topology"] if name not in {*SMALLEST, "erdos_renyi"}]
 
 
 def draw(name: str, size: int, seed: int = 0, **fields: object) -> nx.Graph:
@@ -23,7 +23,7 @@ def draw(name: str, size: int, seed: int = 0, **fields: object) -> nx.Graph:
     return topology(size, network, np.random.default_rng(seed), **told)
 
 
-@pytest.mark.parametrize("name", registry.TOPOLOGIES)
+@pytest.mark.parametrize("name", registry.KINDS["topology"])
 @settings(deadline=None, max_examples=25)
 @given(size=st.integers(1, 40), seed=st.integers(0, 2**32))
 def test_island_contract(name: str, size: int, seed: int) -> None:
@@ -37,7 +37,7 @@ def test_island_contract(name: str, size: int, seed: int) -> None:
     assert not graph.is_multigraph()
 
 
-@pytest.mark.parametrize("name", registry.TOPOLOGIES)
+@pytest.mark.parametrize("name", registry.KINDS["topology"])
 def test_same_stream_same_graph(name: str) -> None:
     """A graph is a function of its stream alone."""
     assert nx.utils.edges_equal(draw(name, 20, 7).edges, draw(name, 20, 7).edges)
@@ -117,6 +117,6 @@ def test_impossible_graphs(name: str, size: int, fields: dict[str, float], messa
 
 def test_every_topology_is_registered() -> None:
     """The registry names functions of the topologies module."""
-    for name, reference in registry.TOPOLOGIES.items():
+    for name, reference in registry.KINDS["topology"].items():
         assert reference.partition("(")[0] == f"skerry.network.topologies:{name}"
         assert callable(getattr(topologies, name))

@@ -423,7 +423,7 @@ def test_server_rounds_are_marked_where_the_engine_has_them(browser, tmp_path):
     """The dotted lines of the curves, and the stops of the slider below the network."""
     told = small("server.period=4", "server.offset=2", "rounds=13")
     skerry.run(told, compare=["s2s", "none"], out=tmp_path)
-    done = [t + 1 for t in range(told.rounds) if told.server.meets(t, told.rounds)]
+    done = [t + 1 for t in range(told.rounds) if t in told.server.server_rounds(told.rounds)]
     with opened(browser, write_report(tmp_path)) as found:
         shapes = "() => document.querySelector('.curves .plot').layout.shapes.map(one => one.x0)"
         assert found.tab.evaluate(shapes) == done == [3, 7, 11]

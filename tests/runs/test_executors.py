@@ -24,7 +24,9 @@ from sweep_plugins import Counting
 
 SLOW = {"ray": pytest.mark.slow}
 ON_WORKERS = [
-    pytest.param(name, marks=SLOW.get(name, ())) for name in registry.EXECUTORS if name != "here"
+    pytest.param(name, marks=SLOW.get(name, ()))
+    for name in registry.KINDS["executor"]
+    if name != "here"
 ]
 
 

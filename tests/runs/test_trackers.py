@@ -158,7 +158,7 @@ def tell_in_two_parts(tracker, experiment, folder, again_from=2):
     return key
 
 
-@pytest.mark.parametrize("name", registry.TRACKERS)
+@pytest.mark.parametrize("name", registry.KINDS["tracker"])
 def test_a_real_run_is_tracked(name, small, tmp_path, monkeypatch):
     """Everything is written beside the records, nothing where the command was given."""
     pytest.importorskip(name)

@@ -149,7 +149,7 @@ def _read_primitives(names: Sequence[str]) -> tuple[tuple[str, float | None], ..
     for name in names:
         primitive, beta = labels.read_label(name)
         if primitive not in PRIMITIVES:
-            known = (*PRIMITIVES, "blend:0.5", *registry.SELECTIONS, *PRESETS)
+            known = (*PRIMITIVES, "blend:0.5", *registry.KINDS["selection"], *PRESETS)
             raise SkerryError(unknown("primitive, selection or preset", primitive, known))
         if beta in (0, 1):
             raise SkerryError(

@@ -49,7 +49,7 @@ class Lane:
         return f"<Lane: {about}{f', {first} {self.final[first]:.4g}' if first else ''}>"
 
     def _repr_html_(self) -> str:
-        return str(registry.view("lane")(self))
+        return str(registry.view("html_of_lane")(self))
 
     @property
     def models(self) -> "np.ndarray[Any, np.dtype[np.float32]]":
@@ -123,7 +123,7 @@ class Results(Sequence[Lane]):
         return f"<Results: {len(self)} lanes, {', '.join(self.labels())}, seeds: {seeds}>"
 
     def _repr_html_(self) -> str:
-        return str(registry.view("results")(self))
+        return str(registry.view("html_of_results")(self))
 
     def plot(self, kind: str | None = None, **options: Any) -> Any:
         """Draw the curves of all lanes, or any kind of `skerry figure` (curves, gap, sensitivity,

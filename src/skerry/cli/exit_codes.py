@@ -15,18 +15,10 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from types import FrameType
-from typing import TextIO
 
-from skerry.errors import (
-    SkerryError,
-    as_options,
-    is_out_of_memory,
-    one_line,
-    out_of_memory,
-    printable,
-)
+from skerry import errors
+from skerry.errors import SkerryError, one_line, printable
 
 MACHINE_ERROR, INPUT_ERROR, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -60,13 +52,13 @@ def describe_error(error: BaseException) -> tuple[int, list[str]]:
     else:
         code, fault = _unexpected_error(error)
         faults = [fault]
-    return code, [f"error: {as_options(fault)}" for fault in faults]
+    return code, [f"error: {errors.as_options(fault)}" for fault in faults]
 
 
 def _unexpected_error(error: BaseException) -> tuple[int, str]:
     """Exit code and message of an error that no check of Skerry's own has found first."""
-    if is_out_of_memory(error):
-        return INPUT_ERROR, out_of_memory(error)
+    if errors.is_out_of_memory(error):
+        return INPUT_ERROR, errors.out_of_memory(error)
     if isinstance(error, RecursionError):
         return INPUT_ERROR, "the input is nested too deep to be read. Write it with fewer levels."
     if isinstance(error, UnicodeError):
@@ -112,33 +104,26 @@ def _succeeds(system_call: Callable[..., object], *arguments: object) -> bool:
 # Signals
 
 
-@dataclass
-class SignalState:
-    """Whether SIGTERM has arrived."""
-
-    terminated: bool = False
-
-
 class TerminationSignal(KeyboardInterrupt):
     """SIGTERM has arrived; handled like Ctrl-C, so that finished work is kept."""
 
 
 @contextmanager
-def raise_on_sigterm() -> Iterator[SignalState]:
-    """Raise `TerminationSignal` when SIGTERM arrives, and note it in the state."""
-    state = SignalState()
+def raise_on_sigterm() -> Iterator[list[int]]:
+    """Raise `TerminationSignal` when SIGTERM arrives, and add its number to the list."""
+    arrived: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        state.terminated = True
+        arrived.append(number)
         raise TerminationSignal
 
     usual = signal.getsignal(signal.SIGTERM)
     if usual is not signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
-        yield state  # the program that started this one handles the signal
+        yield arrived  # the program that started this one handles the signal
         return
     signal.signal(signal.SIGTERM, stop)
     try:
-        yield state
+        yield arrived
     finally:
         signal.signal(signal.SIGTERM, usual)
 
@@ -170,16 +155,13 @@ def flush_streams(code: int) -> int:
         try:
             stream.flush()
         except OSError as error:
-            _silence(stream)  # or Python would try again, and fail with lines of its own
+            # Silenced, or Python would try again, and fail with lines of its own.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             code = code or print_error(error)
         except ValueError:
             pass  # closed already
     return code
-
-
-def _silence(stream: TextIO) -> None:
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _replace_by_ascii(error: UnicodeError) -> tuple[str, int]:

@@ -104,15 +104,11 @@ def _one_line_warnings() -> Iterator[None]:
     usual = warnings.formatwarning
 
     def format_warning(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        line: str | None = None,
+        message: Warning | str, category: type[Warning], *where: Any, **line: Any
     ) -> str:
         if issubclass(category, SkerryWarning):
             return f"warning: {printable(as_options(str(message)))}\n"
-        return usual(message, category, filename, lineno, line)
+        return usual(message, category, *where, **line)
 
     warnings.formatwarning = format_warning
     try:
@@ -127,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     exit_codes.repair_streams()
     with exit_codes.raise_on_sigterm() as signals:
         code = exit_codes.flush_streams(_run(words))
-    raise SystemExit(exit_codes.TERMINATED if signals.terminated else code)
+    raise SystemExit(exit_codes.TERMINATED if signals else code)
 
 
 def _run(words: Sequence[str]) -> int:

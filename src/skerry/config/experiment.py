@@ -2,59 +2,35 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import ValidationError, ValidationInfo, model_validator
 
-from skerry.config import methods
+from skerry.config import methods, toml
 from skerry.config.explain import any_inside, explain, faulty_paths, without_faulty
-from skerry.config.fields import (
-    Availability,
-    Data,
-    Evaluate,
-    MethodChoice,
-    Model,
-    Network,
-    Server,
-    Task,
-    Training,
-)
-from skerry.config.section import AtLeastZero, Count, Fault, Section, Takes, default
-from skerry.config.toml import (
-    FORMER_SECTIONS,
-    apply_settings,
-    current_names,
-    parse_tables,
-    read_tables,
-    toml_key,
-    toml_value,
-)
+from skerry.config.fields import Availability as Availability
+from skerry.config.fields import Data as Data
+from skerry.config.fields import Evaluate as Evaluate
+from skerry.config.fields import MethodChoice as MethodChoice
+from skerry.config.fields import Model as Model
+from skerry.config.fields import Network as Network
+from skerry.config.fields import Server as Server
+from skerry.config.fields import Task as Task
+from skerry.config.fields import Training as Training
+from skerry.config.section import AtLeastZero, Fault, Takes, default
+from skerry.config.section import Count as Count
+from skerry.config.section import Section as Section
 from skerry.errors import ExperimentError
 from skerry.plugins import registry
-
-__all__ = [
-    "Availability",
-    "Count",
-    "Data",
-    "Evaluate",
-    "Experiment",
-    "MethodChoice",
-    "Model",
-    "Network",
-    "Section",
-    "Server",
-    "Task",
-    "Training",
-]
 
 KEYS_VERSION = 2
 """Version of content keys. Version 1 left out fields that older versions of skerry did not have."""
 
 
-class Experiment(Section):
+class Experiment(Section, ignored_types=(cached_property,)):
     """The settings of one run: network, data, model, training, and what the server does."""
 
     name: str = "two islands"
@@ -81,7 +57,7 @@ class Experiment(Section):
     @model_validator(mode="before")
     @classmethod
     def _former_names(cls, table: Any) -> Any:
-        return current_names(table) if isinstance(table, Mapping) else table
+        return toml.current_names(table) if isinstance(table, Mapping) else table
 
     @model_validator(mode="after")
     def _rules(self, info: ValidationInfo) -> Self:
@@ -124,7 +100,7 @@ class Experiment(Section):
     @classmethod
     def parse(cls, table: Mapping[str, Any], settings: Iterable[str] = ()) -> "Experiment":
         """An experiment from nested tables, with `section.field=value` settings applied to them."""
-        return cls._read(*apply_settings(table, settings))
+        return cls._read(*toml.apply_settings(table, settings))
 
     @classmethod
     def _read(cls, table: dict[str, Any], faults: list[str]) -> "Experiment":
@@ -144,12 +120,12 @@ class Experiment(Section):
         cls, text: str, settings: Iterable[str] = (), source: str = "the text"
     ) -> "Experiment":
         """An experiment from TOML text; `source` names the text in error messages."""
-        return cls.parse(parse_tables(text, source), settings)
+        return cls.parse(toml.parse_tables(text, source), settings)
 
     @classmethod
     def load(cls, path: str | Path, settings: Iterable[str] = ()) -> "Experiment":
         """An experiment from a TOML file."""
-        return cls.parse(read_tables(path), settings)
+        return cls.parse(toml.read_tables(path), settings)
 
     def with_settings(self, *settings: str) -> "Experiment":
         """A copy with some fields changed: `experiment.with_settings("server.period=10")`."""
@@ -163,7 +139,7 @@ class Experiment(Section):
         """
         table = self.model_dump(exclude_unset=True)
         for given, value in changes.items():
-            name = FORMER_SECTIONS.get(given, given)
+            name = toml.FORMER_SECTIONS.get(given, given)
             before = table.get(name, {})
             if isinstance(value, Section):
                 table[name] = value.model_dump(exclude_unset=True)
@@ -175,11 +151,11 @@ class Experiment(Section):
 
     def _changed(self, tables: Mapping[str, Any], settings: Iterable[str] = ()) -> "Experiment":
         """Apply settings; options of functions that are no longer named are dropped."""
-        changed, faults = apply_settings(tables, settings)
+        changed, faults = toml.apply_settings(tables, settings)
         for name, section in self._sections():
             table = changed.get(name)
             if section.options and isinstance(table, dict):
-                before, _ = apply_settings(section.options, ())
+                before, _ = toml.apply_settings(section.options, ())
                 for option in type(section).stray_options(table):
                     if table[option] == before.get(option):
                         del table[option]
@@ -193,7 +169,7 @@ class Experiment(Section):
         return "\n".join(lines) + "\n"
 
     def _repr_html_(self) -> str:
-        return str(registry.view("experiment")(self))
+        return str(registry.view("html_of_experiment")(self))
 
     def _sections(self) -> Iterable[tuple[str, Section]]:
         return [(name, getattr(self, name)) for name in _kinds()]
@@ -214,10 +190,7 @@ class Experiment(Section):
 
     def unused_paths(self) -> set[str]:
         """The paths of the fields that do not change the result."""
-        sections = self._sections()
-        return {
-            f"{name}.{field}" for name, section in sections for field in section.unused_fields()
-        }
+        return {f"{name}.{f}" for name, part in self._sections() for f in part.unused_fields()}
 
     def canonical(self) -> dict[str, Any]:
         """All that decides the result: fields, hashes of a user's own code, and of a trace file."""
@@ -260,7 +233,7 @@ class Experiment(Section):
         return table
 
     @cached_property
-    def known_digests(self) -> dict[Any, tuple[str, str]]:
+    def _known_digests(self) -> dict[Any, tuple[str, str]]:
         """A cache of keys; a sweep needs the same ones many times."""
         return {}
 
@@ -268,22 +241,18 @@ class Experiment(Section):
         """The key of the experiment and that of its world."""
         outside = dict(materials)
         question = frozenset(outside.items())
-        if question not in self.known_digests:
+        if question not in self._known_digests:
             content = self.canonical()
-            self.known_digests[question] = (
+            self._known_digests[question] = (
                 _digest({"experiment": content, "materials": outside}),
                 _digest({"world": self._shared(content), "materials": outside}),
             )
-        return self.known_digests[question]
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
-        """The fields, without the cache of keys."""
-        return ((name, value) for name, value in super().__iter__() if name != "known_digests")
+        return self._known_digests[question]
 
     def __copy__(self) -> Self:
         """A copy without the cache of keys, because its fields may be changed next."""
         copied = super().__copy__()
-        copied.__dict__.pop("known_digests", None)
+        copied.__dict__.pop("_known_digests", None)
         return copied
 
 
@@ -323,15 +292,14 @@ def _file_hash(file: str) -> str:
 def _toml_lines(section: Section, comments: bool) -> list[str]:
     lines = []
     for name, value in section:
-        if isinstance(value, Section):
-            continue
-        if isinstance(section, Network) and section.takes_from_file(name):
+        from_file = isinstance(section, Network) and section.takes_from_file(name)
+        if isinstance(value, Section) or from_file:
             continue
         if comments and name in type(section).model_fields:
             lines += [f"# {line.strip()}" for line in section.describe(name).splitlines()]
         # TOML has no null: a field without a value stays a comment.
-        setting = f"{toml_key(name)} ="
-        lines.append(f"{setting} {toml_value(value)}" if value is not None else f"# {setting}")
+        setting = f"{toml.toml_key(name)} ="
+        lines.append(f"{setting} {toml.toml_value(value)}" if value is not None else f"# {setting}")
     return lines
 
 

@@ -5,9 +5,10 @@ islands, period) to the experiment, so that all systems are compared on the same
 presets of a method are declared in the file of the method (`skerry/methods/`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from skerry.config.experiment import Experiment
@@ -85,10 +86,7 @@ def method_settings(name: str, primitive: str) -> Settings:
 
 def whole_period_settings(experiment: Experiment) -> Settings:
     """Every server round ends a whole period."""
-    return {
-        "server.period_schedule": "constant",
-        "server.offset": experiment.server.period - 1,
-    }
+    return {"server.period_schedule": "constant", "server.offset": experiment.server.period - 1}
 
 
 def every_island_settings(experiment: Experiment) -> Settings:
@@ -105,20 +103,8 @@ def _fedavg(experiment: Experiment) -> Settings:
     return {**NO_LINKS, **PLAIN, "server.primitive": "s2a", "server.optimizer": "fedavg"}
 
 
-def _fedavg_data(experiment: Experiment) -> Settings:
-    return {**_fedavg(experiment), "server.weights": "data"}
-
-
-def _local_sgd(experiment: Experiment) -> Settings:
-    return {**_fedavg(experiment), **_everybody(experiment)}
-
-
 def _dsgd(experiment: Experiment) -> Settings:
     return {**gossip_settings(experiment), "server.primitive": "none"}
-
-
-def _d_psgd(experiment: Experiment) -> Settings:
-    return {**_dsgd(experiment), "training.order": "mix_then_adapt"}
 
 
 def _gossip_pga(experiment: Experiment) -> Settings:
@@ -151,38 +137,19 @@ def hier_favg_settings(experiment: Experiment) -> Settings:
     }
 
 
-def _one_each(experiment: Experiment, sampled: int) -> Settings:
+def _one_each(experiment: Experiment) -> Settings:
     return {
         **gossip_settings(experiment),
-        **_sampling(sampled),
+        **PLAIN,  # the rule itself weighs islands by their size
         "server.primitive": "s2a",
         "server.selection": "one_each",
-        "server.weights": "equal",  # the rule itself weighs islands by their size
-        "server.period_schedule": "constant",
         "server.optimizer": "fedavg",
     }
 
 
-def _tt_hf(experiment: Experiment) -> Settings:
-    islands = len(experiment.network.sizes)
-    return {
-        **_one_each(experiment, islands),
-        "network.mix_with_server": False,
-    }
-
-
-def _hl_sgd(experiment: Experiment) -> Settings:
-    return {**_one_each(experiment, 1), **every_island_settings(experiment)}
-
-
 def server_only_settings(name: str) -> SettingsFunction:
     """A method without links, whose server reaches all devices."""
-    return lambda experiment: {
-        **NO_LINKS,
-        **PLAIN,
-        **method_settings(name, "s2a"),
-        "server.period_schedule": "constant",
-    }
+    return lambda experiment: {**NO_LINKS, **PLAIN, **method_settings(name, "s2a")}
 
 
 SYSTEMS = {
@@ -202,7 +169,7 @@ SYSTEMS = {
             "McMahan et al., AISTATS 2017",
             COMMON,
             "As fedavg.",
-            _fedavg_data,
+            lambda experiment: {**_fedavg(experiment), "server.weights": "data"},
         ),
         Preset(
             "local_sgd",
@@ -210,7 +177,7 @@ SYSTEMS = {
             "Stich, ICLR 2019",
             COMMON,
             "",
-            _local_sgd,
+            lambda experiment: {**_fedavg(experiment), **_everybody(experiment)},
         ),
         Preset(
             "dsgd",
@@ -226,7 +193,7 @@ SYSTEMS = {
             "Lian et al., NeurIPS 2017",
             COMMON,
             "As dsgd.",
-            _d_psgd,
+            lambda experiment: {**_dsgd(experiment), "training.order": "mix_then_adapt"},
         ),
         Preset(
             "gossip_pga",
@@ -255,7 +222,11 @@ SYSTEMS = {
             "Lin et al., IEEE JSAC 2021",
             f"{CODE}shams-sam/TwoTimeScaleHybridLearning",
             "TT-HF chooses the number of gossip steps as it goes; here it is network.gossip_steps.",
-            _tt_hf,
+            lambda experiment: {
+                **_one_each(experiment),
+                **_sampling(len(experiment.network.sizes)),
+                "network.mix_with_server": False,
+            },
         ),
         Preset(
             "hl_sgd",
@@ -265,7 +236,7 @@ SYSTEMS = {
             COMMON,
             "No code of the authors was found. K is rounded down to a multiple of the islands; the "
             "number of gossip steps is the experiment's, network.gossip_steps.",
-            _hl_sgd,
+            lambda experiment: {**_one_each(experiment), **every_island_settings(experiment)},
         ),
         Preset(
             "modest",
@@ -280,30 +251,19 @@ SYSTEMS = {
 }
 
 
-class _Presets(Mapping[str, Preset]):
-    """All presets by name: the systems above, then those of methods, found when first used."""
-
-    @cached_property
-    def _found(self) -> dict[str, Preset]:
-        found = dict(SYSTEMS)
-        for method in registry.METHODS:
-            of = registry.resolve("method", method)
-            for name, settings, differs in of.presets:
-                about = (of.rule, of.citation, of.checked, differs)
-                found[name] = Preset(name, *about, settings, of.keeps, of.sends)
-        return found
-
-    def __getitem__(self, name: str) -> Preset:
-        return self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
+@cache
+def _all_presets() -> dict[str, Preset]:
+    """All presets by name: the systems above, then those of methods."""
+    found = dict(SYSTEMS)
+    for method in registry.METHODS:
+        of = registry.resolve("method", method)
+        for name, settings, differs in of.presets:
+            about = (of.rule, of.citation, of.checked, differs)
+            found[name] = Preset(name, *about, settings, of.keeps, of.sends)
+    return found
 
 
-PRESETS: Mapping[str, Preset] = _Presets()
+PRESETS = registry.LazyTable(_all_presets, lambda name: _all_presets()[name])
 
 
 def with_preset(experiment: Experiment, name: str) -> Experiment:
@@ -325,9 +285,4 @@ def fields_of_preset(experiment: Experiment) -> set[str]:
         settings = preset.settings(experiment)
     except SkerryError:
         return set()
-    return {path for path, value in settings.items() if _value(experiment, path) == value}
-
-
-def _value(experiment: Experiment, path: str) -> Any:
-    section, _, field = path.partition(".")
-    return getattr(getattr(experiment, section), field)
+    return {path for path, value in settings.items() if attrgetter(path)(experiment) == value}

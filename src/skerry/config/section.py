@@ -10,26 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from textwrap import fill
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Generic,
-    Literal,
-    Self,
-    TypeVar,
-    overload,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from skerry.config.explain import Fields, explain, unknown_field
@@ -44,7 +27,9 @@ Given = TypeVar("Given")
 Held = TypeVar("Held")
 
 if TYPE_CHECKING:
-    from pydantic import GetJsonSchemaHandler
+    from typing import overload
+
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 
     class Takes(Generic[Given, Held]):
         """A field that accepts one type and holds another, for type checkers."""
@@ -115,7 +100,9 @@ class Names:
         """Why the name cannot be used, or None."""
         return registry.name_fault(self.kind, name)
 
-    def __get_pydantic_core_schema__(self, source: Any, build: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, build: "GetCoreSchemaHandler"
+    ) -> CoreSchema:
         checked = core_schema.no_info_after_validator_function(self._checked, build(source))
         return core_schema.no_info_before_validator_function(fingerprint.as_text, checked)
 
@@ -130,15 +117,12 @@ class Names:
         return name
 
 
-@dataclass(frozen=True, init=False)
 class OptionOf:
     """Marks a field that is an option of functions of these kinds. The section declares its
     default, range and meaning; the field is used only with functions that take it."""
 
-    kinds: tuple[str, ...]
-
     def __init__(self, *kinds: str):
-        object.__setattr__(self, "kinds", kinds)
+        self.kinds = kinds
 
 
 if TYPE_CHECKING:  # so that type checkers see fields as arguments
@@ -245,12 +229,10 @@ class Section(BaseModel, metaclass=_Explained):
 
     def _is_plain(self) -> bool:
         """Whether all functions are built in and only declared fields are set."""
-        if self.__pydantic_extra__:
-            return False
-        for kind, field in self.naming.items():
-            if getattr(self, field) not in registry.KINDS[kind]:
-                return False
-        return True
+        named = self.naming.items()
+        return not self.__pydantic_extra__ and all(
+            getattr(self, field) in registry.KINDS[kind] for kind, field in named
+        )
 
     def _function_faults(self, kind: str, name: str, at: str) -> Iterator[str]:
         """What is wrong with the options of a user's own function; tests check built-in ones."""

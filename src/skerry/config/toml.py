@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import ExperimentError
+from skerry.errors import ExperimentError, escape_surrogates
 from skerry.plugins import fingerprint
 
 _JSON = json.JSONEncoder(default=lambda value: str(fingerprint.as_text(value)))
@@ -104,7 +104,7 @@ def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
     """Every setting, and a message for each that cannot be read."""
     found, faults = [], []
     for text in settings:
-        if not _is_sound(text):
+        if text != escape_surrogates(text):
             faults.append(f"a setting must be text in UTF-8 (got {shorten_text(text)!a}).")
             continue
         path, equals, value = text.partition("=")
@@ -123,15 +123,6 @@ def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
         else:
             found.append(setting)
     return found, faults
-
-
-def _is_sound(text: str) -> bool:
-    """Whether text from a shell is valid Unicode."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def apply_settings(

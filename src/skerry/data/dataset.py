@@ -50,24 +50,19 @@ class Dataset:
     """Which device holds which samples, if the data name their devices."""
 
     def __post_init__(self) -> None:
-        for split, x, y in (
-            ("train", self.x_train, self.y_train),
-            ("test", self.x_test, self.y_test),
-        ):
-            _check_samples(split, x, y)
+        _check_samples("train", self.x_train, self.y_train)
+        _check_samples("test", self.x_test, self.y_test)
         _check_same_targets(self.y_train, self.y_test)
         _check_shapes(self.x_train, self.x_test)
-        if self.targets == "numbers":
-            _check_moments(self.x_train, self.mean, self.std)
-            return
-        for name, part in self._bounded():
-            if part.max() >= self.classes:
-                what = "tokens" if self.targets == "tokens" else "labels"
-                raise DataError(
-                    f"{name} must hold {what} 0 to {self.classes - 1} (got {part.max()})."
-                )
-        if self.classes < 2:
-            raise DataError(f"a data set needs at least 2 classes (got {self.classes}).")
+        if self.targets != "numbers":
+            inputs = ("x_train", "x_test") if self.targets == "tokens" else ()
+            for name in ("y_train", "y_test", *inputs):
+                if (largest := getattr(self, name).max()) >= self.classes:
+                    raise DataError(
+                        f"{name} must hold {self.targets} 0 to {self.classes - 1} (got {largest})."
+                    )
+            if self.classes < 2:
+                raise DataError(f"a data set needs at least 2 classes (got {self.classes}).")
         _check_moments(self.x_train, self.mean, self.std)
 
     @property
@@ -157,12 +152,6 @@ class Dataset:
         if self.holdings is not None:
             total.update(self.holdings.fingerprint().encode())
         return total.hexdigest()
-
-    def _bounded(self) -> list[tuple[str, Array]]:
-        """The arrays whose values must be below the number of classes or tokens."""
-        targets = [("y_train", self.y_train), ("y_test", self.y_test)]
-        inputs = [("x_train", self.x_train), ("x_test", self.x_test)]
-        return targets + (inputs if self.targets == "tokens" else [])
 
     @property
     def _white(self) -> float:

@@ -83,7 +83,7 @@ def random_contraction(
         frobenius.append(p_frobenius(W))
         return W
 
-    if not network.dynamic or network.mixing not in registry.MIXING:
+    if not network.dynamic or not registry.is_builtin("mixing", network.mixing):
         p, error = estimate_expected_p(draw, draws)
         return Contraction(p, float(np.mean(frobenius)), "estimated", error)
     # A dynamic network permutes the devices at random, so E[W W^T] = a I + b 11^T: every direction

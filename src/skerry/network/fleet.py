@@ -1,8 +1,9 @@
 """The fleet: devices on islands, and the mixing matrix W(t) of every round, in blocks."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 import networkx as nx
 import numpy as np
@@ -11,15 +12,8 @@ from scipy import sparse
 
 from skerry.config.experiment import Network
 from skerry.errors import NetworkError
-from skerry.network.contraction import (
-    Contraction,
-    MixingParameters,
-    fleet_parameters,
-    mixing_parameter,
-    p_frobenius,
-    random_contraction,
-    sequence_contraction,
-)
+from skerry.network import contraction
+from skerry.network.contraction import Contraction, MixingParameters
 from skerry.network.graphs import GraphSequence, read_graphs
 from skerry.network.islands import (
     asks_round,
@@ -70,11 +64,7 @@ class LinkSequence:
 
     def fingerprint(self) -> str:
         """SHA-256 of the rounds and links; labels play no part."""
-        digest = hashlib.sha256(f"{self.sequence.rounds}:".encode())
-        for islands in self.links:
-            for island in islands:
-                digest.update(f"{island.size}:".encode() + island.edges.astype("<i8").tobytes())
-        return digest.hexdigest()
+        return _hash_links(f"{self.sequence.rounds}:", chain.from_iterable(self.links))
 
 
 class Fleet:
@@ -158,9 +148,10 @@ class Fleet:
         if self._sequence is not None:
             over_time = zip(*self._sequence.links, strict=True)
             found = [
-                sequence_contraction(graphs, self.network, self.seed, draws) for graphs in over_time
+                contraction.sequence_contraction(graphs, self.network, self.seed, draws)
+                for graphs in over_time
             ]
-            return fleet_parameters(found, self.sizes)
+            return contraction.fleet_parameters(found, self.sizes)
         known: dict[object, Contraction] = {}
         keys = [
             (size, self._islands[c].edges.tobytes() if self._islands else None)
@@ -169,19 +160,19 @@ class Fleet:
         for c, key in enumerate(keys):
             if key not in known:
                 known[key] = self._contraction(c, draws)
-        return fleet_parameters([known[key] for key in keys], self.sizes)
+        return contraction.fleet_parameters([known[key] for key in keys], self.sizes)
 
     def _contraction(self, c: int, draws: int) -> Contraction:
         """p of island c."""
         if self.fixed:
             W = self.blocks(0)[c].W
-            return Contraction(mixing_parameter(W), p_frobenius(W))
+            return Contraction(contraction.mixing_parameter(W), contraction.p_frobenius(W))
         size, links = self.sizes[c], self._islands[c] if self._islands else None
 
         def links_of(k: int, rng: np.random.Generator) -> Links:
             return links or draw_island(size, self.network, rng, k)
 
-        return random_contraction(size, links_of, self.network, self.seed, draws)
+        return contraction.random_contraction(size, links_of, self.network, self.seed, draws)
 
     def fingerprint(self) -> str:
         """SHA-256 of the graph, or of the sequence of graphs; labels play no part."""
@@ -299,6 +290,11 @@ def graph_fingerprint(graph: Graph | Edges) -> str:
         links = Links.between(int(graph.max(initial=-1)) + 1, graph)
     else:
         links, _ = number_by_island(graph)
-    digest = hashlib.sha256(f"{links.size}:".encode())
-    digest.update(links.edges.astype("<i8").tobytes())
+    return _hash_links("", [links])
+
+
+def _hash_links(start: str, parts: Iterable[Links]) -> str:
+    digest = hashlib.sha256(start.encode())
+    for links in parts:
+        digest.update(f"{links.size}:".encode() + links.edges.astype("<i8").tobytes())
     return digest.hexdigest()

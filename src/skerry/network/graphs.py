@@ -90,12 +90,6 @@ def _check_graphs(graphs: Sequence[Any]) -> tuple[Graph, ...]:
 # Graph files
 
 
-def read_graph(path: str | Path) -> Graph:
-    """Read a graph file; of a file with rounds, the union of the graphs of all rounds."""
-    graph = read_graphs(path)
-    return graph.union if isinstance(graph, GraphSequence) else graph
-
-
 def read_graphs(path: str | Path) -> Graph | GraphSequence:
     """Read an edge list or a .graphml file, with node labels as strings.
 

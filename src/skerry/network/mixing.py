@@ -82,30 +82,26 @@ def _symmetric(links: Links, weights: npt.NDArray[np.float64]) -> sparse.csr_arr
     """W with these weights on the links; the diagonal completes each row to 1."""
     i, j = links.edges.T
     off_diagonal = np.bincount(i, weights, links.size) + np.bincount(j, weights, links.size)
-    device = np.arange(links.size)
-    return sparse.csr_array(
-        (
-            np.concatenate([weights, weights, np.maximum(1 - off_diagonal, 0)]),
-            (np.concatenate([i, j, device]), np.concatenate([j, i, device])),
-        ),
-        shape=(links.size, links.size),
-    )
+    return _assemble(links, weights, np.maximum(1 - off_diagonal, 0))
+
+
+def _assemble(links: Links, weights: Vector, diagonal: Vector) -> sparse.csr_array:
+    """The symmetric matrix with these weights on the links and this diagonal."""
+    (i, j), device = links.edges.T, np.arange(links.size)
+    places = np.concatenate([i, j, device]), np.concatenate([j, i, device])
+    values = np.concatenate([weights, weights, diagonal])
+    return sparse.csr_array((values, places), shape=(links.size, links.size))
 
 
 def _best_constant(links: Links) -> float:
     """epsilon of `laplacian` for a connected graph."""
-    i, j = links.edges.T
     degrees = links.degrees
-    device = np.arange(links.size)
-    L = sparse.csr_array(
-        (
-            np.concatenate([-np.ones(2 * len(i)), degrees]),
-            (np.concatenate([i, j, device]), np.concatenate([j, i, device])),
-        )
-    )
+    L = _assemble(links, -np.ones(len(links.edges)), degrees.astype(np.float64))
     # lambda_max <= max(deg_i + deg_j) (Anderson and Morley 1985), with equality where Lanczos is
     # slowest to converge: even rings and tori.
-    lambda_2, lambda_max = laplacian_extremes(L, bound=float((degrees[i] + degrees[j]).max()))
+    lambda_2, lambda_max = laplacian_extremes(
+        L, bound=float(degrees[links.edges].sum(axis=1).max())
+    )
     return float(min(2 / (lambda_max + lambda_2), 1 / degrees.max()))
 
 
@@ -143,10 +139,9 @@ def _check_doubly_stochastic(W: sparse.csr_array) -> None:
     rows, columns = W.shape
     if rows != columns:
         raise NetworkError(f"W must be square (got {rows} x {columns}).{_FIX}")
-    if not np.isfinite(W.data).all():
-        raise NetworkError(f"{_entry(W, ~np.isfinite(W.data))}; weights must be finite.{_FIX}")
-    if (W.data < 0).any():
-        raise NetworkError(f"{_entry(W, W.data < 0)}; weights must be nonnegative.{_FIX}")
+    for rule, broken in (("finite", ~np.isfinite(W.data)), ("nonnegative", W.data < 0)):
+        if broken.any():
+            raise NetworkError(f"{_entry(W, broken)}; weights must be {rule}.{_FIX}")
     for line, axis in (("row", 1), ("column", 0)):
         sums = np.asarray(W.sum(axis=axis))
         wrong = np.flatnonzero(np.abs(sums - 1) > TOLERANCE)

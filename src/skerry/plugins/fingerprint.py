@@ -60,11 +60,6 @@ def registered_functions(names: Iterable[str]) -> dict[str, Function]:
     return {name: _functions[name] for name in names if name in _functions}
 
 
-def fingerprint_in(name: str) -> str:
-    """The fingerprint in the name of a function given from Python."""
-    return name.rpartition("@")[2]
-
-
 def short_name(name: str) -> str:
     """A short form of the name for tables: `halfway@3f2a`."""
     own, _, digits = name.removeprefix(PREFIX).rpartition("@")
@@ -102,8 +97,7 @@ class _Walk:
 
     def __init__(self, module: str | None):
         self._module = module
-        self._seen: set[int] = set()
-        self._kept: list[Any] = []  # keeps objects alive, so that no id is used twice
+        self._seen: dict[int, Any] = {}  # keeps objects alive, so that no id is used twice
 
     def through(self, value: Any) -> Iterator[str | bytes]:
         yield type(value).__name__
@@ -112,8 +106,7 @@ class _Walk:
             return
         if id(value) in self._seen:
             return
-        self._seen.add(id(value))
-        self._kept.append(value)
+        self._seen[id(value)] = value
         if isinstance(value, ModuleType):
             yield value.__name__
         elif isinstance(value, functools.partial):

@@ -12,8 +12,6 @@ from typing import Any
 
 from skerry.plugins import registry
 
-_CALLED = {"server optimizer": "deliver"}
-"""Kinds whose options are those of a method of the class, not of the class itself."""
 CONTEXT = "context"
 """The parameter by which a plug-in receives a Context (plugins/context.py)."""
 WITH_CONTEXT = frozenset(
@@ -67,10 +65,10 @@ def _declared_options(reference: str) -> Options:
     return Options(tuple(written.removesuffix(")").split(", ")) if written.strip(")") else ())
 
 
-def _called(kind: str, name: str) -> Callable[..., Any]:
+def _called(kind: str, name: str) -> Any:
+    """The function whose parameters are options; for a server optimizer, a method of its class."""
     found = registry.resolve(kind, name)
-    called: Callable[..., Any] = getattr(found, _CALLED[kind]) if kind in _CALLED else found
-    return called
+    return found.deliver if kind == "server optimizer" else found
 
 
 def _signature_options(function: Callable[..., Any]) -> Options:

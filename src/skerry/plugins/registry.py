@@ -12,37 +12,35 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from skerry.errors import SkerryError, did_you_mean, one_line, unknown
 from skerry.plugins import fingerprint
 
+V = TypeVar("V")
 
-class _Lazy(Mapping[str, str]):
-    """A table of built-ins whose names need no import, and whose references are found when read."""
 
-    def __init__(self, names: Callable[[], Iterable[str]], find: Callable[[str], str]):
-        self._list_names, self._find = names, cache(find)
+class LazyTable(Mapping[str, V]):
+    """A table by name. Its names are listed, and each value is found, when they are first read."""
 
-    @cached_property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(self._list_names())
+    def __init__(self, names: Callable[[], Iterable[str]], find: Callable[[str], V]):
+        self._names, self._find = cache(lambda: tuple(names())), cache(find)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self._names()
 
-    def __getitem__(self, name: str) -> str:
-        if name not in self._names:
+    def __getitem__(self, name: str) -> V:
+        if name not in self._names():
             raise KeyError(name)
         return self._find(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._names())
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._names())
 
 
 def _primitives() -> dict[str, Callable[..., Any]]:
@@ -69,131 +67,8 @@ def _reference(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{function.__qualname__}({options})"
 
 
-TOPOLOGIES = {
-    "barabasi_albert": "skerry.network.topologies:barabasi_albert(degree)",
-    "complete": "skerry.network.topologies:complete",
-    "erdos_renyi": "skerry.network.topologies:erdos_renyi(edge_prob)",
-    "grid": "skerry.network.topologies:grid",
-    "path": "skerry.network.topologies:path",
-    "regular": "skerry.network.topologies:regular(degree)",
-    "ring": "skerry.network.topologies:ring",
-    "star": "skerry.network.topologies:star",
-    "torus": "skerry.network.topologies:torus",
-    "watts_strogatz": "skerry.network.topologies:watts_strogatz(degree, rewire_prob)",
-}
-
-MIXING = {
-    "laplacian": "skerry.network.mixing:laplacian",
-    "lazy": "skerry.network.mixing:lazy",
-    "max_degree": "skerry.network.mixing:max_degree",
-    "metropolis": "skerry.network.mixing:metropolis",
-}
-
-DATASETS = {
-    "cifar10": "skerry.data.sources.catalog:cifar10(path)",
-    "cifar100": "skerry.data.sources.catalog:cifar100(path)",
-    "devices": "skerry.data.sources.catalog:device_files(path)",
-    "digits": "skerry.data.sources.catalog:digits",
-    "fashion_mnist": "skerry.data.sources.catalog:fashion_mnist(path)",
-    "mnist": "skerry.data.sources.catalog:mnist(path)",
-    "npz": "skerry.data.sources.catalog:npz(path)",
-    "speeches": "skerry.data.sources.catalog:speeches(path)",
-    "synthetic": "skerry.data.sources.synthetic:classes"
-    "(samples, test_samples, features, classes, difficulty, data_seed)",
-    "synthetic_regression": "skerry.data.sources.synthetic:regression"
-    "(samples, test_samples, features, noise, curve, data_seed)",
-    "synthetic_tokens": "skerry.data.sources.synthetic:tokens"
-    "(samples, test_samples, length, vocabulary, dialects, data_seed)",
-    "vowels": "skerry.data.sources.catalog:vowels",
-}
-DATASET_FILES = {
-    "devices": "a table with a column device, or a folder with a file per device,",
-    "npz": "a .npz file",
-}
-"""Data sets that need data.path, and what it must name."""
-DATASETS_BY_DEVICE = ("devices", "speeches", "vowels")
-"""Data sets that say which device holds which samples."""
-
-INTER_PARTITIONS = {
-    "dirichlet": "skerry.data.partition:inter_dirichlet(alpha, inter_alpha)",
-    "iid": "skerry.data.partition:inter_iid",
-    "non_iid": "skerry.data.partition:inter_non_iid",
-}
-
-INTRA_PARTITIONS = {
-    "dirichlet": "skerry.data.partition:intra_dirichlet(alpha)",
-    "iid": "skerry.data.partition:intra_iid",
-    "shards": "skerry.data.partition:intra_shards(shards)",
-}
-
-SAMPLINGS = {
-    "epochs": "skerry.data.batches:ShuffledEpochs",
-    "replacement": "skerry.data.batches:WithReplacement",
-}
-
-MODELS = {
-    "cnn_cifar10": "skerry.models.networks:cnn_cifar10(variant)",
-    "cnn_cifar100": "skerry.models.networks:cnn_cifar100(dropout)",
-    "gru": "skerry.models.networks:gru(width, layers)",
-    "linear": "skerry.models.linear:linear",
-    "mlp": "skerry.models.networks:mlp(hidden)",
-    "quadratic": "skerry.models.quadratic:quadratic(curvature, conditioning)",
-    "transformer": "skerry.models.networks:transformer(width, heads, layers)",
-}
-
-LOSSES = {
-    "cross_entropy": "skerry.tasks.losses:cross_entropy",
-    "huber": "skerry.tasks.losses:huber(delta)",
-    "mae": "skerry.tasks.losses:mae",
-    "mse": "skerry.tasks.losses:mse",
-}
-
-SCORES = {
-    "top5": "skerry.tasks.losses:top5",
-}
-
-SCHEDULES = {
-    "constant": "skerry.config.schedules:constant_stepsize",
-    "cosine": "skerry.config.schedules:cosine_stepsize",
-    "inverse_sqrt": "skerry.config.schedules:inverse_sqrt_stepsize",
-    "step": "skerry.config.schedules:step_stepsize(decay_every, decay_factor)",
-}
-
-PRIMITIVES = _Lazy(_primitives, lambda name: _reference(_primitives()[name]))
-
-LOCAL_OPTIMIZERS = {
-    "adam": "skerry.engine.local_optimizers:adam(momentum, second_momentum, smallest)",
-    "momentum": "skerry.engine.local_optimizers:momentum(momentum)",
-    "sgd": "skerry.engine.local_optimizers:sgd",
-}
-
-OPTIMIZERS = {
-    "fedadam": "skerry.engine.server:FedAdam(momentum, second_momentum, smallest, learning_rate)",
-    "fedavg": "skerry.engine.server:FedAvg",
-    "fedavgm": "skerry.engine.server:FedAvgM(momentum, dampening, learning_rate)",
-    "fedavgm_averages": "skerry.engine.server:FedAvgMOfAverages(momentum, learning_rate)",
-    "fedyogi": "skerry.engine.server:FedYogi(momentum, second_momentum, smallest, learning_rate)",
-}
-
-COMPRESSIONS = {
-    "int8": "skerry.engine.compression:Int8",
-    "none": "skerry.engine.compression:Compression",
-    "random_k": "skerry.engine.compression:RandomK(compression_share)",
-    "top_k": "skerry.engine.compression:TopK(compression_share)",
-}
-
-METHODS = _Lazy(_method_names, lambda name: _reference(_method(name)))
-
-SELECTIONS = {
-    "bernoulli": "skerry.engine.participation.selection:bernoulli(sample_prob)",
-    "importance": "skerry.engine.participation.selection:importance",
-    "one_each": "skerry.engine.participation.selection:one_each",
-    "per_component": "skerry.engine.participation.selection:per_component",
-    "round_robin": "skerry.engine.participation.selection:round_robin",
-    "uniform": "skerry.engine.participation.selection:uniform",
-    "weighted": "skerry.engine.participation.selection:weighted",
-}
-
+PRIMITIVES = LazyTable(_primitives, lambda name: _reference(_primitives()[name]))
+METHODS = LazyTable(_method_names, lambda name: _reference(_method(name)))
 SERVER_SCHEDULES = {
     "constant": "skerry.config.schedules:constant",
     "cosine": "skerry.config.schedules:cosine",
@@ -203,65 +78,140 @@ SERVER_SCHEDULES = {
     "switch": "skerry.config.schedules:switch(switch_round)",
 }
 
-BETA_SCHEDULES = {
-    **SERVER_SCHEDULES,
-    "adaptive": "skerry.theory.adaptive:beta(bias_cost, adapt_over)",
-}
-SAMPLED_SCHEDULES = {
-    **SERVER_SCHEDULES,
-    "adaptive": "skerry.theory.adaptive:sampled(sampled_target, adapt_over)",
-}
-PERIOD_SCHEDULES = {
-    **SERVER_SCHEDULES,
-    "adaptive": "skerry.theory.adaptive:period(period_target, adapt_over)",
-}
-
-TRACKERS = {
-    "mlflow": "skerry.runs.tracking:MLflow",
-    "tensorboard": "skerry.runs.tracking:TensorBoard",
-    "wandb": "skerry.runs.tracking:WandB",
-}
-
-EXECUTORS = {
-    "here": "skerry.runs.executors.here:Here",
-    "processes": "skerry.runs.executors.processes:Processes",
-    "ray": "skerry.runs.executors.ray:OnRay",
-}
-
-VIEWS = {
-    "plot": "skerry.report.notebook:plot",
-    "progress": "skerry.report.notebook:progress",
-    "bound": "skerry.report.notebook:html_of_bound",
-    "experiment": "skerry.report.notebook:html_of_experiment",
-    "lane": "skerry.report.notebook:html_of_lane",
-    "results": "skerry.report.notebook:html_of_results",
-}
-"""HTML and figures of objects in lower layers, for notebooks."""
-
 KINDS: dict[str, Mapping[str, str]] = {
-    "topology": TOPOLOGIES,
-    "mixing": MIXING,
-    "dataset": DATASETS,
-    "inter partition": INTER_PARTITIONS,
-    "intra partition": INTRA_PARTITIONS,
-    "sampling": SAMPLINGS,
-    "model": MODELS,
-    "loss": LOSSES,
-    "score": SCORES,
-    "schedule": SCHEDULES,
-    "local optimizer": LOCAL_OPTIMIZERS,
+    "topology": {
+        "barabasi_albert": "skerry.network.topologies:barabasi_albert(degree)",
+        "complete": "skerry.network.topologies:complete",
+        "erdos_renyi": "skerry.network.topologies:erdos_renyi(edge_prob)",
+        "grid": "skerry.network.topologies:grid",
+        "path": "skerry.network.topologies:path",
+        "regular": "skerry.network.topologies:regular(degree)",
+        "ring": "skerry.network.topologies:ring",
+        "star": "skerry.network.topologies:star",
+        "torus": "skerry.network.topologies:torus",
+        "watts_strogatz": "skerry.network.topologies:watts_strogatz(degree, rewire_prob)",
+    },
+    "mixing": {
+        "laplacian": "skerry.network.mixing:laplacian",
+        "lazy": "skerry.network.mixing:lazy",
+        "max_degree": "skerry.network.mixing:max_degree",
+        "metropolis": "skerry.network.mixing:metropolis",
+    },
+    "dataset": {
+        "cifar10": "skerry.data.sources.catalog:cifar10(path)",
+        "cifar100": "skerry.data.sources.catalog:cifar100(path)",
+        "devices": "skerry.data.sources.catalog:device_files(path)",
+        "digits": "skerry.data.sources.catalog:digits",
+        "fashion_mnist": "skerry.data.sources.catalog:fashion_mnist(path)",
+        "mnist": "skerry.data.sources.catalog:mnist(path)",
+        "npz": "skerry.data.sources.catalog:npz(path)",
+        "speeches": "skerry.data.sources.catalog:speeches(path)",
+        "synthetic": "skerry.data.sources.synthetic:classes"
+        "(samples, test_samples, features, classes, difficulty, data_seed)",
+        "synthetic_regression": "skerry.data.sources.synthetic:regression"
+        "(samples, test_samples, features, noise, curve, data_seed)",
+        "synthetic_tokens": "skerry.data.sources.synthetic:tokens"
+        "(samples, test_samples, length, vocabulary, dialects, data_seed)",
+        "vowels": "skerry.data.sources.catalog:vowels",
+    },
+    "inter partition": {
+        "dirichlet": "skerry.data.partition:inter_dirichlet(alpha, inter_alpha)",
+        "iid": "skerry.data.partition:inter_iid",
+        "non_iid": "skerry.data.partition:inter_non_iid",
+    },
+    "intra partition": {
+        "dirichlet": "skerry.data.partition:intra_dirichlet(alpha)",
+        "iid": "skerry.data.partition:intra_iid",
+        "shards": "skerry.data.partition:intra_shards(shards)",
+    },
+    "sampling": {
+        "epochs": "skerry.data.batches:ShuffledEpochs",
+        "replacement": "skerry.data.batches:WithReplacement",
+    },
+    "model": {
+        "cnn_cifar10": "skerry.models.networks:cnn_cifar10(variant)",
+        "cnn_cifar100": "skerry.models.networks:cnn_cifar100(dropout)",
+        "gru": "skerry.models.networks:gru(width, layers)",
+        "linear": "skerry.models.linear:linear",
+        "mlp": "skerry.models.networks:mlp(hidden)",
+        "quadratic": "skerry.models.quadratic:quadratic(curvature, conditioning)",
+        "transformer": "skerry.models.networks:transformer(width, heads, layers)",
+    },
+    "loss": {
+        "cross_entropy": "skerry.tasks.losses:cross_entropy",
+        "huber": "skerry.tasks.losses:huber(delta)",
+        "mae": "skerry.tasks.losses:mae",
+        "mse": "skerry.tasks.losses:mse",
+    },
+    "score": {"top5": "skerry.tasks.losses:top5"},
+    "schedule": {
+        "constant": "skerry.config.schedules:constant_stepsize",
+        "cosine": "skerry.config.schedules:cosine_stepsize",
+        "inverse_sqrt": "skerry.config.schedules:inverse_sqrt_stepsize",
+        "step": "skerry.config.schedules:step_stepsize(decay_every, decay_factor)",
+    },
+    "local optimizer": {
+        "adam": "skerry.engine.local_optimizers:adam(momentum, second_momentum, smallest)",
+        "momentum": "skerry.engine.local_optimizers:momentum(momentum)",
+        "sgd": "skerry.engine.local_optimizers:sgd",
+    },
     "primitive": PRIMITIVES,
-    "compression": COMPRESSIONS,
+    "compression": {
+        "int8": "skerry.engine.compression:Int8",
+        "none": "skerry.engine.compression:Compression",
+        "random_k": "skerry.engine.compression:RandomK(compression_share)",
+        "top_k": "skerry.engine.compression:TopK(compression_share)",
+    },
     "method": METHODS,
-    "selection": SELECTIONS,
-    "beta schedule": BETA_SCHEDULES,
-    "sampled schedule": SAMPLED_SCHEDULES,
-    "period schedule": PERIOD_SCHEDULES,
-    "server optimizer": OPTIMIZERS,
-    "executor": EXECUTORS,
-    "tracker": TRACKERS,
+    "selection": {
+        "bernoulli": "skerry.engine.participation.selection:bernoulli(sample_prob)",
+        "importance": "skerry.engine.participation.selection:importance",
+        "one_each": "skerry.engine.participation.selection:one_each",
+        "per_component": "skerry.engine.participation.selection:per_component",
+        "round_robin": "skerry.engine.participation.selection:round_robin",
+        "uniform": "skerry.engine.participation.selection:uniform",
+        "weighted": "skerry.engine.participation.selection:weighted",
+    },
+    "beta schedule": {
+        **SERVER_SCHEDULES,
+        "adaptive": "skerry.theory.adaptive:beta(bias_cost, adapt_over)",
+    },
+    "sampled schedule": {
+        **SERVER_SCHEDULES,
+        "adaptive": "skerry.theory.adaptive:sampled(sampled_target, adapt_over)",
+    },
+    "period schedule": {
+        **SERVER_SCHEDULES,
+        "adaptive": "skerry.theory.adaptive:period(period_target, adapt_over)",
+    },
+    "server optimizer": {
+        "fedadam": "skerry.engine.server:FedAdam"
+        "(momentum, second_momentum, smallest, learning_rate)",
+        "fedavg": "skerry.engine.server:FedAvg",
+        "fedavgm": "skerry.engine.server:FedAvgM(momentum, dampening, learning_rate)",
+        "fedavgm_averages": "skerry.engine.server:FedAvgMOfAverages(momentum, learning_rate)",
+        "fedyogi": "skerry.engine.server:FedYogi"
+        "(momentum, second_momentum, smallest, learning_rate)",
+    },
+    "executor": {
+        "here": "skerry.runs.executors.here:Here",
+        "processes": "skerry.runs.executors.processes:Processes",
+        "ray": "skerry.runs.executors.ray:OnRay",
+    },
+    "tracker": {
+        "mlflow": "skerry.runs.tracking:MLflow",
+        "tensorboard": "skerry.runs.tracking:TensorBoard",
+        "wandb": "skerry.runs.tracking:WandB",
+    },
 }
 
+DATASET_FILES = {
+    "devices": "a table with a column device, or a folder with a file per device,",
+    "npz": "a .npz file",
+}
+"""Data sets that need data.path, and what it must name."""
+DATASETS_BY_DEVICE = ("devices", "speeches", "vowels")
+"""Data sets that say which device holds which samples."""
 GIVEN = "given"
 """The name that is recorded for a graph, data set or model given from Python."""
 GIVEN_AS = {"topology": "graph", "dataset": "dataset", "model": "model"}
@@ -270,8 +220,7 @@ GIVEN_AS = {"topology": "graph", "dataset": "dataset", "model": "model"}
 
 def resolve(kind: str, name: str) -> Any:
     """The object behind a built-in name or a `package.module:name` reference."""
-    fault = name_fault(kind, name)
-    if fault:
+    if fault := name_fault(kind, name):
         raise SkerryError(fault)
     if is_given(kind, name):
         raise SkerryError(
@@ -283,7 +232,7 @@ def resolve(kind: str, name: str) -> Any:
 
 def view(name: str) -> Any:
     """The function of `skerry.report` that shows an object of a lower layer in a notebook."""
-    return _load("view", VIEWS[name])
+    return _load("view", f"skerry.report.notebook:{name}")
 
 
 def is_builtin(kind: str, name: str) -> bool:
@@ -303,7 +252,7 @@ def source_fingerprint(reference: str) -> str:
     from Python has its fingerprint in its name.
     """
     if fingerprint.is_function_name(reference):
-        return fingerprint.fingerprint_in(reference)
+        return reference.rpartition("@")[2]
     try:
         module = importlib.import_module(reference.partition(":")[0])
         return hashlib.sha256(Path(module.__file__ or "").read_bytes()).hexdigest()[:16]
@@ -353,7 +302,13 @@ def users_own(kind: str, name: str, raised: type[SkerryError] = SkerryError) -> 
 
 def _load(kind: str, reference: str) -> Any:
     if fingerprint.is_function_name(reference):
-        return _given_function(kind, reference)
+        if (found := fingerprint.find_function(reference)) is not None:
+            return found
+        own, _, source = reference.removeprefix(fingerprint.PREFIX).rpartition("@")
+        raise SkerryError(
+            f"{kind} '{reference}' was the function {own} (source {source}), given from Python: no "
+            f"text holds it. Define it again and give the function itself, or name another {kind}."
+        )
     module_name, _, attribute = reference.partition("(")[0].partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise SkerryError(f"{kind} '{reference}' must read package.module:name.")
@@ -374,14 +329,3 @@ def _load(kind: str, reference: str) -> Any:
             f"{kind} '{reference}': module {module_name} has no '{attribute}'"
             f"{did_you_mean(attribute, public)}"
         ) from None
-
-
-def _given_function(kind: str, name: str) -> Any:
-    found = fingerprint.find_function(name)
-    if found is None:
-        own, _, source = name.removeprefix(fingerprint.PREFIX).rpartition("@")
-        raise SkerryError(
-            f"{kind} '{name}' was the function {own} (source {source}), given from Python: no text "
-            f"holds it. Define it again and give the function itself, or name another {kind}."
-        )
-    return found

@@ -9,9 +9,6 @@ from skerry.kernels import fused
 from skerry.tasks.losses import cross_entropy
 from skerry.tasks.task import LearningTask
 
-CLOSED_FORM = ("mse", "mae", "huber")
-"""Losses with a closed form in the errors of single outputs."""
-
 
 @dataclass(frozen=True)
 class Classification(LearningTask):
@@ -96,6 +93,7 @@ class Regression(LearningTask):
     """Which numbers belong to a sample: one or several, judged by the loss."""
 
     name = "regression"
+    losses = ("mse", "mae", "huber")
 
     def curvature(self, outputs: int) -> float | None:
         return {"mse": 2 / outputs, "huber": 1 / outputs}.get(self.loss_name)
@@ -107,7 +105,7 @@ class Regression(LearningTask):
     def loss_and_gradient(
         self, Z_nlcb: Tensor, y_nb: Tensor, scale_l: Tensor
     ) -> tuple[Tensor, Tensor]:
-        if self.loss_name not in CLOSED_FORM:
+        if self.loss_name not in self.losses:
             return super().loss_and_gradient(Z_nlcb, y_nb, scale_l)
         error = Z_nlcb - y_nb.mT.unsqueeze(1)
         losses, slopes = self._loss_and_slope(error)
@@ -115,7 +113,7 @@ class Regression(LearningTask):
         return losses.mean(dim=(2, 3)), slopes * scale
 
     def judge(self, outputs_mn: Tensor, y_n: Tensor) -> Tensor:
-        if self.loss_name not in CLOSED_FORM:
+        if self.loss_name not in self.losses:
             return super().judge(outputs_mn, y_n)
         return self._loss_and_slope(outputs_mn - y_n)[0].mean(dim=2)
 

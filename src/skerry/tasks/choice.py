@@ -16,26 +16,15 @@ from skerry.tasks.built_in import Classification, Regression, Tokens
 from skerry.tasks.task import Function, LearningTask
 
 TASKS: dict[str, type[LearningTask]] = {
-    "classification": Classification,
-    "regression": Regression,
-    "tokens": Tokens,
-}
-DEFAULT_TASK: dict[TargetKind, str] = {
-    "labels": "classification",
-    "numbers": "regression",
-    "tokens": "tokens",
+    task.name: task for task in (Classification, Regression, Tokens)
 }
 NEEDS: dict[str, tuple[tuple[TargetKind, ...], str]] = {
     "classification": (("labels",), "whole labels, one for each sample"),
     "regression": (("numbers", "labels"), "numbers, one or one row for each sample"),
     "tokens": (("tokens",), "whole numbers of the same shape as the inputs"),
 }
-LOSSES = {
-    "classification": ("cross_entropy",),
-    "regression": ("mse", "mae", "huber"),
-    "tokens": ("cross_entropy",),
-}
-"""The built-in losses of each task, the default one first."""
+"""The targets of each task, in words, too; the first kind makes it the task by default."""
+DEFAULT_TASK = {kinds[0]: name for name, (kinds, _) in NEEDS.items()}
 
 
 def choose_task(section: Task, dataset: Dataset) -> LearningTask:
@@ -56,19 +45,17 @@ def choose_task(section: Task, dataset: Dataset) -> LearningTask:
             f"of shape {dataset.y_train.shape}). Set task.name = "
             f'"{DEFAULT_TASK[dataset.targets]}", or change the targets.'
         )
-    loss = section.loss or LOSSES[name][0]
-    if registry.is_builtin("loss", loss) and loss not in LOSSES[name]:
+    losses = TASKS[name].losses
+    loss = section.loss or losses[0]
+    if registry.is_builtin("loss", loss) and loss not in losses:
         raise ModelError(
-            f'task.loss = "{loss}" is not a loss of a {name} task. Choose {_one_of(LOSSES[name])}, '
-            'or your own "package.module:function".'
+            f'task.loss = "{loss}" is not a loss of a {name} task. Choose {_one_of(losses)}, or '
+            'your own "package.module:function".'
         )
     if section.score == "top5" and name == "regression":
         raise ModelError('task.score = "top5" needs classes or tokens (got a regression task).')
-    options = section.options_for("loss") if section.loss else {}
-    score = (
-        _resolve("score", section.score, section.options_for("score")) if section.score else None
-    )
-    task = TASKS[name](loss, _resolve("loss", loss, options), score, delta=section.delta)
+    score = _resolve("score", section.score, section) if section.score else None
+    task = TASKS[name](loss, _resolve("loss", loss, section), score, delta=section.delta)
     _rehearse(task, section, dataset)
     return task
 
@@ -79,8 +66,9 @@ def outputs_of(task: LearningTask, dataset: Dataset) -> int:
     return 1 if task.name == "regression" and dataset.targets == "labels" else dataset.classes
 
 
-def _resolve(kind: str, name: str, options: dict[str, Any]) -> Function:
+def _resolve(kind: str, name: str, section: Task) -> Function:
     function = registry.resolve(kind, name)
+    options = section.options_for(kind) if kind in section.functions else {}
     return partial(function, **options) if options else function
 
 
@@ -88,17 +76,10 @@ def _rehearse(task: LearningTask, section: Task, dataset: Dataset) -> None:
     """Try a user's own functions on two samples, so that mistakes are found before training."""
     y = task.targets(torch.from_numpy(dataset.y_train[:2]), torch.float32)
     shape = task.output_shape(dataset.input_shape, outputs_of(task, dataset))
-    for kind, name, function in (
-        ("loss", section.loss, task.loss),
-        ("score", section.score, task.score),
-    ):
-        if (
-            function is not None
-            and name
-            and not (kind == "loss" and registry.is_builtin(kind, name))
-        ):
+    for kind, name in section.functions.items():
+        if kind == "score" or not registry.is_builtin(kind, name):
             outputs = torch.linspace(0.1, 0.9, len(y) * math.prod(shape)).view(len(y), *shape)
-            _try(kind, name, function, outputs, y)
+            _try(kind, name, getattr(task, kind), outputs, y)
 
 
 def _try(kind: str, name: str, function: Function, outputs: Tensor, y: Tensor) -> None:

@@ -33,6 +33,8 @@ class LearningTask:
     judged_by: ClassVar[Literal["accuracy", "loss"]] = "loss"
     """The quantity by which models are compared."""
     in_percent: ClassVar[bool] = False
+    losses: ClassVar[tuple[str, ...]] = ("cross_entropy",)
+    """The built-in losses, the default one first."""
 
     @property
     def description(self) -> str:

@@ -69,7 +69,7 @@ class Bound:
         return f"<Bound: {enough}, {self.primitive}, {self.mode}>"
 
     def _repr_html_(self) -> str:
-        return str(registry.view("bound")(self))
+        return str(registry.view("html_of_bound")(self))
 
 
 class Coefficients(NamedTuple):

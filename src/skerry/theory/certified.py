@@ -64,7 +64,7 @@ class Certificate:
         return f"<Certificate: {enough}, beta {self.beta:g}>"
 
     def _repr_html_(self) -> str:
-        return str(registry.view("bound")(self))
+        return str(registry.view("html_of_bound")(self))
 
 
 def certified_average(

@@ -85,6 +85,7 @@ def advise_command(
         from skerry.advice.advise import advise
         from skerry.advice.question import read_prices
 
+        steps = options.parse_numbers("stepsizes", stepsizes, whole=False) if stepsizes else None
         advice = advise(
             experiment,
             goal=goal,
@@ -93,9 +94,7 @@ def advise_command(
             budget_bytes=budget_bytes,
             prices=read_prices(price) if price is not None else None,
             rounds=rounds,
-            stepsizes=options.parse_numbers("stepsizes", stepsizes, whole=False)
-            if stepsizes
-            else None,
+            stepsizes=steps,
             minutes=minutes,
             seeds=seeds,
             device=device,

@@ -66,4 +66,6 @@ def data_trace(
         f"Wrote {out}: {made.devices:,} devices, {made.rounds:,} rounds of {round_seconds:g} s, "
         f"awake {made.awake_share:.0%} of the time."
     )
-    typer.echo(f"Use it: skerry run --set availability.awake={out} --set network.devices={made.devices}")
+    typer.echo(
+        f"Use it: skerry run --set availability.awake={out} --set network.devices={made.devices}"
+    )

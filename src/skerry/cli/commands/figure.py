@@ -1,15 +1,13 @@
 """`skerry figure`: draw publication figures of recorded runs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from skerry.cli.commands.options import Folder, PictureFile, save_picture, split_names
 from skerry.errors import SkerryError, as_options, unknown
 from skerry.report.figure_kinds import KINDS, FigureRequest, draw_figure
-
-_KIND_DESCRIPTIONS = "\n\n".join(f"{name}: {kind.says}." for name, kind in KINDS.items())
 
 
 def figure_command(
@@ -111,26 +109,27 @@ def figure_command(
         raise SkerryError(unknown("width", width, WIDTHS))
     path = file or Path(f"{kind}.png")
     check_format(path)
-    options = {
-        "measure": measure, "compare": compare, "by": by, "rows": rows, "columns": columns,
-        "x": x, "lines": lines, "best": best, "last": last, "round": round_,
+    plain: dict[str, Any] = {
+        "rows": rows, "columns": columns, "x": x, "lines": lines, "best": best, "last": last,
+        "round": round_,
     }  # fmt: skip
-    _check_options(kind, [name for name, value in options.items() if value is not None])
+    given = {"measure": measure, "compare": compare, "by": by, **plain}
+    takes = KINDS[kind].takes
+    unused = [name for name, value in given.items() if value is not None and name not in takes]
+    if unused:
+        raise SkerryError(
+            f"{kind} has no use for --{', --'.join(unused)}. It takes: --{', --'.join(takes)}, "
+            "--where, --width, --title."
+        )
     asked = FigureRequest(
         folder=folder,
         measures=split_names(measure),
         compare=split_names([compare] if compare else None),
         by=split_names(by) if by is not None else None,
         where=parse_where(where or ()),
-        lines=lines,
-        x=x,
-        rows=rows,
-        columns=columns,
-        best=best,
-        last=last,
-        round=round_,
         width=WIDTHS[width],
         title=title,
+        **plain,
     )
     with paper():
         drawn = draw_figure(kind, asked)
@@ -140,19 +139,7 @@ def figure_command(
     typer.echo(f"Wrote {path}.")
 
 
-figure_command.__doc__ = f"""Draw a publication figure of recorded runs.
-
-The kinds:
-
-{_KIND_DESCRIPTIONS}
-"""
-
-
-def _check_options(kind: str, names: list[str]) -> None:
-    unused = [f"--{name}" for name in names if name not in KINDS[kind].takes]
-    if unused:
-        takes = ", ".join(f"--{name}" for name in KINDS[kind].takes)
-        raise SkerryError(
-            f"{kind} has no use for {', '.join(unused)}. It takes: {takes}, --where, --width, "
-            "--title."
-        )
+figure_command.__doc__ = "\n\n".join(
+    ["Draw a publication figure of recorded runs.", "The kinds:"]
+    + [f"{name}: {kind.says}." for name, kind in KINDS.items()]
+)

@@ -21,12 +21,10 @@ WIDTH = 100
 
 def new_command(
     name: Annotated[
-        str | None,
-        typer.Argument(help="An example to copy, with its data files; see --list."),
+        str | None, typer.Argument(help="An example to copy, with its data files; see --list.")
     ] = None,
     out: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Folder to copy to.", show_default="this folder"),
+        Path, typer.Option(metavar="DIR", help="Folder to copy to.", show_default="this folder")
     ] = Path(),
     list_them: Annotated[bool, typer.Option("--list", help="List the examples.")] = False,
 ) -> None:

@@ -25,8 +25,7 @@ STDOUT = Path("-")
 def results_command(
     folder: Folder = Path("runs"),
     measure: Annotated[
-        str | None,
-        typer.Option(help="The measure to print.", show_default="average_accuracy"),
+        str | None, typer.Option(help="The measure to print.", show_default="average_accuracy")
     ] = None,
     last: Annotated[
         int | None,
@@ -138,12 +137,7 @@ class _View:
 
 def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
     from skerry.analysis.run_table import results
-    from skerry.report.screens.results import (
-        print_results,
-        results_notes,
-        results_sheets,
-        results_summary,
-    )
+    from skerry.report.screens import results as screen
 
     answers = results(folder, measure, **options)
     header = {
@@ -153,25 +147,19 @@ def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
         "against": answers.against,
         "level": answers.level,
     }
-    footer = {"summary": results_summary(answers), "notes": results_notes(answers)}
-    return _View(
-        answers.frame(), results_sheets(answers), header, footer, lambda: print_results(answers)
-    )
+    footer = {"summary": screen.results_summary(answers), "notes": screen.results_notes(answers)}
+    sheets = screen.results_sheets(answers)
+    return _View(answers.frame(), sheets, header, footer, lambda: screen.print_results(answers))
 
 
 def _device_view(folder: Path) -> _View:
     from skerry.analysis.device_results import devices
-    from skerry.report.screens.results import device_notes, device_sheets, print_devices
+    from skerry.report.screens import results as screen
 
     found = devices(folder)
-    footer = {"notes": device_notes(found)}
-    return _View(
-        found.frame,
-        device_sheets(found),
-        {"fields": found.fields},
-        footer,
-        lambda: print_devices(found),
-    )
+    header, footer = {"fields": found.fields}, {"notes": screen.device_notes(found)}
+    sheets = screen.device_sheets(found)
+    return _View(found.frame, sheets, header, footer, lambda: screen.print_devices(found))
 
 
 def _to_csv(view: _View) -> bytes:

@@ -41,8 +41,7 @@ def run_command(
         ),
     ] = None,
     seeds: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of seeds, starting with the experiment's own."),
+        int | None, typer.Option(min=1, help="Number of seeds, starting with the experiment's own.")
     ] = None,
     device: options.Device = "auto",
     ranks: options.RankCount = None,
@@ -55,8 +54,7 @@ def run_command(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run",
-            help="Print the memory needed and what each rank would hold; run nothing.",
+            "--dry-run", help="Print the memory needed and what each rank would hold; run nothing."
         ),
     ] = False,
 ) -> None:

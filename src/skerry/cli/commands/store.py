@@ -1,20 +1,16 @@
 """`skerry store`: verify, back up and repair recorded runs, or remove some of them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from skerry.cli.commands.options import Folder
-from skerry.errors import RecordsError, unknown
+from skerry.errors import RecordsError, escape_surrogates, unknown
 from skerry.report.text import plural
 
-if TYPE_CHECKING:
-    from skerry.records.maintenance import Findings
-
 app = typer.Typer(
-    help="Recorded runs: verify, remove, back up and repair them.",
-    no_args_is_help=True,
+    help="Recorded runs: verify, remove, back up and repair them.", no_args_is_help=True
 )
 
 SHOWN_KEYS = 5
@@ -26,9 +22,16 @@ def store_verify(folder: Folder = Path("runs")) -> None:
     from skerry.records.maintenance import verify_store
 
     found = verify_store(folder)
-    for line in _describe(found):
-        typer.echo(line)
-    if found.faults:
+    for key, fault in found.faults.items():
+        typer.echo(f"damaged: {escape_surrogates(str(key))}: {fault}")
+    for reason, keys in found.not_checked.items():
+        more = f", and {len(keys) - SHOWN_KEYS} more" if len(keys) > SHOWN_KEYS else ""
+        shown = ", ".join(keys[:SHOWN_KEYS]) + more
+        typer.echo(f"not checked: {reason.format(plural(len(keys), 'run'))} ({shown})")
+    damaged = len(found.faults)
+    intact = max(0, found.runs - damaged)
+    typer.echo(f"{plural(found.runs, 'run')} in {found.path}: {intact} intact, {damaged} damaged.")
+    if damaged:
         typer.echo(f"To keep the intact runs: skerry store repair {folder}")
         raise typer.Exit(1)
 
@@ -74,7 +77,6 @@ def store_backup(
 @app.command("repair")
 def store_repair(folder: Folder) -> None:
     """Recover the intact runs of a damaged file; the damaged file is kept."""
-    from skerry.errors import escape_surrogates
     from skerry.records.maintenance import repair_store
 
     _check_idle(folder)
@@ -97,26 +99,3 @@ def _check_idle(folder: Path) -> None:
         raise RecordsError(
             f"another process is computing in {folder}. Try again when it has finished."
         )
-
-
-def _describe(found: "Findings") -> list[str]:
-    from skerry.errors import escape_surrogates
-
-    intact = found.runs - len(found.faults)
-    return [
-        *(
-            f"damaged: {escape_surrogates(str(key))}: {fault}"
-            for key, fault in found.faults.items()
-        ),
-        *(
-            f"not checked: {reason.format(plural(len(keys), 'run'))} ({_first(keys)})"
-            for reason, keys in found.not_checked.items()
-        ),
-        f"{plural(found.runs, 'run')} in {found.path}: {max(0, intact)} intact, "
-        f"{len(found.faults)} damaged.",
-    ]
-
-
-def _first(keys: list[str]) -> str:
-    more = f", and {len(keys) - SHOWN_KEYS} more" if len(keys) > SHOWN_KEYS else ""
-    return ", ".join(keys[:SHOWN_KEYS]) + more

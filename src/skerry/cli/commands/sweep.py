@@ -13,8 +13,7 @@ from skerry.cli.commands import options
 
 def sweep_command(
     file: Annotated[
-        Path,
-        typer.Argument(help="An experiment file (TOML) with the tables sweep and sweep.axes."),
+        Path, typer.Argument(help="An experiment file (TOML) with the tables sweep and sweep.axes.")
     ],
     settings: options.Settings = None,
     executor: options.ExecutorName = None,

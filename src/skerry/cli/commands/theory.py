@@ -101,18 +101,10 @@ def theory_bounds(
     from skerry.theory.rounds_and_messages import BoundGrid
 
     texts = {
-        "devices": devices,
-        "components": components,
-        "sampled": sampled,
-        "period": period,
-        "p": p,
-        "zeta_intra": zeta_intra,
-        "zeta_inter": zeta_inter,
-        "sigma2": sigma2,
-        "smoothness": smoothness,
-        "initial_error": initial_error,
-        "epsilon": epsilon,
-    }
+        "devices": devices, "components": components, "sampled": sampled, "period": period, "p": p,
+        "zeta_intra": zeta_intra, "zeta_inter": zeta_inter, "sigma2": sigma2,
+        "smoothness": smoothness, "initial_error": initial_error, "epsilon": epsilon,
+    }  # fmt: skip
     selections = _split_once("selection", selection, "uniform or per_component")
     is_uniform = set(selections) == {"uniform"} and weights == "equal"
     mode = mode or ("order" if is_uniform else "certified")
@@ -126,9 +118,8 @@ def theory_bounds(
         weights,
     )
     if as_json:
-        options.print_json(
-            {"rows": [answer.to_json() for setting in asked.answers for answer in setting]}
-        )
+        rows = [answer.to_json() for setting in asked.answers for answer in setting]
+        options.print_json({"rows": rows})
     else:
         print_bounds(asked)
 
@@ -162,8 +153,7 @@ def theory_constants(
     file: options.ExperimentFile = None,
     settings: options.Settings = None,
     rounds: Annotated[
-        str,
-        typer.Option(help="Rounds after which to measure: a list, or a range such as 0:50:10."),
+        str, typer.Option(help="Rounds after which to measure: a list, or a range such as 0:50:10.")
     ] = "0,10,50",
     draws: Annotated[
         int,
@@ -221,9 +211,7 @@ def theory_figure(
 
 @app.command("regimes")
 def theory_regimes(
-    epsilon: Epsilon = 1e-5,
-    downlink: Downlink = 1,
-    as_json: options.AsJson = False,
+    epsilon: Epsilon = 1e-5, downlink: Downlink = 1, as_json: options.AsJson = False
 ) -> None:
     """Print which primitive needs fewer rounds and messages: Figures 1 and 6 as tables."""
     from skerry.report.screens.theory import print_regimes

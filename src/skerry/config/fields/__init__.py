@@ -1,21 +1,12 @@
 """The sections of an experiment: every field that a user can set, with its default and meaning."""
 
-from skerry.config.fields.data import Data
-from skerry.config.fields.evaluate import Evaluate
-from skerry.config.fields.network import GRAPH_FILES, Availability, Network
-from skerry.config.fields.server import Server
-from skerry.config.fields.task import Model, Task
-from skerry.config.fields.training import MethodChoice, Training
-
-__all__ = [
-    "GRAPH_FILES",
-    "Availability",
-    "Data",
-    "Evaluate",
-    "MethodChoice",
-    "Model",
-    "Network",
-    "Server",
-    "Task",
-    "Training",
-]
+from skerry.config.fields.data import Data as Data
+from skerry.config.fields.evaluate import Evaluate as Evaluate
+from skerry.config.fields.network import GRAPH_FILES as GRAPH_FILES
+from skerry.config.fields.network import Availability as Availability
+from skerry.config.fields.network import Network as Network
+from skerry.config.fields.server import Server as Server
+from skerry.config.fields.task import Model as Model
+from skerry.config.fields.task import Task as Task
+from skerry.config.fields.training import MethodChoice as MethodChoice
+from skerry.config.fields.training import Training as Training

@@ -240,10 +240,6 @@ class Server(Section, extra="allow"):
         own = self.is_there and ":" in self.period_schedule
         return range(self.offset, rounds)[:1] if own else self.server_rounds(rounds)
 
-    def meets(self, t: int, rounds: int) -> bool:
-        """Whether round t is a server round."""
-        return t in self.server_rounds(rounds)
-
     # Schedules of beta, sampled and period
 
     def _schedule(self, field: str) -> str:

@@ -13,13 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skerry.data.dataset import Array, Dataset
-from skerry.data.holdings import (
-    DeviceHoldings,
-    Ints,
-    SamplesByDevice,
-    number_names,
-    quote_names,
-)
+from skerry.data.holdings import DeviceHoldings, Ints, SamplesByDevice, number_names, quote_names
 from skerry.data.sources.arrays import as_array, errors_about, from_arrays
 from skerry.errors import DataError
 

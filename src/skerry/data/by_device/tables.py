@@ -81,7 +81,12 @@ def _folder_rows(folder: Path) -> Iterator[DeviceRows]:
             if device == COMMON_TESTS and island is None:
                 yield DeviceRows(rows.x, rows.y, None, str(file), is_test=True)
                 continue
-            _check_device(file, device, rows.device)
+            names = [] if rows.device is None else map(str, np.unique(rows.device))
+            if others := [name for name in names if name != device]:
+                raise DataError(
+                    f"{file} is the file of device '{device}', but holds samples of '{others[0]}'. "
+                    "Name the file as the device, or give one table with a column 'device'."
+                )
             islands = [] if rows.island is None else np.unique(rows.island).tolist()
             islands += [island] if island else []
             yield replace(rows, device=device, names=None, island=islands or None)
@@ -89,16 +94,6 @@ def _folder_rows(folder: Path) -> Iterator[DeviceRows]:
         raise DataError(
             f"{folder} holds no files that end in {', '.join(ENDINGS)}. Put a file per device in "
             "it."
-        )
-
-
-def _check_device(file: Path, device: str, column: Array | None) -> None:
-    names = [] if column is None else [str(name) for name in np.unique(column)]
-    others = [name for name in names if name != device]
-    if others:
-        raise DataError(
-            f"{file} is the file of device '{device}', but holds samples of '{others[0]}'. Name "
-            "the file as the device, or give one table with a column 'device'."
         )
 
 

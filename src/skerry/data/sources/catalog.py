@@ -11,19 +11,18 @@ from typing import Literal
 import numpy as np
 
 from skerry.config.experiment import Data
-from skerry.data.by_device.from_python import from_devices
 from skerry.data.by_device.tables import read_devices
 from skerry.data.dataset import Array, Dataset
 from skerry.data.holdings import DeviceHoldings, SamplesByDevice
 from skerry.data.sources.arrays import errors_about, from_arrays, from_torch
 from skerry.data.sources.fetch import cache_file, fetch, is_cached
-from skerry.data.sources.formats import SPEECH_CHARACTERS, load_npz, unpack_presidents
+from skerry.data.sources.formats import SPEECH_CHARACTERS, Arrays, load_npz, unpack_presidents
 from skerry.data.sources.published import PUBLISHED
 from skerry.errors import DataError
 from skerry.files import exists, user_path
 from skerry.plugins import registry
 
-__all__ = ["Dataset", "from_arrays", "from_devices", "from_torch", "load_dataset"]
+__all__ = ["Dataset", "from_arrays", "from_torch", "load_dataset"]
 
 _HOW_TO_WRITE = (
     "Write it with np.savez(path, x_train=..., y_train=..., x_test=..., y_test=...), without "
@@ -137,23 +136,22 @@ def npz(data: Data, seed: int, *, path: str) -> Dataset:
     if not exists(file):
         raise DataError(f"data.path does not exist: {file!s:.200}. Name a .npz file.")
     arrays = load_npz(file, _HOW_TO_WRITE)
-    parts = ("x_train", "y_train", "x_test", "y_test")
-    if arrays.keys() >= set(parts):
-        x_train, y_train, x_test, y_test = (arrays[part] for part in parts)
+    if arrays.keys() >= {"x_train", "y_train", "x_test", "y_test"}:
+        parts = _parts(arrays)
     elif arrays.keys() >= {"x", "y"}:
         x, y = arrays["x"], arrays["y"]
         if 0 in (x.ndim, y.ndim) or len(x) != len(y):
             raise DataError(
                 f"x and y in {path} must have the same length (got shapes {x.shape} and {y.shape})."
             )
-        x_train, y_train, x_test, y_test = _hold_out_fifth(x, y)
+        parts = _hold_out_fifth(x, y)
     else:
         raise DataError(
             f"{path} must hold x_train, y_train, x_test, y_test, or x and y "
             f"(got {', '.join(sorted(arrays)) or 'nothing'})."
         )
     with errors_about(path):
-        return from_arrays(x_train, y_train, x_test, y_test, name=Path(path).stem)
+        return from_arrays(*parts, name=Path(path).stem)
 
 
 def _embedded(name: str) -> Path:
@@ -161,18 +159,13 @@ def _embedded(name: str) -> Path:
 
 
 def _published(name: str, path: str) -> Dataset:
-    entry = PUBLISHED[name]
-    arrays = fetch(name, path, progress=False)
-    return Dataset(
-        name,
-        arrays["x_train"],
-        arrays["y_train"].astype(np.int64),
-        arrays["x_test"],
-        arrays["y_test"].astype(np.int64),
-        entry.classes,
-        entry.mean,
-        entry.std,
-    )
+    entry, arrays = PUBLISHED[name], fetch(name, path, progress=False)
+    labels = {part: arrays[part].astype(np.int64) for part in ("y_train", "y_test")}
+    return Dataset(name, *_parts(arrays | labels), entry.classes, entry.mean, entry.std)
+
+
+def _parts(arrays: Arrays) -> tuple[Array, Array, Array, Array]:
+    return arrays["x_train"], arrays["y_train"], arrays["x_test"], arrays["y_test"]
 
 
 def _hold_out_fifth(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
@@ -208,13 +201,10 @@ def speeches(data: Data, seed: int, *, path: str) -> Dataset:
     with the next characters. Islands: parties. Every tenth stretch is for testing."""
     fetched = fetch("speeches", path, progress=False)
     names, parties = unpack_presidents(fetched.pop("presidents"))
-    arrays = {name: array.astype(np.int64) for name, array in fetched.items()}
+    arrays: Arrays = {name: array.astype(np.int64) for name, array in fetched.items()}
     return Dataset(
         "speeches",
-        arrays["x_train"],
-        arrays["y_train"],
-        arrays["x_test"],
-        arrays["y_test"],
+        *_parts(arrays),
         classes=SPEECH_CHARACTERS,
         whole=True,
         holdings=DeviceHoldings(

@@ -16,7 +16,7 @@ from typing import IO
 
 import numpy as np
 
-from skerry.data.sources.formats import Arrays, matches_any
+from skerry.data.sources.formats import Arrays, matches_pattern
 from skerry.data.sources.hosts import download_sources
 from skerry.data.sources.published import PUBLISHED, Published, array_sha256
 from skerry.errors import DataError, one_line, unknown
@@ -147,7 +147,7 @@ def _read_folder(folder: Path, wanted: Collection[str]) -> tuple[dict[str, bytes
     for path in sorted(folder.iterdir()):
         present.add(path.name)
         name = path.name.removesuffix(".gz")
-        if matches_any(name, wanted) and name not in files and path.is_file():
+        if matches_pattern(name, wanted) and name not in files and path.is_file():
             with path.open("rb") as file:
                 files[name] = _content(path.name, file)
     return files, present
@@ -163,7 +163,7 @@ def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], se
             if file is None:
                 continue
             present.add(name)
-            if matches_any(name.removesuffix(".gz"), wanted):
+            if matches_pattern(name.removesuffix(".gz"), wanted):
                 files[name.removesuffix(".gz")] = _content(name, file)
     return files, present
 

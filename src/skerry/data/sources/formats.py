@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,8 +17,9 @@ import numpy as np
 from skerry.data.dataset import Array
 from skerry.errors import DataError, one_line
 
+PARTS = ("x_train", "y_train", "x_test", "y_test")
 Arrays = dict[str, Array]
-"""x_train, y_train, x_test, y_test as published: uint8, images N,H,W or N,H,W,C."""
+"""The parts as published: uint8, images N,H,W or N,H,W,C."""
 
 Files = Mapping[str, bytes]
 
@@ -32,12 +34,12 @@ class Layout:
 
     def select(self, files: Files) -> Files | None:
         """The files that belong to this edition, or None if some are missing."""
-        chosen = {name: files[name] for name in files if matches_any(name, self.files)}
+        chosen = {name: files[name] for name in files if matches_pattern(name, self.files)}
         complete = all(any(fnmatchcase(name, wanted) for name in chosen) for wanted in self.files)
         return chosen if complete else None
 
 
-def matches_any(name: str, patterns: Iterable[str]) -> bool:
+def matches_pattern(name: str, patterns: Iterable[str]) -> bool:
     """Whether a file name matches one of the patterns."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -92,19 +94,15 @@ def parse_cifar_png(name: str, content: bytes) -> Array:
 
 def _decode_idx(files: Files) -> Arrays:
     arrays = (parse_idx(name, files[name]) for name in IDX.files)
-    return dict(zip(("x_train", "y_train", "x_test", "y_test"), arrays, strict=True))
+    return dict(zip(PARTS, arrays, strict=True))
 
 
 def _decode_cifar(label_bytes: int, train: tuple[str, ...], test: str) -> Callable[[Files], Arrays]:
     def decode(files: Files) -> Arrays:
         batches = [parse_cifar(name, files[name], label_bytes) for name in train]
-        x_test, y_test = parse_cifar(test, files[test], label_bytes)
-        return {
-            "x_train": np.concatenate([images for images, _ in batches]),
-            "y_train": np.concatenate([labels for _, labels in batches]),
-            "x_test": x_test,
-            "y_test": y_test,
-        }
+        training = (np.concatenate(part) for part in zip(*batches, strict=True))
+        tests = parse_cifar(test, files[test], label_bytes)
+        return dict(zip(PARTS, (*training, *tests), strict=True))
 
     return decode
 
@@ -168,9 +166,8 @@ def decode_speeches(files: Files) -> Arrays:
     numbers: dict[tuple[str, str], int] = {}
     excerpts: list[Array] = []
     whose: list[int] = []
-    for address in sorted(
-        (_parse_address(*file) for file in files.items()), key=lambda a: a["year"]
-    ):
+    addresses = [_parse_address(*file) for file in files.items()]
+    for address in sorted(addresses, key=itemgetter("year")):
         number = numbers.setdefault((address["name"], address["party"]), len(numbers))
         tokens = _excerpts(address["text"])
         excerpts.append(tokens)
@@ -229,32 +226,27 @@ def load_npz(path: Path, how_to_write: str, mapped: bool = False) -> Arrays:
             f"{path} cannot be read: it is not a .npz file, or it is truncated. {how_to_write}"
         )
     try:
-        return _map_npz(path) if mapped else _read_npz(path)
+        if mapped:
+            return _map_npz(path)
+        with np.load(path, allow_pickle=False) as file:
+            return {name: np.asarray(file[name]) for name in file.files}
     except (MemoryError, DataError):
         raise
     except Exception as error:  # damaged bytes lead zipfile and NumPy to errors of any kind
         raise DataError(f"{path} cannot be read ({one_line(error)}). {how_to_write}") from None
 
 
-def _read_npz(path: Path) -> Arrays:
-    with np.load(path, allow_pickle=False) as file:
-        return {name: np.asarray(file[name]) for name in file.files}
-
-
 def _map_npz(path: Path) -> Arrays:
     arrays: Arrays = {}
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            is_stored = member.compress_type == zipfile.ZIP_STORED
             with archive.open(member) as stream:
-                large = (
-                    member.compress_type == zipfile.ZIP_STORED and member.file_size > LARGE_ARRAY
-                )
-                name = member.filename.removesuffix(".npy")
-                arrays[name] = (
-                    _map_array(path, member, stream)
-                    if large
-                    else np.lib.format.read_array(stream, allow_pickle=False)
-                )
+                if is_stored and member.file_size > LARGE_ARRAY:
+                    arrays[name] = _map_array(path, member, stream)
+                else:
+                    arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
     return arrays
 
 

