@@ -163,9 +163,14 @@ def exchange_by_moments(sizes: Sequence[int], moments: Moments) -> Array:
 
 def _largest_between(weights: Array, sizes: Sequence[int]) -> float:
     """Largest eigenvalue of Diag(weights) among differences of island means."""
-    z = np.sqrt(np.asarray(sizes, float) / sum(sizes))
-    basis = np.linalg.svd(z[None, :])[2][1:].T
+    basis = differences_of_means(np.asarray(sizes, float))
     return float(np.linalg.eigvalsh(basis.T @ (weights[:, None] * basis))[-1])
+
+
+def differences_of_means(n_c: Array) -> Array:
+    """Orthonormal basis of the differences of island means, orthogonal to sqrt(n_c / n)."""
+    z = np.sqrt(n_c / n_c.sum())
+    return np.asarray(np.linalg.svd(z[None, :])[2][1:].T)
 
 
 def sampling_moments(n: int, K: int) -> Moments:
@@ -188,11 +193,7 @@ def sampling_moments(n: int, K: int) -> Moments:
     row_and_column = (two - 3 * three + 2 * four) / K**2 - (two - three) / K
     diagonal = (one - 3 * two + 2 * three) / K**2 + 1 - one
     trace = (two - 2 * three + four) / K**2
-    return (
-        float(off_diagonal),
-        float(diagonal - off_diagonal - 2 * row_and_column),
-        float(trace),
-    )
+    return float(off_diagonal), float(diagonal - off_diagonal - 2 * row_and_column), float(trace)
 
 
 def check_beta(beta: float) -> None:
