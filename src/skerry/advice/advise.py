@@ -183,7 +183,7 @@ class Advice:
             "bounds": self.prediction.to_json() if self.prediction else None,
             "agreement": self.agreement,
             "pilot": self._pilot(),
-            "sensitivity": [effect.to_json() for effect in self.sensitivity],
+            "sensitivity": list(map(asdict, self.sensitivity)),
             "notes": list(self.notes),
             "summary": self.lines(),
         }

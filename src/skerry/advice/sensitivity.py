@@ -1,8 +1,8 @@
 """What would change the answer, computed from the pilot's runs or from the theory."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -33,9 +33,6 @@ class Effect:
     changes: bool
     """Whether the answer is another primitive than the recommended one."""
     basis: Literal["pilot", "theory"]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def run_nearby(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> None:
