@@ -21,7 +21,7 @@ from skerry.theory.full_recursion import FullRecursion
 from skerry.theory.operators import Array, delta
 from skerry.theory.parameters import Parameters
 
-Point: TypeAlias = tuple[float, float, float]
+Point: TypeAlias = tuple[float, ...]
 
 # Half-widths of successive grids in decades; the last ones give two digits.
 GLOBAL_GRIDS = (4.0, 1.5, 0.5, 0.2, 0.07, 0.025, 0.01)
@@ -91,7 +91,7 @@ def certified_average(
     if stepsize > recursion.largest_stepsize:
         return np.inf
     return _minimise(
-        lambda alpha, rho: recursion.average(stepsize, alpha, rho, rounds),
+        partial(recursion.average, stepsize, rounds=rounds),
         _starting_point(parameters, recursion)[1:],
         GLOBAL_GRIDS,
     )[0]
@@ -110,7 +110,7 @@ def certified_rounds(
     recursion = FullRecursion(parameters, _beta_of(primitive, beta), convex)
     cap = recursion.largest_stepsize
     enough, point = _fewest_steady_rounds(parameters, recursion)
-    named = "s2s" if recursion.beta == 0 else "s2a"
+    named: bounds.Primitive = "s2s" if recursion.beta == 0 else "s2a"
     assumptions = assumptions_of(named, "certified", convex, _sampling_assumptions(parameters))
     if np.isinf(enough):
         # Bernoulli sampling sometimes samples several devices, even with a mean of one.
@@ -126,9 +126,9 @@ def certified_rounds(
     return Certificate(
         rounds=float(rounds),
         stepsize=point[0],
-        average=float(recursion.average(*point, rounds)),
+        average=float(recursion.average(*point, rounds=rounds)),
         beta=recursion.beta,
-        terms=recursion.terms(*point, rounds),
+        terms=recursion.terms(*point, rounds=rounds),
         assumptions=assumptions,
     )
 
@@ -179,7 +179,7 @@ def _fewest_rounds(recursion: FullRecursion, point: Point, enough: int) -> int:
     too_few = 0
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if recursion.average(*point, middle) <= recursion.epsilon:
+        if recursion.average(*point, rounds=middle) <= recursion.epsilon:
             enough = middle
         else:
             too_few = middle

@@ -52,7 +52,7 @@ class FullRecursion:
         self.kappa_shares = kappas / kappas.max() if kappas.max() > 0 else np.ones(2)
         self.largest_stepsize = 1 / (4 * self.L)
 
-    def average(self, eta: Numbers, alpha: Numbers, rho: Numbers, rounds: int) -> Array:
+    def average(self, eta: Numbers, alpha: Numbers, rho: Numbers, *, rounds: int) -> Array:
         """Bound on the average over t = 0..rounds-1, for eta up to 1/(4L).
 
         The recursion has period H, so that matrix powers replace a loop over rounds.
@@ -67,13 +67,13 @@ class FullRecursion:
             average = self.r0 / (eta * rounds) + self.noise * eta + cost / rounds
         return np.where(np.isnan(average), np.inf, average)  # inf * 0 where the recursion diverges
 
-    def terms(self, eta: float, alpha: float, rho: float, rounds: int) -> dict[str, float]:
+    def terms(self, eta: float, alpha: float, rho: float, *, rounds: int) -> dict[str, float]:
         """Contribution of each source to the average; it is linear in zeta^2."""
 
         def cost(mask: tuple[float, float], kappa: float) -> float:
             part = copy(self)
             part.r0, part.noise, part.zeta2, part.kappa = 0.0, 0.0, self.zeta2 * mask, kappa
-            return float(part.average(eta, alpha, rho, rounds))
+            return float(part.average(eta, alpha, rho, rounds=rounds))
 
         terms = {"initial": self.r0 / (eta * rounds), "noise": self.noise * eta}
         for name, mask in (("intra", (1.0, 0.0)), ("inter", (0.0, 1.0))):

@@ -76,8 +76,8 @@ def regime_table(epsilon: float = 1e-5, prices: Prices = ONE_EACH) -> tuple[Regi
 
 def _regime(setting: Parameters, measure: Measure, axis: Axis, prices: Prices) -> Regime:
     def costs(values: Array) -> dict[str, Array]:
-        parameters = replace(setting, **{axis: values})
-        found = {}
+        along: dict[str, Any] = {axis: values}
+        parameters, found = replace(setting, **along), {}
         for primitive in get_args(Primitive):
             cost = bound(parameters, primitive, "order", convex=False).rounds
             if measure == "messages":
