@@ -31,10 +31,9 @@ class CountOutcome(NamedTuple):
 Law = Sequence[CountOutcome]
 
 
-def law_of_counts(
-    rule: str, sizes: Sequence[int], K: int, *, sample_prob: float | None = None
-) -> list[CountOutcome]:
-    """All outcomes of a built-in rule that samples K devices, on islands of these sizes."""
+def law_of_counts(rule: str, sizes: Sequence[int], K: int) -> list[CountOutcome]:
+    """All outcomes of a built-in rule that samples K devices (bernoulli: on average), on islands of
+    these sizes."""
     check_rule(rule)
     check_sampled(sum(sizes), K)
     if rule == "uniform":
@@ -43,7 +42,12 @@ def law_of_counts(
         return _per_component(sizes, K)
     if rule == "one_each":
         return _one_each(sizes, K)
-    return list(_bernoulli(sizes, K / sum(sizes) if sample_prob is None else sample_prob))
+    totals = binomial_probabilities(sum(sizes), K / sum(sizes)).tolist()
+    return [  # uniform sampling of a binomial number of devices
+        CountOutcome(total * probability, counts)
+        for k, total in enumerate(totals)
+        for probability, counts in _uniform(sizes, k)
+    ]
 
 
 def check_rule(rule: str) -> None:
@@ -79,13 +83,6 @@ def _uniform(sizes: Sequence[int], K: int) -> Iterator[CountOutcome]:
     for counts in _vectors(sizes, K):
         favourable = math.prod(math.comb(n, k) for n, k in zip(sizes, counts, strict=True))
         yield CountOutcome(favourable / ways, counts)
-
-
-def _bernoulli(sizes: Sequence[int], q: float) -> Iterator[CountOutcome]:
-    """Uniform sampling of a binomial number of devices."""
-    for K, total in enumerate(binomial_probabilities(sum(sizes), q).tolist()):
-        for probability, counts in _uniform(sizes, K):
-            yield CountOutcome(total * probability, counts)
 
 
 def _one_each(sizes: Sequence[int], K: int) -> list[CountOutcome]:

@@ -29,7 +29,7 @@ class Split(NamedTuple):
 
 def delta(n: npt.ArrayLike, K: npt.ArrayLike) -> Numbers:
     """Expected share of disagreement that S2S leaves, (n-K)/(n-1)."""
-    n, K = _checked_arrays(n, K)
+    n, K = check_sampled(n, K)
     return ((n - K) / np.maximum(n - 1, 1))[()]
 
 
@@ -40,7 +40,7 @@ def kappa(n: npt.ArrayLike, K: npt.ArrayLike) -> Numbers:
 
 def q(n: npt.ArrayLike, K: npt.ArrayLike) -> Numbers:
     """q = 1/(1-delta) = (n-1)/(K-1); infinite if K = 1 < n."""
-    n, K = _checked_arrays(n, K)
+    n, K = check_sampled(n, K)
     alone = n == 1
     with np.errstate(divide="ignore"):
         return (np.where(alone, 1.0, n - 1) / np.where(alone, 1.0, K - 1))[()]
@@ -204,8 +204,8 @@ def check_beta(beta: float) -> None:
         )
 
 
-def check_sampled(n: npt.ArrayLike, K: npt.ArrayLike) -> None:
-    """Raise SkerryError unless 1 <= K <= n everywhere."""
+def check_sampled(n: npt.ArrayLike, K: npt.ArrayLike) -> tuple[Array, Array]:
+    """n and K as arrays of one shape; raises SkerryError unless 1 <= K <= n everywhere."""
     n, K = np.broadcast_arrays(np.asarray(n, float), np.asarray(K, float))
     wrong = (K < 1) | (n < K)
     if wrong.any():
@@ -213,8 +213,4 @@ def check_sampled(n: npt.ArrayLike, K: npt.ArrayLike) -> None:
             f"sampled must be between 1 and devices (got {K[wrong].flat[0]:g} of "
             f"{n[wrong].flat[0]:g} devices). Lower sampled or raise devices."
         )
-
-
-def _checked_arrays(n: npt.ArrayLike, K: npt.ArrayLike) -> tuple[Array, Array]:
-    check_sampled(n, K)
-    return np.asarray(n, float), np.asarray(K, float)
+    return n, K
