@@ -109,12 +109,15 @@ def run_entries(
     seeds: Sequence[int],
     driver: Driver,
     until: Callable[[], bool] | None = None,
-) -> Histories:
-    """Run entries on these seeds, as lanes of one stack per seed, and add their scores. Raises
-    StoppedError if `until()` becomes true before the end."""
+) -> Histories | None:
+    """Run entries on these seeds, as lanes of one stack per seed, and add their scores; None if
+    `until()` becomes true before the end."""
     runs = {(entry, seed): entry.run(pilot.base, seed) for seed in seeds for entry in entries}
     if waiting := driver.waiting(list(runs.values())):
-        driver.run(waiting, until)
+        try:
+            driver.run(waiting, until)
+        except StoppedError:
+            return None
         pilot.runs += len(waiting)
     keys = {at: driver.key(run) for at, run in runs.items()}
     recorded = {
@@ -167,10 +170,8 @@ def _stage(
     for seed in seeds:
         watcher.doing(f"seed {seed}: {len(pilot.entries)} runs of {pilot.base.rounds} rounds")
         began = timer.clock()
-        try:
-            until = timer.is_up if pilot.seeds else None
-            run_entries(pilot, pilot.entries, [seed], driver, until)
-        except StoppedError:
+        until = timer.is_up if pilot.seeds else None
+        if run_entries(pilot, pilot.entries, [seed], driver, until) is None:
             pilot.stopped = "time"
             return
         pilot.seeds.append(seed)
@@ -191,9 +192,7 @@ def _widen(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -
         if not wider or needed > MARGIN * timer.left / 2:
             return
         watcher.doing("trying further stepsizes")
-        try:
-            run_entries(pilot, wider, pilot.seeds, driver, timer.is_up)
-        except StoppedError:
+        if run_entries(pilot, wider, pilot.seeds, driver, timer.is_up) is None:
             pilot.stopped = "time"
             return
         pilot.entries += wider
@@ -219,8 +218,6 @@ def _next_stepsizes(pilot: Pilot) -> Iterator[Entry]:
 # What the pilot tries
 
 MEASURED = ("average", "devices", "training", "communication")
-FURTHER: dict[Goal, tuple[str, ...]] = {"worst_tenth": ("fairness",)}
-"""Further measures that a goal needs."""
 FIRST_STAGE = 0.35
 """Fraction of the remaining time for the first stage."""
 PROBE = 0.03
@@ -295,7 +292,7 @@ def for_pilot(
     # No candidate may end before the first evaluation.
     every = stride(min(int(WINDOW * budget.rounds), looks * first), looks, periods)
     after = min(int((1 - WINDOW) * first), first // every * every - 1)
-    measures = (*MEASURED, *FURTHER.get(question.goal, ()))
+    measures = (*MEASURED, "fairness") if question.goal == "worst_tenth" else MEASURED
     evaluate = Evaluate(every=every, after=after, measures=measures)
     return experiment.model_copy(update={"rounds": budget.rounds, "evaluate": evaluate})
 
