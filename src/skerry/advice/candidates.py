@@ -74,11 +74,8 @@ class Entry(NamedTuple):
         c = self.candidate
         if c.preset:
             base = preset_run(base, c.preset, c.sampled, c.period, c.selection)
-        server = {
-            name: getattr(c, name)
-            for name in ("primitive", "beta", "sampled", "period", "selection")
-            if getattr(c, name) is not None
-        }
+        given = asdict(c).items()
+        server = {name: value for name, value in given if name != "preset" and value is not None}
         return base.model_copy(
             update={
                 "seed": seed,

@@ -46,9 +46,8 @@ class Among:
         """The selection rules to compare on islands of these sizes."""
         if self.selections or len(sizes) == 1:
             return self.selections or (server.selection,)
-        same = len(set(sizes)) == 1 and server.sampled % len(sizes) == 0
         beside: tuple[str, ...] = MEETS_EVERY_ISLAND
-        if same:  # on equal islands the two draw the same devices
+        if len(set(sizes)) == 1 and server.sampled % len(sizes) == 0:  # both draw the same devices
             beside = () if server.selection in beside else beside[:1]
         return tuple(dict.fromkeys((server.selection, *beside)))
 

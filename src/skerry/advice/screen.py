@@ -177,12 +177,10 @@ def _headline(advice: Advice) -> Iterator[str]:
     if advice.equal:
         yield f"All primitives do the same: {advice.equal}. Take {setting}."
         return
-    if decision.verdict == "unclear":
-        yield f"No clear winner. Best so far: {setting}."
-    else:
-        yield f"Recommendation: {setting}."
+    unclear = decision.verdict == "unclear"
+    yield f"{'No clear winner. Best so far' if unclear else 'Recommendation'}: {setting}."
     yield _gain_sentence(advice, decision)
-    if decision.verdict == "unclear":
+    if unclear:
         yield from _unclear_sentences(advice, decision)
     yield _cost(advice)
 
