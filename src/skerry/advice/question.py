@@ -123,9 +123,8 @@ def read_among(names: str | Sequence[str | Callable[..., Any]] | None) -> Among:
     presets = tuple(name for name in given if name in PRESETS)
     selections = tuple(name for name in given if name not in PRESETS and _is_selection(name))
     primitives = [name for name in given if name not in (*presets, *selections)]
-    return Among(
-        _read_primitives(primitives or (() if presets else PRIMITIVES)), selections, presets
-    )
+    usual = () if presets else PRIMITIVES
+    return Among(_read_primitives(primitives or usual), selections, presets)
 
 
 def _is_selection(name: str) -> bool:

@@ -25,13 +25,12 @@ def runs_on(X: Tensor) -> bool:
 
 def supports(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether fused kernels run on tensors of this device and dtype."""
-    return dtype == torch.float32 and draws_on(device)
+    return dtype == torch.float32 and _has_kernels(device)
 
 
 def draws_on(device: torch.device) -> bool:
-    """Whether kernels run on this device; minibatch indices are then drawn on it too, instead of
-    by numpy on the host."""
-    return (device.type == "cuda" or interpreted()) and _has_triton()
+    """Whether minibatch indices are drawn on this device instead of by numpy on the host."""
+    return _has_kernels(device)
 
 
 def mixes(X: Tensor, size: int) -> bool:
@@ -62,6 +61,10 @@ def sums_pooled(pool: int, padding: int, outputs: int) -> bool:
 def interpreted() -> bool:
     """Whether Triton interprets its kernels on a CPU, which is slow and meant for tests."""
     return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def _has_kernels(device: torch.device) -> bool:
+    return (device.type == "cuda" or interpreted()) and _has_triton()
 
 
 @cache

@@ -119,17 +119,10 @@ def exchange_from_law(
         return float(x_c.mean() if symmetric and len(x_c) else x_c.max(initial=0.0))
 
     between = partial(_between, n_c=n_c, symmetric=symmetric)
-    left_inter = kept_inter + idle * np.eye(len(n_c))
-    return ExchangeCoefficients(
-        inside(mean(theta * weight_mc**2 * n)),
-        between(moved),
-        np.array(
-            [
-                [inside(kept_c), between(after - kept_inter)],
-                [inside(mean(leak)), between(left_inter)],
-            ]
-        ),
-    )
+    to_intra = inside(kept_c), between(after - kept_inter)
+    to_inter = inside(mean(leak)), between(kept_inter + idle * np.eye(len(n_c)))
+    kappas = inside(mean(theta * weight_mc**2 * n)), between(moved)
+    return ExchangeCoefficients(*kappas, np.array([to_intra, to_inter]))
 
 
 def _has_every_island(n_c: Array, K_mc: Array) -> npt.NDArray[np.bool_]:
