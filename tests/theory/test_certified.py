@@ -54,7 +54,7 @@ def test_matrix_powers_are_the_loop(components, dial, convex):
     x = replace(SMALL, components=components)
     recursion = FullRecursion(x, BETAS[dial], convex)
     for rounds in (1, 2, 3, 4, 6, 7, 100):
-        powers = recursion.average(*map(np.asarray, (0.03, 0.3, 0.1)), rounds)
+        powers = recursion.average(*map(np.asarray, (0.03, 0.3, 0.1)), rounds=rounds)
         loop = plain_loop(x, BETAS[dial], 0.03, 0.3, 0.1, rounds, convex)
         assert powers == pytest.approx(loop, rel=1e-12)
 
@@ -69,7 +69,7 @@ def test_enough_rounds_are_enough(name, dial):
         point = [np.asarray(number) for number in (eta, x.p / 2, 0.01 / x.period)]
         rounds = recursion.sufficient_rounds(*point)
         if np.isfinite(rounds):
-            average = recursion.average(*point, int(np.ceil(rounds)))
+            average = recursion.average(*point, rounds=int(np.ceil(rounds)))
             assert average <= x.epsilon * (1 + 1e-9)
 
 
@@ -92,7 +92,7 @@ def test_certified_rounds_keep_their_promise(name, dial, convex):
     def objective(logs):
         eta, alpha, rho = np.exp(logs)
         eta = min(eta, recursion.largest_stepsize)
-        return np.log(recursion.average(np.asarray(eta), np.asarray(alpha), np.asarray(rho), fewer))
+        return np.log(recursion.average(eta, alpha, rho, rounds=fewer))
 
     start = np.log([found.stepsize, x.p / 2, 0.5 / x.period / 10])
     free = minimize(objective, start, method="Nelder-Mead", options={"maxiter": 400})

@@ -163,14 +163,13 @@ class Advice:
 
     def to_json(self) -> dict[str, Any]:
         """The advice as strict JSON; numbers that are not finite become null."""
-        interval = self.interval
         table = {
             "recommendation": self.recommendation,
             "goal": self.goal,
             "verdict": self.verdict,
             "confidence": self.confidence,
             "expected_gain": self.expected_gain,
-            "interval": list(interval) if interval else None,
+            "interval": self.interval,
             "cost": {
                 "messages": self.cost(self.best.candidate),
                 "bytes": self.bytes(self.best.candidate),
@@ -183,12 +182,11 @@ class Advice:
             "bounds": self.prediction.to_json() if self.prediction else None,
             "agreement": self.agreement,
             "pilot": self._pilot(),
-            "sensitivity": [effect.to_json() for effect in self.sensitivity],
+            "sensitivity": list(map(asdict, self.sensitivity)),
             "notes": list(self.notes),
             "summary": self.lines(),
         }
-        found: dict[str, Any] = _finite(table)
-        return found
+        return dict(_finite(table))
 
     def _goal(self, decision: Decision) -> dict[str, Any]:
         return {

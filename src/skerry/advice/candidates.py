@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -51,18 +52,14 @@ class Candidate:
 
     def fields(self) -> dict[str, Any]:
         """Its fields as in JSON; `preset` only if it has one."""
-        found = asdict(self)
-        return found if self.preset else {n: v for n, v in found.items() if n != "preset"}
+        return {n: v for n, v in asdict(self).items() if n != "preset" or self.preset}
 
     def label_among(self, others: "Sequence[Candidate]") -> str:
         """The label, with selection, K and H where they differ among the others."""
         parts = [self.label]
-        if len({other.selection for other in others}) > 1:
-            parts.append(self.selection)
-        if len({other.sampled for other in others}) > 1:
-            parts.append(f"K={self.sampled}")
-        if len({other.period for other in others}) > 1:
-            parts.append(f"H={self.period}")
+        for name, symbol in (("selection", ""), ("sampled", "K="), ("period", "H=")):
+            if len({getattr(other, name) for other in others}) > 1:
+                parts.append(f"{symbol}{getattr(self, name)}")
         return " ".join(parts)
 
 
@@ -77,11 +74,8 @@ class Entry(NamedTuple):
         c = self.candidate
         if c.preset:
             base = preset_run(base, c.preset, c.sampled, c.period, c.selection)
-        server = {
-            name: getattr(c, name)
-            for name in ("primitive", "beta", "sampled", "period", "selection")
-            if getattr(c, name) is not None
-        }
+        given = asdict(c).items()
+        server = {name: value for name, value in given if name != "preset" and value is not None}
         return base.model_copy(
             update={
                 "seed": seed,
@@ -121,22 +115,15 @@ def preset_candidates(
 ) -> list[Candidate]:
     """Every preset at each of these settings; presets that ignore a setting appear once."""
     found: dict[Candidate, None] = {}
-    for preset in presets:
-        for selection in selections:
-            for K, H in servers:
-                if not can_sample(selection, K, len(base.network.sizes)):
-                    continue
-                server = preset_run(base, preset, K, H, selection).server
-                if server.primitive not in PRIMITIVES:
-                    raise SkerryError(
-                        f"'{preset}' has no server, and advice compares servers. Leave it out."
-                    )
-                found[
-                    Candidate(
-                        server.primitive, None, server.sampled, server.period, server.selection,
-                        preset,
-                    )
-                ] = None  # fmt: skip
+    for preset, selection, (K, H) in product(presets, selections, servers):
+        if not can_sample(selection, K, len(base.network.sizes)):
+            continue
+        s = preset_run(base, preset, K, H, selection).server
+        if s.primitive not in PRIMITIVES:
+            raise SkerryError(
+                f"'{preset}' has no server, and advice compares servers. Leave it out."
+            )
+        found[Candidate(s.primitive, None, s.sampled, s.period, s.selection, preset)] = None
     return list(found)
 
 

@@ -34,10 +34,8 @@ ACCURACIES: Measures = {
     "worst_tenth": ("own_accuracy_worst_tenth",),
 }
 ALL_LOSSES: Measures = {
-    "global": ("average_loss",),
-    "own": ("own_loss",),
-    "both": ("average_loss", "own_loss"),
-    "worst_tenth": ("own_loss_worst_tenth",),
+    goal: tuple(name.replace("accuracy", "loss") for name in names)
+    for goal, names in ACCURACIES.items()
 }
 """For tasks without classes."""
 LOSSES: Measures = {"global": ("average_loss",), "both": ("average_loss",)}

@@ -77,11 +77,7 @@ class Pilot:
 
     def tuned(self, goal: Goal) -> list[Entry]:
         """Each remaining candidate at its best stepsize for a goal."""
-        mine = {candidate: list[Entry]() for candidate in self.candidates}
-        for entry in self.entries:
-            mine[entry.candidate].append(entry)
-        best = (self.scores.best(entries, goal) for entries in mine.values())
-        return [entry for entry in best if entry is not None]
+        return list(self.scores.best_of_each(self.entries, goal, lambda c: c).values())
 
     def seconds_for(self, entries: int) -> float:
         """Estimated seconds of a seed with this many entries; less than proportional."""
@@ -113,12 +109,15 @@ def run_entries(
     seeds: Sequence[int],
     driver: Driver,
     until: Callable[[], bool] | None = None,
-) -> Histories:
-    """Run entries on these seeds, as lanes of one stack per seed, and add their scores. Raises
-    StoppedError if `until()` becomes true before the end."""
+) -> Histories | None:
+    """Run entries on these seeds, as lanes of one stack per seed, and add their scores; None if
+    `until()` becomes true before the end."""
     runs = {(entry, seed): entry.run(pilot.base, seed) for seed in seeds for entry in entries}
     if waiting := driver.waiting(list(runs.values())):
-        driver.run(waiting, until)
+        try:
+            driver.run(waiting, until)
+        except StoppedError:
+            return None
         pilot.runs += len(waiting)
     keys = {at: driver.key(run) for at, run in runs.items()}
     recorded = {
@@ -157,10 +156,10 @@ def _next_stage(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatch
     pilot.seconds_per_seed, pilot.entries = pilot.seconds_for(len(left)), left
     affordable = int(MARGIN * timer.left / max(pilot.seconds_per_seed, 1e-9))
     seeds = _next_seeds(pilot, min(len(pilot.seeds), affordable))
-    if not seeds:
+    if seeds:
+        _stage(pilot, seeds, driver, timer, watcher)
+    else:
         pilot.stopped = "time"
-        return
-    _stage(pilot, seeds, driver, timer, watcher)
 
 
 def _stage(
@@ -171,10 +170,8 @@ def _stage(
     for seed in seeds:
         watcher.doing(f"seed {seed}: {len(pilot.entries)} runs of {pilot.base.rounds} rounds")
         began = timer.clock()
-        try:
-            until = timer.is_up if pilot.seeds else None
-            run_entries(pilot, pilot.entries, [seed], driver, until)
-        except StoppedError:
+        until = timer.is_up if pilot.seeds else None
+        if run_entries(pilot, pilot.entries, [seed], driver, until) is None:
             pilot.stopped = "time"
             return
         pilot.seeds.append(seed)
@@ -190,43 +187,37 @@ def _next_seeds(pilot: Pilot, count: int) -> list[int]:
 def _widen(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> None:
     """Run further stepsizes where the best one is the largest or smallest so far."""
     for _ in range(WIDENINGS):
-        wider = list(_next_stepsizes(pilot))
+        wider = list(dict.fromkeys(_next_stepsizes(pilot)))
         needed = pilot.seconds_for(len(wider)) * len(pilot.seeds)
         if not wider or needed > MARGIN * timer.left / 2:
             return
         watcher.doing("trying further stepsizes")
-        try:
-            run_entries(pilot, wider, pilot.seeds, driver, timer.is_up)
-        except StoppedError:
+        if run_entries(pilot, wider, pilot.seeds, driver, timer.is_up) is None:
             pilot.stopped = "time"
             return
         pilot.entries += wider
 
 
-def _next_stepsizes(pilot: Pilot) -> Iterable[Entry]:
+def _next_stepsizes(pilot: Pilot) -> Iterator[Entry]:
     """Entries at the next stepsizes of leading candidates; smaller stepsizes of all candidates if
     all diverged."""
     tried: dict[Candidate, list[float]] = {}
     for entry in pilot.entries:
         tried.setdefault(entry.candidate, []).append(entry.stepsize)
     leading = dict.fromkeys(_leading(pilot.scores, pilot.entries))
-    found = dict[Entry, None]()
     for candidate, stepsize in leading:
         if stepsize == max(tried[candidate]):
-            found[Entry(candidate, stepsize * LARGER)] = None
+            yield Entry(candidate, stepsize * LARGER)
         if stepsize == min(tried[candidate]):
-            found[Entry(candidate, stepsize * SMALLER)] = None
+            yield Entry(candidate, stepsize * SMALLER)
     if not leading:
         for candidate, stepsizes in tried.items():
-            found |= dict.fromkeys(Entry(candidate, min(stepsizes) / 10**k) for k in (1, 2))
-    return found
+            yield from (Entry(candidate, min(stepsizes) / 10**k) for k in (1, 2))
 
 
 # What the pilot tries
 
 MEASURED = ("average", "devices", "training", "communication")
-FURTHER: dict[Goal, tuple[str, ...]] = {"worst_tenth": ("fairness",)}
-"""Further measures that a goal needs."""
 FIRST_STAGE = 0.35
 """Fraction of the remaining time for the first stage."""
 PROBE = 0.03
@@ -301,7 +292,7 @@ def for_pilot(
     # No candidate may end before the first evaluation.
     every = stride(min(int(WINDOW * budget.rounds), looks * first), looks, periods)
     after = min(int((1 - WINDOW) * first), first // every * every - 1)
-    measures = (*MEASURED, *FURTHER.get(question.goal, ()))
+    measures = (*MEASURED, "fairness") if question.goal == "worst_tenth" else MEASURED
     evaluate = Evaluate(every=every, after=after, measures=measures)
     return experiment.model_copy(update={"rounds": budget.rounds, "evaluate": evaluate})
 
@@ -332,15 +323,12 @@ def _fit(
         base = for_pilot(question, experiment, budget.for_rounds(rounds), menu, looks)
         return seeds * times.seconds(len(menu.entries), base)
 
-    shortest = choices[-1]
+    def fits(choice: tuple[Menu, int, int]) -> bool:
+        return needed(choice) <= seconds * (2 if choice[0] is choices[-1] else 1)
+
     plans = [(menu, experiment.rounds, looks) for menu in choices for looks in LOOKS]
-    plans += [(shortest, rounds, LOOKS[-1]) for rounds in _shorter(experiment)]
-    fitting = (
-        choice
-        for choice in plans
-        if needed(choice) <= seconds * (2 if choice[0] is shortest else 1)
-    )
-    return next(fitting, min(plans, key=needed))
+    plans += [(choices[-1], rounds, LOOKS[-1]) for rounds in _shorter(experiment)]
+    return next(filter(fits, plans), min(plans, key=needed))
 
 
 def _shorter(experiment: Experiment) -> Iterator[int]:

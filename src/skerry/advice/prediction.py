@@ -54,16 +54,12 @@ class Prediction:
 
     def favours(self, mode: Literal["order", "certified"] = "order") -> str | None:
         """s2s or s2a, if one needs clearly fewer rounds for the average model; else None."""
-        return _favoured(*(self.order if mode == "order" else self.certified[:2]))
-
-    def favours_at(self, K: int, H: int) -> str | None:
-        """The primitive that the bounds prefer at another K and H."""
-        return _favoured(*self.order_by_server[K, H])
+        return favoured(*(self.order if mode == "order" else self.certified[:2]))
 
     def favours_if_islands_differed(self, factor: float) -> str | None:
         """The primitive that the bounds prefer with zeta_inter larger by a factor."""
         setting = self.order[0].parameters
-        return _favoured(*_pair(replace(setting, zeta_inter=factor * float(setting.zeta_inter))))
+        return favoured(*_pair(replace(setting, zeta_inter=factor * float(setting.zeta_inter))))
 
     def to_json(self) -> dict[str, Any]:
         order = (answer for pair in self.order_by_server.values() for answer in pair)
@@ -75,7 +71,8 @@ class Prediction:
         }
 
 
-def _favoured(s2s: Answer, s2a: Answer) -> str | None:
+def favoured(s2s: Answer, s2a: Answer) -> str | None:
+    """The primitive whose bound needs clearly fewer rounds, or None."""
     fewer, more = sorted((s2s, s2a), key=lambda answer: answer.rounds)
     if math.isinf(fewer.rounds) or more.rounds < CLOSE * fewer.rounds:
         return None
@@ -111,10 +108,8 @@ def _constants(
 
 
 def _seconds_per_gradient(world: World, timer: Timer) -> float:
-    chunk, batch = (
-        build_stack(world, [world.experiment]).chunk(),
-        draw_minibatch(with_other_draws(world, -1)),
-    )
+    chunk = build_stack(world, [world.experiment]).chunk()
+    batch = draw_minibatch(with_other_draws(world, -1))
     for _ in range(2):  # the first pays for what is done only once
         began = timer.now(world)
         gradients_and_losses(world, world.initial(), batch, chunk)
@@ -157,9 +152,8 @@ def _pair(setting: Parameters, prices: Prices = ONE_EACH) -> Pair:
 
 def _brief(answer: Answer) -> dict[str, Any]:
     row = answer.to_json()
-    names = ("primitive", "rounds", "messages", "stepsize", "sampled", "period")
-    brief = {name: row[name] for name in names} | {"terms": row["terms"]}
-    return brief | {name: row[name] for name in ("beta", "reason") if name in row}
+    names = ("primitive", "rounds", "messages", "stepsize", "sampled", "period", "terms")
+    return {name: row[name] for name in (*names, "beta", "reason") if name in row}
 
 
 def regime(constants: Constants) -> str:

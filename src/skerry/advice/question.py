@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from skerry.config import labels
@@ -46,9 +46,8 @@ class Among:
         """The selection rules to compare on islands of these sizes."""
         if self.selections or len(sizes) == 1:
             return self.selections or (server.selection,)
-        same = len(set(sizes)) == 1 and server.sampled % len(sizes) == 0
         beside: tuple[str, ...] = MEETS_EVERY_ISLAND
-        if same:  # on equal islands the two draw the same devices
+        if len(set(sizes)) == 1 and server.sampled % len(sizes) == 0:  # both draw the same devices
             beside = () if server.selection in beside else beside[:1]
         return tuple(dict.fromkeys((server.selection, *beside)))
 
@@ -75,10 +74,14 @@ class Question:
         read_goal(self.goal)
         if self.messages is not None and self.bytes is not None:
             raise SkerryError("a budget is in messages or in bytes (got both). Leave out one.")
-        for name in ("messages", "bytes", "minutes", "seeds"):
-            value = getattr(self, name)
+        for words, value in (
+            ("a budget of messages", self.messages),
+            ("a budget of bytes", self.bytes),
+            (argument("minutes"), self.minutes),
+            (argument("seeds"), self.seeds),
+        ):
             if value is not None and not 0 < value < float("inf"):
-                raise SkerryError(f"{_WORDS[name]} must be above 0 (got {value:g}). Raise it.")
+                raise SkerryError(f"{words} must be above 0 (got {value:g}). Raise it.")
         for stepsize in self.stepsizes or ():
             if not 0 < stepsize < float("inf"):
                 raise SkerryError(
@@ -105,14 +108,6 @@ class Question:
             )
 
 
-_WORDS = {
-    "messages": "a budget of messages",
-    "bytes": "a budget of bytes",
-    "minutes": argument("minutes"),
-    "seeds": argument("seeds"),
-}
-
-
 def read_goal(goal: str) -> Goal:
     if goal not in GOALS:
         raise SkerryError(unknown("goal", goal, GOALS))
@@ -124,18 +119,16 @@ def read_among(names: str | Sequence[str | Callable[..., Any]] | None) -> Among:
 
     Without primitives and presets all primitives are meant; `blend` without a beta means BETAS."""
     asked = names.split(",") if isinstance(names, str) else names or PRIMITIVES
-    given = [str(as_text(name)).strip() for name in asked]
-    presets = tuple(dict.fromkeys(name for name in given if name in PRESETS))
-    given = [name for name in given if name not in PRESETS]
-    selections = tuple(dict.fromkeys(name for name in given if _is_selection(name)))
-    primitives: Sequence[str] = [name for name in given if not _is_selection(name)]
-    primitives = primitives or (() if presets else PRIMITIVES)
-    return Among(_read_primitives(primitives), selections, presets)
+    given = dict.fromkeys(str(as_text(name)).strip() for name in asked)
+    presets = tuple(name for name in given if name in PRESETS)
+    selections = tuple(name for name in given if name not in PRESETS and _is_selection(name))
+    primitives = [name for name in given if name not in (*presets, *selections)]
+    usual = () if presets else PRIMITIVES
+    return Among(_read_primitives(primitives or usual), selections, presets)
 
 
 def _is_selection(name: str) -> bool:
     """A built-in one, or a user's own `package.module:function`."""
-    name = name.strip()
     if registry.is_builtin("selection", name):
         return True
     own = ":" in name and name.partition(":")[0] not in registry.PRIMITIVES
@@ -154,7 +147,7 @@ def _read_primitives(names: Sequence[str]) -> tuple[tuple[str, float | None], ..
         if beta in (0, 1):
             raise SkerryError(
                 f"a blend's beta lies between 0, which is s2s, and 1, which is s2a (got "
-                f"'{name.strip()}'). Name those, or give a beta such as blend:0.25"
+                f"'{name}'). Name those, or give a beta such as blend:0.25"
             )
         many = primitive == labels.BLEND and beta is None
         found |= dict.fromkeys((primitive, one) for one in (BETAS if many else (beta,)))
@@ -204,16 +197,11 @@ def special_cases(question: Question, experiment: "Experiment", world: "World") 
         yield "no budget was given, so it is what the experiment's own setting costs"
 
 
-@dataclass(frozen=True)
 class Timer:
     """The time limit of a question, and how much of it is left."""
 
-    seconds: float
-    clock: Callable[[], float] = time.monotonic
-    start: float = field(default=0.0, init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "start", self.clock())
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic):
+        self.seconds, self.clock, self.start = seconds, clock, clock()
 
     @property
     def spent(self) -> float:

@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 
     from skerry.runs.executors.executor import StackJob, Tick
 
-ACCURACY_GOALS: dict[Goal, str] = {
-    "global": "accuracy of the average model",
-    "own": "accuracy of devices on their own labels",
-    "both": "mean of global and own accuracy",
-    "worst_tenth": "accuracy of the worst tenth of the devices on their own labels",
-}
-LOSS_GOALS: dict[Goal, str] = {
-    "global": "loss of the average model",
-    "own": "loss of devices on data like their own",
-    "both": "mean of global and own loss",
-    "worst_tenth": "loss of the worst tenth of the devices on data like their own",
+GOAL_TEXTS: dict[Goal, str] = {
+    "global": "{what} of the average model",
+    "own": "{what} of devices on {data}",
+    "both": "mean of global and own {what}",
+    "worst_tenth": "{what} of the worst tenth of the devices on {data}",
 }
 PLAIN_SECONDS = 5.0
 SHOWN = 10
@@ -91,15 +85,14 @@ def ranking_sheet(advice: Advice) -> Sheet:
     rows = []
     for entry, scores in found:
         c = entry.candidate
-        server = ((c.selection,) if selected else ()) + (
-            (str(c.sampled), str(c.period)) if chosen else ()
-        )
+        rule = (c.selection,) if selected else ()
+        server = (str(c.sampled), str(c.period)) if chosen else ()
         cells = (score_text(scores[goal], losses) for goal in scores if goal in columns)
-        rows.append((c.label, *server, *cells, f"{entry.stepsize:.3g}", f"{advice.cost(c):,.0f}"))
+        ends = f"{entry.stepsize:.3g}", f"{advice.cost(c):,.0f}"
+        rows.append((c.label, *rule, *server, *cells, *ends))
     first = ("", "sampled by") if selected else ("",)
-    header = (
-        *first, *(("K", "H") if chosen else ()), *columns.values(), "step-\nsize", "mes-\nsages"
-    )  # fmt: skip
+    server = ("K", "H") if chosen else ()
+    header = (*first, *server, *columns.values(), "step-\nsize", "mes-\nsages")
     sides = "l" * len(first) + "r" * (len(header) - len(first))
     return Sheet("Standings", header, tuple(rows), sides)
 
@@ -184,12 +177,10 @@ def _headline(advice: Advice) -> Iterator[str]:
     if advice.equal:
         yield f"All primitives do the same: {advice.equal}. Take {setting}."
         return
-    if decision.verdict == "unclear":
-        yield f"No clear winner. Best so far: {setting}."
-    else:
-        yield f"Recommendation: {setting}."
+    unclear = decision.verdict == "unclear"
+    yield f"{'No clear winner. Best so far' if unclear else 'Recommendation'}: {setting}."
     yield _gain_sentence(advice, decision)
-    if decision.verdict == "unclear":
+    if unclear:
         yield from _unclear_sentences(advice, decision)
     yield _cost(advice)
 
@@ -215,9 +206,10 @@ def _confidence_text(decision: Decision) -> str:
 
 
 def _goal_text(advice: Advice, goal: Goal) -> str:
-    if "own" not in advice.pilot.scores.goals:
-        return LOSS_GOALS["global"]
-    return (LOSS_GOALS if advice.pilot.scores.are_losses else ACCURACY_GOALS)[goal]
+    text = GOAL_TEXTS[goal if "own" in advice.pilot.scores.goals else "global"]
+    if advice.pilot.scores.are_losses:
+        return text.format(what="loss", data="data like their own")
+    return text.format(what="accuracy", data="their own labels")
 
 
 def _selection(advice: Advice) -> Iterator[str]:

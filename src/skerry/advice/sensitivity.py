@@ -1,19 +1,19 @@
 """What would change the answer, computed from the pilot's runs or from the theory."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from skerry.advice.candidates import Budget, Candidate, Entry, can_sample, nearby, preset_candidates
 from skerry.advice.decision import WINDOW, Decision, PilotScores, decide
 from skerry.advice.pilot import MARGIN, AdviceWatcher, Histories, Pilot, run_entries, stride
-from skerry.advice.prediction import Prediction
+from skerry.advice.prediction import Prediction, favoured
 from skerry.advice.question import Timer
 from skerry.config.experiment import Experiment
 from skerry.report.text import plus_minus
-from skerry.runs.driver import Driver, StoppedError
+from skerry.runs.driver import Driver
 from skerry.theory.crossings import Stretch, stretches
 from skerry.theory.operators import Array
 
@@ -34,9 +34,6 @@ class Effect:
     """Whether the answer is another primitive than the recommended one."""
     basis: Literal["pilot", "theory"]
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def run_nearby(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> None:
     """Run the best entry of each primitive at neighbouring K and H, on a few seeds."""
@@ -56,11 +53,9 @@ def run_nearby(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatche
     if len(seeds) < 2:
         return
     watcher.doing("trying neighbouring K and H")
-    try:
-        for seed in seeds:
-            run_entries(pilot, entries, [seed], driver, timer.is_up)
-    except StoppedError:
-        return
+    for seed in seeds:
+        if run_entries(pilot, entries, [seed], driver, timer.is_up) is None:
+            return
 
 
 def _at(candidate: Candidate, K: int, H: int, base: Experiment) -> list[Candidate]:
@@ -75,25 +70,21 @@ def run_full_curves(
 ) -> Histories:
     """Run the remaining candidates with evaluations from the start, on as many seeds as time
     allows: their scores if they had to end early."""
-    entries = pilot.tuned(pilot.question.goal)
-    tracing = replace(pilot, base=_throughout(pilot), scores=PilotScores(pilot.scores.measures))
+    entries, window = pilot.tuned(pilot.question.goal), int(WINDOW * pilot.base.rounds)
+    every = stride(window, CURVE_LOOKS, {candidate.period for candidate in pilot.candidates})
+    evaluate = pilot.base.evaluate.model_copy(update={"every": every, "after": 0})
+    base = pilot.base.model_copy(update={"evaluate": evaluate})
+    tracing = replace(pilot, base=base, scores=PilotScores(pilot.scores.measures))
     curves = Histories()
     watcher.doing("evaluating curves over all rounds")
     for seed in pilot.seeds[:MOST_SEEDS]:
         if pilot.seconds_per_seed > timer.left:
             break
-        try:
-            curves |= run_entries(tracing, entries, [seed], driver, timer.is_up)
-        except StoppedError:
+        found = run_entries(tracing, entries, [seed], driver, timer.is_up)
+        if found is None:
             break
+        curves |= found
     return curves
-
-
-def _throughout(pilot: Pilot) -> Experiment:
-    window = int(WINDOW * pilot.base.rounds)
-    every = stride(window, CURVE_LOOKS, {candidate.period for candidate in pilot.candidates})
-    evaluate = pilot.base.evaluate.model_copy(update={"every": every, "after": 0})
-    return pilot.base.model_copy(update={"evaluate": evaluate})
 
 
 def effects(
@@ -114,11 +105,8 @@ def _other_servers(
     """K and H doubled and halved: from the pilot's runs, else from the bounds."""
     best = decision.best.candidate
     for words, K, H in nearby(pilot.budget.devices, best.sampled, best.period):
-        there = [
-            entry
-            for entry in pilot.scores.values
-            if (entry.candidate.sampled, entry.candidate.period) == (K, H)
-        ]
+        tried = pilot.scores.values
+        there = [e for e in tried if (e.candidate.sampled, e.candidate.period) == (K, H)]
         found = decide(pilot.scores, decision.goal, there)
         if found is not None and found.rivals:
             yield _measured(f"if {words}", found, decision)
@@ -127,7 +115,7 @@ def _other_servers(
             and decision.goal in ("global", "both")
             and (K, H) in prediction.order_by_server
         ):
-            then = prediction.favours_at(K, H)
+            then = favoured(*prediction.order_by_server[K, H])
             yield _predicted(f"if {words}", prediction.favours(), then)
 
 
@@ -156,7 +144,9 @@ def _own_weight(pilot: Pilot) -> Iterator[Effect]:
     if "own" not in scores.goals:
         return
     what = "loss" if scores.are_losses else "accuracy"
-    entries = _ended_on_most(scores, pilot.entries)
+    # Only means over the same number of finished seeds can be compared.
+    counts = {entry: scores.estimate(entry, "own").count for entry in pilot.entries}
+    entries = [entry for entry in counts if counts[entry] == max(counts.values())]
     means = {entry: (scores.mean(entry, "global"), scores.mean(entry, "own")) for entry in entries}
     among = [entry.candidate for entry in entries]
 
@@ -179,12 +169,6 @@ def _own_weight(pilot: Pilot) -> Iterator[Effect]:
     else:
         answer = ", ".join(f"{_span(stretch)} {stretch.winner}" for stretch in won)
     yield Effect(f"if own {what} weighed more or less", answer, len(won) > 1, "pilot")
-
-
-def _ended_on_most(scores: PilotScores, entries: Sequence[Entry]) -> list[Entry]:
-    """The entries that finished on most seeds, whose means can be compared."""
-    counts = {entry: scores.estimate(entry, "own").count for entry in entries}
-    return [entry for entry in entries if counts[entry] == max(counts.values())]
 
 
 def _span(stretch: Stretch) -> str:

@@ -23,7 +23,6 @@ FORWARD_TILES: tuple[Tile, ...] = ((64, 32, 4, 4), (64, 64, 4, 3), (16, 128, 4, 
 BACKWARD_TILES: tuple[Tile, ...] = (
     (16, 128, 4, 2), (64, 64, 4, 3), (64, 64, 8, 3), (64, 128, 8, 3),
 )  # fmt: skip
-UPDATE_VARIANTS = ("torch", "128 x 128", "64 x 128")
 UPDATE_BLOCKS = {"128 x 128": (128, 128, 8), "64 x 128": (64, 128, 4)}
 """Rows and columns of W per block, warps."""
 
@@ -63,7 +62,7 @@ def subtract_product_tuned(W_nrk: Tensor, P_nrb: Tensor, x_nbk: Tensor) -> None:
         _run_update(W_nrk[:some].clone(), P_nrb[:some], x_nbk[:some], variant)
 
     shapes = f"{tuple(W_nrk.shape)}, {P_nrb.shape[2]} samples"
-    variant = fastest(f"update of {shapes}", UPDATE_VARIANTS, on_a_copy)
+    variant = fastest(f"update of {shapes}", ("torch", *UPDATE_BLOCKS), on_a_copy)
     _run_update(W_nrk, P_nrb, x_nbk, variant)
 
 

@@ -102,11 +102,8 @@ def draw_keys(key: int, count: int, device: torch.device) -> Tensor:
 
 def _signed_words(key: int) -> tuple[int, int]:
     """Both words of a key as signed integers, so that Triton sees one type for every key."""
-    return _signed(key % WORD), _signed(key // WORD)
-
-
-def _signed(word: int) -> int:
-    return word - WORD if word >= WORD // 2 else word
+    low, high = (word - WORD if word >= WORD // 2 else word for word in (key % WORD, key // WORD))
+    return low, high
 
 
 @triton.jit

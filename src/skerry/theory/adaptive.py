@@ -24,7 +24,8 @@ def beta(when: When, *, bias_cost: float, adapt_over: int) -> float:
     """
     seen = when.seen[-adapt_over:]
     weight = mean_intra_weight(when.mixing_rate, when.period)
-    remaining = sum(_weighted_disagreement(one, weight) for one in seen)
+    left = map(disagreement_after_s2s, seen)
+    remaining = sum(weight * intra + inter for intra, inter in left)
     bias = bias_cost * sum(one.bias for one in seen)
     return remaining / (remaining + bias) if remaining + bias > 0 else when.start
 
@@ -32,11 +33,6 @@ def beta(when: When, *, bias_cost: float, adapt_over: int) -> float:
 def mean_intra_weight(p: float, H: int) -> float:
     """w = (1 - (1-p)^H) / (p H): mean share of disagreement inside islands left over H rounds."""
     return (1 - (1 - p) ** H) / (p * H) if p > 0 else 1.0
-
-
-def _weighted_disagreement(seen: SpreadEstimate, weight: float) -> float:
-    intra, inter = disagreement_after_s2s(seen)
-    return weight * intra + inter
 
 
 def disagreement_after_s2s(seen: SpreadEstimate) -> tuple[float, float]:

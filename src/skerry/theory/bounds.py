@@ -82,11 +82,11 @@ class Coefficients(NamedTuple):
 
     @property
     def c(self) -> Array:
-        return _sum_parts(self.c_parts)
+        return np.asarray(sum(self.c_parts.values()))
 
     @property
     def e(self) -> Array:
-        return _sum_parts(self.e_parts)
+        return np.asarray(sum(self.e_parts.values()))
 
 
 def bound(parameters: Parameters, primitive: Primitive, mode: Mode, convex: bool) -> Bound:
@@ -212,17 +212,16 @@ def assumptions_of(
         words.append("every device's loss is convex")
     if mode == "order":
         words.append("all hidden constants are one: compare with it, do not take it as a guarantee")
-        return tuple(words)
-    if mode == "certified":
+    elif mode == "certified":
         words.append(
             "nothing is left out: gradient drift and the exchange between intra and inter count; "
             "the free parameters are searched numerically, and any choice of them is valid"
         )
-        return tuple(words)
-    words.append(
-        "the paper's disagreement recursion, which leaves out gradient drift and the exchange "
-        "between intra and inter under S2S; certified bounds include both"
-    )
+    else:
+        words.append(
+            "the paper's disagreement recursion, which leaves out gradient drift and the exchange "
+            "between intra and inter under S2S; certified bounds include both"
+        )
     if mode == "printed" and not convex:
         words.append("as printed; false for long periods, since the stepsize cap lacks H")
     if mode == "printed" and primitive == "s2s":
@@ -271,10 +270,6 @@ class _Symbols(NamedTuple):
 
     def unless_one_sampled(self, value: Numbers, otherwise: float = np.inf) -> Numbers:
         return np.where(self.one_sampled, otherwise, value)[()]
-
-
-def _sum_parts(parts: Mapping[str, Array]) -> Array:
-    return np.asarray(sum(parts.values()))
 
 
 def _check(primitive: str, mode: str) -> None:

@@ -7,6 +7,7 @@ minimum. Any alpha and rho give a valid bound, so a coarse search loses tightnes
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -89,9 +90,8 @@ def certified_average(
     recursion = FullRecursion(parameters, _beta_of(primitive, beta), convex)
     if stepsize > recursion.largest_stepsize:
         return np.inf
-    eta = np.asarray(stepsize, float)
     return _minimise(
-        lambda alpha, rho: recursion.average(eta, alpha, rho, rounds),
+        partial(recursion.average, stepsize, rounds=rounds),
         _starting_point(parameters, recursion)[1:],
         GLOBAL_GRIDS,
     )[0]
@@ -108,13 +108,10 @@ def certified_rounds(
     round that qualifies.
     """
     recursion = FullRecursion(parameters, _beta_of(primitive, beta), convex)
-    enough, point = _fewest_steady_rounds(recursion, _starting_point(parameters, recursion))
-    assumptions = assumptions_of(
-        "s2s" if recursion.beta == 0 else "s2a",
-        "certified",
-        convex,
-        _sampling_assumptions(parameters),
-    )
+    cap = recursion.largest_stepsize
+    enough, point = _fewest_steady_rounds(parameters, recursion)
+    named: bounds.Primitive = "s2s" if recursion.beta == 0 else "s2a"
+    assumptions = assumptions_of(named, "certified", convex, _sampling_assumptions(parameters))
     if np.isinf(enough):
         # Bernoulli sampling sometimes samples several devices, even with a mean of one.
         alone = recursion.beta == 0 and parameters.sampled == 1
@@ -123,15 +120,15 @@ def certified_rounds(
         return Certificate(np.inf, np.nan, np.inf, recursion.beta, {}, assumptions, reason)
     rounds = max(1, int(np.ceil(enough * (1 + 1e-9))))  # a margin for rounding, removed below
     for _ in range(3):
-        point = _best_point(recursion, point, rounds)
+        average = partial(recursion.average, rounds=rounds)
+        _, point = _minimise(average, point, LOCAL_GRIDS, cap)
         rounds = _fewest_rounds(recursion, point, rounds)
-    eta, alpha, rho = (np.asarray(number) for number in point)
     return Certificate(
         rounds=float(rounds),
         stepsize=point[0],
-        average=_average_at(recursion, point, rounds),
+        average=float(recursion.average(*point, rounds=rounds)),
         beta=recursion.beta,
-        terms=recursion.terms(eta, alpha, rho, rounds),
+        terms=recursion.terms(*point, rounds=rounds),
         assumptions=assumptions,
     )
 
@@ -144,39 +141,20 @@ def best_blend(parameters: Parameters, *, convex: bool) -> Certificate:
     """
 
     def enough(beta: float) -> float:
-        recursion = FullRecursion(parameters, beta, convex)
-        return _fewest_steady_rounds(recursion, _starting_point(parameters, recursion))[0]
+        return _fewest_steady_rounds(parameters, FullRecursion(parameters, beta, convex))[0]
 
     beta = min(np.linspace(0, 1, 11), key=enough)
     for width in (0.1, 0.03):
         beta = min(np.clip(beta + width * np.linspace(-1, 1, 7), 0, 1), key=enough)
-    return min(
-        (
-            certified_rounds(parameters, "blend", beta=float(b), convex=convex)
-            for b in (0.0, 1.0, beta)
-        ),
-        key=lambda certificate: certificate.rounds,
-    )
+    betas = (0.0, 1.0, float(beta))
+    found = (certified_rounds(parameters, "blend", beta=b, convex=convex) for b in betas)
+    return min(found, key=lambda certificate: certificate.rounds)
 
 
-def _fewest_steady_rounds(recursion: FullRecursion, start: Point) -> tuple[float, Point]:
+def _fewest_steady_rounds(parameters: Parameters, recursion: FullRecursion) -> tuple[float, Point]:
     """Fewest sufficient rounds in the steady state, and the stepsize, alpha and rho for them."""
+    start = _starting_point(parameters, recursion)
     return _minimise(recursion.sufficient_rounds, start, GLOBAL_GRIDS, recursion.largest_stepsize)
-
-
-def _best_point(recursion: FullRecursion, start: Point, rounds: int) -> Point:
-    """Stepsize, alpha and rho with the lowest bound after this many rounds."""
-    return _minimise(
-        lambda eta, alpha, rho: recursion.average(eta, alpha, rho, rounds),
-        start,
-        LOCAL_GRIDS,
-        recursion.largest_stepsize,
-    )[1]
-
-
-def _average_at(recursion: FullRecursion, point: Point, rounds: int) -> float:
-    eta, alpha, rho = (np.asarray(number) for number in point)
-    return float(recursion.average(eta, alpha, rho, rounds))
 
 
 def _minimise(
@@ -201,7 +179,7 @@ def _fewest_rounds(recursion: FullRecursion, point: Point, enough: int) -> int:
     too_few = 0
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if _average_at(recursion, point, middle) <= recursion.epsilon:
+        if recursion.average(*point, rounds=middle) <= recursion.epsilon:
             enough = middle
         else:
             too_few = middle

@@ -9,11 +9,7 @@ from skerry.errors import SkerryError, unknown
 from skerry.theory.operators import Numbers, check_sampled
 from skerry.theory.parameters import Parameters
 
-_DOWNLINKS = {
-    "s2s": lambda n, K: K,
-    "s2a": lambda n, K: n,
-    "blend": lambda n, K: n,  # for any beta above 0
-}
+_PRIMITIVES = ("s2s", "s2a", "blend")
 
 
 @dataclass(frozen=True)
@@ -43,11 +39,11 @@ def server_round_cost(
     primitive: str, n: npt.ArrayLike, K: npt.ArrayLike, prices: Prices = ONE_EACH
 ) -> Numbers:
     """Price of one server round with n devices, K of them sampled."""
-    if primitive not in _DOWNLINKS:
-        raise SkerryError(unknown("primitive", primitive, _DOWNLINKS))
+    if primitive not in _PRIMITIVES:
+        raise SkerryError(unknown("primitive", primitive, _PRIMITIVES))
     check_sampled(n, K)
     n, K = np.asarray(n, float), np.asarray(K, float)
-    down = prices.downlink * _DOWNLINKS[primitive](n, K)
+    down = prices.downlink * (K if primitive == "s2s" else n)
     if prices.broadcast is not None:
         down = np.minimum(down, prices.broadcast)
     cost: Numbers = (prices.uplink * K + down)[()]

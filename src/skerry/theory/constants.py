@@ -114,12 +114,12 @@ class Constants:
             "components": list(self.sizes),
             "sampled": self.experiment.server.sampled,
             "period": self.experiment.server.period,
-            "suprema": {name: getattr(self, name)._asdict() for name in largest},
+            "suprema": {name: asdict(getattr(self, name)) for name in largest},
             "smoothness": asdict(self.smoothness),
             "mixing": asdict(self.mixing),
-            "f0": self.f0._asdict(),
+            "f0": asdict(self.f0),
             "R0_squared": self.R0_squared,
-            "checkpoints": [_to_plain(asdict(at)) for at in self.points],
+            "checkpoints": [asdict(at) for at in self.points],
             "remarks": list(self.remarks),
         }
 
@@ -195,10 +195,7 @@ def _exact_initial_errors(world: World) -> tuple[float, float] | None:
     learner = world.learner
     if not isinstance(learner, QuadraticLearner):
         return None
-    means = [
-        world.x_train[torch.from_numpy(world.partition.indices(device)).to(world.device)].mean(0)
-        for device in range(world.n)
-    ]
+    means = [x.mean(0) for x in point_constants.samples_by_device(world)]
     away_d = (world.initial() - torch.stack(means).mean(dim=0)).double()
     return float(0.5 * away_d.square() @ learner.a_d.double()), float(away_d.square().sum())
 
@@ -249,12 +246,3 @@ def _remarks(world: World) -> Iterator[str]:
         yield f"the theory steps before it mixes (here {training.order})"
     if world.awake(experiment) is not None:
         yield "the theory's devices are always awake (here some sleep)"
-
-
-def _to_plain(value: Any) -> Any:
-    """Convert measurements in nested dictionaries, because `asdict` leaves named tuples."""
-    if isinstance(value, Measurement):
-        return value._asdict()
-    return (
-        {key: _to_plain(item) for key, item in value.items()} if isinstance(value, dict) else value
-    )

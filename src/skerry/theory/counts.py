@@ -6,6 +6,7 @@ the probability of sampling K_1, ..., K_C devices of the islands.
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -30,10 +31,9 @@ class CountOutcome(NamedTuple):
 Law = Sequence[CountOutcome]
 
 
-def law_of_counts(
-    rule: str, sizes: Sequence[int], K: int, *, sample_prob: float | None = None
-) -> list[CountOutcome]:
-    """All outcomes of a built-in rule that samples K devices, on islands of these sizes."""
+def law_of_counts(rule: str, sizes: Sequence[int], K: int) -> list[CountOutcome]:
+    """All outcomes of a built-in rule that samples K devices (bernoulli: on average), on islands of
+    these sizes."""
     check_rule(rule)
     check_sampled(sum(sizes), K)
     if rule == "uniform":
@@ -41,8 +41,13 @@ def law_of_counts(
     if rule == "per_component":
         return _per_component(sizes, K)
     if rule == "one_each":
-        return [CountOutcome(1.0, _one_each(sizes, K))]
-    return list(_bernoulli(sizes, K / sum(sizes) if sample_prob is None else sample_prob))
+        return _one_each(sizes, K)
+    totals = binomial_probabilities(sum(sizes), K / sum(sizes)).tolist()
+    return [  # uniform sampling of a binomial number of devices
+        CountOutcome(total * probability, counts)
+        for k, total in enumerate(totals)
+        for probability, counts in _uniform(sizes, k)
+    ]
 
 
 def check_rule(rule: str) -> None:
@@ -80,21 +85,14 @@ def _uniform(sizes: Sequence[int], K: int) -> Iterator[CountOutcome]:
         yield CountOutcome(favourable / ways, counts)
 
 
-def _bernoulli(sizes: Sequence[int], q: float) -> Iterator[CountOutcome]:
-    """Uniform sampling of a binomial number of devices."""
-    for K, total in enumerate(binomial_probabilities(sum(sizes), q).tolist()):
-        for probability, counts in _uniform(sizes, K):
-            yield CountOutcome(total * probability, counts)
-
-
-def _one_each(sizes: Sequence[int], K: int) -> tuple[int, ...]:
+def _one_each(sizes: Sequence[int], K: int) -> list[CountOutcome]:
     each, rest = divmod(K, len(sizes))
     if rest:
         raise SkerryError(
             "sampled must be a multiple of the number of islands for one_each (got "
             f"{K} for {len(sizes)}). Change it, or ask about per_component."
         )
-    return tuple(min(each, size) for size in sizes)
+    return [CountOutcome(1.0, tuple(min(each, size) for size in sizes))]
 
 
 def _per_component(sizes: Sequence[int], K: int) -> list[CountOutcome]:
@@ -119,19 +117,12 @@ def _per_component(sizes: Sequence[int], K: int) -> list[CountOutcome]:
 
 def _vectors(sizes: Sequence[int], K: int) -> Iterator[tuple[int, ...]]:
     """All vectors of counts that add up to K."""
-    if math.prod(min(n, K) + 1 for n in sizes[:-1]) > MAX_OUTCOMES:
+    *others, last = sizes
+    if math.prod(min(n, K) + 1 for n in others) > MAX_OUTCOMES:
         raise SkerryError(_too_many_message(len(sizes)))
-
-    def extend(island: int, left: int) -> Iterator[tuple[int, ...]]:
-        if island == len(sizes) - 1:
-            if left <= sizes[island]:
-                yield (left,)
-            return
-        for count in range(min(sizes[island], left) + 1):
-            for more in extend(island + 1, left - count):
-                yield (count, *more)
-
-    yield from extend(0, K)
+    for counts in product(*(range(min(n, K) + 1) for n in others)):
+        if 0 <= K - sum(counts) <= last:
+            yield (*counts, K - sum(counts))
 
 
 def _too_many_message(islands: int) -> str:

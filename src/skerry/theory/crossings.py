@@ -26,15 +26,13 @@ class Stretch:
 
 def stretches(values: Array, costs: Costs, *, continuous: bool) -> tuple[Stretch, ...]:
     """The parts of an axis with the same winner, in order."""
-    found = costs(values)
-    winners = [
-        cheapest({name: float(cost[i]) for name, cost in found.items()}) for i in range(len(values))
-    ]
-    pairs = zip(values.tolist(), winners, strict=True)
-    runs = [
-        (winner, [value for value, _ in run]) for winner, run in groupby(pairs, key=lambda p: p[1])
-    ]
-    whole = [Stretch(winner, run[0], run[-1]) for winner, run in runs]
+    found, points = costs(values), values.tolist()
+
+    def winner_at(i: int) -> str:
+        return cheapest({name: float(cost[i]) for name, cost in found.items()})
+
+    runs = [(winner, list(run)) for winner, run in groupby(range(len(points)), key=winner_at)]
+    whole = [Stretch(winner, points[run[0]], points[run[-1]]) for winner, run in runs]
     if not continuous:
         return tuple(whole)
     crossings = [_crossing(costs, left, right) for left, right in pairwise(whole)]

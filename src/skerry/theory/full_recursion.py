@@ -15,7 +15,7 @@ import numpy as np
 
 from skerry.errors import SkerryError
 from skerry.theory import operators
-from skerry.theory.operators import Array
+from skerry.theory.operators import Array, Numbers
 from skerry.theory.parameters import Parameters
 from skerry.theory.participation import exchange_under
 
@@ -52,7 +52,7 @@ class FullRecursion:
         self.kappa_shares = kappas / kappas.max() if kappas.max() > 0 else np.ones(2)
         self.largest_stepsize = 1 / (4 * self.L)
 
-    def average(self, eta: Array, alpha: Array, rho: Array, rounds: int) -> Array:
+    def average(self, eta: Numbers, alpha: Numbers, rho: Numbers, *, rounds: int) -> Array:
         """Bound on the average over t = 0..rounds-1, for eta up to 1/(4L).
 
         The recursion has period H, so that matrix powers replace a loop over rounds.
@@ -67,15 +67,15 @@ class FullRecursion:
             average = self.r0 / (eta * rounds) + self.noise * eta + cost / rounds
         return np.where(np.isnan(average), np.inf, average)  # inf * 0 where the recursion diverges
 
-    def terms(self, eta: Array, alpha: Array, rho: Array, rounds: int) -> dict[str, float]:
+    def terms(self, eta: float, alpha: float, rho: float, *, rounds: int) -> dict[str, float]:
         """Contribution of each source to the average; it is linear in zeta^2."""
 
         def cost(mask: tuple[float, float], kappa: float) -> float:
             part = copy(self)
             part.r0, part.noise, part.zeta2, part.kappa = 0.0, 0.0, self.zeta2 * mask, kappa
-            return float(part.average(eta, alpha, rho, rounds))
+            return float(part.average(eta, alpha, rho, rounds=rounds))
 
-        terms = {"initial": self.r0 / (float(eta) * rounds), "noise": self.noise * float(eta)}
+        terms = {"initial": self.r0 / (eta * rounds), "noise": self.noise * eta}
         for name, mask in (("intra", (1.0, 0.0)), ("inter", (0.0, 1.0))):
             terms[name] = cost(mask, 0.0)
             if self.beta > 0:
@@ -95,16 +95,13 @@ class FullRecursion:
             determinant = J[..., 0, 0] * J[..., 1, 1] - J[..., 0, 1] * J[..., 1, 0]
             steady_A = (J[..., 1, 1] * s[..., 0] - J[..., 0, 1] * s[..., 1]) / determinant
             steady_B = (J[..., 0, 0] * s[..., 1] - J[..., 1, 0] * s[..., 0]) / determinant
-            Q = (
-                period[..., COST, A] * steady_A
-                + period[..., COST, B] * steady_B
-                + period[..., COST, ONE]
-            )
+            by_A, by_B, alone = (period[..., COST, part] for part in (A, B, ONE))
+            Q = by_A * steady_A + by_B * steady_B + alone
             margin = self.epsilon - self.noise * eta - Q / self.H
             bounded = (J[..., 0, 0] > 0) & (J[..., 1, 1] > 0) & (determinant > 0)
             return np.where(bounded & (margin > 0), (self.r0 / eta + Q) / margin, np.inf)
 
-    def steps(self, eta: Array, alpha: Array, rho: Array) -> tuple[Array, Array]:
+    def steps(self, eta: Numbers, alpha: Numbers, rho: Numbers) -> tuple[Array, Array]:
         """Matrices of a round with the server and of a round without it."""
         eta, alpha, rho = np.broadcast_arrays(eta, alpha, rho)
         P, g = self._d2d(eta, alpha, rho)

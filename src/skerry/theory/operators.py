@@ -29,7 +29,7 @@ class Split(NamedTuple):
 
 def delta(n: npt.ArrayLike, K: npt.ArrayLike) -> Numbers:
     """Expected share of disagreement that S2S leaves, (n-K)/(n-1)."""
-    n, K = _checked_arrays(n, K)
+    n, K = check_sampled(n, K)
     return ((n - K) / np.maximum(n - 1, 1))[()]
 
 
@@ -40,7 +40,7 @@ def kappa(n: npt.ArrayLike, K: npt.ArrayLike) -> Numbers:
 
 def q(n: npt.ArrayLike, K: npt.ArrayLike) -> Numbers:
     """q = 1/(1-delta) = (n-1)/(K-1); infinite if K = 1 < n."""
-    n, K = _checked_arrays(n, K)
+    n, K = check_sampled(n, K)
     alone = n == 1
     with np.errstate(divide="ignore"):
         return (np.where(alone, 1.0, n - 1) / np.where(alone, 1.0, K - 1))[()]
@@ -163,9 +163,14 @@ def exchange_by_moments(sizes: Sequence[int], moments: Moments) -> Array:
 
 def _largest_between(weights: Array, sizes: Sequence[int]) -> float:
     """Largest eigenvalue of Diag(weights) among differences of island means."""
-    z = np.sqrt(np.asarray(sizes, float) / sum(sizes))
-    basis = np.linalg.svd(z[None, :])[2][1:].T
+    basis = differences_of_means(np.asarray(sizes, float))
     return float(np.linalg.eigvalsh(basis.T @ (weights[:, None] * basis))[-1])
+
+
+def differences_of_means(n_c: Array) -> Array:
+    """Orthonormal basis of the differences of island means, orthogonal to sqrt(n_c / n)."""
+    z = np.sqrt(n_c / n_c.sum())
+    return np.asarray(np.linalg.svd(z[None, :])[2][1:].T)
 
 
 def sampling_moments(n: int, K: int) -> Moments:
@@ -188,11 +193,7 @@ def sampling_moments(n: int, K: int) -> Moments:
     row_and_column = (two - 3 * three + 2 * four) / K**2 - (two - three) / K
     diagonal = (one - 3 * two + 2 * three) / K**2 + 1 - one
     trace = (two - 2 * three + four) / K**2
-    return (
-        float(off_diagonal),
-        float(diagonal - off_diagonal - 2 * row_and_column),
-        float(trace),
-    )
+    return float(off_diagonal), float(diagonal - off_diagonal - 2 * row_and_column), float(trace)
 
 
 def check_beta(beta: float) -> None:
@@ -203,8 +204,8 @@ def check_beta(beta: float) -> None:
         )
 
 
-def check_sampled(n: npt.ArrayLike, K: npt.ArrayLike) -> None:
-    """Raise SkerryError unless 1 <= K <= n everywhere."""
+def check_sampled(n: npt.ArrayLike, K: npt.ArrayLike) -> tuple[Array, Array]:
+    """n and K as arrays of one shape; raises SkerryError unless 1 <= K <= n everywhere."""
     n, K = np.broadcast_arrays(np.asarray(n, float), np.asarray(K, float))
     wrong = (K < 1) | (n < K)
     if wrong.any():
@@ -212,8 +213,4 @@ def check_sampled(n: npt.ArrayLike, K: npt.ArrayLike) -> None:
             f"sampled must be between 1 and devices (got {K[wrong].flat[0]:g} of "
             f"{n[wrong].flat[0]:g} devices). Lower sampled or raise devices."
         )
-
-
-def _checked_arrays(n: npt.ArrayLike, K: npt.ArrayLike) -> tuple[Array, Array]:
-    check_sampled(n, K)
-    return np.asarray(n, float), np.asarray(K, float)
+    return n, K

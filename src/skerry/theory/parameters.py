@@ -1,10 +1,10 @@
 """Parameters of the convergence bounds, with their checks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from skerry.errors import SkerryError, unknown
 from skerry.theory.counts import check_rule
@@ -54,36 +54,30 @@ class Parameters:
         check_rule(self.selection)
         if self.weights not in WEIGHTS:
             raise SkerryError(unknown("kind of weights", self.weights, WEIGHTS))
-        for field in fields(self):
-            if field.name not in _WORDS:
-                self._require(field.name, np.isfinite, "must be finite", "Give a number.")
-        for name in WHOLE_NUMBERS:
-            self._require(name, lambda x: x == np.round(x), "must be a whole number", "Round it.")
-        for name in _COUNTS:
-            self._require(name, lambda x: x >= 1, "must be at least 1", "Raise it.")
-        for name in _POSITIVE:
-            self._require(name, lambda x: x > 0, "must be above 0", "Raise it.")
-        for name in _NOT_NEGATIVE:
-            self._require(name, lambda x: x >= 0, "must be at least 0", "Raise it.")
+        numbers = [field.name for field in fields(self) if field.name not in _WORDS]
+        connect = "An island whose graph is not connected has p = 0: connect it."
+        self._require(numbers, np.isfinite, "must be finite", "Give a number.")
         self._require(
-            "p",
-            lambda x: (x > 0) & (x <= 1),
-            "must be above 0 and at most 1",
-            "An island whose graph is not connected has p = 0: connect it.",
+            WHOLE_NUMBERS, lambda x: x == np.round(x), "must be a whole number", "Round it."
         )
+        self._require(_COUNTS, lambda x: x >= 1, "must be at least 1", "Raise it.")
+        self._require(_POSITIVE, lambda x: x > 0, "must be above 0", "Raise it.")
+        self._require(_NOT_NEGATIVE, lambda x: x >= 0, "must be at least 0", "Raise it.")
+        self._require(["p"], lambda x: (x > 0) & (x <= 1), "must be above 0 and at most 1", connect)
         check_sampled(self.devices, self.sampled)
         self._check_islands()
 
     def _require(
-        self, name: str, holds: Callable[[Array], npt.NDArray[np.bool_]], rule: str, fix: str
+        self, names: Iterable[str], holds: Callable[[Array], Any], rule: str, fix: str
     ) -> None:
-        try:
-            numbers = np.asarray(getattr(self, name), float)
-        except OverflowError:  # an integer of hundreds of digits
-            raise SkerryError(f"{name} is larger than any number here. Lower it.") from None
-        fine = np.asarray(holds(numbers))
-        if not fine.all():
-            raise SkerryError(f"{name} {rule} (got {numbers[~fine].flat[0]:g}). {fix}")
+        for name in names:
+            try:
+                numbers = np.asarray(getattr(self, name), float)
+            except OverflowError:  # an integer of hundreds of digits
+                raise SkerryError(f"{name} is larger than any number here. Lower it.") from None
+            fine = np.asarray(holds(numbers))
+            if not fine.all():
+                raise SkerryError(f"{name} {rule} (got {numbers[~fine].flat[0]:g}). {fix}")
 
     def _check_islands(self) -> None:
         n, C = self.devices, self.components

@@ -7,11 +7,12 @@ devices.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.linalg import eigvalsh
 
 from skerry.errors import SkerryError
 from skerry.theory import counts, operators
@@ -48,10 +49,9 @@ def exchange_under(rule: str, weights: str, sizes: tuple[int, ...], K: int) -> E
         return ExchangeCoefficients(kappa, kappa, operators.exchange_matrix(sizes, K))
     if rule == "bernoulli" and not stratified:
         return _bernoulli_exchange(sizes, K / n)
-    if rule == "per_component" and len(set(sizes)) == 1:
-        law = counts.equal_islands_law(C, K)
-        return exchange_from_law(sizes, law, stratified=stratified, symmetric=True)
-    return exchange_from_law(sizes, counts.law_of_counts(rule, sizes, K), stratified=stratified)
+    symmetric = rule == "per_component" and len(set(sizes)) == 1
+    law = counts.equal_islands_law(C, K) if symmetric else counts.law_of_counts(rule, sizes, K)
+    return exchange_from_law(sizes, law, stratified=stratified, symmetric=symmetric)
 
 
 def has_exchange(rule: str, weights: str, sizes: tuple[int, ...], K: int) -> bool:
@@ -70,9 +70,8 @@ def _bernoulli_exchange(sizes: tuple[int, ...], q: float) -> ExchangeCoefficient
     moments = np.array([operators.sampling_moments(n, K) for K in range(1, n + 1)])
     a, b, c = probabilities @ moments
     kappa = float(probabilities @ operators.kappa(n, np.arange(1, n + 1)))
-    return ExchangeCoefficients(
-        kappa, kappa, operators.exchange_by_moments(sizes, (a + idle, b, c))
-    )
+    M = operators.exchange_by_moments(sizes, (a + idle, b, c))
+    return ExchangeCoefficients(kappa, kappa, M)
 
 
 def exchange_from_law(
@@ -91,7 +90,7 @@ def exchange_from_law(
     idle = chance_m[~somebody].sum()
     chance_m, K_mc = chance_m[somebody], K_mc[somebody]
     K_m1, n = K_mc.sum(axis=1, keepdims=True), n_c.sum()
-    f, theta = K_mc / n_c, _theta(n_c, K_mc)
+    f, theta = K_mc / n_c, K_mc * (n_c - K_mc) / (n_c * np.maximum(n_c - 1, 1))
     by_size = _has_every_island(n_c, K_mc) if stratified else np.zeros(len(K_mc), bool)
     weight_mc = np.where(by_size[:, None], n_c / np.maximum(K_mc, 1) / n, 1 / K_m1)
 
@@ -114,21 +113,16 @@ def exchange_from_law(
     after = np.diag(mean(1 - f)) + outer(h / K_m1, h)
     moved = outer(np.where(by_size[:, None], 0, n * h / K_m1), h / K_m1)
     kept_c = mean(1 - f + theta / K_m1 - leak) + idle
-    inside, between = (_mean, _mean_between) if symmetric else (_largest, _largest_between)
-    has_inside = n_c > 1
-    return ExchangeCoefficients(
-        inside(mean(theta * weight_mc**2 * n)[has_inside]),
-        between(moved, n_c),
-        np.array(
-            [
-                [inside(kept_c[has_inside]), between(after - kept_inter, n_c)],
-                [
-                    inside(mean(leak)[has_inside]),
-                    between(kept_inter + idle * np.eye(len(n_c)), n_c),
-                ],
-            ]
-        ),
-    )
+
+    def inside(x_c: Array) -> float:
+        x_c = x_c[n_c > 1]
+        return float(x_c.mean() if symmetric and len(x_c) else x_c.max(initial=0.0))
+
+    between = partial(_between, n_c=n_c, symmetric=symmetric)
+    to_intra = inside(kept_c), between(after - kept_inter)
+    to_inter = inside(mean(leak)), between(kept_inter + idle * np.eye(len(n_c)))
+    kappas = inside(mean(theta * weight_mc**2 * n)), between(moved)
+    return ExchangeCoefficients(*kappas, np.array([to_intra, to_inter]))
 
 
 def _has_every_island(n_c: Array, K_mc: Array) -> npt.NDArray[np.bool_]:
@@ -144,33 +138,11 @@ def _has_every_island(n_c: Array, K_mc: Array) -> npt.NDArray[np.bool_]:
     return complete
 
 
-def _theta(n_c: Array, K_c: Array) -> Array:
-    return np.asarray(K_c * (n_c - K_c) / (n_c * np.maximum(n_c - 1, 1)))
-
-
-def _largest(values: Array) -> float:
-    return float(values.max(initial=0.0))
-
-
-def _mean(values: Array) -> float:
-    return float(values.mean()) if len(values) else 0.0
-
-
-def _largest_between(matrix: Array, n_c: Array) -> float:
-    """Largest eigenvalue among differences of island means, orthogonal to sqrt(n_c / n)."""
+def _between(matrix: Array, n_c: Array, symmetric: bool) -> float:
+    """Largest (symmetric: mean) eigenvalue of a matrix among differences of island means."""
     if len(n_c) == 1:
         return 0.0
-    largest = np.linalg.eigvalsh(_restrict_to_differences(matrix, n_c))[-1]
-    return max(0.0, float(largest))  # negative by rounding only
-
-
-def _mean_between(matrix: Array, n_c: Array) -> float:
-    if len(n_c) == 1:
-        return 0.0
-    return max(0.0, float(np.trace(_restrict_to_differences(matrix, n_c)) / (len(n_c) - 1)))
-
-
-def _restrict_to_differences(matrix: Array, n_c: Array) -> Array:
-    z = np.sqrt(n_c / n_c.sum())
-    basis = np.linalg.svd(z[None, :])[2][1:].T
-    return np.asarray(basis.T @ matrix @ basis)
+    basis = operators.differences_of_means(n_c)
+    restricted = basis.T @ matrix @ basis
+    found = np.trace(restricted) / (len(n_c) - 1) if symmetric else eigvalsh(restricted)[-1]
+    return max(0.0, float(found))  # negative by rounding only

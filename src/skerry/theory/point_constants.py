@@ -10,10 +10,10 @@ Each estimate is unbiased, so that means over draws have standard errors.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -31,7 +31,8 @@ from skerry.seeds import torch_seed
 from skerry.theory.operators import Array
 
 
-class Measurement(NamedTuple):
+@dataclass(frozen=True)
+class Measurement:
     """A measured value with its standard error."""
 
     value: float
@@ -83,16 +84,6 @@ class PointConstants:
     smoothness: Smoothness
 
 
-class _Draw(NamedTuple):
-    """Estimates of one draw."""
-
-    loss: float
-    sigma2_n: Array
-    intra: tuple[float, float]
-    """Total and noise floor."""
-    inter: tuple[float, float]
-
-
 def measure_at_point(
     world: World, x_d: Tensor, round_: int, draws: int, chunk: int, smoothness: Smoothness
 ) -> PointConstants:
@@ -101,21 +92,23 @@ def measure_at_point(
     `chunk` is the number of devices whose gradients are computed at once.
     """
     mixer = Mixer(world.fleet, world.device, world.dtype)
-    estimates = [_draw(world, x_d, mixer, round_, number, chunk) for number in range(draws)]
-    sigma2 = np.array([one.sigma2_n for one in estimates])
-    noisiest = sigma2.mean(axis=0).argmax()
+    estimates = (_draw(world, x_d, mixer, round_, number, chunk) for number in range(draws))
+    loss, sigma2, intra, inter = (np.array(each) for each in zip(*estimates, strict=True))
     return PointConstants(
         round=round_,
-        loss=Measurement.mean_of(np.array([one.loss for one in estimates])),
+        loss=Measurement.mean_of(loss),
         sigma2=Measurement.mean_of(sigma2.mean(axis=1)),
-        sigma2_max=Measurement.mean_of(sigma2[:, noisiest]),
-        intra=_heterogeneity([one.intra for one in estimates]),
-        inter=_heterogeneity([one.inter for one in estimates]),
+        sigma2_max=Measurement.mean_of(sigma2[:, sigma2.mean(axis=0).argmax()]),
+        intra=_heterogeneity(intra),
+        inter=_heterogeneity(inter),
         smoothness=smoothness,
     )
 
 
-def _draw(world: World, x_d: Tensor, mixer: Mixer, round_: int, number: int, chunk: int) -> _Draw:
+def _draw(
+    world: World, x_d: Tensor, mixer: Mixer, round_: int, number: int, chunk: int
+) -> tuple[float, Array, Array, Array]:
+    """Loss, sigma^2 of each device, and zeta^2 (intra, inter) of G1, of G2 and of their noise."""
     (G1, losses1), (G2, losses2) = (
         gradients_and_losses(
             world, x_d, draw_minibatch(with_other_draws(world, round_, number, twin)), chunk
@@ -127,17 +120,17 @@ def _draw(world: World, x_d: Tensor, mixer: Mixer, round_: int, number: int, chu
     GW_nld = torch.stack([G1, G2, noise_nd], dim=1)
     mixer.mix(GW_nld, round_ + number)
     parts = spread(GW_nld, world.sizes)
-    intra, inter = parts.intra_l.tolist(), parts.inter_l.tolist()
-    return _Draw(
-        loss=float((losses1 + losses2).mean() / 2),
-        sigma2_n=noise_nd.square().sum(dim=1).double().cpu().numpy(),
-        intra=((intra[0] + intra[1]) / 2, intra[2]),
-        inter=((inter[0] + inter[1]) / 2, inter[2]),
+    return (
+        float((losses1 + losses2).mean() / 2),
+        noise_nd.square().sum(dim=1).double().cpu().numpy(),
+        np.array(parts.intra_l.tolist()),
+        np.array(parts.inter_l.tolist()),
     )
 
 
-def _heterogeneity(draws: list[tuple[float, float]]) -> Heterogeneity:
-    total, noise = np.array(draws).T
+def _heterogeneity(draws: Array) -> Heterogeneity:
+    first, second, noise = draws.T
+    total = (first + second) / 2
     return Heterogeneity(*(Measurement.mean_of(part) for part in (total, total - noise, noise)))
 
 
@@ -170,8 +163,7 @@ def _linear_smoothness(world: World, curvature: float) -> Smoothness:
     For minibatches of B drawn with replacement it is (1 - 1/B) L + L_sample/B, with which
     E||grad f_B(x) - grad f_B(y)||^2 <= L^2 ||x - y||^2 (expected smoothness; Gower et al. 2019).
     """
-    shares = (world.x_train[_indices(world, device)] for device in range(world.n))
-    of_losses = max(_largest_eigenvalue(x.double()) for x in shares) * curvature
+    of_losses = max(_largest_eigenvalue(x.double()) for x in samples_by_device(world)) * curvature
     of_sample = float(world.x_train.double().square().sum(dim=1).max()) * curvature
     size = world.experiment.training.batch
     value = (1 - 1 / size) * of_losses + of_sample / size
@@ -184,8 +176,10 @@ def _largest_eigenvalue(x: Tensor) -> float:
     return float(torch.linalg.eigvalsh(gram)[-1]) / len(x)
 
 
-def _indices(world: World, device: int) -> Tensor:
-    return torch.from_numpy(world.partition.indices(device)).to(world.device)
+def samples_by_device(world: World) -> Iterator[Tensor]:
+    """The training inputs of each device."""
+    for device in range(world.n):
+        yield world.x_train[torch.from_numpy(world.partition.indices(device)).to(world.device)]
 
 
 def with_other_draws(world: World, *numbers: int) -> World:

@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.config.experiment import Experiment
-from skerry.theory import participation
 from skerry.theory.counts import binomial_probabilities
 from skerry.theory.operators import Array, Numbers, delta, kappa
-from skerry.theory.participation import WEIGHTS, ExchangeCoefficients
+from skerry.theory.participation import ExchangeCoefficients, exchange_under, has_exchange
 
 
 class ExpectedRatio(NamedTuple):
@@ -53,8 +52,9 @@ def expected_ratios(experiment: Experiment) -> Ratios:
     server, beta = experiment.server, experiment.server.dial
     if beta is None or server.optimizer != "fedavg":
         return Ratios(None, None)
-    remaining = None if beta == 1 else _disagreement_ratio(experiment)
-    bias = None if beta == 0 else _bias_ratio(experiment)
+    known = _all_awake(experiment) and not server.has_schedule("sampled")
+    remaining = _disagreement_ratio(experiment) if known and beta != 1 else None
+    bias = _bias_ratio(experiment) if known and beta != 0 else None
     # S2S never moves the average; after S2A all devices agree unless some are asleep.
     return Ratios(
         ZERO if beta == 1 and _all_awake(experiment) else _scaled((1 - beta) ** 2, remaining),
@@ -67,7 +67,7 @@ def samples_as_in_the_paper(experiment: Experiment) -> bool:
     weights, and all are awake."""
     server = experiment.server
     plain = server.selection == "uniform" and server.weights == "equal"
-    return plain and _all_awake(experiment) and not _K_changes(experiment)
+    return plain and _all_awake(experiment) and not server.has_schedule("sampled")
 
 
 def notes_on_rules(experiments: Iterable[Experiment]) -> tuple[str, ...]:
@@ -87,51 +87,40 @@ def notes_on_rules(experiments: Iterable[Experiment]) -> tuple[str, ...]:
 def _disagreement_ratio(experiment: Experiment) -> ExpectedRatio | None:
     """The ratio after S2S, which delivers the plain mean for any weights."""
     server, n = experiment.server, experiment.network.devices
-    if not _all_awake(experiment) or _K_changes(experiment):
-        return None
     if server.selection == "uniform":
         return _constant(delta(n, server.sampled))
     if server.selection == "bernoulli":
         return _bernoulli_mean(delta, n, server.sample_prob)
-    found = _coefficients(experiment, "equal")
-    return None if found is None else _by_kind(experiment, *found.M.sum(axis=0).tolist())
+    return _by_kind(experiment, "equal", lambda found: found.M.sum(axis=0).tolist())
 
 
 def _bias_ratio(experiment: Experiment) -> ExpectedRatio | None:
     server, n = experiment.server, experiment.network.devices
-    if not _all_awake(experiment) or server.weights not in WEIGHTS or _K_changes(experiment):
-        return None
     if server.selection == "bernoulli":
-        if server.weights != "equal":
-            return None
-        return _bernoulli_mean(kappa, n, server.sample_prob)
+        equal = server.weights == "equal"
+        return _bernoulli_mean(kappa, n, server.sample_prob) if equal else None
     if samples_as_in_the_paper(experiment):
         return _constant(kappa(n, server.sampled))
-    found = _coefficients(experiment, server.weights)
-    if found is None:
-        return None
-    return _by_kind(experiment, found.kappa_intra, found.kappa_inter)
-
-
-def _coefficients(experiment: Experiment, weights: str) -> ExchangeCoefficients | None:
-    """Coefficients of the rule, or None if it has no law of counts that can be enumerated."""
-    server = experiment.server
-    arguments = server.selection, weights, experiment.network.sizes, server.sampled
-    if not participation.has_exchange(*arguments):
-        return None
-    return participation.exchange_under(*arguments)
+    return _by_kind(
+        experiment, server.weights, lambda found: (found.kappa_intra, found.kappa_inter)
+    )
 
 
 def _all_awake(experiment: Experiment) -> bool:
     return experiment.availability.awake == 1 and experiment.availability.on is None
 
 
-def _K_changes(experiment: Experiment) -> bool:
-    return experiment.server.has_schedule("sampled")
-
-
-def _by_kind(experiment: Experiment, intra: float, inter: float) -> ExpectedRatio:
-    sizes = experiment.network.sizes
+def _by_kind(
+    experiment: Experiment,
+    weights: str,
+    kinds: Callable[[ExchangeCoefficients], tuple[float, float]],
+) -> ExpectedRatio | None:
+    """Ratio by the coefficients of the rule; None if its law of counts cannot be enumerated."""
+    server, sizes = experiment.server, experiment.network.sizes
+    rule = server.selection, weights, sizes, server.sampled
+    if not has_exchange(*rule):
+        return None
+    intra, inter = kinds(exchange_under(*rule))
     if len(sizes) == 1:
         return _constant(intra)  # one island
     if max(sizes) == 1:
@@ -151,6 +140,4 @@ def _constant(share: npt.ArrayLike) -> ExpectedRatio:
 
 
 def _scaled(factor: float, shares: ExpectedRatio | None) -> ExpectedRatio | None:
-    if shares is None:
-        return None
-    return ExpectedRatio(factor * shares.intra, factor * shares.inter, shares.exact)
+    return shares and ExpectedRatio(factor * shares.intra, factor * shares.inter, shares.exact)

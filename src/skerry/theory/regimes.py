@@ -5,7 +5,7 @@ makes it zero.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from skerry.theory.bounds import Primitive, bound
 from skerry.theory.communication import ONE_EACH, Prices, setting_cost
 from skerry.theory.crossings import Stretch, stretches
-from skerry.theory.operators import Array, Numbers
+from skerry.theory.operators import Array
 from skerry.theory.parameters import Parameters
 
 Measure: TypeAlias = Literal["rounds", "messages"]
@@ -59,59 +59,32 @@ class Regime:
 def regime_table(epsilon: float = 1e-5, prices: Prices = ONE_EACH) -> tuple[Regime, ...]:
     """Every panel of Figures 1 and 6: n = 100, L = f0 = 1, sigma = 0; K = 20, H = 5 and p = 1
     off the axis; non-convex."""
+    settings = [
+        Parameters(
+            devices=100, components=2, sampled=20.0, period=5.0, p=1.0, zeta_intra=intra,
+            zeta_inter=inter, sigma2=0, smoothness=1, initial_error=1, epsilon=epsilon,
+        )
+        for intra, inter in HETEROGENEITY
+    ]  # fmt: skip
     return tuple(
-        _regime(*heterogeneity, measure, axis, epsilon, prices)
-        for heterogeneity in HETEROGENEITY
+        _regime(setting, measure, axis, prices)
+        for setting in settings
         for measure in get_args(Measure)
         for axis in AXES
     )
 
 
-def _regime(
-    zeta_intra: float,
-    zeta_inter: float,
-    measure: Measure,
-    axis: Axis,
-    epsilon: float,
-    prices: Prices,
-) -> Regime:
+def _regime(setting: Parameters, measure: Measure, axis: Axis, prices: Prices) -> Regime:
     def costs(values: Array) -> dict[str, Array]:
-        parameters = figure_setting(zeta_intra, zeta_inter, axis, values, epsilon)
-        return {
-            primitive: np.asarray(figure_value(parameters, primitive, measure, prices))
-            for primitive in get_args(Primitive)
-        }
+        along: dict[str, Any] = {axis: values}
+        parameters, found = replace(setting, **along), {}
+        for primitive in get_args(Primitive):
+            cost = bound(parameters, primitive, "order", convex=False).rounds
+            if measure == "messages":
+                cost = setting_cost(parameters, primitive, cost, prices, smooth=True)
+            found[primitive] = np.asarray(cost)
+        return found
 
-    values = AXES[axis]
+    values, zetas = AXES[axis], (float(setting.zeta_intra), float(setting.zeta_inter))
     winners = stretches(values, costs, continuous=axis == "p")
-    return Regime(zeta_intra, zeta_inter, measure, axis, values, costs(values), winners)
-
-
-def figure_setting(
-    zeta_intra: float, zeta_inter: float, axis: Axis, values: Numbers, epsilon: float = 1e-5
-) -> Parameters:
-    """The parameters of a panel, with `values` along its axis."""
-    setting: dict[Axis, Numbers] = {"sampled": 20.0, "period": 5.0, "p": 1.0, axis: values}
-    return Parameters(
-        devices=100,
-        components=2,
-        sampled=setting["sampled"],
-        period=setting["period"],
-        p=setting["p"],
-        zeta_intra=zeta_intra,
-        zeta_inter=zeta_inter,
-        sigma2=0,
-        smoothness=1,
-        initial_error=1,
-        epsilon=epsilon,
-    )
-
-
-def figure_value(
-    parameters: Parameters, primitive: Primitive, measure: Measure, prices: Prices = ONE_EACH
-) -> Numbers:
-    """Value that a panel shows: rounds (Figure 1) or messages (Figure 6) to reach epsilon."""
-    rounds = bound(parameters, primitive, "order", convex=False).rounds
-    if measure == "rounds":
-        return rounds
-    return setting_cost(parameters, primitive, rounds, prices, smooth=True)
+    return Regime(*zetas, measure, axis, values, costs(values), winners)

@@ -83,7 +83,11 @@ def ask(
     labels.check_dial(primitive)
     found: bounds.Bound | Certificate
     if mode == "certified":
-        found = _certificate(parameters, primitive, convex, beta)
+        if primitive == labels.BLEND and beta == "best":
+            found = best_blend(parameters, convex=convex)
+        else:
+            number = 0.5 if beta == "best" else beta  # not used by s2s and s2a
+            found = certified_rounds(parameters, primitive, beta=number, convex=convex)
         last_round: Numbers = found.rounds - 1
         # A blend with beta = 0 sends the messages of S2S.
         sent_as, smooth = "s2s" if found.beta == 0 else primitive, False
@@ -114,15 +118,6 @@ def ask(
         N_b1=_to_float(getattr(found, "N_b1", None)),
         N_b2=_to_float(getattr(found, "N_b2", None)),
     )
-
-
-def _certificate(
-    parameters: Parameters, primitive: str, convex: bool, beta: float | Literal["best"]
-) -> Certificate:
-    if primitive == labels.BLEND and beta == "best":
-        return best_blend(parameters, convex=convex)
-    number = 0.5 if beta == "best" else beta  # not used by s2s and s2a
-    return certified_rounds(parameters, primitive, beta=number, convex=convex)
 
 
 def _to_float(value: Numbers | None) -> float | None:
@@ -179,15 +174,9 @@ class BoundGrid:
 
     def winners(self, measure: Measure) -> Counter[str]:
         """Number of combinations in which each candidate needs the fewest rounds or messages."""
-        return Counter(
-            cheapest(
-                {
-                    self.label(candidate): getattr(answer, measure)
-                    for candidate, answer in zip(self.candidates, answers, strict=True)
-                }
-            )
-            for answers in self.answers
-        )
+        names = [self.label(candidate) for candidate in self.candidates]
+        costs = ([getattr(answer, measure) for answer in answers] for answers in self.answers)
+        return Counter(cheapest(dict(zip(names, cost, strict=True))) for cost in costs)
 
     def stretches(self, measure: Measure) -> tuple[Stretch, ...]:
         """Winners along the one parameter that varies."""
@@ -206,13 +195,7 @@ class BoundGrid:
         return stretches(np.array(self.values[axis]), costs, continuous=axis not in WHOLE_NUMBERS)
 
     def _ask_uncached(self, candidate: Candidate, *setting: Any) -> Answer:
+        primitive, beta, selection = candidate
         fields = dict(zip(self.values, setting, strict=True))
-        parameters = Parameters(**fields, selection=candidate.selection, weights=self.weights)
-        return ask(
-            parameters,
-            candidate.primitive,
-            self.mode,
-            self.convex,
-            beta=candidate.beta,
-            prices=self.prices,
-        )
+        parameters = Parameters(**fields, selection=selection, weights=self.weights)
+        return ask(parameters, primitive, self.mode, self.convex, beta=beta, prices=self.prices)
