@@ -99,7 +99,7 @@ def reproduce(
     from skerry.report.screens.progress import show_sweep_progress
     from skerry.runs.executors.executor import open_executor
     from skerry_paper.compute import compute
-    from skerry_paper.plans import PLANS, count_runs
+    from skerry_paper.plans import PLANS, count_plan_runs
 
     if not dataset:
         request = request.restrict_to(_available_datasets(request.targets, device))
@@ -107,11 +107,11 @@ def reproduce(
     needs = request.needs(profile)
     slow = [need for need in needs if PLANS[need.study].dataset != "mnist"]
     if slow and pick_device(device).type == "cpu":
-        typer.echo(CPU_WARNING.format(count_runs(slow, profile)), err=True)
+        typer.echo(CPU_WARNING.format(count_plan_runs(slow, profile)), err=True)
     with (
         handle_ctrl_c(f"Finished runs are in {out}. The same command resumes."),
         redirect_stdout(sys.stderr),
-        show_sweep_progress("average_accuracy") as watcher,
+        show_sweep_progress("average_accuracy") as display,
     ):
         studies = compute(
             needs,
@@ -123,8 +123,8 @@ def reproduce(
             settings=settings or [],
             again=again,
             minutes=math.inf if minutes is None else minutes,
-            watcher=watcher,
-            report=watcher.say,
+            progress=display,
+            report=display.say,
         )
     _show(request.targets, studies, out)
     if profile == "quick":
@@ -183,12 +183,12 @@ def _show(targets: Sequence["Target"], studies: Mapping[str, "StudyData"], out: 
 
 def _print_targets() -> None:
     from skerry.report.text import Sheet, console
-    from skerry_paper.plans import count_runs
+    from skerry_paper.plans import count_plan_runs
     from skerry_paper.targets import TARGETS
 
     rows = []
     for target in TARGETS.values():
-        quick, full = (f"{count_runs(target.needs, p):,}" for p in ("quick", "full"))
+        quick, full = (f"{count_plan_runs(target.needs, p):,}" for p in ("quick", "full"))
         data = ", ".join(target.datasets) or "(theory)"
         rows.append((target.name, target.title, data, quick, full))
     header = ("target", "what", "data", "runs\nquick", "runs\nfull")

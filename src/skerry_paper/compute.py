@@ -36,7 +36,7 @@ def compute(
     settings: Sequence[str] = (),
     again: bool = False,
     minutes: float = math.inf,
-    watcher: Progress | None = None,
+    progress: Progress | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, StudyData]:
     """Run these slices; save and return a study of each plan, with all runs in the store `out`.
@@ -52,7 +52,7 @@ def compute(
         for name in dict.fromkeys(need.study for need in needs)
     }
     runs = {run.key(): run for of_study in planned.values() for run in of_study}
-    with executor, Driver(executor, out, progress=watcher, again=again) as driver:
+    with executor, Driver(executor, out, progress=progress, again=again) as driver:
         start = time.monotonic()
         if math.isinf(minutes):
             driver.run(list(runs.values()))

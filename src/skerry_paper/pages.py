@@ -8,7 +8,7 @@ from skerry.files import replace_file
 from skerry.report.style import save_figure
 from skerry.report.text import Sheet, duration, plural
 from skerry_paper.compute import DATA
-from skerry_paper.plans import PLANS, PlanSlice, count_runs
+from skerry_paper.plans import PLANS, PlanSlice, count_plan_runs
 from skerry_paper.study import Studies, StudyData
 from skerry_paper.summary import summary_parts
 from skerry_paper.targets import TARGETS, Target
@@ -166,7 +166,7 @@ def _missing(studies: Studies) -> Iterator[str]:
     lines = []
     for name, needs in needed.items():
         count = len(studies[name].runs) if name in studies else 0
-        planned = count_runs(needs, "full")
+        planned = count_plan_runs(needs, "full")
         if count < planned:
             lines.append(f"- {name} ({PLANS[name].about}): {count:,} of {planned:,} runs.")
         lines += _diverged(studies[name]) if name in studies else []

@@ -26,7 +26,7 @@ def runs_of(
     return list({run.key(): run for run in runs}.values())
 
 
-def count_runs(needs: Iterable[PlanSlice], profile: Profile) -> int:
+def count_plan_runs(needs: Iterable[PlanSlice], profile: Profile) -> int:
     """Number of runs of these slices, each counted once."""
     points = ((n.study, PLANS[n.study].grid_points(profile, n.only)) for n in needs)
     return len({(study, point) for study, of_slice in points for point in of_slice})

@@ -33,7 +33,7 @@ from tables import render, summary
 
 from skerry.advice.candidates import Budget, Entry, Menu, candidates
 from skerry.advice.decision import ACCURACIES, Decision, PilotScores, decide
-from skerry.advice.pilot import LOOKS, AdviceWatcher, Pilot, for_pilot, race, run_entries
+from skerry.advice.pilot import LOOKS, AdviceProgress, Pilot, for_pilot, race, run_entries
 from skerry.advice.prediction import predict
 from skerry.advice.question import Goal, Question, Timer, read_among
 from skerry.analysis.compare import compare_seeds
@@ -255,7 +255,7 @@ class AdviceStudy:
             goal=goal, among=read_among(among), stepsizes=self.stepsizes, seeds=self.pilot_seeds
         )
         pilot = self.pilot(experiment, question)
-        race(pilot, self.driver, Timer(600), AdviceWatcher())
+        race(pilot, self.driver, Timer(600), AdviceProgress())
         found = decide(pilot.scores, goal, pilot.entries)
         assert found is not None, "some stepsize is small enough"
         return found

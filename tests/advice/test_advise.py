@@ -10,7 +10,7 @@ import pytest
 from torch import nn
 
 from skerry.advice.advise import advise, advise_on
-from skerry.advice.pilot import AdviceWatcher
+from skerry.advice.pilot import AdviceProgress
 from skerry.advice.question import Question, Timer, read_among
 from skerry.analysis.run_table import RunTable
 from skerry.config.experiment import Experiment
@@ -220,13 +220,13 @@ def test_two_advices_share_a_folder(small, tmp_path) -> None:
     of them is computing the other waits for."""
     start = Barrier(2)
 
-    class Together(AdviceWatcher):
+    class Together(AdviceProgress):
         def doing(self, words: str) -> None:
             if words.startswith("seed 0"):
                 start.wait(timeout=60)
 
-    def ask(out=None, watcher=None) -> dict:
-        advice = advise(small(), minutes=LONG, seeds=2, out=out, progress=watcher).to_json()
+    def ask(out=None, progress=None) -> dict:
+        advice = advise(small(), minutes=LONG, seeds=2, out=out, progress=progress).to_json()
         del advice["pilot"]["seconds"]
         del advice["pilot"]["runs"]
         del advice["summary"]  # it tells how long more seeds would take
@@ -242,7 +242,7 @@ def test_two_advices_share_a_folder(small, tmp_path) -> None:
 def test_what_is_broken_off_is_forgotten(small, tmp_path) -> None:
     """After Ctrl-C the folder holds finished runs only, and the same question goes on."""
 
-    class Stop(AdviceWatcher):
+    class Stop(AdviceProgress):
         def doing(self, words: str) -> None:
             self.stop = words.startswith("seed 1")
 
@@ -251,7 +251,7 @@ def test_what_is_broken_off_is_forgotten(small, tmp_path) -> None:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        advise(small(), minutes=LONG, seeds=2, out=tmp_path, watcher=Stop())
+        advise(small(), minutes=LONG, seeds=2, out=tmp_path, progress=Stop())
     with Store.read(tmp_path) as store:
         kept = store.runs()
     assert {run.status for run in kept} == {"finished"}
@@ -326,7 +326,7 @@ def spent(experiment: Experiment, seconds: float, tmp_path) -> tuple[float, int,
     question = Question(among=read_among(None), seeds=50)
     timer, here = Timer(seconds, clock), Here(device="cpu")
     folder = tmp_path / f"{seconds}"
-    advice = advise_on(question, experiment, here, folder, timer, AdviceWatcher())
+    advice = advise_on(question, experiment, here, folder, timer, AdviceProgress())
     return clock.now, len(advice.pilot.seeds), advice.pilot.base.rounds
 
 

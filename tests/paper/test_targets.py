@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import SkerryError
-from skerry_paper.plans import FEW_LOOKS, PLANS, PlanSlice, count_runs, runs_of
+from skerry_paper.plans import FEW_LOOKS, PLANS, PlanSlice, count_plan_runs, runs_of
 from skerry_paper.targets import ALL, TARGETS, Request
 
 OWN = ["protocol", "blend", "timing", "stepsizes", "drops", "variants", "guidelines"]
@@ -65,7 +65,7 @@ def test_runs_of_overlapping_slices_are_counted_once(profile):
     assert both == three + five - len(shared)
     for target in TARGETS.values():
         if target.name in ("table3", "fig2", "fig7", "fig9"):
-            assert count_runs(target.needs, profile) == len(runs_of(target.needs, profile))
+            assert count_plan_runs(target.needs, profile) == len(runs_of(target.needs, profile))
 
 
 def test_few_looks_see_every_phase_of_the_shortest_period_once():

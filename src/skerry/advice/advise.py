@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from skerry.advice import question as questions
 from skerry.advice.candidates import Candidate, Entry, budget_of, why_equal
 from skerry.advice.decision import Decision, Rival, Verdict, decide, rivals_of
-from skerry.advice.pilot import AdviceWatcher, Pilot, plan, race
+from skerry.advice.pilot import AdviceProgress, Pilot, plan, race
 from skerry.advice.prediction import Prediction, measure_in_time, predict, regime
 from skerry.advice.question import Among, Goal, Question, Timer
 from skerry.advice.sensitivity import Effect, effects, run_full_curves, run_nearby
@@ -256,7 +256,7 @@ def advise(
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
     model: Callable[..., Any] | None = None,
     out: str | Path | None = None,
-    watcher: AdviceWatcher | None = None,
+    progress: AdviceProgress | None = None,
 ) -> Advice:
     """Measure an experiment's own fleet, data and model, and say which primitive to use.
 
@@ -292,7 +292,7 @@ def advise(
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with Here(device=device, materials=materials) as here, records as folder:
         advice = advise_on(
-            question, asked, here, Path(folder), timer, watcher or AdviceWatcher(), materials
+            question, asked, here, Path(folder), timer, progress or AdviceProgress(), materials
         )
     if out is not None:
         _write(advice, Path(out) / FILE)
@@ -305,23 +305,23 @@ def advise_on(
     here: Here,
     folder: Path,
     timer: Timer,
-    watcher: AdviceWatcher,
+    progress: AdviceProgress,
     materials: Materials | None = None,
 ) -> Advice:
     """Answer a question within the timer, with an executor and a folder for records."""
     recording_in = partial(
         Driver,
         here,
-        progress=watcher,
+        progress=progress,
         materials=materials,
         keep_going=False,
         checkpoint_seconds=math.inf,
     )
     question.check_fits(experiment.server)
-    watcher.doing("building the fleet")
+    progress.doing("building the fleet")
     world = here.world(experiment)  # built first: an error leaves no files behind
     notes = list(questions.special_cases(question, experiment, world))
-    watcher.doing("measuring the theory's constants")
+    progress.doing("measuring the theory's constants")
     constants = measure_in_time(world, timer, notes)
     prediction = (
         predict(constants, experiment.rounds, question.prices, notes) if constants else None
@@ -330,21 +330,21 @@ def advise_on(
     if equal:
         first = question.among.primitives[:1]
         question = replace(question, among=Among(first, (experiment.server.selection,)))
-    watcher.doing("timing a few rounds")
+    progress.doing("timing a few rounds")
     budget = budget_of(question, experiment, world)
     with recording_in(folder) as driver:
         pilot = plan(question, experiment, budget, here, driver, timer, notes, world.sizes)
-        race(pilot, driver, timer.part(RACE), watcher)
+        race(pilot, driver, timer.part(RACE), progress)
         decisions = _decisions(pilot)
         if diverged := pilot.scores.diverged:
             notes.append(f"{len(diverged)} of the pilot's runs diverged")
         if not equal:
-            run_nearby(pilot, driver, timer.part(NEARBY), watcher)
+            run_nearby(pilot, driver, timer.part(NEARBY), progress)
     sensitivity: tuple[Effect, ...] = ()
     if not equal:
         # These runs are not recorded with the pilot's: they have other evaluations.
         with TemporaryDirectory(prefix="skerry-") as aside, recording_in(Path(aside)) as driver:
-            curves = run_full_curves(pilot, driver, timer, watcher)
+            curves = run_full_curves(pilot, driver, timer, progress)
         sensitivity = tuple(effects(pilot, curves, decisions[question.goal], prediction))
     return Advice(
         experiment=experiment,

@@ -40,7 +40,7 @@ Histories: TypeAlias = dict[tuple[Entry, int], History | None]
 """Histories by entry and seed; None for a diverged run."""
 
 
-class AdviceWatcher(Progress):
+class AdviceProgress(Progress):
     """Callbacks for the progress of `skerry.advise`; all do nothing by default."""
 
     def doing(self, words: str) -> None:
@@ -84,11 +84,11 @@ class Pilot:
         return self.seconds_per_seed * (1 + entries / len(self.entries)) / 2
 
 
-def race(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> None:
+def race(pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress) -> None:
     """Run stages until the answer is clear or the seeds or the time are used up."""
-    _stage(pilot, _next_seeds(pilot, FIRST_SEEDS), driver, timer, watcher)
+    _stage(pilot, _next_seeds(pilot, FIRST_SEEDS), driver, timer, progress)
     if pilot.question.stepsizes is None and not pilot.stopped:
-        _widen(pilot, driver, timer, watcher)
+        _widen(pilot, driver, timer, progress)
     while not pilot.stopped:
         decision = decide(pilot.scores, pilot.question.goal, pilot.entries)
         if decision is None or not (decision.rivals or decision.selections):
@@ -100,7 +100,7 @@ def race(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> 
         elif len(pilot.seeds) >= pilot.question.seeds:
             pilot.stopped = "seeds"
         else:
-            _next_stage(pilot, driver, timer, watcher)
+            _next_stage(pilot, driver, timer, progress)
 
 
 def run_entries(
@@ -150,25 +150,25 @@ def _leading(scores: PilotScores, entries: Sequence[Entry]) -> Iterator[Entry]:
         yield from kinds.values()
 
 
-def _next_stage(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> None:
+def _next_stage(pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress) -> None:
     """Double the number of seeds for the remaining entries, if time allows."""
     left = keep_best(pilot.scores, pilot.entries)
     pilot.seconds_per_seed, pilot.entries = pilot.seconds_for(len(left)), left
     affordable = int(MARGIN * timer.left / max(pilot.seconds_per_seed, 1e-9))
     seeds = _next_seeds(pilot, min(len(pilot.seeds), affordable))
     if seeds:
-        _stage(pilot, seeds, driver, timer, watcher)
+        _stage(pilot, seeds, driver, timer, progress)
     else:
         pilot.stopped = "time"
 
 
 def _stage(
-    pilot: Pilot, seeds: Sequence[int], driver: Driver, timer: Timer, watcher: AdviceWatcher
+    pilot: Pilot, seeds: Sequence[int], driver: Driver, timer: Timer, progress: AdviceProgress
 ) -> None:
     """Run the remaining entries on these seeds. The first seed always finishes: without it there is
     no answer."""
     for seed in seeds:
-        watcher.doing(f"seed {seed}: {len(pilot.entries)} runs of {pilot.base.rounds} rounds")
+        progress.doing(f"seed {seed}: {len(pilot.entries)} runs of {pilot.base.rounds} rounds")
         began = timer.clock()
         until = timer.is_up if pilot.seeds else None
         if run_entries(pilot, pilot.entries, [seed], driver, until) is None:
@@ -184,14 +184,14 @@ def _next_seeds(pilot: Pilot, count: int) -> list[int]:
     return list(range(first, first + min(count, most)))
 
 
-def _widen(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> None:
+def _widen(pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress) -> None:
     """Run further stepsizes where the best one is the largest or smallest so far."""
     for _ in range(WIDENINGS):
         wider = list(dict.fromkeys(_next_stepsizes(pilot)))
         needed = pilot.seconds_for(len(wider)) * len(pilot.seeds)
         if not wider or needed > MARGIN * timer.left / 2:
             return
-        watcher.doing("trying further stepsizes")
+        progress.doing("trying further stepsizes")
         if run_entries(pilot, wider, pilot.seeds, driver, timer.is_up) is None:
             pilot.stopped = "time"
             return

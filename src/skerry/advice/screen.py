@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.advice.advise import Advice
 from skerry.advice.decision import Decision, Rival
-from skerry.advice.pilot import AdviceWatcher
+from skerry.advice.pilot import AdviceProgress
 from skerry.advice.prediction import regime
 from skerry.advice.question import Goal
 from skerry.report.notebook import html_table
@@ -111,7 +111,7 @@ def bounds_sheet(advice: Advice) -> Sheet:
     return Sheet("Bounds", (title, "rounds", "messages"), tuple(rows), "lrr")
 
 
-class _Bar(AdviceWatcher):
+class _Bar(AdviceProgress):
     """Progress bar of the time spent."""
 
     def __init__(self, progress: Any, seconds: float) -> None:
@@ -129,7 +129,7 @@ class _Bar(AdviceWatcher):
         self._progress.update(self._row, completed=time.monotonic() - self._since)
 
 
-class _Lines(AdviceWatcher):
+class _Lines(AdviceProgress):
     """Progress lines every few seconds, for logs."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class _Lines(AdviceWatcher):
 
 
 @contextmanager
-def watch_advice(minutes: float) -> Iterator[AdviceWatcher]:
+def show_advice_progress(minutes: float) -> Iterator[AdviceProgress]:
     if not sys.stderr.isatty():
         yield _Lines()
         return

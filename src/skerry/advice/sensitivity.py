@@ -8,7 +8,7 @@ import numpy as np
 
 from skerry.advice.candidates import Budget, Candidate, Entry, can_sample, nearby, preset_candidates
 from skerry.advice.decision import WINDOW, Decision, PilotScores, decide
-from skerry.advice.pilot import MARGIN, AdviceWatcher, Histories, Pilot, run_entries, stride
+from skerry.advice.pilot import MARGIN, AdviceProgress, Histories, Pilot, run_entries, stride
 from skerry.advice.prediction import Prediction, favoured
 from skerry.advice.question import Timer
 from skerry.config.experiment import Experiment
@@ -35,7 +35,7 @@ class Effect:
     basis: Literal["pilot", "theory"]
 
 
-def run_nearby(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher) -> None:
+def run_nearby(pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress) -> None:
     """Run the best entry of each primitive at neighbouring K and H, on a few seeds."""
     if pilot.question.chooses_server:  # they are candidates already
         return
@@ -52,7 +52,7 @@ def run_nearby(pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatche
     seeds = pilot.seeds[: min(MOST_SEEDS, affordable)]
     if len(seeds) < 2:
         return
-    watcher.doing("trying neighbouring K and H")
+    progress.doing("trying neighbouring K and H")
     for seed in seeds:
         if run_entries(pilot, entries, [seed], driver, timer.is_up) is None:
             return
@@ -66,7 +66,7 @@ def _at(candidate: Candidate, K: int, H: int, base: Experiment) -> list[Candidat
 
 
 def run_full_curves(
-    pilot: Pilot, driver: Driver, timer: Timer, watcher: AdviceWatcher
+    pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress
 ) -> Histories:
     """Run the remaining candidates with evaluations from the start, on as many seeds as time
     allows: their scores if they had to end early."""
@@ -76,7 +76,7 @@ def run_full_curves(
     base = pilot.base.model_copy(update={"evaluate": evaluate})
     tracing = replace(pilot, base=base, scores=PilotScores(pilot.scores.measures))
     curves = Histories()
-    watcher.doing("evaluating curves over all rounds")
+    progress.doing("evaluating curves over all rounds")
     for seed in pilot.seeds[:MOST_SEEDS]:
         if pilot.seconds_per_seed > timer.left:
             break

@@ -185,11 +185,11 @@ def progress(wanted: bool | None) -> Iterator[Progress | None]:
     if wanted is False or (wanted is None and not inside and not sys.stderr.isatty()):
         yield None
     elif inside:
-        watcher = NotebookBar()
+        progress = NotebookBar()
         try:
-            yield watcher
+            yield progress
         finally:
-            watcher.end()
+            progress.end()
     else:
         with show_sweep_progress("average_accuracy") as bars:
             yield bars

@@ -128,7 +128,7 @@ def _or_null(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class Candidate(NamedTuple):
+class BoundCandidate(NamedTuple):
     """A primitive with its beta and selection rule."""
 
     primitive: str
@@ -146,7 +146,7 @@ class BoundGrid:
     def __init__(
         self,
         values: Mapping[str, Sequence[Any]],
-        candidates: Sequence[Candidate],
+        candidates: Sequence[BoundCandidate],
         mode: str = "order",
         convex: bool = False,
         prices: Prices = ONE_EACH,
@@ -168,7 +168,7 @@ class BoundGrid:
             for setting in product(*self.values.values())
         ]
 
-    def label(self, candidate: Candidate) -> str:
+    def label(self, candidate: BoundCandidate) -> str:
         """Label of a candidate, with its selection rule if the grid has several."""
         return f"{candidate.label} {candidate.selection}" if self.several_rules else candidate.label
 
@@ -194,7 +194,7 @@ class BoundGrid:
 
         return stretches(np.array(self.values[axis]), costs, continuous=axis not in WHOLE_NUMBERS)
 
-    def _ask_uncached(self, candidate: Candidate, *setting: Any) -> Answer:
+    def _ask_uncached(self, candidate: BoundCandidate, *setting: Any) -> Answer:
         primitive, beta, selection = candidate
         fields = dict(zip(self.values, setting, strict=True))
         parameters = Parameters(**fields, selection=selection, weights=self.weights)

@@ -72,7 +72,7 @@ def advise_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Recommend a primitive, whom to sample, K and H for your fleet, from runs on that fleet."""
-    from skerry.advice.screen import print_advice, watch_advice
+    from skerry.advice.screen import print_advice, show_advice_progress
     from skerry.report.text import console
 
     experiment = options.read_experiment(file, settings)
@@ -80,7 +80,7 @@ def advise_command(
     with (
         options.handle_ctrl_c(hint),
         redirect_stdout(sys.stderr),  # keeps output of plug-ins out of the results
-        watch_advice(minutes) as watcher,
+        show_advice_progress(minutes) as progress,
     ):
         from skerry.advice.advise import advise
         from skerry.advice.question import read_prices
@@ -99,7 +99,7 @@ def advise_command(
             seeds=seeds,
             device=device,
             out=out,
-            watcher=watcher,
+            progress=progress,
         )
     if as_json:
         options.print_json(advice.to_json())

@@ -82,7 +82,7 @@ def run_command(
     with (
         options.handle_ctrl_c("The same command continues from the last checkpoint."),
         redirect_stdout(sys.stderr),  # keeps output of plug-ins out of the results
-        show_run_progress() as watcher,
+        show_run_progress() as display,
     ):
         from skerry.runs.run import run as run_experiments
 
@@ -93,7 +93,7 @@ def run_command(
             device=device,
             out=out,
             again=again,
-            progress=watcher,
+            progress=display,
             trackers=track or (),
             deterministic=deterministic,
         )
@@ -112,7 +112,7 @@ def run_command(
             f"cannot write the pictures to {out} ({error.strerror}). The results are recorded: "
             f"skerry show {out}"
         ) from error
-    options.print_reused(watcher.reused, out)
+    options.print_reused(display.reused, out)
     typer.echo(f"Pictures: {', '.join(map(str, files))}. Records: {out}/skerry.sqlite.")
     by_device = results[0].experiment.data.split == "given"
     suggestion = f"results {out} --devices" if by_device else "run --set data.intra=dirichlet"

@@ -62,7 +62,7 @@ def sweep_command(
         from skerry.runs.run import run
 
         # Output of plug-ins, and of Ray when a worker dies, must not mix with the results.
-        with redirect_stdout(sys.stderr), show_sweep_progress(asked.tune_by) as watcher:
+        with redirect_stdout(sys.stderr), show_sweep_progress(asked.tune_by) as display:
             results = run(
                 asked,
                 out=out,
@@ -71,7 +71,7 @@ def sweep_command(
                 device=device,
                 ray_address=ray_address,
                 again=again,
-                progress=watcher,
+                progress=display,
                 trackers=track or (),
                 deterministic=deterministic,
             )
@@ -88,7 +88,7 @@ def sweep_command(
         from skerry.report.screens.sweep import print_sweep
 
         print_sweep(asked, results)
-        options.print_reused(watcher.reused, out)
+        options.print_reused(display.reused, out)
         typer.echo(f"Records: {out}/skerry.sqlite.")
         typer.echo(f"Next: skerry results {out}    or every study: skerry show {out}")
     failed = [lane for lane in results if lane.status == "failed"]

@@ -11,7 +11,7 @@ from skerry.cli.commands import options
 from skerry.errors import SkerryError, unknown
 
 if TYPE_CHECKING:
-    from skerry.theory.rounds_and_messages import Candidate
+    from skerry.theory.rounds_and_messages import BoundCandidate
 
 app = typer.Typer(
     help="The theory: rounds and messages that suffice, mixing, and measured constants of an "
@@ -252,15 +252,15 @@ def _parse_components(text: str) -> list[Any]:
     return [tuple(int(size) for size in sizes)]
 
 
-def _candidates(primitives: str, beta: str, selections: Sequence[str]) -> list["Candidate"]:
+def _candidates(primitives: str, beta: str, selections: Sequence[str]) -> list["BoundCandidate"]:
     """Combine every primitive with every selection."""
-    from skerry.theory.rounds_and_messages import Candidate
+    from skerry.theory.rounds_and_messages import BoundCandidate
 
     betas: list[float | Literal["best"]] = (
         ["best"] if beta == "best" else [*options.parse_numbers("beta", beta, whole=False)]
     )
     return [
-        Candidate(primitive, beta_value, selection)
+        BoundCandidate(primitive, beta_value, selection)
         for selection in selections
         for primitive in _split_once("primitive", primitives, "s2s,s2a")
         for beta_value in (betas if primitive == "blend" else [0.5])
