@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import torch
@@ -72,15 +73,10 @@ def forecast_sweep(
     with executor:
         surveys = [executor.survey(group[0]).for_lanes(group) for group in groups]
         waiting = _waiting(groups, surveys, out)
-        plans = [
-            split_lanes(
-                lanes,
-                LANES
-                if deterministic
-                else choose_stack_size(len(lanes), len(groups), survey, executor),
-            )
-            for lanes, survey in zip(waiting, surveys, strict=True)
-        ]
+        plans = []
+        for lanes, survey in zip(waiting, surveys, strict=True):
+            size = choose_stack_size(len(lanes), len(groups), survey, executor)
+            plans.append(split_lanes(lanes, LANES if deterministic else size))
         at_once = executor.slots
     pieces = [piece for plan in plans for piece in plan]
     threads = THREADS if deterministic else max(1, torch.get_num_threads() // at_once)
@@ -91,7 +87,7 @@ def forecast_sweep(
         for plan, survey in zip(plans, surveys, strict=True)
         for piece in plan
     ]
-    need, lanes, free = max(sizes, default=(0, 0, surveys[0].footprint.free))
+    need, largest, free = max(sizes, default=(0, 0, surveys[0].footprint.free))
     return Forecast(
         cells=len(sweep.points),
         seeds=len(sweep.seed_numbers),
@@ -99,7 +95,7 @@ def forecast_sweep(
         recorded=len(runs) - sum(map(len, waiting)),
         worlds=sum(map(bool, waiting)),
         stacks=len(pieces),
-        lanes=lanes,
+        lanes=largest,
         stack_bytes=need,
         free_bytes=free,
         at_once=at_once,
@@ -126,9 +122,7 @@ def _round_seconds(
     pieces: Sequence[Sequence[Experiment]], device: str, threads: int
 ) -> dict[StackKind, float]:
     """Seconds of a round per lane, by kind of stack."""
-    first: dict[StackKind, Sequence[Experiment]] = {}
-    for piece in pieces:
-        first.setdefault(_kind(piece), piece)
+    first = {_kind(piece): piece for piece in reversed(pieces)}
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -190,16 +184,6 @@ class RankPlan:
     """What a rank receives before each mixing step, for all lanes, at most."""
 
 
-class _NoExchange:
-    """Stands for the exchange of a rank while a plan is made: it has only the numbers."""
-
-    def __init__(self, rank: int, ranks: int):
-        self.rank, self.ranks = rank, ranks
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"a plan exchanges nothing ({name})")
-
-
 def plan_ranks(
     experiments: Sequence[Experiment], ranks: int | None = None, device: str = "auto"
 ) -> RankPlan:
@@ -209,10 +193,8 @@ def plan_ranks(
     experiments = with_sizes(experiments)
     group = max(group_by_world(experiments), key=len)
     world = _largest_share(group[0], ranks, device)
-    room, shares = (
-        measure_footprint(world).for_lanes(group),
-        DeviceAssignment.of(world.sizes, ranks or 1),
-    )
+    room = measure_footprint(world).for_lanes(group)
+    shares = DeviceAssignment.of(world.sizes, ranks or 1)
     numbers = len(group) * world.learner.d
     rows = max(_border_rows(world, shares), default=0)
     return RankPlan(
@@ -230,15 +212,16 @@ def plan_ranks(
 
 def _largest_share(experiment: Experiment, ranks: int | None, device: str) -> World:
     """The world as the rank with the most devices builds it."""
-    place = pick_device(device)
+
+    def build(exchange: Any) -> World:  # a plan exchanges nothing, and needs only the numbers
+        return build_world(experiment, None, pick_device(device), exchange=exchange)
+
     if ranks is None:
-        return build_world(experiment, None, place)
-    first = build_world(experiment, None, place, exchange=_NoExchange(0, ranks))
+        return build(None)
+    first = build(SimpleNamespace(rank=0, ranks=ranks))
     counts = DeviceAssignment.of(first.sizes, ranks).counts
     largest = counts.index(max(counts))
-    if largest == 0:
-        return first
-    return build_world(experiment, None, place, exchange=_NoExchange(largest, ranks))
+    return build(SimpleNamespace(rank=largest, ranks=ranks)) if largest else first
 
 
 def _border_rows(world: World, shares: DeviceAssignment) -> Iterator[int]:

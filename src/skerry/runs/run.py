@@ -15,7 +15,7 @@ from skerry.engine.world import Materials
 from skerry.errors import SkerryError, argument
 from skerry.plugins import registry
 from skerry.runs.driver import Driver
-from skerry.runs.executors.executor import Executor, open_executor
+from skerry.runs.executors.executor import open_executor
 from skerry.runs.executors.ranks import Ranks, is_first, is_rank, refuse_on_ranks
 from skerry.runs.materials import collect_materials, sweep_with_materials, with_materials
 from skerry.runs.process import deterministic_torch
@@ -105,7 +105,11 @@ def run(
     with (
         deterministic_torch(deterministic),
         records as folder,
-        _open_executor(executor, device, workers, ray_address, materials) as place,
+        Ranks(device=device, materials=materials)
+        if is_rank()
+        else open_executor(
+            executor, device=device, workers=workers, address=ray_address, materials=materials
+        ) as place,
         _progress_bar(progress if is_first() else False) as shown,
         Driver(
             place,
@@ -134,29 +138,13 @@ def run(
         return results.keeping(models=models.models, devices=tables)
 
 
-def _progress_bar(
-    progress: Progress | bool | None,
-) -> AbstractContextManager[Progress | None]:
+def _progress_bar(progress: Progress | bool | None) -> AbstractContextManager[Progress | None]:
     """The built-in progress display, where one is wanted."""
     has_viewer = sys.stderr.isatty() or "IPython" in sys.modules
     if isinstance(progress, Progress) or not (has_viewer if progress is None else progress):
         return nullcontext()
     shown: AbstractContextManager[Progress | None] = registry.view("progress")(progress)
     return shown
-
-
-def _open_executor(
-    executor: str | Callable[..., Any] | None,
-    device: str,
-    workers: int | None,
-    ray_address: str | None,
-    materials: Materials,
-) -> Executor:
-    if is_rank():
-        return Ranks(device=device, materials=materials)
-    return open_executor(
-        executor, device=device, workers=workers, address=ray_address, materials=materials
-    )
 
 
 def _check_for_ranks(requested: Runnable, runs: Sequence[Experiment], executor: object) -> None:
@@ -181,9 +169,8 @@ def _experiments(
 ) -> list[Experiment]:
     names = compare.split(",") if isinstance(compare, str) else compare
     names = [names] if callable(names) else names
-    complete = with_materials(
-        [requested] if isinstance(requested, Experiment) else requested, materials
-    )
+    requested = [requested] if isinstance(requested, Experiment) else requested
+    complete = with_materials(requested, materials)
     experiments = [one for each in complete for one in expand(each, names, seeds)]
     if not experiments:
         raise SkerryError(
