@@ -12,12 +12,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from recorded_runs import PlugPulledError, assert_same, histories, lanes_of, record
+from recorded_runs import PlugPulledError, assert_same, histories, lanes_of, record, run_world
 from skerry.engine.world import build_world
 from skerry.errors import RecordsError, SkerryWarning
 from skerry.records.store import Store
 from skerry.runs import stack_run
-from skerry.runs.stack_run import run_world
 from skerry.runs.variants import expand
 
 
@@ -79,7 +78,6 @@ import sys
 from pathlib import Path
 import skerry.runs.stack_run as stack_run
 stack_run.CHECKPOINT_SECONDS = 0.0
-stack_run.run_world.__kwdefaults__["checkpoint_seconds"] = 0.0
 import skerry
 skerry.run(skerry.Experiment.load(sys.argv[1]), compare=["s2s", "s2a"], out=Path(sys.argv[2]),
            device="cpu")

@@ -93,30 +93,15 @@ class Store(RecordedRuns):
 
     def begin(
         self,
-        key: str,
-        experiment: Experiment,
-        *,
-        materials: Mapping[str, str],
-        world: str,
-        device: str,
-        versions: Mapping[str, str],
-    ) -> None:
-        """Record a run as running. An interrupted run keeps its start and history; a finished or
-        diverged one stays as it is (`forget` it to compute it again)."""
-        self.begin_all(
-            {key: experiment}, materials=materials, world=world, device=device, versions=versions
-        )
-
-    def begin_all(
-        self,
         experiments: Mapping[str, Experiment],
         *,
         materials: Mapping[str, str],
         world: str,
-        device: str,
         versions: Mapping[str, str],
+        device: str = "",
     ) -> None:
-        """`begin` for several runs of one world, by key."""
+        """Record runs of one world, by key, as running. An interrupted run keeps its start and
+        history; a finished or diverged one stays as it is (`forget` it to compute it again)."""
         texts = [json.dumps(experiment.model_dump()) for experiment in experiments.values()]
         self._experiments |= zip(texts, experiments.values(), strict=True)
         shared = {

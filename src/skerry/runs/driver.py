@@ -388,8 +388,7 @@ class Driver:
             for key, outcome in outcomes.items():
                 run = outcome.run
                 self.store.begin(
-                    key,
-                    by_key[key],
+                    {key: by_key[key]},
                     materials=job.survey.fingerprints,
                     world=job.world,
                     device=run.device,
@@ -419,11 +418,10 @@ class Driver:
         by_key = {experiment.key(fingerprints): experiment for experiment in experiments}
         self._keys |= {experiment.key(): key for key, experiment in by_key.items()}
         with self.store.transaction():
-            self.store.begin_all(
+            self.store.begin(
                 by_key,
                 materials=fingerprints,
                 world=experiments[0].world_key(fingerprints),
-                device="",
                 versions=versions(),
             )
             for key in by_key:

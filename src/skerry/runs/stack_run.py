@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +18,7 @@ from skerry.measure.device_scores import DeviceTable
 from skerry.measure.observer import Observer, Reading, columns_by_key
 from skerry.records import checkpoint
 from skerry.records.store import Store, versions
+from skerry.runs.executors.executor import StepCounter, Tick
 from skerry.runs.process import HeldSignals, run_conditions
 from skerry.runs.progress import Progress
 from skerry.runs.resume import StackStart, find_starts, save_stack, warn_user
@@ -35,21 +36,6 @@ CONTINUE, SAVE, STOP = range(3)
 """What a rank may request at the end of a round; the largest request of all ranks counts."""
 
 
-def run_world(
-    world: World,
-    experiments: Sequence[Experiment],
-    store: Store,
-    folder: Path,
-    *,
-    on_moment: Callable[[Moment], None] | None = None,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
-) -> None:
-    """Run and record experiments that share a world; lanes with a checkpoint resume from it."""
-    for moment in run_lanes(world, experiments, store, folder, checkpoint_seconds):
-        if on_moment is not None:
-            on_moment(moment)
-
-
 def run_lanes(
     world: World,
     experiments: Sequence[Experiment],
@@ -58,9 +44,11 @@ def run_lanes(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     deterministic: bool = False,
     progress: Progress | None = None,
-) -> Generator[Moment]:
-    """`run_world` as a generator of moments; `folder` holds the checkpoints. A `deterministic` run
-    must be the only one, with torch set up for it (runs/process.py)."""
+) -> Generator[Tick]:
+    """Run and record experiments that share a world, and yield a tick for every round; lanes with a
+    checkpoint in `folder` resume from it. A `deterministic` run must be the only one, with torch
+    set up for it (runs/process.py)."""
+    progress, counter = progress or Progress(), StepCounter(world)
     conditions = run_conditions(len(experiments), deterministic, world.ranks)
     _begin(world, experiments, store, conditions)
     for start in find_starts(world, experiments, store, folder, deterministic):
@@ -77,7 +65,9 @@ def run_lanes(
         with StackRecorder(start, store, checkpoint_seconds, progress) as recorder:
             for moment in simulate(start.stack, start.state):
                 recorder.measure(moment)
-                yield moment
+                progress.moment(moment)
+                if tick := counter.count(moment):
+                    yield tick
                 recorder.save(moment)
 
 
@@ -227,7 +217,7 @@ def _next_pause(pause: float, checkpoint_seconds: float, saving: float) -> float
 def _begin(
     world: World, experiments: Sequence[Experiment], store: Store, conditions: Mapping[str, str]
 ) -> None:
-    store.begin_all(
+    store.begin(
         {world.key(experiment): experiment for experiment in experiments},
         materials=world.fingerprints,
         world=world.experiment.world_key(world.fingerprints),

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import cloudpickle
 import torch
@@ -38,8 +38,6 @@ from skerry.runs.executors.executor import (
     Event,
     Failure,
     RunOutcome,
-    StackJob,
-    StepCounter,
     WorldCache,
     WorldSurvey,
     failure_of,
@@ -80,18 +78,6 @@ class Order:
         default_factory=lambda: tuple(str(Path(path).absolute()) for path in sys.path)
     )
     """The driver's `sys.path`: experiments name modules on it."""
-
-    @classmethod
-    def of(cls, job: StackJob, device: str, **more: Any) -> "Order":
-        """The order for a job."""
-        return cls(
-            job.experiments,
-            pack_functions(job.experiments),
-            device,
-            job.survey.fingerprints,
-            deterministic=job.deterministic,
-            **more,
-        )
 
 
 def pack_materials(materials: Materials) -> bytes:
@@ -182,11 +168,10 @@ def _compute(order: Order, materials: bytes) -> Iterator[Event]:
         waiting = [lane for key, lane in keys.items() if key not in done]
         if waiting:
             rehearse(world, waiting)
-            counter, sent = StepCounter(world), float("-inf")
+            sent = float("-inf")
             seconds, folder = order.checkpoint_seconds, own / CHECKPOINT_FOLDER
-            for moment in run_lanes(world, waiting, store, folder, seconds, order.deterministic):
-                tick = counter.count(moment)
-                if tick and time.monotonic() - sent >= TICK_SECONDS:
+            for tick in run_lanes(world, waiting, store, folder, seconds, order.deterministic):
+                if time.monotonic() - sent >= TICK_SECONDS:
                     sent = time.monotonic()
                     yield tick
         yield Done(tuple(_outcome(store, key) for key in keys))
