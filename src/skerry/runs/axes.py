@@ -27,10 +27,6 @@ class Axis:
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
-    def cells(self) -> list[Cell]:
-        """The cells of this axis alone."""
-        return [tuple(zip(self.fields, row, strict=True)) for row in self.rows]
-
 
 # Reading
 
@@ -42,11 +38,8 @@ def flatten_fields(table: Any, prefix: str = "") -> Any:
     found: dict[str, Any] = {}
     for name, value in table.items():
         path = f"{prefix}{name}"
-        found |= (
-            flatten_fields(value, f"{path}.")
-            if isinstance(value, Mapping)
-            else {path: _by_name(value)}
-        )
+        nested = isinstance(value, Mapping)
+        found |= flatten_fields(value, f"{path}.") if nested else {path: _by_name(value)}
     return found
 
 
@@ -171,9 +164,8 @@ def parse_axes(typed: Mapping[str, Any]) -> list[Axis]:
 
 def grid_cells(axes: Iterable[Axis], exclude: Sequence[Mapping[str, Any]]) -> list[Cell]:
     """All combinations of the axes, without the excluded ones."""
-    every: Iterator[Cell] = (
-        tuple(chain.from_iterable(parts)) for parts in product(*(axis.cells() for axis in axes))
-    )
+    along = ([tuple(zip(axis.fields, row, strict=True)) for row in axis.rows] for axis in axes)
+    every: Iterator[Cell] = (tuple(chain.from_iterable(parts)) for parts in product(*along))
     return [cell for cell in every if not any(_matches(dict(cell), each) for each in exclude)]
 
 
@@ -191,9 +183,7 @@ def with_cell(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
 
 
 def _matches(values: Mapping[str, Any], excluded: Mapping[str, Any]) -> bool:
-    return bool(excluded) and all(
-        values[field] == _frozen(value) for field, value in excluded.items()
-    )
+    return bool(excluded) and all(values[one] == _frozen(value) for one, value in excluded.items())
 
 
 def _frozen(value: Any) -> Any:
