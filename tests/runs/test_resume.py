@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -75,7 +74,6 @@ def test_a_lane_that_diverged_before_the_plug_was_pulled_stays_diverged(small, t
 
 CHILD = """
 import sys
-from pathlib import Path
 import skerry.runs.stack_run as stack_run
 stack_run.CHECKPOINT_SECONDS = 0.0
 import skerry
@@ -228,23 +226,6 @@ def test_a_damaged_history_is_told_and_starts_anew(small, tmp_path):
     with pytest.warns(SkerryWarning, match="lacks rows of 1 run that"):
         found = record(tmp_path / "parts", lanes)
     assert_same(found, undisturbed, ROUNDING)
-
-
-@pytest.mark.filterwarnings("error")
-def test_records_of_the_version_before_go_on(tmp_path):
-    """Written by the version that had no checksums: a finished run and one under way."""
-    shutil.copytree(Path(__file__).parents[1] / "records" / "data" / "before", tmp_path / "old")
-    before = histories(tmp_path / "old")
-    with Store.read(tmp_path / "old") as store:
-        experiments = [run.experiment for run in store.runs()]
-    assert [run[0] for run in before.values()] == ["finished", "running"]
-    found = record(tmp_path / "old", experiments)
-    assert {status for status, *_ in found.values()} == {"finished"}
-    whole = record(tmp_path / "new", experiments[1:])
-    assert_same({key: found[key] for key in whole}, whole)
-    first = next(iter(before))
-    assert_same({first: found[first]}, {first: before[first]})
-    assert list((tmp_path / "old" / "checkpoints").iterdir()) == []
 
 
 def test_a_checkpoint_comes_soon_and_then_less_often(small, tmp_path, monkeypatch):
