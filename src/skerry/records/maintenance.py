@@ -62,9 +62,7 @@ def verify_store(folder: Path | str) -> Findings:
 def check_store(store: Store) -> Findings:
     """`verify_store` for a store that is open."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", SkerryWarning
-        )  # the findings name them, each with its fault
+        warnings.simplefilter("ignore", SkerryWarning)  # the findings name each with its fault
         recorded = store.histories()
     found = Findings(store.path, len(recorded) + len(store.damaged), dict(store.damaged))
     unsealed = store.without_checksums()
@@ -119,12 +117,10 @@ def _why_no_key(experiment: Experiment) -> Iterator[str]:
     """Reasons why the key cannot be computed from the recorded experiment."""
     if any(True for _ in experiment.users_own()):
         yield OWN_CODE
-    elif not all(_is_complete(section) for section in (experiment, *_sections(experiment))):
-        yield OTHER_FIELDS
-
-
-def _sections(experiment: Experiment) -> Iterator[Section]:
-    return (value for _, value in experiment if isinstance(value, Section))
+    else:
+        sections = [value for _, value in experiment if isinstance(value, Section)]
+        if not all(map(_is_complete, (experiment, *sections))):
+            yield OTHER_FIELDS
 
 
 def _is_complete(section: Section) -> bool:

@@ -61,11 +61,7 @@ class Forecast:
 
 
 def forecast_sweep(
-    sweep: Sweep,
-    executor: Executor,
-    out: Path,
-    device: str = "auto",
-    deterministic: bool = False,
+    sweep: Sweep, executor: Executor, out: Path, device: str = "auto", deterministic: bool = False
 ) -> Forecast:
     """Plan a sweep as a driver does, and time one stack of every kind, for a second in all."""
     runs = planned_runs(sweep)

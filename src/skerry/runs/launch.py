@@ -131,10 +131,10 @@ def _free_port() -> int:
 def end_with_parent() -> None:
     """On a rank that `launch` started: end when the parent process ends, however that happens."""
     if os.environ.pop(LIFELINE, None):
-        threading.Thread(target=_end_with_stdin, daemon=True).start()
 
+        def end_with_stdin() -> None:
+            while os.read(sys.stdin.fileno(), 1):
+                pass
+            os._exit(1)
 
-def _end_with_stdin() -> None:
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    os._exit(1)
+        threading.Thread(target=end_with_stdin, daemon=True).start()

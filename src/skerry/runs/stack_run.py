@@ -168,10 +168,7 @@ class StackRecorder:
 
 
 def report_recorded(
-    store: Store,
-    progress: Progress,
-    columns: Mapping[str, Mapping[str, Any]],
-    ended: Sequence[str],
+    store: Store, progress: Progress, columns: Mapping[str, Mapping[str, Any]], ended: Sequence[str]
 ) -> None:
     """Tell a callback that wants rows what was just recorded: columns and ended runs, by key."""
     if not progress.wants_rows:
@@ -191,13 +188,10 @@ def _warn_if_unsaved(stopping: bool) -> Iterator[None]:
     try:
         yield
     except RecordsError as error:
-        if stopping:
-            warn_user(f"{error} The runs will resume from there, or start again.")
-        else:
-            warn_user(
-                f"{error} The runs go on; if they are stopped, they resume from the previous "
-                "checkpoint, or start again."
-            )
+        go_on = "go on; if they are stopped, they resume from the previous checkpoint,"
+        warn_user(
+            f"{error} The runs {'will resume from there,' if stopping else go_on} or start again."
+        )
 
 
 def _first_pause(stack: Stack, checkpoint_seconds: float) -> float:

@@ -43,7 +43,10 @@ class CountingProgress(Progress):
         self._done_steps += sum(map(device_steps, experiments))  # as `skerry watch` counts them
 
     def world_ready(self, world: "World") -> None:
-        if not self._remarked and (line := _speed_remark(world)):
+        from skerry.models.one_by_one import slowdown_remark  # brings torch
+
+        batch = world.experiment.training.batch
+        if not self._remarked and (line := slowdown_remark(world.learner, batch)):
             self.say(line)
         self._remarked = True
 
@@ -184,7 +187,6 @@ class SweepProgress(CountingProgress):
             self._printed.add(line)
             self.say(line)
 
-    def say(self, line: str) -> None: ...
     def show(self) -> None: ...
 
 
@@ -229,9 +231,6 @@ class SweepLines(SweepProgress):
         super().__init__(measure)
         self._printed_at = time.monotonic()
 
-    def say(self, line: str) -> None:
-        say(line)
-
     def show(self) -> None:
         if time.monotonic() - self._printed_at > PLAIN_SECONDS:
             self._printed_at = time.monotonic()
@@ -246,12 +245,6 @@ def show_sweep_progress(measure: str) -> Iterator[SweepProgress]:
         return
     with _bars() as progress:
         yield SweepBars(progress, measure)
-
-
-def _speed_remark(world: "World") -> str | None:
-    from skerry.models.one_by_one import slowdown_remark  # brings torch
-
-    return slowdown_remark(world.learner, world.experiment.training.batch)
 
 
 def describe_stack(job: "StackJob") -> str:

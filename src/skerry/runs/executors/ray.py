@@ -14,14 +14,7 @@ from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, argument, one_line
 from skerry.runs.executors import worker
-from skerry.runs.executors.executor import (
-    POLL_SECONDS,
-    Event,
-    Failure,
-    StackJob,
-    Tick,
-    WorldSurvey,
-)
+from skerry.runs.executors.executor import POLL_SECONDS, Event, Failure, StackJob, Tick, WorldSurvey
 from skerry.runs.executors.processes import WorkerExecutor
 from skerry.runs.memory import Footprint
 

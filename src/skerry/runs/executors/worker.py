@@ -85,27 +85,26 @@ def pack_materials(materials: Materials) -> bytes:
     if not materials.any:
         return b""
     source = source_of(materials.model) if materials.model is not None else ""
-    try:
-        return bytes(cloudpickle.dumps((materials, source)))
-    except Exception as error:  # a user's function may refer to anything
-        raise SkerryError(
-            f"the graph, data or model given from Python cannot be sent to workers "
-            f"({one_line(error)}). Run it here, or name it in the experiment: "
-            '"package.module:function".'
-        ) from error
+    return _pickle((materials, source), "the graph, data or model", "", "it")
 
 
 def pack_functions(experiments: Iterable[Experiment]) -> bytes:
     """Pickle the functions from Python that these experiments name, for workers."""
     names = (name for each in experiments for _, name in each.users_own())
     functions = fingerprint.registered_functions(names)
+    if not functions:
+        return b""
+    labels = ", ".join(map(fingerprint.short_name, functions))
+    return _pickle(functions, "functions", f": {labels}", "them")
+
+
+def _pickle(content: object, what: str, labels: str, pronoun: str) -> bytes:
     try:
-        return bytes(cloudpickle.dumps(functions)) if functions else b""
+        return bytes(cloudpickle.dumps(content))
     except Exception as error:  # a user's function may refer to anything
-        labels = ", ".join(map(fingerprint.short_name, functions))
         raise SkerryError(
-            f"functions given from Python cannot be sent to workers: {labels} ({one_line(error)}). "
-            'Run it here, or name them in the experiment: "package.module:function".'
+            f"{what} given from Python cannot be sent to workers{labels} ({one_line(error)}). Run "
+            f'it here, or name {pronoun} in the experiment: "package.module:function".'
         ) from error
 
 
@@ -188,26 +187,17 @@ def _own_folder(shared: Path, token: str) -> Iterator[Path]:
     """The shared folder, if it lies beside this driver's files and no worker of a killed driver
     still uses it; else a temporary one."""
     lock = FileLock(f"{shared}.lock")
-    if _read(shared.parent / TOKEN) == token:
-        try:
+    with suppress(Timeout, OSError, NotImplementedError):
+        if (shared.parent / TOKEN).read_text() == token:
             lock.acquire(timeout=ORPHAN_SECONDS)
-        except (Timeout, OSError, NotImplementedError):
-            pass
-        else:
-            try:
-                yield shared
-            finally:
-                lock.release()
-            return
-    with tempfile.TemporaryDirectory(prefix="skerry-") as own:
-        yield Path(own)
-
-
-def _read(path: Path) -> str:
+    if not lock.is_locked:
+        with tempfile.TemporaryDirectory(prefix="skerry-") as own:
+            yield Path(own)
+        return
     try:
-        return path.read_text()
-    except OSError:
-        return ""
+        yield shared
+    finally:
+        lock.release()
 
 
 # The process
