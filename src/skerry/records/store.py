@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FILE", "Run", "Status", "Store", "versions"]
 
+_STORED_PARTS = """SELECT first, last, names, matrix FROM parts
+    LEFT JOIN measures ON measures.id = parts.measures WHERE run = ? ORDER BY last"""
+
 
 class Store(RecordedRuns):
     """The runs of a folder: `Store.open` to record, `Store.read` to read only."""
@@ -163,7 +166,8 @@ class Store(RecordedRuns):
                 run, last, crc32 = self._open_run(key)
                 if last <= rounds_done:
                     continue
-                stored = self._stored_parts(run) if rounds_done >= 0 else []
+                rows = self._select(_STORED_PARTS, run) if rounds_done >= 0 else []
+                stored = [StoredPart(*row) for row in rows]
                 if stored and crc32 not in (None, history_checksum(stored)):
                     raise self._damaged(key, "wrong checksum of its history")
                 kept = [part for part in stored if part.last <= rounds_done]
@@ -218,8 +222,7 @@ class Store(RecordedRuns):
     # Inside
 
     def _open_run(self, key: str) -> tuple[int, int, int | None]:
-        """Id, last round (-1 if there is none) and history checksum of a run that is not
-        finished."""
+        """Id, last round (-1: none) and history checksum of a run that is not finished."""
         found = self._select(
             f"""SELECT id, status, (SELECT coalesce(max(last), -1) FROM parts WHERE run = runs.id),
             {select_checksum("history")} FROM runs WHERE key = ?""",
@@ -245,18 +248,9 @@ class Store(RecordedRuns):
         )
         return stored
 
-    def _stored_parts(self, run: int) -> list[StoredPart]:
-        rows = self._select(
-            """SELECT first, last, names, matrix FROM parts
-            LEFT JOIN measures ON measures.id = parts.measures WHERE run = ? ORDER BY last""",
-            run,
-        )
-        return [StoredPart(*row) for row in rows]
-
 
 def versions() -> dict[str, str]:
-    """Versions of Python, packages and platform that runs are computed with; imports none of
-    them."""
+    """Versions of Python, packages and platform that runs are computed with, without imports."""
     packages = {name: _version(name) for name in ("skerry", "torch", "numpy")}
     return {"python": platform.python_version(), **packages, "platform": platform.platform()}
 
