@@ -193,8 +193,7 @@ def _newest_messages(runs: Sequence[Run]) -> Iterator[Message]:
 
 
 def best_by_primitive(runs: Sequence[WatchedRun], measure: str | None = None) -> Iterator[Best]:
-    """Every primitive's best cell by a measure (default: the usual ones), by its mean over finished
-    seeds."""
+    """Every primitive's best cell by the mean of a measure, or of the usual ones, over seeds."""
     done = [watched for watched in runs if watched.final]
     there = {name for watched in done for name in watched.final}
     usual = [name for one in USUAL_MEASURES if (name := shown(one, there)) in there]

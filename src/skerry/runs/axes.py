@@ -109,8 +109,7 @@ def axis_faults(typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> Iter
 
 
 def _has_options(section: str, typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> bool:
-    """Whether a section may have options that are no fields: those of data sets and models, and of
-    a user's own functions."""
+    """Whether a section may have options of data sets, models or a user's own functions."""
     named = [
         *(value for path, value in flatten_fields(experiment).items() if path.startswith(section)),
         *(values for name, values in typed.items() if f"{section}." in name),
@@ -166,7 +165,10 @@ def grid_cells(axes: Iterable[Axis], exclude: Sequence[Mapping[str, Any]]) -> li
     """All combinations of the axes, without the excluded ones."""
     along = ([tuple(zip(axis.fields, row, strict=True)) for row in axis.rows] for axis in axes)
     every: Iterator[Cell] = (tuple(chain.from_iterable(parts)) for parts in product(*along))
-    return [cell for cell in every if not any(_matches(dict(cell), each) for each in exclude)]
+    left_out = [
+        {field: _frozen(v) for field, v in each.items()}.items() for each in exclude if each
+    ]
+    return [cell for cell in every if not any(each <= dict(cell).items() for each in left_out)]
 
 
 def with_cell(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
@@ -180,10 +182,6 @@ def with_cell(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
         if isinstance(where, dict):  # else the experiment's own checks report it
             where[field] = value
     return found
-
-
-def _matches(values: Mapping[str, Any], excluded: Mapping[str, Any]) -> bool:
-    return bool(excluded) and all(values[one] == _frozen(value) for one, value in excluded.items())
 
 
 def _frozen(value: Any) -> Any:

@@ -1,5 +1,4 @@
-"""Forecasts of sweeps and of runs on ranks: how many stacks, how much memory, how long. Nothing is
-written."""
+"""Forecasts of sweeps and of runs on ranks: how many stacks, how much memory, how long."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -92,8 +92,7 @@ class Footprint:
     weighing: int = 0
     """Additional bytes while W is assembled, with lanes."""
     companions: int = 0
-    """The largest number of arrays of the size of X that a lane keeps for its method and for
-    compression."""
+    """Arrays of the size of X that a lane keeps for its method and for compression, at most."""
     judged: int = 0
     """Scores of each device of a lane on each class."""
     passing: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -262,8 +261,7 @@ def _data(dataset: Dataset) -> tuple[int, int]:
 
 
 def _weights(links: list[Links], dense: int, sparse: int) -> int:
-    """Bytes of W, by bytes of a dense and of a sparse entry; islands with the same links share
-    it."""
+    """Bytes of W, by bytes of a dense and of a sparse entry; islands with the same links share."""
     shapes = {(one.size, len(one.edges), int(one.edges.sum())): one for one in links}
     return sum(
         sparse * _entries(one) if is_sparse(one.size, _entries(one)) else dense * one.size**2

@@ -10,7 +10,7 @@ leaves the previous one intact. Any number of ranks can resume from it, and so c
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -64,14 +64,14 @@ def find_starts(
     folder: Path,
     deterministic: bool = False,
 ) -> Iterator[StackStart]:
-    """The stacks of these lanes: interrupted ones from their checkpoints, then one of all the
-    rest."""
+    """The stacks of these lanes: interrupted ones from their checkpoints, then all the rest."""
     remove_leftovers(folder)
     waiting = {world.key(experiment): experiment for experiment in experiments}
     name = experiments[0].world_key(world.fingerprints)
     begun = store.begun(waiting)
     mark = ALONE if deterministic else ""
-    for file in _newest_first(folder.glob(f"{name}-*{mark}.safetensors")):
+    files = folder.glob(f"{name}-*{mark}.safetensors")
+    for file in sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True):
         world.ranks.broadcast(do="load", file=str(file.absolute()))
         found = load_stack(file, world)
         if found is None:
@@ -168,10 +168,6 @@ def _has_rows(store: Store, key: str, found: StackCheckpoint) -> bool:
 def count_runs(count: int) -> str:
     """`1 run`, `1,200 runs`."""
     return "1 run" if count == 1 else f"{count:,} runs"
-
-
-def _newest_first(files: Iterable[Path]) -> list[Path]:
-    return sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)
 
 
 def _file_of(stack: Stack, folder: Path, world: str, mark: str) -> Path:

@@ -1,5 +1,4 @@
-"""`skerry.run`: run experiments and return their results. The command line calls this function
-too."""
+"""`skerry.run`, which the command line calls too: run experiments and return their results."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -99,7 +98,13 @@ def run(
             f"{argument('keep_models')}). Leave those out: runs are computed in this process."
         )
     if is_rank():
-        _check_for_ranks(requested, first, executor or workers or ray_address)
+        if isinstance(requested, Sweep) or executor or workers or ray_address:
+            raise SkerryError(
+                "ranks compute one run after the other, all on the same one (got a sweep or "
+                "another executor). Run a sweep without them: its runs are shared by "
+                f"{argument('workers')}."
+            )
+        refuse_on_ranks(first)
     models, tracking = ModelKeeper(), open_trackers(trackers, out) if is_first() else []
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with (
@@ -145,15 +150,6 @@ def _progress_bar(progress: Progress | bool | None) -> AbstractContextManager[Pr
         return nullcontext()
     shown: AbstractContextManager[Progress | None] = registry.view("progress")(progress)
     return shown
-
-
-def _check_for_ranks(requested: Runnable, runs: Sequence[Experiment], executor: object) -> None:
-    if isinstance(requested, Sweep) or executor:
-        raise SkerryError(
-            "ranks compute one run after the other, all on the same one (got a sweep or another "
-            f"executor). Run a sweep without them: its runs are shared by {argument('workers')}."
-        )
-    refuse_on_ranks(runs)
 
 
 def _load_file(path: str | Path) -> Experiment | Sweep:

@@ -11,10 +11,8 @@ import torch
 
 from skerry.config.experiment import Experiment
 from skerry.engine.simulate import Moment, simulate
-from skerry.engine.stack import Stack
 from skerry.engine.world import World
 from skerry.errors import RecordsError
-from skerry.measure.device_scores import DeviceTable
 from skerry.measure.observer import Observer, Reading, columns_by_key
 from skerry.records import checkpoint
 from skerry.records.store import Store, versions
@@ -71,11 +69,6 @@ def run_lanes(
                 recorder.save(moment)
 
 
-def device_name(device: torch.device) -> str:
-    """The name of a GPU, or the type of another device."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
 class StackRecorder:
     """Context that measures, records and checkpoints a stack, moment by moment.
 
@@ -99,7 +92,10 @@ class StackRecorder:
         self._observer = Observer(start.stack, start.ledger)
         self._readings: list[Reading] = []
         self._rows = Counter(start.rows)
-        self._pause = _first_pause(start.stack, checkpoint_seconds)
+        world = start.stack.world
+        size = world.held * len(start.stack) * world.learner.parameters * 4
+        first = max(FIRST_SECONDS, size / SAVING_SPEED / SAVING_SHARE)
+        self._pause = min(checkpoint_seconds, first)
         self._signals = HeldSignals()
 
     def __enter__(self) -> Self:
@@ -143,7 +139,9 @@ class StackRecorder:
         if request == STOP and ranks.count > 1:
             raise KeyboardInterrupt  # another rank received the signal
         self._saved = time.monotonic()
-        self._pause = _next_pause(self._pause, self._checkpoint_seconds, self._saved - now)
+        if self._checkpoint_seconds:
+            pause = min(2 * self._pause, self._checkpoint_seconds)
+            self._pause = max(pause, (self._saved - now) / SAVING_SHARE)
 
     def _record(self, moment: Moment, seconds: float, over: bool) -> None:
         """Record readings, and runs that have ended, in one transaction."""
@@ -153,7 +151,9 @@ class StackRecorder:
         columns, ended = columns_by_key(self._readings), []
         with store.transaction():
             store.append(columns)
-            store.keep_devices(_last_device_tables(self._observer, moment))
+            diverged = {moment.stack.keys[lane] for lane in moment.diverged}
+            tables = self._observer.device_tables.items()
+            store.keep_devices({key: table for key, table in tables if key not in diverged})
             for lane, key in enumerate(moment.stack.keys):
                 if lane in moment.diverged:
                     note = f"no longer finite after round {moment.round}"
@@ -194,33 +194,14 @@ def _warn_if_unsaved(stopping: bool) -> Iterator[None]:
         )
 
 
-def _first_pause(stack: Stack, checkpoint_seconds: float) -> float:
-    """Seconds until the first checkpoint: few, unless there is much to save."""
-    size = stack.world.held * len(stack) * stack.world.learner.parameters * 4
-    saving = size / SAVING_SPEED
-    return min(checkpoint_seconds, max(FIRST_SECONDS, saving / SAVING_SHARE))
-
-
-def _next_pause(pause: float, checkpoint_seconds: float, saving: float) -> float:
-    """Seconds until the next checkpoint, after one that took `saving` seconds."""
-    if not checkpoint_seconds:
-        return 0.0
-    return max(min(2 * pause, checkpoint_seconds), saving / SAVING_SHARE)
-
-
 def _begin(
     world: World, experiments: Sequence[Experiment], store: Store, conditions: Mapping[str, str]
 ) -> None:
+    device = world.device
     store.begin(
         {world.key(experiment): experiment for experiment in experiments},
         materials=world.fingerprints,
         world=world.experiment.world_key(world.fingerprints),
-        device=device_name(world.device),
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         versions={**versions(), **conditions},
     )
-
-
-def _last_device_tables(observer: Observer, moment: Moment) -> dict[str, DeviceTable]:
-    """By key, the last evaluation of the devices of lanes that have not diverged."""
-    diverged = {moment.stack.keys[lane] for lane in moment.diverged}
-    return {key: table for key, table in observer.device_tables.items() if key not in diverged}

@@ -31,8 +31,7 @@ def first_runs(sweep: Sweep) -> list[Experiment]:
 
 
 def planned_runs(sweep: Sweep) -> list[Experiment]:
-    """All runs of both stages. The best values are not known yet; the first value of each cell
-    represents it."""
+    """All runs of both stages, with the first value of each cell in place of the best one."""
     points = {_without(point.cell, sweep.tune): point for point in reversed(sweep.points)}
     first = first_runs(sweep)
     return [*first, *sweep.runs(reversed(points.values()), _other_seeds(sweep))]

@@ -72,19 +72,13 @@ class CountingProgress(Progress):
 
     def pace(self) -> list[str]:
         """`about 40 s left`, `310,000 device-steps/s`; empty as long as they are unknown."""
-        rate = self._rate()
-        if not rate:
+        began, already = self._start or (0.0, 0)
+        fresh = self._fresh + sum(tick.fresh for tick in self._ticks.values())
+        rate = (fresh - already) / max(1e-9, time.monotonic() - began)  # since the first rounds
+        if self._start is None or not rate:
             return []
         left = self._steps * (1 - self.share) / rate
         return [f"about {duration(left)} left", f"{rate:,.0f} device-steps/s"]
-
-    def _rate(self) -> float:
-        """Device-steps per second since the first rounds; 0 as long as they are unknown."""
-        if self._start is None:
-            return 0.0
-        began, already = self._start
-        fresh = self._fresh + sum(tick.fresh for tick in self._ticks.values())
-        return (fresh - already) / max(1e-9, time.monotonic() - began)
 
     def say(self, line: str) -> None:
         say(line)

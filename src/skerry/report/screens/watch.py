@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 5.0  # between two stages of a sweep there is no driver for a moment
 STACKS = 4
+STYLES = {"failed": "red", "diverged": "yellow"}
 NOTE = 200  # characters of a reason; the store has all of them
 BUSY_SHARE = 0.1  # of a core that watching may take from the sweep
 
@@ -53,7 +54,10 @@ def render(snapshot: Snapshot, bar: bool = False) -> "RenderableType":
     for measure, found in groupby(snapshot.best, key=lambda best: best.measure):
         parts += [Text(f"\nBest so far by {measure}"), best_table(tuple(found))]
     parts.append(Text())
-    parts += [Text(_message(message), style=_style(message)) for message in snapshot.messages]
+    parts += [
+        Text(_message(message), style=STYLES.get(message.status, "dim"))
+        for message in snapshot.messages
+    ]
     parts.append(Text(verdict(snapshot), style="bold" if snapshot.state != "working" else ""))
     return Group(*parts)
 
@@ -152,7 +156,3 @@ def _message(message: Message) -> str:
     of = f"of {'seed' if len(message.seeds) == 1 else 'seeds'} {seeds}"
     note = f": {shorten(clean_text(message.note), NOTE)}" if message.note else ""
     return f"{shown_time}  {plural(message.runs, 'run')} {of} {message.status}{note}"
-
-
-def _style(message: Message) -> str:
-    return {"failed": "red", "diverged": "yellow"}.get(message.status, "dim")

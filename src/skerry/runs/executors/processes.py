@@ -196,7 +196,9 @@ class Processes(WorkerExecutor):
         process.send(self._order(job, device, self._threads))
 
     def events(self) -> list[tuple[StackJob, Event]]:
-        self._end_silent_workers()
+        for process in self._pool:
+            if process is not None and time.monotonic() - process.heard > SILENT_SECONDS:
+                process.popen.kill()  # its job goes to another worker
         found, timeout = [], POLL_SECONDS
         with suppress(queue.Empty):
             while True:
@@ -204,12 +206,6 @@ class Processes(WorkerExecutor):
                     found.append(event)
                 timeout = 0
         return found
-
-    def _end_silent_workers(self) -> None:
-        """End workers that have stopped sending; their jobs go to others."""
-        for process in self._pool:
-            if process is not None and time.monotonic() - process.heard > SILENT_SECONDS:
-                process.popen.kill()
 
     def _receive(self, process: _Process, message: Any) -> tuple[StackJob, Event] | None:
         job = process.job
