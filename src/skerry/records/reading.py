@@ -143,19 +143,16 @@ class RecordedRuns:
     def histories(self, keys: Iterable[str] | None = None) -> list[tuple[Run, History]]:
         """All runs, or those of the keys, with their histories, read in one transaction. Runs that
         were finished through this object come from memory."""
-        known: dict[str, tuple[Run, History]] = {}
-        if keys is not None:
-            keys = list(keys)
-            known = {key: self._written[key] for key in keys if key in self._written}
-            keys = [key for key in keys if key not in known]
-            if not keys:
-                return list(known.values())
+        chosen = list(keys or ())
+        known = {key: self._written[key] for key in chosen if key in self._written}
+        if keys is not None and len(known) == len(set(chosen)):
+            return list(known.values())
         with database.translate_errors(self.path), database.transaction(self._db, "BEGIN"):
             if keys is None:
                 with self._warn_of_damage():
                     runs, found = self._sound_runs(), self._sound_histories("")
             else:
-                where, *values = _chosen(keys)
+                where, *values = _chosen(key for key in chosen if key not in known)
                 rows = self._select(f"{_RUNS} {where} ORDER BY id", *values)
                 runs = [self._to_run(row) for row in rows]
                 found = {

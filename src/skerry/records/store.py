@@ -81,11 +81,8 @@ class Store(RecordedRuns):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Record everything in the body together or, after an error, nothing.
-
-        Every method below is a transaction of its own and waits for the disk; many calls in one
-        transaction wait once.
-        """
+        """Record everything in the body together or, after an error, nothing. Every method below is
+        a transaction of its own and waits for the disk; many calls in one transaction wait once."""
         try:
             with database.translate_errors(self.path), database.transaction(self._db):
                 yield
@@ -135,10 +132,8 @@ class Store(RecordedRuns):
                     store_entry_checksum(self._db, key)
 
     def append(self, parts: Mapping[str, Mapping[str, Column]]) -> None:
-        """Add rounds to the histories of several runs: to all of them, or to none.
-
-        A part maps "round" and each measure to a column; its rounds follow those recorded.
-        """
+        """Add rounds to the histories of several runs, to all of them or to none. A part maps
+        "round" and each measure to a column; its rounds follow those recorded."""
         checked = {key: _checked(key, columns) for key, columns in parts.items()}
         with self.transaction():
             for key, part in checked.items():

@@ -240,11 +240,9 @@ class RunSpeed:
 
 
 def recent_speed(runs: Sequence[Run], recent: float = RECENT_SECONDS) -> RunSpeed | None:
-    """The speed over the last ten minutes of computing; None if no run has ended yet.
-
-    Runs of one stack end together after the same time, so they share one span; spans of several
-    workers overlap, and pauses between sweeps do not count.
-    """
+    """The speed over the last ten minutes of computing; None if no run has ended yet. Runs of one
+    stack end together and share one span; spans of several workers overlap, and pauses between
+    sweeps do not count."""
 
     def stack_key(run: Run) -> tuple[str, str, float]:
         return run.finished or "", run.world, run.wall_seconds or 0.0

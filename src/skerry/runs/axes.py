@@ -123,13 +123,11 @@ def _value_faults(name: str, fields: Sequence[str], values: Any) -> Iterator[str
         yield f'axis "{name}" must be a list of values (got {show_value(values)}). Example: [5, 10]'
     elif not values:
         yield f'the grid is empty: axis "{name}" has no values. Give it some, such as [5, 10].'
-    elif len(fields) > 1:
-        wrong = [row for row in values if not _is_row(row, len(fields))]
-        if wrong:
-            yield (
-                f'axis "{name}" must be a list of rows with {len(fields)} values each (got '
-                f"{show_value(wrong[0])})."
-            )
+    elif len(fields) > 1 and (wrong := [one for one in values if not _is_row(one, len(fields))]):
+        yield (
+            f'axis "{name}" must be a list of rows with {len(fields)} values each (got '
+            f"{show_value(wrong[0])})."
+        )
 
 
 def _is_row(row: Any, length: int) -> bool:

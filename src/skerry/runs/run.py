@@ -131,7 +131,7 @@ def run(
             deterministic=deterministic,
         ) as driver,
     ):
-        if isinstance(place, Ranks) and not place.is_first:
+        if isinstance(place, Ranks) and not is_first():
             place.follow()
             return Results(())
         results = _read_results(driver, first, driver.run(first))

@@ -47,12 +47,10 @@ def run_lanes(
     checkpoint in `folder` resume from it. A `deterministic` run must be the only one, with torch
     set up for it (runs/process.py)."""
     progress, counter = progress or Progress(), StepCounter(world)
-    conditions = run_conditions(len(experiments), deterministic, world.ranks)
-    _begin(world, experiments, store, conditions)
+    _begin(world, experiments, store, deterministic)
     for start in find_starts(world, experiments, store, folder, deterministic):
         if len(start.stack) < len(experiments):
-            conditions = run_conditions(len(start.stack), deterministic, world.ranks)
-            _begin(world, start.stack.experiments, store, conditions)
+            _begin(world, start.stack.experiments, store, deterministic)
         world.ranks.broadcast(
             do="run",
             lanes=start.stack.keys,
@@ -195,9 +193,10 @@ def _warn_if_unsaved(stopping: bool) -> Iterator[None]:
 
 
 def _begin(
-    world: World, experiments: Sequence[Experiment], store: Store, conditions: Mapping[str, str]
+    world: World, experiments: Sequence[Experiment], store: Store, deterministic: bool
 ) -> None:
     device = world.device
+    conditions = run_conditions(len(experiments), deterministic, world.ranks)
     store.begin(
         {world.key(experiment): experiment for experiment in experiments},
         materials=world.fingerprints,

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -49,16 +48,13 @@ class Point:
 
     cell: Cell
     experiment: Experiment
+    _runs: dict[int, Experiment] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, seed: int) -> Experiment:
         """Its run at a seed; always the same object, because an experiment caches its keys."""
         if seed not in self._runs:
             self._runs[seed] = self.experiment.model_copy(update={SEEDS: seed})
         return self._runs[seed]
-
-    @cached_property
-    def _runs(self) -> dict[int, Experiment]:
-        return {}
 
 
 def _as_table(experiment: Any) -> Any:
@@ -234,11 +230,11 @@ class Sweep(Section):
 
     def _exclude_faults(self) -> Iterator[str]:
         for each in self.exclude:
-            for field in each:
-                if field not in self.fields:
+            for name in each:
+                if name not in self.fields:
                     yield (
-                        f"sweep.exclude names '{field}', which is no axis"
-                        f"{did_you_mean(field, self.fields)} Axes: {', '.join(self.fields)}."
+                        f"sweep.exclude names '{name}', which is no axis"
+                        f"{did_you_mean(name, self.fields)} Axes: {', '.join(self.fields)}."
                     )
 
     def _size_faults(self) -> Iterator[str]:

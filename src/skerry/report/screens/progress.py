@@ -41,6 +41,7 @@ class CountingProgress(Progress):
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         self.reused += len(experiments)
         self._done_steps += sum(map(device_steps, experiments))  # as `skerry watch` counts them
+        self.show()
 
     def world_ready(self, world: "World") -> None:
         from skerry.models.one_by_one import slowdown_remark  # brings torch
@@ -54,6 +55,7 @@ class CountingProgress(Progress):
         self._ticks[job] = tick
         if self._start is None and tick.fresh:
             self._start = time.monotonic(), tick.fresh
+        self.show()
 
     def stack_split(self, job: "StackJob") -> None:
         self._ticks.pop(job, None)
@@ -82,6 +84,8 @@ class CountingProgress(Progress):
 
     def say(self, line: str) -> None:
         say(line)
+
+    def show(self) -> None: ...
 
 
 class RunBars(CountingProgress):
@@ -136,20 +140,12 @@ class SweepProgress(CountingProgress):
         self.best: tuple[float, str] | None = None
         self._printed: set[str] = set()
 
-    def found_finished(self, experiments: Sequence["Experiment"]) -> None:
-        super().found_finished(experiments)
-        self.show()
-
     def waiting(self, worlds: int) -> None:
         self.say_once(
             "Another sweep is computing the remaining runs of this folder; waiting for it."
         )
 
     def stack_begun(self, job: "StackJob") -> None:
-        self.show()
-
-    def tick(self, job: "StackJob", tick: "Tick") -> None:
-        super().tick(job, tick)
         self.show()
 
     def stack_done(self, job: "StackJob", finals: Mapping[str, Mapping[str, float]]) -> None:
@@ -180,8 +176,6 @@ class SweepProgress(CountingProgress):
         if line not in self._printed:
             self._printed.add(line)
             self.say(line)
-
-    def show(self) -> None: ...
 
 
 class SweepBars(SweepProgress):

@@ -127,11 +127,6 @@ class _Process:
             pickle.dump(message, self.popen.stdin, pickle.HIGHEST_PROTOCOL)
             self.popen.stdin.flush()
 
-    @property
-    def ending(self) -> str:
-        code = self.popen.returncode
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
-
 
 _ENDED = object()
 
@@ -211,8 +206,9 @@ class Processes(WorkerExecutor):
         job = process.job
         if message is _ENDED:
             self._pool[self._pool.index(process)] = None
-            process.job = None
-            return (job, Failure("worker", f"its worker ended ({process.ending})")) if job else None
+            process.job, code = None, process.popen.returncode
+            ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+            return (job, Failure("worker", f"its worker ended ({ending})")) if job else None
         if message is worker.HEARTBEAT:
             return None
         assert job is not None, "only a job has events"

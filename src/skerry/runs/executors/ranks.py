@@ -50,13 +50,9 @@ class Ranks(Here):
         self._exchange = TorchCommunicator(torch.device(self.device))
         self.worlds = WorldCache(materials, self._exchange)
 
-    @property
-    def is_first(self) -> bool:
-        return self._exchange.rank == 0
-
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
-        if error[0] is None and self.is_first:
+        if error[0] is None and self._exchange.rank == 0:
             self._tell(do="end")
         self._exchange.close()
 

@@ -209,26 +209,24 @@ def _serve() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
     lock = threading.Lock()
+
+    def send(event: Event | None) -> None:
+        with lock:
+            pickle.dump(event, output, pickle.HIGHEST_PROTOCOL)
+            output.flush()
+
+    def beat() -> None:
+        while True:  # a round may take minutes, and a worker may hang
+            time.sleep(HEARTBEAT_SECONDS)
+            with suppress(OSError):  # the driver has ended, and so will this process
+                send(HEARTBEAT)
+
     materials = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our driver
     threading.Thread(target=_receive, args=(sys.stdin.buffer, orders), daemon=True).start()
-    threading.Thread(target=_beat, args=(output, lock), daemon=True).start()
+    threading.Thread(target=beat, daemon=True).start()
     while True:
         for event in work(orders.get(), materials):
-            _send(event, output, lock)
-
-
-def _send(event: Event | None, output: BinaryIO, lock: threading.Lock) -> None:
-    with lock:
-        pickle.dump(event, output, pickle.HIGHEST_PROTOCOL)
-        output.flush()
-
-
-def _beat(output: BinaryIO, lock: threading.Lock) -> None:
-    """Send a heartbeat every few seconds: a round may take minutes, and a worker may hang."""
-    while True:
-        time.sleep(HEARTBEAT_SECONDS)
-        with suppress(OSError):  # the driver has ended, and so will this process
-            _send(HEARTBEAT, output, lock)
+            send(event)
 
 
 def _receive(source: BinaryIO, orders: "queue.SimpleQueue[Order]") -> None:
