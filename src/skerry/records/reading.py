@@ -334,13 +334,8 @@ def parse_recorded(text: str) -> Experiment:
     for name, field in Experiment.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section) and name in table:
-            table[name] = kind.model_construct(**_with_tuples(kind, table[name]))
+            own = dict(table[name].items())
+            # JSON has only lists; the own fields of a section, which is frozen, hold tuples.
+            lists = {one for one in own if isinstance(own[one], list) and one in kind.model_fields}
+            table[name] = kind.model_construct(**own | {one: tuple(own[one]) for one in lists})
     return Experiment.model_construct(**table)
-
-
-def _with_tuples(section: type[Section], table: dict[str, Any]) -> dict[str, Any]:
-    """JSON has only lists; the own fields of a section, which is frozen, hold tuples."""
-    return {
-        name: tuple(value) if isinstance(value, list) and name in section.model_fields else value
-        for name, value in table.items()
-    }

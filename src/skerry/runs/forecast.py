@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -102,15 +103,13 @@ def _waiting(
     groups: Sequence[Sequence[Experiment]], surveys: Sequence[WorldSurvey], out: Path
 ) -> list[list[Experiment]]:
     """The experiments of every group that are not finished in the store."""
-    if not (out / FILE).is_file():
-        return [list(group) for group in groups]
-    with Store.read(out) as store:
-        waiting = []
-        for group, survey in zip(groups, surveys, strict=True):
-            by_key = {one.key(survey.fingerprints): one for one in group}
-            done = store.finished(by_key)
-            waiting.append([one for key, one in by_key.items() if key not in done])
-    return waiting
+    pairs = zip(groups, surveys, strict=True)
+    by_key = [{one.key(survey.fingerprints): one for one in group} for group, survey in pairs]
+    done: set[str] = set()
+    if (out / FILE).is_file():
+        with Store.read(out) as store:
+            done = store.finished(chain.from_iterable(by_key))
+    return [[one for key, one in group.items() if key not in done] for group in by_key]
 
 
 def _round_seconds(

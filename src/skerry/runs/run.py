@@ -79,7 +79,10 @@ def run(
     Under `torchrun` all of its processes compute every run together, each with a share of the
     devices; the first one records the runs and returns the results, the others return none.
     """
-    requested = _load_file(experiment) if isinstance(experiment, str | Path) else experiment
+    if isinstance(experiment, str | Path):
+        tables = read_tables(experiment)
+        experiment = Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)
+    requested = experiment
     materials = collect_materials(graph, dataset, model)
     if isinstance(requested, Sweep):
         if compare or seeds is not None:
@@ -139,8 +142,8 @@ def run(
         if further:
             more = _read_results(driver, further, driver.run(further))
             results = Results((*results, *more))
-        tables = {lane.key: driver.store.devices(lane.key) for lane in results if keep_devices}
-        return results.keeping(models=models.models, devices=tables)
+        scores = {lane.key: driver.store.devices(lane.key) for lane in results if keep_devices}
+        return results.keeping(models=models.models, devices=scores)
 
 
 def _progress_bar(progress: Progress | bool | None) -> AbstractContextManager[Progress | None]:
@@ -150,11 +153,6 @@ def _progress_bar(progress: Progress | bool | None) -> AbstractContextManager[Pr
         return nullcontext()
     shown: AbstractContextManager[Progress | None] = registry.view("progress")(progress)
     return shown
-
-
-def _load_file(path: str | Path) -> Experiment | Sweep:
-    tables = read_tables(path)
-    return Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)
 
 
 def _experiments(

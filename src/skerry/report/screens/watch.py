@@ -46,7 +46,9 @@ def render(snapshot: Snapshot, bar: bool = False) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[RenderableType] = [Text(_title(snapshot), style="bold")]
+    name = f"{snapshot.name}, " if snapshot.name else ""
+    title = Text(clean_text(f"{name}{snapshot.folder}"), style="bold")
+    parts: list[RenderableType] = [title]
     if bar:
         parts.append(progress_bar(snapshot))
     parts += [Text(line) for line in status_lines(snapshot)]
@@ -122,11 +124,6 @@ def best_table(found: Sequence[Best]) -> "Table":
         mean = plus_minus(best.mean, best.half_width)
         table.add_row(Text(clean_text(best.primitive)), *cell, mean, str(best.seeds))
     return table
-
-
-def _title(snapshot: Snapshot) -> str:
-    name = f"{snapshot.name}, " if snapshot.name else ""
-    return clean_text(f"{name}{snapshot.folder}")
 
 
 def _percent(snapshot: Snapshot) -> str:

@@ -78,14 +78,9 @@ class Here:
         world = self.world(job.experiments[0])
         if not job.rehearsed:
             rehearse(world, job.experiments)
+        store, folder, seconds = self._store, self._checkpoints, self._checkpoint_seconds
         return run_lanes(
-            world,
-            job.experiments,
-            self._store,
-            self._checkpoints,
-            self._checkpoint_seconds,
-            job.deterministic,
-            self._progress,
+            world, job.experiments, store, folder, seconds, job.deterministic, self._progress
         )
 
     def events(self) -> list[tuple[StackJob, Event]]:
