@@ -53,10 +53,9 @@ def sweep_with_sizes(sweep: Sweep) -> Sweep:
 
 
 def _with_fields(experiment: Experiment, materials: Materials) -> Experiment:
-    fields_of = _material_fields(experiment, materials)
     sections = {
         name: getattr(experiment, name).model_copy(update=fields)
-        for name, fields in fields_of.items()
+        for name, fields in _material_fields(experiment, materials).items()
     }
     return experiment.model_copy(update=sections) if sections else experiment
 

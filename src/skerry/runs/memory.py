@@ -223,8 +223,7 @@ def _workspaces(world: World) -> int:
 
 
 def host_memory(world: World) -> tuple[int, int, int]:
-    """Estimate the bytes that a world on a CPU takes from the sizes of its data and graphs: held,
-    building and weighing, as in `Footprint`."""
+    """Estimate the bytes of a world on a CPU: held, building and weighing, as in `Footprint`."""
     links = list(world.fleet.islands(0))
     largest = max(links, key=lambda one: len(one.edges))
     raw, building = _data(world.dataset)

@@ -116,8 +116,7 @@ def choose_stack_size(waiting: int, worlds: int, survey: WorldSurvey, executor: 
 
 
 def memory_shape(experiment: Experiment) -> str:
-    """A key that worlds share if they differ only in the seed and in how the data are split: they
-    need the same memory."""
+    """A key of worlds that need the same memory: only their seeds and splits of data differ."""
     data = experiment.data.model_copy(update={"inter": "iid", "intra": "iid"})
     return experiment.model_copy(update={"seed": 0, "data": data}).world_key()
 
