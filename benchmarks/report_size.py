@@ -75,7 +75,7 @@ def record(folder: Path, most: int) -> None:
         for experiment in islice(experiments(), most):
             key, world = experiment.key(), experiment.world_key()
             store.begin(
-                key, experiment, materials={}, world=world, device="cpu", versions=computed_with
+                {key: experiment}, materials={}, world=world, device="cpu", versions=computed_with
             )
             store.append({key: history(experiment, rng)})
             store.finish(key, "finished", wall_seconds=1.0)

@@ -4,7 +4,17 @@ import numpy as np
 
 from skerry.engine.world import build_world
 from skerry.records.store import Store
-from skerry.runs.stack_run import run_world
+from skerry.runs.progress import Progress
+from skerry.runs.stack_run import run_lanes
+
+
+def run_world(world, experiments, store, folder, *, on_moment=None, **options):
+    """Run and record experiments that share a world, and look at every moment."""
+    progress = Progress()
+    if on_moment is not None:
+        progress.moment = on_moment
+    for _ in run_lanes(world, experiments, store, folder, progress=progress, **options):
+        pass
 
 
 class PlugPulledError(Exception):

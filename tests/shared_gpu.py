@@ -115,8 +115,8 @@ def recorded(folder, device, wire, stop_after=None):
     keys = [world.key(lane) for lane in lanes]
     world.ranks.broadcast(do="take", experiments=[to_table(lane) for lane in lanes], keys=keys)
     with Store.open(folder) as store:
-        for moment in run_lanes(world, lanes, store, folder / "checkpoints", 0):
-            if stop_after is not None and moment.round > stop_after and moment.phase == "end":
+        for tick in run_lanes(world, lanes, store, folder / "checkpoints", 0):
+            if stop_after is not None and tick.round > stop_after:
                 os._exit(0)
         world.ranks.broadcast(do="end")
         return [store.history(key) for key in keys]

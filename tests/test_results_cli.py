@@ -40,7 +40,7 @@ def record(folder, runs):
             experiment = Experiment.parse({}, [f"rounds={len(accuracies) - 1}", *settings])
             key = experiment.key()
             facts = {"materials": {}, "world": experiment.world_key(), "device": "cpu"}
-            store.begin(key, experiment, versions={}, **facts)
+            store.begin({key: experiment}, versions={}, **facts)
             rounds = list(range(len(accuracies)))
             store.append({key: {"round": rounds, "average_accuracy": accuracies}})
             if status != "running":

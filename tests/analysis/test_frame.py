@@ -17,7 +17,7 @@ def record(folder, tables, parts=None):
     with Store.open(folder) as store:
         for i, table in enumerate(tables):
             facts = {"materials": {}, "world": "w", "device": "cpu", "versions": {}}
-            store.begin(f"k{i}", Experiment.parse(table), **facts)
+            store.begin({f"k{i}": Experiment.parse(table)}, **facts)
         for part in parts or []:
             store.append(part)
     return folder

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from conftest import small
-from recorded_runs import PlugPulledError, assert_same, histories, lanes_of, record
+from recorded_runs import PlugPulledError, assert_same, histories, lanes_of, record, run_world
 from skerry.engine.world import build_world
 from skerry.errors import RecordsError, SkerryWarning
 from skerry.records.store import FILE, Store
-from skerry.runs.stack_run import run_world
 
 PAGE = 4096
 ROUNDING = 1e-4

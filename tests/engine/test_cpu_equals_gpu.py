@@ -158,7 +158,7 @@ def test_measures_agree(small):
 
 
 def test_resumed_on_a_gpu_equals_uninterrupted_bit_for_bit(small, tmp_path):
-    from skerry.runs.stack_run import run_world
+    from recorded_runs import run_world
 
     class PlugPulledError(Exception):
         pass

@@ -60,7 +60,7 @@ def recorded(folder, count=COUNT):
     with Store.open(folder) as store:
         for seed in range(count):
             key = Experiment(rounds=5, seed=seed).key()
-            store.begin(key, Experiment(rounds=5, seed=seed), **FACTS)
+            store.begin({key: Experiment(rounds=5, seed=seed)}, **FACTS)
             for start in (0, 3):
                 rounds = np.arange(start, start + 3)
                 columns = {"average_accuracy": rounds + seed / 7, "train_loss": 1 / (1 + rounds)}

@@ -8,9 +8,9 @@ import pytest
 
 from command_line import skerry
 from conftest import small
+from recorded_runs import run_world
 from skerry.engine.world import build_world
 from skerry.records.store import FILE, Store
-from skerry.runs.stack_run import run_world
 
 NAMED = (
     "network.topology",

@@ -67,7 +67,7 @@ def test_what_is_recorded_in_a_store_of_the_version_before_has_checksums(unseale
     with Store.read(unsealed) as store:
         old = store.histories()
     with Store.open(unsealed) as store:
-        store.begin("k", Experiment(rounds=1), **FACTS)
+        store.begin({"k": Experiment(rounds=1)}, **FACTS)
         store.append({"k": {"round": [0, 1], "train_loss": [1.0, 0.5]}})
         store.finish("k", "finished", wall_seconds=1.0)
         assert store.without_checksums() == {run.key for run, _ in old}
@@ -84,7 +84,7 @@ def test_the_version_before_could_go_on_with_a_store_of_this_one(tmp_path):
     """What is new lies in a table that it overlooks, and its changes take the checksums away: here
     are the statements that it used."""
     with Store.open(tmp_path) as store:
-        store.begin("k", Experiment(rounds=1), **FACTS)
+        store.begin({"k": Experiment(rounds=1)}, **FACTS)
         store.append({"k": {"round": [0], "train_loss": [1.0]}})
     db = sqlite3.connect(tmp_path / FILE)
     assert db.execute("PRAGMA user_version").fetchone() == (database.VERSION,)

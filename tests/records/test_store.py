@@ -37,7 +37,7 @@ def store(tmp_path):
 
 def begun(store, key=None, **fields):
     key = key or fresh_key()
-    store.begin(key, Experiment(**fields), **FACTS)
+    store.begin({key: Experiment(**fields)}, **FACTS)
     return key
 
 
@@ -139,7 +139,7 @@ def test_chosen_runs_are_what_they_are_among_all(store):
 
 def test_runs_begun_together_are_runs_begun_one_by_one(store):
     experiments = {fresh_key(): Experiment(seed=seed) for seed in range(3)}
-    store.begin_all(experiments, **FACTS)
+    store.begin(experiments, **FACTS)
     found = {run.key: run for run in store.runs()}
     assert {key: run.experiment for key, run in found.items()} == experiments
     for key, run in found.items():
@@ -207,7 +207,7 @@ def test_a_run_returns_as_it_was_begun(store, tmp_path, monkeypatch):
             "evaluate": {"measures": ["own_accuracy", "consensus"]},
         }
     )
-    store.begin("k", experiment, **FACTS)
+    store.begin({"k": experiment}, **FACTS)
     assert store.run("k").experiment == experiment
     with Store.read(tmp_path) as another:
         run = another.run("k")
@@ -243,7 +243,7 @@ def test_an_interrupted_run_goes_on(store):
     store.finish(key, "failed", wall_seconds=1.0, note="out of memory")
     assert (store.run(key).status, store.run(key).note) == ("failed", "out of memory")
     assert store.finished([key]) == set()
-    store.begin(key, Experiment(), **FACTS | {"device": "cuda"})
+    store.begin({key: Experiment()}, **FACTS | {"device": "cuda"})
     run = store.run(key)
     assert (run.status, run.device, run.note, run.finished) == ("running", "cuda", "", None)
     assert (run.started, run.rounds_done) == (started, 1)
@@ -308,7 +308,7 @@ def test_unknown_runs_and_endings_are_refused(store):
 )
 def test_any_text_is_only_text(store, text):
     """Names, notes, materials and measures may hold anything."""
-    store.begin("k", Experiment(name=text), **FACTS | {"materials": {text: text}})
+    store.begin({"k": Experiment(name=text)}, **FACTS | {"materials": {text: text}})
     store.append({"k": {"round": [0], text: [1.5]}})
     store.finish("k", "failed", wall_seconds=0.0, note=text)
     with Store.read(store.path) as another:
@@ -337,7 +337,7 @@ def test_a_store_is_compact(tmp_path):
     with Store.open(tmp_path) as store:
         with store.transaction():
             for seed, key in enumerate(keys):
-                store.begin(key, Experiment(seed=seed), **FACTS | {"versions": versions()})
+                store.begin({key: Experiment(seed=seed)}, **FACTS | {"versions": versions()})
         for start in range(0, 100, 10):
             rounds = range(start, start + 10)
             parts = {key: {name: rng.standard_normal(10) for name in names} for key in keys}

@@ -29,7 +29,7 @@ folder, keys = sys.argv[1], sys.argv[2:]
 
 def begin(store):
     for key in keys:
-        store.begin(key, Experiment(), materials={}, world="w", device="cpu", versions={})
+        store.begin({key: Experiment()}, materials={}, world="w", device="cpu", versions={})
 
 def append(store, i):
     rounds = [3 * i, 3 * i + 1, 3 * i + 2]
@@ -49,7 +49,7 @@ def child(script, folder, *keys):
 def recorded(folder):
     """A store with one run of six rounds in two parts."""
     with Store.open(folder) as store:
-        store.begin("k", Experiment(), **FACTS)
+        store.begin({"k": Experiment()}, **FACTS)
         for start in (0, 3):
             rounds = range(start, start + 3)
             store.append({"k": {"round": rounds, "loss": [t / 7 for t in rounds]}})
@@ -111,7 +111,7 @@ with Store.open(folder) as store:
         assert history["round"].tolist() == list(range(done))
         assert history["loss"].tolist() == list(range(done))
     with Store.open(tmp_path) as store:
-        store.begin("a", Experiment(), **FACTS)
+        store.begin({"a": Experiment()}, **FACTS)
         store.append({"a": {"round": [done], "loss": [0.0]}})
         assert store.run("a").rounds_done == done
 
@@ -289,7 +289,7 @@ with Store.read(folder) as store:
     print(store.run("k").rounds_done, store.history("k")["round"].tolist())
 for where in (folder, folder + "/new"):
     try:
-        Store.open(where).begin("k2", Experiment(), materials={}, world="", device="", versions={})
+        Store.open(where).begin({"k2": Experiment()}, materials={}, world="", versions={})
     except RecordsError as error:
         print(error)
 """

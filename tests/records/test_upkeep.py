@@ -89,7 +89,7 @@ def test_holes_are_known_even_without_checksums(tmp_path):
     facts = {"materials": {}, "world": "w", "device": "cpu", "versions": {}}
     experiment = Experiment(rounds=9)
     with Store.open(tmp_path) as store:
-        store.begin(experiment.key(), experiment, **facts)
+        store.begin({experiment.key(): experiment}, **facts)
         for start in (0, 3, 6):
             rounds = list(range(start, start + 3 + (start == 6)))
             store.append({experiment.key(): {"round": rounds, "train_loss": rounds}})

@@ -565,7 +565,7 @@ def record(folder, runs):
         for settings, status, accuracies in runs:
             experiment = small(f"rounds={len(accuracies) - 1}", *settings)
             facts = {"materials": {}, "world": experiment.world_key(), "device": "cpu"}
-            store.begin(experiment.key(), experiment, versions={}, **facts)
+            store.begin({experiment.key(): experiment}, versions={}, **facts)
             columns = {"round": list(range(len(accuracies))), "average_accuracy": accuracies}
             store.append({experiment.key(): columns})
             if status != "running":
@@ -680,7 +680,7 @@ def test_figures_fetch_nothing(tmp_path, monkeypatch):
     experiment = skerry.Experiment.parse({"data": {"dataset": "mnist"}})
     with Store.open(tmp_path) as store:
         facts = {"materials": {}, "world": "w", "device": "cpu", "versions": {}}
-        store.begin(experiment.key(), experiment, **facts)
+        store.begin({experiment.key(): experiment}, **facts)
     with pytest.raises(SkerryError, match="Fetch it first: skerry data fetch mnist"):
         composed("labels", tmp_path)
 

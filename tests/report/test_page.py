@@ -119,7 +119,11 @@ def record(folder, experiment, status="finished", note="", materials=None, **col
     key = experiment.key(materials or {})
     with Store.open(folder) as store:
         store.begin(
-            key, experiment, materials=materials or {}, world="w", device="cpu", versions=versions()
+            {key: experiment},
+            materials=materials or {},
+            world="w",
+            device="cpu",
+            versions=versions(),
         )
         if columns:
             store.append({key: columns})

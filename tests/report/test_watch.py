@@ -125,7 +125,7 @@ def record(folder, *runs):
             experiment = Experiment.parse({}, [*TINY, *settings])
             key = experiment.key(materials)
             facts = {"materials": materials, "world": "w", "device": "cpu", "versions": {}}
-            store.begin(key, experiment, **facts)
+            store.begin({key: experiment}, **facts)
             store.append({key: {"round": [0], "average_accuracy": [accuracy]}})
             store.finish(key, "finished", wall_seconds=1.0)
 
@@ -231,7 +231,7 @@ def test_a_hostile_note_moves_nothing_on_the_screen(tmp_path):
     experiment = Experiment.parse({}, ["name=\x1b[31mred", *TINY])
     with Store.open(tmp_path) as store:
         facts = {"materials": {}, "world": "w", "device": "cpu", "versions": {}}
-        store.begin("k", experiment, **facts)
+        store.begin({"k": experiment}, **facts)
         store.finish("k", "failed", wall_seconds=0.0, note=note)
     told = as_text(WatchedFolder(tmp_path).look())
     assert "[red]not red[/]" in told

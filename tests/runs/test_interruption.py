@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from conftest import small as base
-from recorded_runs import assert_same, histories, lanes_of
+from recorded_runs import assert_same, histories, lanes_of, run_world
 from skerry.engine.world import build_world
 from skerry.records.store import Store
 from skerry.runs.process import HeldSignals
-from skerry.runs.stack_run import run_lanes, run_world
+from skerry.runs.stack_run import run_lanes
 from sweep_children import nursery, until
 
 
@@ -70,9 +70,13 @@ def test_a_stopped_run_goes_on_bit_for_bit(small, tmp_path, handlers, phase, rou
     assert len(list((tmp_path / "parts" / "checkpoints").glob("*.safetensors"))) == 1
     resumed = []
     with Store.open(tmp_path / "parts") as store:
-        world = build_world(lanes[0])
-        for moment in run_lanes(world, lanes, store, tmp_path / "parts" / "checkpoints"):
-            resumed.append(moment.round)
+        run_world(
+            build_world(lanes[0]),
+            lanes,
+            store,
+            tmp_path / "parts" / "checkpoints",
+            on_moment=lambda moment: resumed.append(moment.round),
+        )
     assert resumed[0] == round_ + 1, "nothing is computed twice"
     assert_same(histories(tmp_path / "parts"), undisturbed)
 
@@ -164,13 +168,13 @@ def test_a_thread_holds_nothing(small, tmp_path, handlers):
 
 
 def test_a_run_that_is_left_lets_signals_act(small, tmp_path, handlers):
-    """A caller that stops asking for moments gets its Ctrl-C back."""
+    """A caller that stops asking for ticks gets its Ctrl-C back."""
     lanes = lanes_of(small())
     with Store.open(tmp_path) as store:
-        moments = run_lanes(build_world(lanes[0]), lanes, store, tmp_path / "checkpoints")
-        next(moments)
+        ticks = run_lanes(build_world(lanes[0]), lanes, store, tmp_path / "checkpoints")
+        next(ticks)
         assert signal.getsignal(signal.SIGINT) != handlers[signal.SIGINT]
-        moments.close()
+        ticks.close()
     assert signal.getsignal(signal.SIGINT) == handlers[signal.SIGINT]
 
 

@@ -43,8 +43,8 @@ def record_on(ranks, folder, experiments, stop_after=None):
             world.ranks.broadcast(
                 do="take", experiments=[to_table(e) for e in experiments], keys=keys
             )
-            for moment in run_lanes(world, experiments, store, folder / "checkpoints", 0):
-                if stop_after is not None and moment.round > stop_after and moment.phase == "end":
+            for tick in run_lanes(world, experiments, store, folder / "checkpoints", 0):
+                if stop_after is not None and tick.round > stop_after:
                     raise PlugPulledError
             world.ranks.broadcast(do="end")
 

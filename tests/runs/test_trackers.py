@@ -145,7 +145,7 @@ def tell_in_two_parts(tracker, experiment, folder, again_from=2):
     key = experiment.key()
     with tracked_store(tracker, folder) as (store, progress):
         facts = {"materials": {}, "world": "", "device": "cpu", "versions": {}}
-        store.begin(key, experiment, **facts)
+        store.begin({key: experiment}, **facts)
         part = {key: {"round": [0, 1, 2], "bias": [0.5, float("nan"), 9.0]}}
         store.append(part)
         report_recorded(store, progress, part, [])

@@ -57,11 +57,8 @@ PROGRESS_SCHEMA = (
 
 
 class RunPlan:
-    """The runs that a driver intends to compute: key, text digest and device-steps of each.
-
-    The key lacks fingerprints of files and objects outside the experiment; the digest, which they
-    do not change, identifies such runs.
-    """
+    """The runs that a driver intends to compute: key, text digest and device-steps of each. The
+    digest identifies a run whose key changes with files and objects outside the experiment."""
 
     def __init__(self, rows: Iterable[Sequence[Any]]):
         self.rows = [(str(key), str(digest), int(steps)) for key, digest, steps in rows]

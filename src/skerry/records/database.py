@@ -139,7 +139,9 @@ def open_existing(path: Path) -> sqlite3.Connection:
                 raise RecordsError(f"{path} is empty, not a store. Give a folder of recorded runs.")
             _check_integrity(db, path)
             if any(MIGRATIONS[old] for old in range(_version(db), VERSION)):
-                db = _copy_to_memory(db)
+                old, db = db, _configure(sqlite3.connect(":memory:", isolation_level=None))
+                old.backup(db)
+                old.close()
                 _migrate(db)
             else:
                 for table in _missing_additions(db):
@@ -241,13 +243,6 @@ def _missing_additions(db: sqlite3.Connection) -> list[str]:
     return [table for table in ADDITIONS if table not in there]
 
 
-def _copy_to_memory(db: sqlite3.Connection) -> sqlite3.Connection:
-    copy = _configure(sqlite3.connect(":memory:", isolation_level=None))
-    db.backup(copy)
-    db.close()
-    return copy
-
-
 def _use_write_ahead_log(db: sqlite3.Connection) -> None:
     """Switch on write-ahead logging, so that readers and a writer work side by side. SQLite does
     not wait for a lock here, and several processes may create a store at the same time."""
@@ -278,8 +273,7 @@ def _can_share(path: Path) -> bool:
 
 
 def _is_blank(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether nothing was ever written to the file; raises RecordsError if it is no store of
-    ours."""
+    """Whether the file was never written to; raises RecordsError if it is no store of ours."""
     for _ in range(LOOKS):
         # The size first: another process may be creating the store right now.
         size = path.stat().st_size

@@ -62,9 +62,7 @@ def verify_store(folder: Path | str) -> Findings:
 def check_store(store: Store) -> Findings:
     """`verify_store` for a store that is open."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", SkerryWarning
-        )  # the findings name them, each with its fault
+        warnings.simplefilter("ignore", SkerryWarning)  # the findings name each with its fault
         recorded = store.histories()
     found = Findings(store.path, len(recorded) + len(store.damaged), dict(store.damaged))
     unsealed = store.without_checksums()
@@ -75,7 +73,7 @@ def check_store(store: Store) -> Findings:
             continue
         if run.key in unsealed:
             found.not_checked.setdefault(NO_CHECKSUM, []).append(run.key)
-        for reason in _why_no_key(run.experiment) if current else [OLD_KEYS]:
+        if reason := _why_no_key(run.experiment) if current else OLD_KEYS:
             found.not_checked.setdefault(reason, []).append(run.key)
     return found
 
@@ -83,7 +81,10 @@ def check_store(store: Store) -> Findings:
 def _fault(run: Run, history: History, current: bool) -> str | None:
     """What is wrong with the rows or the key of a run, or None."""
     try:
-        return _fault_of_rows(run, history) or (_fault_of_key(run) if current else None)
+        if (fault := _fault_of_rows(run, history)) or not current or _why_no_key(run.experiment):
+            return fault
+        key = run.experiment.key(run.materials)
+        return f"its experiment and materials belong to run {key}" if key != run.key else None
     except (TypeError, ValueError, AttributeError) as error:  # a field with an impossible value
         return f"its experiment is none ({error})"
 
@@ -108,28 +109,14 @@ def _fault_of_devices(run: Run, store: Store) -> str | None:
     return None
 
 
-def _fault_of_key(run: Run) -> str | None:
-    if any(True for _ in _why_no_key(run.experiment)):
-        return None
-    key = run.experiment.key(run.materials)
-    return f"its experiment and materials belong to run {key}" if key != run.key else None
-
-
-def _why_no_key(experiment: Experiment) -> Iterator[str]:
-    """Reasons why the key cannot be computed from the recorded experiment."""
+def _why_no_key(experiment: Experiment) -> str | None:
+    """Why the key cannot be computed from the recorded experiment, or None."""
     if any(True for _ in experiment.users_own()):
-        yield OWN_CODE
-    elif not all(_is_complete(section) for section in (experiment, *_sections(experiment))):
-        yield OTHER_FIELDS
-
-
-def _sections(experiment: Experiment) -> Iterator[Section]:
-    return (value for _, value in experiment if isinstance(value, Section))
-
-
-def _is_complete(section: Section) -> bool:
-    """Whether all fields were recorded: a missing one has today's default, not that of then."""
-    return section.model_fields_set >= type(section).model_fields.keys()
+        return OWN_CODE
+    sections = (experiment, *(value for _, value in experiment if isinstance(value, Section)))
+    # A field that was not recorded has today's default, not that of then.
+    complete = all(one.model_fields_set >= type(one).model_fields.keys() for one in sections)
+    return None if complete else OTHER_FIELDS
 
 
 # Copies
@@ -196,8 +183,7 @@ def _put_aside(path: Path, aside: Path) -> None:
 
 
 def _copy_sound_runs(path: Path, fresh: sqlite3.Connection, partial: Path) -> dict[str, str]:
-    """Copy every readable row, then delete the runs that are not what was recorded; returns why, by
-    key."""
+    """Copy every readable row, then delete damaged runs; returns why, by key."""
     fresh.execute("PRAGMA foreign_keys = OFF")
     with (
         database.translate_errors(path),

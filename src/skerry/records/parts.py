@@ -58,20 +58,15 @@ class HistoryPart:
         return cls(names, matrix)
 
     @classmethod
-    def from_blob(
-        cls, names: tuple[str, ...], blob: bytes, first: int | None = None, last: int | None = None
-    ) -> Self:
-        """Unpack a blob; raises ValueError if it is damaged (zlib keeps a checksum). Given `first`
-        and `last`, its rounds must be those, which also limits the memory it can take."""
+    def from_blob(cls, names: tuple[str, ...], blob: bytes, first: int, last: int) -> Self:
+        """Unpack a blob; raises ValueError if it is damaged (zlib keeps a checksum). Its rounds
+        must go from `first` to `last`, which also limits the memory it can take."""
         columns = 1 + len(names)
-        most = 0
-        if first is not None and last is not None:
-            if not 0 <= first <= last <= LAST_ROUND:
-                raise ValueError(f"no rounds go from {first} to {last}")
-            most = min(8 * columns * (last - first + 1), sys.maxsize)
-        content = _decompress(blob, most)
+        if not 0 <= first <= last <= LAST_ROUND:
+            raise ValueError(f"no rounds go from {first} to {last}")
+        content = _decompress(blob, min(8 * columns * (last - first + 1), sys.maxsize))
         part = cls(names, np.frombuffer(content, "<f8").reshape(columns, -1))
-        if most and (part.is_empty or (part.first, part.last) != (first, last)):
+        if part.is_empty or (part.first, part.last) != (first, last):
             raise ValueError(f"its rounds are not {first} to {last}")
         return part
 
@@ -125,7 +120,7 @@ def last_values(history: History) -> dict[str, float]:
 
 
 def _decompress(blob: bytes, most: int) -> bytes:
-    """Decompress to at most `most` bytes; 0 means without limit."""
+    """Decompress to at most `most` bytes."""
     stream = zlib.decompressobj()
     try:
         content = stream.decompress(blob, most)

@@ -143,19 +143,16 @@ class RecordedRuns:
     def histories(self, keys: Iterable[str] | None = None) -> list[tuple[Run, History]]:
         """All runs, or those of the keys, with their histories, read in one transaction. Runs that
         were finished through this object come from memory."""
-        known: dict[str, tuple[Run, History]] = {}
-        if keys is not None:
-            keys = list(keys)
-            known = {key: self._written[key] for key in keys if key in self._written}
-            keys = [key for key in keys if key not in known]
-            if not keys:
-                return list(known.values())
+        chosen = list(keys or ())
+        known = {key: self._written[key] for key in chosen if key in self._written}
+        if keys is not None and len(known) == len(set(chosen)):
+            return list(known.values())
         with database.translate_errors(self.path), database.transaction(self._db, "BEGIN"):
             if keys is None:
                 with self._warn_of_damage():
                     runs, found = self._sound_runs(), self._sound_histories("")
             else:
-                where, *values = _chosen(keys)
+                where, *values = _chosen(key for key in chosen if key not in known)
                 rows = self._select(f"{_RUNS} {where} ORDER BY id", *values)
                 runs = [self._to_run(row) for row in rows]
                 found = {
@@ -337,13 +334,8 @@ def parse_recorded(text: str) -> Experiment:
     for name, field in Experiment.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section) and name in table:
-            table[name] = kind.model_construct(**_with_tuples(kind, table[name]))
+            own = dict(table[name].items())
+            # JSON has only lists; the own fields of a section, which is frozen, hold tuples.
+            lists = {one for one in own if isinstance(own[one], list) and one in kind.model_fields}
+            table[name] = kind.model_construct(**own | {one: tuple(own[one]) for one in lists})
     return Experiment.model_construct(**table)
-
-
-def _with_tuples(section: type[Section], table: dict[str, Any]) -> dict[str, Any]:
-    """JSON has only lists; the own fields of a section, which is frozen, hold tuples."""
-    return {
-        name: tuple(value) if isinstance(value, list) and name in section.model_fields else value
-        for name, value in table.items()
-    }

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FILE", "Run", "Status", "Store", "versions"]
 
+_STORED_PARTS = """SELECT first, last, names, matrix FROM parts
+    LEFT JOIN measures ON measures.id = parts.measures WHERE run = ? ORDER BY last"""
+
 
 class Store(RecordedRuns):
     """The runs of a folder: `Store.open` to record, `Store.read` to read only."""
@@ -78,11 +81,8 @@ class Store(RecordedRuns):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Record everything in the body together or, after an error, nothing.
-
-        Every method below is a transaction of its own and waits for the disk; many calls in one
-        transaction wait once.
-        """
+        """Record everything in the body together or, after an error, nothing. Every method below is
+        a transaction of its own and waits for the disk; many calls in one transaction wait once."""
         try:
             with database.translate_errors(self.path), database.transaction(self._db):
                 yield
@@ -93,30 +93,15 @@ class Store(RecordedRuns):
 
     def begin(
         self,
-        key: str,
-        experiment: Experiment,
-        *,
-        materials: Mapping[str, str],
-        world: str,
-        device: str,
-        versions: Mapping[str, str],
-    ) -> None:
-        """Record a run as running. An interrupted run keeps its start and history; a finished or
-        diverged one stays as it is (`forget` it to compute it again)."""
-        self.begin_all(
-            {key: experiment}, materials=materials, world=world, device=device, versions=versions
-        )
-
-    def begin_all(
-        self,
         experiments: Mapping[str, Experiment],
         *,
         materials: Mapping[str, str],
         world: str,
-        device: str,
         versions: Mapping[str, str],
+        device: str = "",
     ) -> None:
-        """`begin` for several runs of one world, by key."""
+        """Record runs of one world, by key, as running. An interrupted run keeps its start and
+        history; a finished or diverged one stays as it is (`forget` it to compute it again)."""
         texts = [json.dumps(experiment.model_dump()) for experiment in experiments.values()]
         self._experiments |= zip(texts, experiments.values(), strict=True)
         shared = {
@@ -147,10 +132,8 @@ class Store(RecordedRuns):
                     store_entry_checksum(self._db, key)
 
     def append(self, parts: Mapping[str, Mapping[str, Column]]) -> None:
-        """Add rounds to the histories of several runs: to all of them, or to none.
-
-        A part maps "round" and each measure to a column; its rounds follow those recorded.
-        """
+        """Add rounds to the histories of several runs, to all of them or to none. A part maps
+        "round" and each measure to a column; its rounds follow those recorded."""
         checked = {key: _checked(key, columns) for key, columns in parts.items()}
         with self.transaction():
             for key, part in checked.items():
@@ -178,7 +161,8 @@ class Store(RecordedRuns):
                 run, last, crc32 = self._open_run(key)
                 if last <= rounds_done:
                     continue
-                stored = self._stored_parts(run) if rounds_done >= 0 else []
+                rows = self._select(_STORED_PARTS, run) if rounds_done >= 0 else []
+                stored = [StoredPart(*row) for row in rows]
                 if stored and crc32 not in (None, history_checksum(stored)):
                     raise self._damaged(key, "wrong checksum of its history")
                 kept = [part for part in stored if part.last <= rounds_done]
@@ -233,8 +217,7 @@ class Store(RecordedRuns):
     # Inside
 
     def _open_run(self, key: str) -> tuple[int, int, int | None]:
-        """Id, last round (-1 if there is none) and history checksum of a run that is not
-        finished."""
+        """Id, last round (-1: none) and history checksum of a run that is not finished."""
         found = self._select(
             f"""SELECT id, status, (SELECT coalesce(max(last), -1) FROM parts WHERE run = runs.id),
             {select_checksum("history")} FROM runs WHERE key = ?""",
@@ -260,18 +243,9 @@ class Store(RecordedRuns):
         )
         return stored
 
-    def _stored_parts(self, run: int) -> list[StoredPart]:
-        rows = self._select(
-            """SELECT first, last, names, matrix FROM parts
-            LEFT JOIN measures ON measures.id = parts.measures WHERE run = ? ORDER BY last""",
-            run,
-        )
-        return [StoredPart(*row) for row in rows]
-
 
 def versions() -> dict[str, str]:
-    """Versions of Python, packages and platform that runs are computed with; imports none of
-    them."""
+    """Versions of Python, packages and platform that runs are computed with, without imports."""
     packages = {name: _version(name) for name in ("skerry", "torch", "numpy")}
     return {"python": platform.python_version(), **packages, "platform": platform.platform()}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, Literal
 
 from skerry.analysis.cells import Cells
@@ -162,11 +162,9 @@ def _of_plan(
     """The planned runs that have started, and the device-steps of those that have not."""
     if plan is None:
         return list(runs), []
-    positions = {
-        watched.run.key: plan.position(watched.run.key, watched.digest) for watched in runs
-    }
-    planned = [watched for watched in runs if positions[watched.run.key] is not None]
-    begun = set(positions.values())
+    positions = [plan.position(watched.run.key, watched.digest) for watched in runs]
+    planned = [one for one, place in zip(runs, positions, strict=True) if place is not None]
+    begun = set(positions)
     return planned, [steps for i, (_, _, steps) in enumerate(plan.rows) if i not in begun]
 
 
@@ -186,9 +184,7 @@ def _newest_messages(runs: Sequence[Run]) -> Iterator[Message]:
         return run.finished or "", run.status, run.note
 
     ended = sorted((run for run in runs if run.finished), key=event, reverse=True)
-    for i, ((when, status, note), group) in enumerate(groupby(ended, key=event)):
-        if i == MESSAGES:
-            return
+    for (when, status, note), group in islice(groupby(ended, key=event), MESSAGES):
         seeds = [run.experiment.seed for run in group]
         yield Message(when, status, len(seeds), note, tuple(sorted(set(seeds))))
 
@@ -197,8 +193,7 @@ def _newest_messages(runs: Sequence[Run]) -> Iterator[Message]:
 
 
 def best_by_primitive(runs: Sequence[WatchedRun], measure: str | None = None) -> Iterator[Best]:
-    """Every primitive's best cell by a measure (default: the usual ones), by its mean over finished
-    seeds."""
+    """Every primitive's best cell by the mean of a measure, or of the usual ones, over seeds."""
     done = [watched for watched in runs if watched.final]
     there = {name for watched in done for name in watched.final}
     usual = [name for one in USUAL_MEASURES if (name := shown(one, there)) in there]
@@ -245,11 +240,9 @@ class RunSpeed:
 
 
 def recent_speed(runs: Sequence[Run], recent: float = RECENT_SECONDS) -> RunSpeed | None:
-    """The speed over the last ten minutes of computing; None if no run has ended yet.
-
-    Runs of one stack end together after the same time, so they share one span; spans of several
-    workers overlap, and pauses between sweeps do not count.
-    """
+    """The speed over the last ten minutes of computing; None if no run has ended yet. Runs of one
+    stack end together and share one span; spans of several workers overlap, and pauses between
+    sweeps do not count."""
 
     def stack_key(run: Run) -> tuple[str, str, float]:
         return run.finished or "", run.world, run.wall_seconds or 0.0
@@ -268,9 +261,8 @@ def recent_speed(runs: Sequence[Run], recent: float = RECENT_SECONDS) -> RunSpee
         spans.append((end - max(1.0, seconds), end))
         if covered_length(spans) >= recent:
             break
-    return (
-        RunSpeed(steps / covered_length(spans), rounds / covered_length(spans)) if spans else None
-    )
+    seconds = covered_length(spans)
+    return RunSpeed(steps / seconds, rounds / seconds) if spans else None
 
 
 def _first_speed(running: Sequence[WatchedRun], written: float) -> RunSpeed | None:

@@ -27,10 +27,6 @@ class Axis:
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
-    def cells(self) -> list[Cell]:
-        """The cells of this axis alone."""
-        return [tuple(zip(self.fields, row, strict=True)) for row in self.rows]
-
 
 # Reading
 
@@ -42,11 +38,8 @@ def flatten_fields(table: Any, prefix: str = "") -> Any:
     found: dict[str, Any] = {}
     for name, value in table.items():
         path = f"{prefix}{name}"
-        found |= (
-            flatten_fields(value, f"{path}.")
-            if isinstance(value, Mapping)
-            else {path: _by_name(value)}
-        )
+        nested = isinstance(value, Mapping)
+        found |= flatten_fields(value, f"{path}.") if nested else {path: _by_name(value)}
     return found
 
 
@@ -116,8 +109,7 @@ def axis_faults(typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> Iter
 
 
 def _has_options(section: str, typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> bool:
-    """Whether a section may have options that are no fields: those of data sets and models, and of
-    a user's own functions."""
+    """Whether a section may have options of data sets, models or a user's own functions."""
     named = [
         *(value for path, value in flatten_fields(experiment).items() if path.startswith(section)),
         *(values for name, values in typed.items() if f"{section}." in name),
@@ -131,13 +123,11 @@ def _value_faults(name: str, fields: Sequence[str], values: Any) -> Iterator[str
         yield f'axis "{name}" must be a list of values (got {show_value(values)}). Example: [5, 10]'
     elif not values:
         yield f'the grid is empty: axis "{name}" has no values. Give it some, such as [5, 10].'
-    elif len(fields) > 1:
-        wrong = [row for row in values if not _is_row(row, len(fields))]
-        if wrong:
-            yield (
-                f'axis "{name}" must be a list of rows with {len(fields)} values each (got '
-                f"{show_value(wrong[0])})."
-            )
+    elif len(fields) > 1 and (wrong := [one for one in values if not _is_row(one, len(fields))]):
+        yield (
+            f'axis "{name}" must be a list of rows with {len(fields)} values each (got '
+            f"{show_value(wrong[0])})."
+        )
 
 
 def _is_row(row: Any, length: int) -> bool:
@@ -171,10 +161,12 @@ def parse_axes(typed: Mapping[str, Any]) -> list[Axis]:
 
 def grid_cells(axes: Iterable[Axis], exclude: Sequence[Mapping[str, Any]]) -> list[Cell]:
     """All combinations of the axes, without the excluded ones."""
-    every: Iterator[Cell] = (
-        tuple(chain.from_iterable(parts)) for parts in product(*(axis.cells() for axis in axes))
-    )
-    return [cell for cell in every if not any(_matches(dict(cell), each) for each in exclude)]
+    along = ([tuple(zip(axis.fields, row, strict=True)) for row in axis.rows] for axis in axes)
+    every: Iterator[Cell] = (tuple(chain.from_iterable(parts)) for parts in product(*along))
+    left_out = [
+        {field: _frozen(v) for field, v in each.items()}.items() for each in exclude if each
+    ]
+    return [cell for cell in every if not any(each <= dict(cell).items() for each in left_out)]
 
 
 def with_cell(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
@@ -188,12 +180,6 @@ def with_cell(table: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
         if isinstance(where, dict):  # else the experiment's own checks report it
             where[field] = value
     return found
-
-
-def _matches(values: Mapping[str, Any], excluded: Mapping[str, Any]) -> bool:
-    return bool(excluded) and all(
-        values[field] == _frozen(value) for field, value in excluded.items()
-    )
 
 
 def _frozen(value: Any) -> Any:

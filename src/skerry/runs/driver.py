@@ -69,8 +69,7 @@ class _OpenWorld:
 
 
 class Driver:
-    """Runs experiments on one executor and records them in one folder; `run` may be called
-    often."""
+    """Runs experiments on one executor and records them in one folder."""
 
     def __init__(
         self,
@@ -117,8 +116,7 @@ class Driver:
 
     @property
     def store(self) -> Store:
-        """The store, opened when it is needed first: an experiment that cannot run leaves no
-        file."""
+        """The store, opened when it is needed: an experiment that cannot run leaves no file."""
         if self._store is None:
             self._store = self._closing.enter_context(Store.open(self._folder))
             self._guard = FolderGuard(self._store.path.parent, self._store.path)
@@ -337,14 +335,18 @@ class Driver:
 
     def _requeue(self, job: StackJob, pieces: Sequence[Sequence[Experiment]]) -> None:
         """Put the pieces of a job first in the queue, because its world is in memory."""
-        self._queue.extendleft(job.with_lanes(lanes) for lanes in reversed(pieces))
+        self._queue.extendleft(
+            replace(job, experiments=tuple(lanes), attempts=0) for lanes in reversed(pieces)
+        )
         self._open_worlds[job.experiments[0].world_key()].jobs += len(pieces) - 1
 
     # Events
 
     def _take(self, job: StackJob, event: Event) -> None:
         if isinstance(event, Tick):
-            self._presence.update(job.keys, job.mean_round(event))
+            # Averaged over its lanes, some of which may resume from a later round.
+            done = event.steps * job.experiments[0].rounds // job.steps
+            self._presence.update(job.keys, done)
             self._progress.tick(job, event)
             return
         self._running -= 1
@@ -368,11 +370,13 @@ class Driver:
         elif cause in ("lanes", "worker") and several:
             self._halve(job)
         else:
-            self._give_up(job, failure.message)
+            self._fail(job.experiments, job.survey.fingerprints, failure.message)
+            self._progress.stack_done(job, {})
+            self._open_worlds[job.experiments[0].world_key()].failed = True
+            self._leave(job)
 
     def _halve(self, job: StackJob, remember: bool = False) -> None:
-        """Split a stack: one that is too big fits in halves, and one half is without a faulty
-        lane."""
+        """Split a stack: one that is too big fits in halves; one half has no faulty lane."""
         half = -(-len(job) // 2)
         if remember:
             self._fits[memory_shape(job.experiments[0])] = half
@@ -388,8 +392,7 @@ class Driver:
             for key, outcome in outcomes.items():
                 run = outcome.run
                 self.store.begin(
-                    key,
-                    by_key[key],
+                    {key: by_key[key]},
                     materials=job.survey.fingerprints,
                     world=job.world,
                     device=run.device,
@@ -406,12 +409,6 @@ class Driver:
         self._progress.stack_done(job, self.store.finals(job.keys))
         self._leave(job)
 
-    def _give_up(self, job: StackJob, message: str) -> None:
-        self._fail(job.experiments, job.survey.fingerprints, message)
-        self._progress.stack_done(job, {})
-        self._open_worlds[job.experiments[0].world_key()].failed = True
-        self._leave(job)
-
     def _fail(
         self, experiments: Sequence[Experiment], fingerprints: dict[str, str], message: str
     ) -> None:
@@ -419,11 +416,10 @@ class Driver:
         by_key = {experiment.key(fingerprints): experiment for experiment in experiments}
         self._keys |= {experiment.key(): key for key, experiment in by_key.items()}
         with self.store.transaction():
-            self.store.begin_all(
+            self.store.begin(
                 by_key,
                 materials=fingerprints,
                 world=experiments[0].world_key(fingerprints),
-                device="",
                 versions=versions(),
             )
             for key in by_key:

@@ -1,10 +1,11 @@
-"""Forecasts of sweeps and of runs on ranks: how many stacks, how much memory, how long. Nothing is
-written."""
+"""Forecasts of sweeps and of runs on ranks: how many stacks, how much memory, how long."""
 
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import torch
@@ -60,11 +61,7 @@ class Forecast:
 
 
 def forecast_sweep(
-    sweep: Sweep,
-    executor: Executor,
-    out: Path,
-    device: str = "auto",
-    deterministic: bool = False,
+    sweep: Sweep, executor: Executor, out: Path, device: str = "auto", deterministic: bool = False
 ) -> Forecast:
     """Plan a sweep as a driver does, and time one stack of every kind, for a second in all."""
     runs = planned_runs(sweep)
@@ -72,15 +69,10 @@ def forecast_sweep(
     with executor:
         surveys = [executor.survey(group[0]).for_lanes(group) for group in groups]
         waiting = _waiting(groups, surveys, out)
-        plans = [
-            split_lanes(
-                lanes,
-                LANES
-                if deterministic
-                else choose_stack_size(len(lanes), len(groups), survey, executor),
-            )
-            for lanes, survey in zip(waiting, surveys, strict=True)
-        ]
+        plans = []
+        for lanes, survey in zip(waiting, surveys, strict=True):
+            size = choose_stack_size(len(lanes), len(groups), survey, executor)
+            plans.append(split_lanes(lanes, LANES if deterministic else size))
         at_once = executor.slots
     pieces = [piece for plan in plans for piece in plan]
     threads = THREADS if deterministic else max(1, torch.get_num_threads() // at_once)
@@ -91,7 +83,7 @@ def forecast_sweep(
         for plan, survey in zip(plans, surveys, strict=True)
         for piece in plan
     ]
-    need, lanes, free = max(sizes, default=(0, 0, surveys[0].footprint.free))
+    need, largest, free = max(sizes, default=(0, 0, surveys[0].footprint.free))
     return Forecast(
         cells=len(sweep.points),
         seeds=len(sweep.seed_numbers),
@@ -99,7 +91,7 @@ def forecast_sweep(
         recorded=len(runs) - sum(map(len, waiting)),
         worlds=sum(map(bool, waiting)),
         stacks=len(pieces),
-        lanes=lanes,
+        lanes=largest,
         stack_bytes=need,
         free_bytes=free,
         at_once=at_once,
@@ -111,24 +103,20 @@ def _waiting(
     groups: Sequence[Sequence[Experiment]], surveys: Sequence[WorldSurvey], out: Path
 ) -> list[list[Experiment]]:
     """The experiments of every group that are not finished in the store."""
-    if not (out / FILE).is_file():
-        return [list(group) for group in groups]
-    with Store.read(out) as store:
-        waiting = []
-        for group, survey in zip(groups, surveys, strict=True):
-            by_key = {one.key(survey.fingerprints): one for one in group}
-            done = store.finished(by_key)
-            waiting.append([one for key, one in by_key.items() if key not in done])
-    return waiting
+    pairs = zip(groups, surveys, strict=True)
+    by_key = [{one.key(survey.fingerprints): one for one in group} for group, survey in pairs]
+    done: set[str] = set()
+    if (out / FILE).is_file():
+        with Store.read(out) as store:
+            done = store.finished(chain.from_iterable(by_key))
+    return [[one for key, one in group.items() if key not in done] for group in by_key]
 
 
 def _round_seconds(
     pieces: Sequence[Sequence[Experiment]], device: str, threads: int
 ) -> dict[StackKind, float]:
     """Seconds of a round per lane, by kind of stack."""
-    first: dict[StackKind, Sequence[Experiment]] = {}
-    for piece in pieces:
-        first.setdefault(_kind(piece), piece)
+    first = {_kind(piece): piece for piece in reversed(pieces)}
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -190,16 +178,6 @@ class RankPlan:
     """What a rank receives before each mixing step, for all lanes, at most."""
 
 
-class _NoExchange:
-    """Stands for the exchange of a rank while a plan is made: it has only the numbers."""
-
-    def __init__(self, rank: int, ranks: int):
-        self.rank, self.ranks = rank, ranks
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"a plan exchanges nothing ({name})")
-
-
 def plan_ranks(
     experiments: Sequence[Experiment], ranks: int | None = None, device: str = "auto"
 ) -> RankPlan:
@@ -209,10 +187,8 @@ def plan_ranks(
     experiments = with_sizes(experiments)
     group = max(group_by_world(experiments), key=len)
     world = _largest_share(group[0], ranks, device)
-    room, shares = (
-        measure_footprint(world).for_lanes(group),
-        DeviceAssignment.of(world.sizes, ranks or 1),
-    )
+    room = measure_footprint(world).for_lanes(group)
+    shares = DeviceAssignment.of(world.sizes, ranks or 1)
     numbers = len(group) * world.learner.d
     rows = max(_border_rows(world, shares), default=0)
     return RankPlan(
@@ -230,15 +206,16 @@ def plan_ranks(
 
 def _largest_share(experiment: Experiment, ranks: int | None, device: str) -> World:
     """The world as the rank with the most devices builds it."""
-    place = pick_device(device)
+
+    def build(exchange: Any) -> World:  # a plan exchanges nothing, and needs only the numbers
+        return build_world(experiment, None, pick_device(device), exchange=exchange)
+
     if ranks is None:
-        return build_world(experiment, None, place)
-    first = build_world(experiment, None, place, exchange=_NoExchange(0, ranks))
+        return build(None)
+    first = build(SimpleNamespace(rank=0, ranks=ranks))
     counts = DeviceAssignment.of(first.sizes, ranks).counts
     largest = counts.index(max(counts))
-    if largest == 0:
-        return first
-    return build_world(experiment, None, place, exchange=_NoExchange(largest, ranks))
+    return build(SimpleNamespace(rank=largest, ranks=ranks)) if largest else first
 
 
 def _border_rows(world: World, shares: DeviceAssignment) -> Iterator[int]:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 2.0
@@ -57,7 +58,7 @@ def launch(ranks: int, arguments: Sequence[str], threads: int) -> tuple[int, str
     try:
         return _watch(team)
     except KeyboardInterrupt:
-        _let_ranks_save(team)
+        terminate_and_wait([rank.popen for rank in team], SAVING_SECONDS)
         return 128 + signal.SIGINT, ""
     finally:
         for rank in team:
@@ -110,14 +111,14 @@ def _line(number: int, team: Sequence[_Rank], code: int) -> str:
     return f"rank {number} of {len(team)} ended{how} {advice}"
 
 
-def _let_ranks_save(team: Sequence[_Rank]) -> None:
-    """Let ranks finish their round and save; a second Ctrl-C does not wait for it."""
-    for rank in team:
-        rank.popen.terminate()
-    deadline = time.monotonic() + SAVING_SECONDS
-    for rank in team:
+def terminate_and_wait(processes: Sequence["subprocess.Popen[Any]"], seconds: float) -> None:
+    """Let processes finish their round and save; a second Ctrl-C does not wait for it."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + seconds
+    for process in processes:
         with suppress(subprocess.TimeoutExpired):
-            rank.popen.wait(max(0.0, deadline - time.monotonic()))
+            process.wait(max(0.0, deadline - time.monotonic()))
 
 
 def _free_port() -> int:
@@ -130,10 +131,10 @@ def _free_port() -> int:
 def end_with_parent() -> None:
     """On a rank that `launch` started: end when the parent process ends, however that happens."""
     if os.environ.pop(LIFELINE, None):
-        threading.Thread(target=_end_with_stdin, daemon=True).start()
 
+        def end_with_stdin() -> None:
+            while os.read(sys.stdin.fileno(), 1):
+                pass
+            os._exit(1)
 
-def _end_with_stdin() -> None:
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    os._exit(1)
+        threading.Thread(target=end_with_stdin, daemon=True).start()

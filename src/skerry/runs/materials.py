@@ -33,23 +33,16 @@ def with_materials(experiments: Iterable[Experiment], materials: Materials) -> l
 
 def sweep_with_materials(sweep: Sweep, materials: Materials) -> Sweep:
     """`with_materials` for a sweep; fields of objects from Python cannot be axes."""
-    fields = {
-        f"{section}.{field}": value
-        for section, values in _material_fields(Experiment(), materials).items()
-        for field, value in values.items()
-    }
-    if not fields:
-        return sweep_with_sizes(sweep)
-    for field in sweep.fields:
-        if field in fields:
-            raise ExperimentError(
-                f"{field} is an axis of the sweep, but given from Python too. Leave out one."
-            )
-    table = dict(sweep.experiment)
-    for path, value in fields.items():
-        section, _, field = path.partition(".")
-        table[section] = {**table.get(section, {}), field: value}
-    return sweep_with_sizes(Sweep(**{**dict(sweep), "experiment": table}))
+    table, by_section = dict(sweep.experiment), _material_fields(Experiment(), materials)
+    for section, fields in by_section.items():
+        for path in (f"{section}.{field}" for field in fields):
+            if path in sweep.fields:
+                raise ExperimentError(
+                    f"{path} is an axis of the sweep, but given from Python too. Leave out one."
+                )
+        table[section] = {**table.get(section, {}), **fields}
+    sweep = Sweep(**{**dict(sweep), "experiment": table}) if by_section else sweep
+    return sweep_with_sizes(sweep)
 
 
 def sweep_with_sizes(sweep: Sweep) -> Sweep:
@@ -60,10 +53,9 @@ def sweep_with_sizes(sweep: Sweep) -> Sweep:
 
 
 def _with_fields(experiment: Experiment, materials: Materials) -> Experiment:
-    fields_of = _material_fields(experiment, materials)
     sections = {
         name: getattr(experiment, name).model_copy(update=fields)
-        for name, fields in fields_of.items()
+        for name, fields in _material_fields(experiment, materials).items()
     }
     return experiment.model_copy(update=sections) if sections else experiment
 

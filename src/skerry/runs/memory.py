@@ -92,8 +92,7 @@ class Footprint:
     weighing: int = 0
     """Additional bytes while W is assembled, with lanes."""
     companions: int = 0
-    """The largest number of arrays of the size of X that a lane keeps for its method and for
-    compression."""
+    """Arrays of the size of X that a lane keeps for its method and for compression, at most."""
     judged: int = 0
     """Scores of each device of a lane on each class."""
     passing: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -102,15 +101,10 @@ class Footprint:
 
     def for_lanes(self, experiments: Iterable[Experiment]) -> "Footprint":
         """The footprint with what methods and compression of these lanes need."""
-        different = {
-            (
-                e.method,
-                e.training,
-                e.network.compresses and e.network,
-                e.server.compresses and e.server,
-            ): e
-            for e in experiments
-        }
+        compressing = (
+            (e, [one for one in (e.network, e.server) if one.compresses]) for e in experiments
+        )
+        different = {(e.method, e.training, *sections): e for e, sections in compressing}
         nothing = 0.0, 0.0, 0.0
         passing = [nothing, *(compression_temporaries(e, self.devices) for e in different.values())]
         return replace(
@@ -158,14 +152,16 @@ def measure_footprint(world: World) -> Footprint:
     server = world.experiment.server
     one, two = step_bytes(world, 1), step_bytes(world, 2)
     most = max(working_memory(world.device), two)
-    taken, on_gpu = world_memory(world), world.device.type == "cuda"
+    on_gpu = world.device.type == "cuda"
     if on_gpu:
         free, total = torch.cuda.mem_get_info(world.device)
         efficient = 2**16
+        held, building, weighing = on_device(world) + _workspaces(world), 0, 0
     else:
         free, total = free_memory(), total_memory()
         fewest, most_lanes = CPU_LANES
         efficient = max(fewest, min(most_lanes, CPU_STACK // each))
+        held, building, weighing = host_memory(world)
     if each > total:  # before the system kills this process
         raise SkerryError(
             f"out of memory: the models of {world.held:,} devices with "
@@ -179,15 +175,15 @@ def measure_footprint(world: World) -> Footprint:
         free=free,
         total=total,
         share=USABLE[world.device.type],
-        world=on_device(world) + _workspaces(world) if on_gpu else taken.held,
+        world=held,
         lane=each,
         step=(world.held * (2 * one - two), world.held * (two - one), most),
         # The server gathers the sampled models; measures hold a mean per island, all of these once
         # more in one array, and their distances from the average.
         other=max(server.most_sampled(world.n), MEANS * len(world.sizes) + 2) / world.n,
         efficient=efficient,
-        building=0 if on_gpu else taken.building,
-        weighing=0 if on_gpu else taken.weighing,
+        building=building,
+        weighing=weighing,
         on_gpu=on_gpu,
         devices=world.n,
         scores=scores,
@@ -226,46 +222,26 @@ def _workspaces(world: World) -> int:
 # The world itself
 
 
-@dataclass(frozen=True)
-class WorldMemory:
-    """Bytes that a world takes on the host before it has lanes."""
-
-    held: int
-    """As long as the world exists."""
-    building: int
-    """Additional bytes while it is built, at most."""
-    weighing: int
-    """Additional bytes while W of the first round is assembled, when lanes exist already."""
-
-
-def world_memory(world: World) -> WorldMemory:
-    """Estimate what a world takes on the host, from the sizes of its data and graphs."""
+def host_memory(world: World) -> tuple[int, int, int]:
+    """Estimate the bytes of a world on a CPU: held, building and weighing, as in `Footprint`."""
     links = list(world.fleet.islands(0))
     largest = max(links, key=lambda one: len(one.edges))
     raw, building = _data(world.dataset)
-    return WorldMemory(
-        held=raw
-        + sum(EDGE * len(one.edges) for one in links)
-        + DRAWN * len(largest.edges)
-        + _weights(links, DOUBLE, SCIPY_ENTRY)
-        + (on_device(world) if world.device.type == "cpu" else 0),
-        building=max(building, SORTED * len(largest.edges)),
-        weighing=WEIGHED * _entries(largest),
-    )
+    drawn = sum(EDGE * len(one.edges) for one in links) + DRAWN * len(largest.edges)
+    held = raw + drawn + _weights(links, DOUBLE, SCIPY_ENTRY) + on_device(world)
+    return held, max(building, SORTED * len(largest.edges)), WEIGHED * _entries(largest)
 
 
 def on_device(world: World) -> int:
     """Bytes that torch holds of a world on the compute device."""
     tensors = (world.x_train, world.y_train, world.x_own, world.y_own, world.test_classes)
     W = _weights(list(world.fleet.islands(0)), world.dtype.itemsize, TORCH_ENTRY)
-    return sum(tensor.nbytes for tensor in tensors) + W + _draws(world)
+    draws = _draws(world) if world.device.type == "cuda" else 0  # on a CPU they are temporary
+    return sum(tensor.nbytes for tensor in tensors) + W + draws
 
 
 def _draws(world: World) -> int:
-    """Bytes of the minibatch draws of this round and the next one on a GPU, and of their tables. On
-    a CPU they are temporary."""
-    if world.device.type != "cuda":
-        return 0
+    """Bytes of the minibatch draws of this round and the next one, and of their tables."""
     training = world.experiment.training
     a_round = DOUBLE * (training.batch + 1) * training.local_steps * world.held
     rounds = 2 if training.local_steps == 1 else 3  # more steps are drawn apart, then put together
@@ -284,8 +260,7 @@ def _data(dataset: Dataset) -> tuple[int, int]:
 
 
 def _weights(links: list[Links], dense: int, sparse: int) -> int:
-    """Bytes of W, by bytes of a dense and of a sparse entry; islands with the same links share
-    it."""
+    """Bytes of W, by bytes of a dense and of a sparse entry; islands with the same links share."""
     shapes = {(one.size, len(one.edges), int(one.edges.sum())): one for one in links}
     return sum(
         sparse * _entries(one) if is_sparse(one.size, _entries(one)) else dense * one.size**2

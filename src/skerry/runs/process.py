@@ -45,9 +45,7 @@ def deterministic_torch(wanted: bool = True) -> Iterator[None]:
         torch.use_deterministic_algorithms(was_on, warn_only=was_lenient)
 
 
-def run_conditions(
-    lanes: int, deterministic: bool, ranks: RankGroup | None = None
-) -> dict[str, str]:
+def run_conditions(lanes: int, deterministic: bool, ranks: RankGroup) -> dict[str, str]:
     """What affects the last bits of a run besides versions and machine, to be recorded with it."""
     found = {"threads": str(torch.get_num_threads()), "lanes": str(lanes)}
     if isinstance(ranks, Rank):

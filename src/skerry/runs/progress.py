@@ -1,6 +1,7 @@
 """The progress callback: what progress bars, trackers and other observers of runs implement."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skerry.config.experiment import Experiment
@@ -74,15 +75,13 @@ class ProgressGroup(Progress):
     def __init__(self, *members: Progress):
         self.wants_rows = any(member.wants_rows for member in members)
         for name in (name for name, value in vars(Progress).items() if callable(value)):
-            setattr(self, name, _call_all([getattr(member, name) for member in members]))
+            methods = [getattr(member, name) for member in members]
+            setattr(self, name, partial(_call_all, methods))
 
 
-def _call_all(methods: Sequence[Any]) -> Any:
-    def call(*values: Any) -> None:
-        for method in methods:
-            method(*values)
-
-    return call
+def _call_all(methods: Sequence[Any], *values: Any) -> None:
+    for method in methods:
+        method(*values)
 
 
 class ModelKeeper(Progress):

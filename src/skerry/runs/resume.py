@@ -10,7 +10,7 @@ leaves the previous one intact. Any number of ranks can resume from it, and so c
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -64,14 +64,14 @@ def find_starts(
     folder: Path,
     deterministic: bool = False,
 ) -> Iterator[StackStart]:
-    """The stacks of these lanes: interrupted ones from their checkpoints, then one of all the
-    rest."""
+    """The stacks of these lanes: interrupted ones from their checkpoints, then all the rest."""
     remove_leftovers(folder)
     waiting = {world.key(experiment): experiment for experiment in experiments}
     name = experiments[0].world_key(world.fingerprints)
     begun = store.begun(waiting)
     mark = ALONE if deterministic else ""
-    for file in _newest_first(folder.glob(f"{name}-*{mark}.safetensors")):
+    files = folder.glob(f"{name}-*{mark}.safetensors")
+    for file in sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True):
         world.ranks.broadcast(do="load", file=str(file.absolute()))
         found = load_stack(file, world)
         if found is None:
@@ -107,7 +107,7 @@ class StackCheckpoint:
     ledger: dict[str, list[int]]
     seconds: float
     rows: dict[str, int]
-    """By key, the rows recorded at that time; empty in a checkpoint of format 1."""
+    """By key, the rows recorded at that time."""
 
     def start(self, stack: Stack, file: Path, rows: Mapping[str, int]) -> StackStart:
         """Where a stack of some of its lanes resumes."""
@@ -131,9 +131,9 @@ def _read(file: Path, world: World) -> StackCheckpoint | None:
             _state(tensors, facts),
             dict(facts["ledger"]),
             facts["seconds"],
-            facts.get("rows", {}),
+            facts["rows"],
         )
-    except (KeyError, TypeError, ValueError) as error:  # format 1 has no checksum of its facts
+    except (KeyError, TypeError, ValueError) as error:  # no stack's, or of another version
         warn_user(f"the checkpoint {file} is damaged (without {error}). {RECOMPUTED}")
         return None
     except DamagedError as error:
@@ -147,8 +147,7 @@ def _rows_of_lanes(
     """By key, the number of rows of each requested lane of a checkpoint whose rows are complete in
     the store, which may be an older copy or damaged."""
     wanted = [key for key in found.lanes if key in waiting]
-    counts = {key: _rows_of(waiting[key], store, key, found) for key in wanted}
-    whole = {key: count for key, count in counts.items() if count is not None}
+    whole = {key: found.rows[key] for key in wanted if _has_rows(store, key, found)}
     if lost := len(wanted) - len(whole):
         warn_user(
             f"{store.path} lacks rows of {count_runs(lost)} that the checkpoint {file.name} "
@@ -157,28 +156,18 @@ def _rows_of_lanes(
     return whole
 
 
-def _rows_of(experiment: Experiment, store: Store, key: str, found: StackCheckpoint) -> int | None:
-    """The number of rows of a lane up to its checkpoint; None if some are missing."""
+def _has_rows(store: Store, key: str, found: StackCheckpoint) -> bool:
+    """Whether the store has all rows of a lane up to its checkpoint."""
     try:
         rounds = store.history(key)["round"]
     except DamagedError:
-        return None
-    rounds = rounds[rounds <= found.state.t]
-    if found.rows:
-        return len(rounds) if len(rounds) == found.rows.get(key) else None
-    # Format 1 did not count them: the last evaluation, at least, must be there.
-    every, after = experiment.evaluate.every, experiment.evaluate.after
-    last = found.state.t // every * every
-    return len(rounds) if (last if last > after else 0) in rounds else None
+        return False
+    return len(rounds[rounds <= found.state.t]) == found.rows.get(key)
 
 
 def count_runs(count: int) -> str:
     """`1 run`, `1,200 runs`."""
     return "1 run" if count == 1 else f"{count:,} runs"
-
-
-def _newest_first(files: Iterable[Path]) -> list[Path]:
-    return sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)
 
 
 def _file_of(stack: Stack, folder: Path, world: str, mark: str) -> Path:

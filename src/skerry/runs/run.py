@@ -1,5 +1,4 @@
-"""`skerry.run`: run experiments and return their results. The command line calls this function
-too."""
+"""`skerry.run`, which the command line calls too: run experiments and return their results."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from skerry.engine.world import Materials
 from skerry.errors import SkerryError, argument
 from skerry.plugins import registry
 from skerry.runs.driver import Driver
-from skerry.runs.executors.executor import Executor, open_executor
+from skerry.runs.executors.executor import open_executor
 from skerry.runs.executors.ranks import Ranks, is_first, is_rank, refuse_on_ranks
 from skerry.runs.materials import collect_materials, sweep_with_materials, with_materials
 from skerry.runs.process import deterministic_torch
@@ -80,7 +79,10 @@ def run(
     Under `torchrun` all of its processes compute every run together, each with a share of the
     devices; the first one records the runs and returns the results, the others return none.
     """
-    requested = _load_file(experiment) if isinstance(experiment, str | Path) else experiment
+    if isinstance(experiment, str | Path):
+        tables = read_tables(experiment)
+        experiment = Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)
+    requested = experiment
     materials = collect_materials(graph, dataset, model)
     if isinstance(requested, Sweep):
         if compare or seeds is not None:
@@ -99,13 +101,23 @@ def run(
             f"{argument('keep_models')}). Leave those out: runs are computed in this process."
         )
     if is_rank():
-        _check_for_ranks(requested, first, executor or workers or ray_address)
+        if isinstance(requested, Sweep) or executor or workers or ray_address:
+            raise SkerryError(
+                "ranks compute one run after the other, all on the same one (got a sweep or "
+                "another executor). Run a sweep without them: its runs are shared by "
+                f"{argument('workers')}."
+            )
+        refuse_on_ranks(first)
     models, tracking = ModelKeeper(), open_trackers(trackers, out) if is_first() else []
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with (
         deterministic_torch(deterministic),
         records as folder,
-        _open_executor(executor, device, workers, ray_address, materials) as place,
+        Ranks(device=device, materials=materials)
+        if is_rank()
+        else open_executor(
+            executor, device=device, workers=workers, address=ray_address, materials=materials
+        ) as place,
         _progress_bar(progress if is_first() else False) as shown,
         Driver(
             place,
@@ -122,7 +134,7 @@ def run(
             deterministic=deterministic,
         ) as driver,
     ):
-        if isinstance(place, Ranks) and not place.is_first:
+        if isinstance(place, Ranks) and not is_first():
             place.follow()
             return Results(())
         results = _read_results(driver, first, driver.run(first))
@@ -130,47 +142,17 @@ def run(
         if further:
             more = _read_results(driver, further, driver.run(further))
             results = Results((*results, *more))
-        tables = {lane.key: driver.store.devices(lane.key) for lane in results if keep_devices}
-        return results.keeping(models=models.models, devices=tables)
+        scores = {lane.key: driver.store.devices(lane.key) for lane in results if keep_devices}
+        return results.keeping(models=models.models, devices=scores)
 
 
-def _progress_bar(
-    progress: Progress | bool | None,
-) -> AbstractContextManager[Progress | None]:
+def _progress_bar(progress: Progress | bool | None) -> AbstractContextManager[Progress | None]:
     """The built-in progress display, where one is wanted."""
     has_viewer = sys.stderr.isatty() or "IPython" in sys.modules
     if isinstance(progress, Progress) or not (has_viewer if progress is None else progress):
         return nullcontext()
     shown: AbstractContextManager[Progress | None] = registry.view("progress")(progress)
     return shown
-
-
-def _open_executor(
-    executor: str | Callable[..., Any] | None,
-    device: str,
-    workers: int | None,
-    ray_address: str | None,
-    materials: Materials,
-) -> Executor:
-    if is_rank():
-        return Ranks(device=device, materials=materials)
-    return open_executor(
-        executor, device=device, workers=workers, address=ray_address, materials=materials
-    )
-
-
-def _check_for_ranks(requested: Runnable, runs: Sequence[Experiment], executor: object) -> None:
-    if isinstance(requested, Sweep) or executor:
-        raise SkerryError(
-            "ranks compute one run after the other, all on the same one (got a sweep or another "
-            f"executor). Run a sweep without them: its runs are shared by {argument('workers')}."
-        )
-    refuse_on_ranks(runs)
-
-
-def _load_file(path: str | Path) -> Experiment | Sweep:
-    tables = read_tables(path)
-    return Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)
 
 
 def _experiments(
@@ -181,9 +163,8 @@ def _experiments(
 ) -> list[Experiment]:
     names = compare.split(",") if isinstance(compare, str) else compare
     names = [names] if callable(names) else names
-    complete = with_materials(
-        [requested] if isinstance(requested, Experiment) else requested, materials
-    )
+    requested = [requested] if isinstance(requested, Experiment) else requested
+    complete = with_materials(requested, materials)
     experiments = [one for each in complete for one in expand(each, names, seeds)]
     if not experiments:
         raise SkerryError(

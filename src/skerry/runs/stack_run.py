@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -11,13 +11,12 @@ import torch
 
 from skerry.config.experiment import Experiment
 from skerry.engine.simulate import Moment, simulate
-from skerry.engine.stack import Stack
 from skerry.engine.world import World
 from skerry.errors import RecordsError
-from skerry.measure.device_scores import DeviceTable
 from skerry.measure.observer import Observer, Reading, columns_by_key
 from skerry.records import checkpoint
 from skerry.records.store import Store, versions
+from skerry.runs.executors.executor import StepCounter, Tick
 from skerry.runs.process import HeldSignals, run_conditions
 from skerry.runs.progress import Progress
 from skerry.runs.resume import StackStart, find_starts, save_stack, warn_user
@@ -35,21 +34,6 @@ CONTINUE, SAVE, STOP = range(3)
 """What a rank may request at the end of a round; the largest request of all ranks counts."""
 
 
-def run_world(
-    world: World,
-    experiments: Sequence[Experiment],
-    store: Store,
-    folder: Path,
-    *,
-    on_moment: Callable[[Moment], None] | None = None,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
-) -> None:
-    """Run and record experiments that share a world; lanes with a checkpoint resume from it."""
-    for moment in run_lanes(world, experiments, store, folder, checkpoint_seconds):
-        if on_moment is not None:
-            on_moment(moment)
-
-
 def run_lanes(
     world: World,
     experiments: Sequence[Experiment],
@@ -58,15 +42,15 @@ def run_lanes(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     deterministic: bool = False,
     progress: Progress | None = None,
-) -> Generator[Moment]:
-    """`run_world` as a generator of moments; `folder` holds the checkpoints. A `deterministic` run
-    must be the only one, with torch set up for it (runs/process.py)."""
-    conditions = run_conditions(len(experiments), deterministic, world.ranks)
-    _begin(world, experiments, store, conditions)
+) -> Generator[Tick]:
+    """Run and record experiments that share a world, and yield a tick for every round; lanes with a
+    checkpoint in `folder` resume from it. A `deterministic` run must be the only one, with torch
+    set up for it (runs/process.py)."""
+    progress, counter = progress or Progress(), StepCounter(world)
+    _begin(world, experiments, store, deterministic)
     for start in find_starts(world, experiments, store, folder, deterministic):
         if len(start.stack) < len(experiments):
-            conditions = run_conditions(len(start.stack), deterministic, world.ranks)
-            _begin(world, start.stack.experiments, store, conditions)
+            _begin(world, start.stack.experiments, store, deterministic)
         world.ranks.broadcast(
             do="run",
             lanes=start.stack.keys,
@@ -77,13 +61,10 @@ def run_lanes(
         with StackRecorder(start, store, checkpoint_seconds, progress) as recorder:
             for moment in simulate(start.stack, start.state):
                 recorder.measure(moment)
-                yield moment
+                progress.moment(moment)
+                if tick := counter.count(moment):
+                    yield tick
                 recorder.save(moment)
-
-
-def device_name(device: torch.device) -> str:
-    """The name of a GPU, or the type of another device."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 class StackRecorder:
@@ -109,7 +90,10 @@ class StackRecorder:
         self._observer = Observer(start.stack, start.ledger)
         self._readings: list[Reading] = []
         self._rows = Counter(start.rows)
-        self._pause = _first_pause(start.stack, checkpoint_seconds)
+        world = start.stack.world
+        size = world.held * len(start.stack) * world.learner.parameters * 4
+        first = max(FIRST_SECONDS, size / SAVING_SPEED / SAVING_SHARE)
+        self._pause = min(checkpoint_seconds, first)
         self._signals = HeldSignals()
 
     def __enter__(self) -> Self:
@@ -153,7 +137,9 @@ class StackRecorder:
         if request == STOP and ranks.count > 1:
             raise KeyboardInterrupt  # another rank received the signal
         self._saved = time.monotonic()
-        self._pause = _next_pause(self._pause, self._checkpoint_seconds, self._saved - now)
+        if self._checkpoint_seconds:
+            pause = min(2 * self._pause, self._checkpoint_seconds)
+            self._pause = max(pause, (self._saved - now) / SAVING_SHARE)
 
     def _record(self, moment: Moment, seconds: float, over: bool) -> None:
         """Record readings, and runs that have ended, in one transaction."""
@@ -163,7 +149,9 @@ class StackRecorder:
         columns, ended = columns_by_key(self._readings), []
         with store.transaction():
             store.append(columns)
-            store.keep_devices(_last_device_tables(self._observer, moment))
+            diverged = {moment.stack.keys[lane] for lane in moment.diverged}
+            tables = self._observer.device_tables.items()
+            store.keep_devices({key: table for key, table in tables if key not in diverged})
             for lane, key in enumerate(moment.stack.keys):
                 if lane in moment.diverged:
                     note = f"no longer finite after round {moment.round}"
@@ -178,10 +166,7 @@ class StackRecorder:
 
 
 def report_recorded(
-    store: Store,
-    progress: Progress,
-    columns: Mapping[str, Mapping[str, Any]],
-    ended: Sequence[str],
+    store: Store, progress: Progress, columns: Mapping[str, Mapping[str, Any]], ended: Sequence[str]
 ) -> None:
     """Tell a callback that wants rows what was just recorded: columns and ended runs, by key."""
     if not progress.wants_rows:
@@ -201,42 +186,21 @@ def _warn_if_unsaved(stopping: bool) -> Iterator[None]:
     try:
         yield
     except RecordsError as error:
-        if stopping:
-            warn_user(f"{error} The runs will resume from there, or start again.")
-        else:
-            warn_user(
-                f"{error} The runs go on; if they are stopped, they resume from the previous "
-                "checkpoint, or start again."
-            )
-
-
-def _first_pause(stack: Stack, checkpoint_seconds: float) -> float:
-    """Seconds until the first checkpoint: few, unless there is much to save."""
-    size = stack.world.held * len(stack) * stack.world.learner.parameters * 4
-    saving = size / SAVING_SPEED
-    return min(checkpoint_seconds, max(FIRST_SECONDS, saving / SAVING_SHARE))
-
-
-def _next_pause(pause: float, checkpoint_seconds: float, saving: float) -> float:
-    """Seconds until the next checkpoint, after one that took `saving` seconds."""
-    if not checkpoint_seconds:
-        return 0.0
-    return max(min(2 * pause, checkpoint_seconds), saving / SAVING_SHARE)
+        go_on = "go on; if they are stopped, they resume from the previous checkpoint,"
+        warn_user(
+            f"{error} The runs {'will resume from there,' if stopping else go_on} or start again."
+        )
 
 
 def _begin(
-    world: World, experiments: Sequence[Experiment], store: Store, conditions: Mapping[str, str]
+    world: World, experiments: Sequence[Experiment], store: Store, deterministic: bool
 ) -> None:
-    store.begin_all(
+    device = world.device
+    conditions = run_conditions(len(experiments), deterministic, world.ranks)
+    store.begin(
         {world.key(experiment): experiment for experiment in experiments},
         materials=world.fingerprints,
         world=world.experiment.world_key(world.fingerprints),
-        device=device_name(world.device),
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         versions={**versions(), **conditions},
     )
-
-
-def _last_device_tables(observer: Observer, moment: Moment) -> dict[str, DeviceTable]:
-    """By key, the last evaluation of the devices of lanes that have not diverged."""
-    diverged = {moment.stack.keys[lane] for lane in moment.diverged}
-    return {key: table for key, table in observer.device_tables.items() if key not in diverged}

@@ -2,7 +2,7 @@
 others run the best value of every cell."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +31,7 @@ def first_runs(sweep: Sweep) -> list[Experiment]:
 
 
 def planned_runs(sweep: Sweep) -> list[Experiment]:
-    """All runs of both stages. The best values are not known yet; the first value of each cell
-    represents it."""
+    """All runs of both stages, with the first value of each cell in place of the best one."""
     points = {_without(point.cell, sweep.tune): point for point in reversed(sweep.points)}
     first = first_runs(sweep)
     return [*first, *sweep.runs(reversed(points.values()), _other_seeds(sweep))]
@@ -60,7 +59,8 @@ def tuned_cells(sweep: Sweep, lanes: Iterable[Lane]) -> list[TunedCell]:
     lower = traits(measure).lower_is_better
     found = []
     for cell, points in tried.items():
-        score_vs = np.array([_scores(point, _tuning_seeds(sweep), finals) for point in points])
+        keys = [[point.at(seed).key() for seed in _tuning_seeds(sweep)] for point in points]
+        score_vs = np.array([[finals.get(key, math.nan) for key in row] for row in keys])
         ran_vs = np.ones_like(score_vs)  # all values are tried on the same seeds
         point = points[int(best_place(score_vs, ran_vs, lower_is_better=lower))]
         found.append(TunedCell(cell, dict(point.cell)[sweep.tune], point))
@@ -83,7 +83,3 @@ def _other_seeds(sweep: Sweep) -> list[int]:
 
 def _without(cell: Cell, field: str) -> Cell:
     return tuple(pair for pair in cell if pair[0] != field)
-
-
-def _scores(point: Point, seeds: Iterable[int], finals: Mapping[str, float]) -> list[float]:
-    return [finals.get(point.at(seed).key(), math.nan) for seed in seeds]

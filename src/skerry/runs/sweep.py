@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -49,16 +48,13 @@ class Point:
 
     cell: Cell
     experiment: Experiment
+    _runs: dict[int, Experiment] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, seed: int) -> Experiment:
         """Its run at a seed; always the same object, because an experiment caches its keys."""
         if seed not in self._runs:
             self._runs[seed] = self.experiment.model_copy(update={SEEDS: seed})
         return self._runs[seed]
-
-    @cached_property
-    def _runs(self) -> dict[int, Experiment]:
-        return {}
 
 
 def _as_table(experiment: Any) -> Any:
@@ -127,7 +123,6 @@ class Sweep(Section):
     """The largest number of runs that is accepted."""
 
     _points: tuple[Point, ...] = PrivateAttr(())
-    _numbers: tuple[int, ...] = PrivateAttr(())
 
     # Reading
 
@@ -182,7 +177,14 @@ class Sweep(Section):
 
     @property
     def seed_numbers(self) -> tuple[int, ...]:
-        return self._numbers
+        if not isinstance(self.seeds, int):
+            return self.seeds
+        first = self.points[0].experiment.seed
+        return tuple(range(first, first + self.seeds))
+
+    @property
+    def _seed_count(self) -> int:
+        return self.seeds if isinstance(self.seeds, int) else len(self.seeds)
 
     @property
     def fields(self) -> list[str]:
@@ -195,11 +197,8 @@ class Sweep(Section):
         """All runs, seed by seed. Cells that are the same run, such as all periods of a run without
         a server, give it once."""
         points = self.points if points is None else list(points)
-        found = (
-            point.at(seed)
-            for seed in (self.seed_numbers if seeds is None else seeds)
-            for point in points
-        )
+        seeds = self.seed_numbers if seeds is None else seeds
+        found = (point.at(seed) for seed in seeds for point in points)
         return list({run.key(): run for run in found}.values())
 
     @model_validator(mode="after")
@@ -223,25 +222,23 @@ class Sweep(Section):
                 f"sweep.tune must be an axis of its own (got '{self.tune}'). Add its values to "
                 f'[sweep.axes]: "{self.tune or "training.stepsize"}" = [0.01, 0.1]'
             )
-        count = self.seeds if isinstance(self.seeds, int) else len(self.seeds)
-        if self.tune_seeds is not None and self.tune_seeds > count:
+        if self.tune_seeds is not None and self.tune_seeds > self._seed_count:
             yield (
                 f"sweep.tune_seeds must be at most the number of seeds (got {self.tune_seeds} of "
-                f"{count}). Lower it or raise sweep.seeds."
+                f"{self._seed_count}). Lower it or raise sweep.seeds."
             )
 
     def _exclude_faults(self) -> Iterator[str]:
         for each in self.exclude:
-            for field in each:
-                if field not in self.fields:
+            for name in each:
+                if name not in self.fields:
                     yield (
-                        f"sweep.exclude names '{field}', which is no axis"
-                        f"{did_you_mean(field, self.fields)} Axes: {', '.join(self.fields)}."
+                        f"sweep.exclude names '{name}', which is no axis"
+                        f"{did_you_mean(name, self.fields)} Axes: {', '.join(self.fields)}."
                     )
 
     def _size_faults(self) -> Iterator[str]:
-        seeds = self.seeds if isinstance(self.seeds, int) else len(self.seeds)
-        count = seeds * math.prod(len(axis.rows) for axis in self._grid)
+        count = self._seed_count * math.prod(len(axis.rows) for axis in self._grid)
         if count > self.most:
             allow = f", or allow it: sweep.most = {count}" if count <= LARGEST_GRID else "."
             yield (
@@ -271,12 +268,6 @@ class Sweep(Section):
         if not lines:
             lines += self._tune_by_faults(points)
             self._points = tuple(points)
-            first = points[0].experiment.seed
-            self._numbers = (
-                tuple(range(first, first + self.seeds))
-                if isinstance(self.seeds, int)
-                else self.seeds
-            )
         return lines
 
     def _tune_by_faults(self, points: Sequence[Point]) -> Iterator[str]:
@@ -285,9 +276,7 @@ class Sweep(Section):
             not in point.experiment.evaluate.wanted
             for point in points
         ):
-            yield (
-                f"sweep.tune_by = '{self.tune_by}' is not measured. Add it to evaluate.measures."
-            )
+            yield f"sweep.tune_by = '{self.tune_by}' is not measured. Add it to evaluate.measures."
 
 
 class _File(Section):

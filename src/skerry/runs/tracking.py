@@ -11,7 +11,6 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -71,32 +70,26 @@ class TrackerProgress(Progress):
 
     def recorded(self, run: Run, columns: Mapping[str, Any]) -> None:
         plain = {name: np.asarray(column).tolist() for name, column in columns.items()}
-        for tracker in list(self._trackers):
-            with self._drop_if_failing(tracker):
-                tracker.rows(run, plain)
+        self._call_each("rows", run, plain)
 
     def run_ended(self, run: Run, final: Mapping[str, float]) -> None:
-        for tracker in list(self._trackers):
-            with self._drop_if_failing(tracker):
-                tracker.finish(run, run.status, final)
+        self._call_each("finish", run, run.status, final)
 
     def close(self) -> None:
-        for tracker in list(self._trackers):
-            with self._drop_if_failing(tracker):
-                tracker.close()
+        self._call_each("close")
 
-    @contextmanager
-    def _drop_if_failing(self, tracker: Tracker) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            self._trackers.remove(tracker)
-            warnings.warn(
-                f"the tracker {type(tracker).__name__} failed and is left out from here on "
-                f"({one_line(error)}); the records are complete",
-                SkerryWarning,
-                stacklevel=3,
-            )
+    def _call_each(self, method: str, *values: Any) -> None:
+        for tracker in list(self._trackers):
+            try:
+                getattr(tracker, method)(*values)
+            except Exception as error:
+                self._trackers.remove(tracker)
+                warnings.warn(
+                    f"the tracker {type(tracker).__name__} failed and is left out from here on "
+                    f"({one_line(error)}); the records are complete",
+                    SkerryWarning,
+                    stacklevel=3,
+                )
 
 
 # Built-in trackers

@@ -1,6 +1,7 @@
 """Variants of an experiment: several primitives, presets and seeds."""
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 from skerry.config import labels
@@ -28,13 +29,9 @@ def expand(
             f"{argument('seeds')} must give at most {MOST:,} runs (got {seeds:,} seeds of "
             f"{len(variants)}). Take fewer seeds."
         )
-    runs = [
-        variant.model_copy(update={"seed": experiment.seed + offset})
-        for offset in range(seeds)
-        for variant in variants
-    ]
     once: dict[str, Experiment] = {}
-    for run in runs:
+    for seed, each in product(range(experiment.seed, experiment.seed + seeds), variants):
+        run = each.model_copy(update={"seed": seed})
         once.setdefault(run.key(), run)
     return list(once.values())
 

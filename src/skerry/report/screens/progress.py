@@ -41,9 +41,13 @@ class CountingProgress(Progress):
     def found_finished(self, experiments: Sequence["Experiment"]) -> None:
         self.reused += len(experiments)
         self._done_steps += sum(map(device_steps, experiments))  # as `skerry watch` counts them
+        self.show()
 
     def world_ready(self, world: "World") -> None:
-        if not self._remarked and (line := _speed_remark(world)):
+        from skerry.models.one_by_one import slowdown_remark  # brings torch
+
+        batch = world.experiment.training.batch
+        if not self._remarked and (line := slowdown_remark(world.learner, batch)):
             self.say(line)
         self._remarked = True
 
@@ -51,6 +55,7 @@ class CountingProgress(Progress):
         self._ticks[job] = tick
         if self._start is None and tick.fresh:
             self._start = time.monotonic(), tick.fresh
+        self.show()
 
     def stack_split(self, job: "StackJob") -> None:
         self._ticks.pop(job, None)
@@ -69,22 +74,18 @@ class CountingProgress(Progress):
 
     def pace(self) -> list[str]:
         """`about 40 s left`, `310,000 device-steps/s`; empty as long as they are unknown."""
-        rate = self._rate()
-        if not rate:
+        began, already = self._start or (0.0, 0)
+        fresh = self._fresh + sum(tick.fresh for tick in self._ticks.values())
+        rate = (fresh - already) / max(1e-9, time.monotonic() - began)  # since the first rounds
+        if self._start is None or not rate:
             return []
         left = self._steps * (1 - self.share) / rate
         return [f"about {duration(left)} left", f"{rate:,.0f} device-steps/s"]
 
-    def _rate(self) -> float:
-        """Device-steps per second since the first rounds; 0 as long as they are unknown."""
-        if self._start is None:
-            return 0.0
-        began, already = self._start
-        fresh = self._fresh + sum(tick.fresh for tick in self._ticks.values())
-        return (fresh - already) / max(1e-9, time.monotonic() - began)
-
     def say(self, line: str) -> None:
         say(line)
+
+    def show(self) -> None: ...
 
 
 class RunBars(CountingProgress):
@@ -139,20 +140,12 @@ class SweepProgress(CountingProgress):
         self.best: tuple[float, str] | None = None
         self._printed: set[str] = set()
 
-    def found_finished(self, experiments: Sequence["Experiment"]) -> None:
-        super().found_finished(experiments)
-        self.show()
-
     def waiting(self, worlds: int) -> None:
         self.say_once(
             "Another sweep is computing the remaining runs of this folder; waiting for it."
         )
 
     def stack_begun(self, job: "StackJob") -> None:
-        self.show()
-
-    def tick(self, job: "StackJob", tick: "Tick") -> None:
-        super().tick(job, tick)
         self.show()
 
     def stack_done(self, job: "StackJob", finals: Mapping[str, Mapping[str, float]]) -> None:
@@ -183,9 +176,6 @@ class SweepProgress(CountingProgress):
         if line not in self._printed:
             self._printed.add(line)
             self.say(line)
-
-    def say(self, line: str) -> None: ...
-    def show(self) -> None: ...
 
 
 class SweepBars(SweepProgress):
@@ -229,9 +219,6 @@ class SweepLines(SweepProgress):
         super().__init__(measure)
         self._printed_at = time.monotonic()
 
-    def say(self, line: str) -> None:
-        say(line)
-
     def show(self) -> None:
         if time.monotonic() - self._printed_at > PLAIN_SECONDS:
             self._printed_at = time.monotonic()
@@ -246,12 +233,6 @@ def show_sweep_progress(measure: str) -> Iterator[SweepProgress]:
         return
     with _bars() as progress:
         yield SweepBars(progress, measure)
-
-
-def _speed_remark(world: "World") -> str | None:
-    from skerry.models.one_by_one import slowdown_remark  # brings torch
-
-    return slowdown_remark(world.learner, world.experiment.training.batch)
 
 
 def describe_stack(job: "StackJob") -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 5.0  # between two stages of a sweep there is no driver for a moment
 STACKS = 4
+STYLES = {"failed": "red", "diverged": "yellow"}
 NOTE = 200  # characters of a reason; the store has all of them
 BUSY_SHARE = 0.1  # of a core that watching may take from the sweep
 
@@ -45,7 +46,9 @@ def render(snapshot: Snapshot, bar: bool = False) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[RenderableType] = [Text(_title(snapshot), style="bold")]
+    name = f"{snapshot.name}, " if snapshot.name else ""
+    title = Text(clean_text(f"{name}{snapshot.folder}"), style="bold")
+    parts: list[RenderableType] = [title]
     if bar:
         parts.append(progress_bar(snapshot))
     parts += [Text(line) for line in status_lines(snapshot)]
@@ -53,7 +56,10 @@ def render(snapshot: Snapshot, bar: bool = False) -> "RenderableType":
     for measure, found in groupby(snapshot.best, key=lambda best: best.measure):
         parts += [Text(f"\nBest so far by {measure}"), best_table(tuple(found))]
     parts.append(Text())
-    parts += [Text(_message(message), style=_style(message)) for message in snapshot.messages]
+    parts += [
+        Text(_message(message), style=STYLES.get(message.status, "dim"))
+        for message in snapshot.messages
+    ]
     parts.append(Text(verdict(snapshot), style="bold" if snapshot.state != "working" else ""))
     return Group(*parts)
 
@@ -120,11 +126,6 @@ def best_table(found: Sequence[Best]) -> "Table":
     return table
 
 
-def _title(snapshot: Snapshot) -> str:
-    name = f"{snapshot.name}, " if snapshot.name else ""
-    return clean_text(f"{name}{snapshot.folder}")
-
-
 def _percent(snapshot: Snapshot) -> str:
     return f"{100 * snapshot.share:.0f} %"
 
@@ -152,7 +153,3 @@ def _message(message: Message) -> str:
     of = f"of {'seed' if len(message.seeds) == 1 else 'seeds'} {seeds}"
     note = f": {shorten(clean_text(message.note), NOTE)}" if message.note else ""
     return f"{shown_time}  {plural(message.runs, 'run')} {of} {message.status}{note}"
-
-
-def _style(message: Message) -> str:
-    return {"failed": "red", "diverged": "yellow"}.get(message.status, "dim")

@@ -88,14 +88,6 @@ class StackJob:
         first = self.experiments[0]
         return len(self) * first.rounds * self.survey.devices * first.training.local_steps
 
-    def mean_round(self, tick: "Tick") -> int:
-        """Rounds done, averaged over its lanes, some of which may resume from a later round."""
-        return tick.steps * self.experiments[0].rounds // self.steps
-
-    def with_lanes(self, experiments: Sequence[Experiment]) -> "StackJob":
-        """A new job with some of its lanes."""
-        return replace(self, experiments=tuple(experiments), attempts=0)
-
 
 def group_by_world(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
     """Experiments grouped by world, in the order of the first member of each group."""
@@ -124,8 +116,7 @@ def choose_stack_size(waiting: int, worlds: int, survey: WorldSurvey, executor: 
 
 
 def memory_shape(experiment: Experiment) -> str:
-    """A key that worlds share if they differ only in the seed and in how the data are split: they
-    need the same memory."""
+    """A key of worlds that need the same memory: only their seeds and splits of data differ."""
     data = experiment.data.model_copy(update={"inter": "iid", "intra": "iid"})
     return experiment.model_copy(update={"seed": 0, "data": data}).world_key()
 

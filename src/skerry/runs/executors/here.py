@@ -5,7 +5,6 @@ from typing import Self
 
 from skerry.config.experiment import Experiment
 from skerry.engine.rehearsal import rehearse
-from skerry.engine.simulate import Moment
 from skerry.engine.world import Materials, World, pick_device
 from skerry.errors import RecordsError, SkerryError
 from skerry.records.activity import CHECKPOINT_FOLDER
@@ -15,7 +14,7 @@ from skerry.runs.executors.executor import (
     Done,
     Event,
     StackJob,
-    StepCounter,
+    Tick,
     WorldCache,
     WorldSurvey,
     failure_of,
@@ -49,7 +48,7 @@ class Here:
         self.device = str(pick_device(device))
         self.worlds = WorldCache(materials)
         self._job: StackJob | None = None
-        self._moments: Generator[Moment] | None = None
+        self._ticks: Generator[Tick] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -72,22 +71,16 @@ class Here:
         self._checkpoints = store.path.parent / CHECKPOINT_FOLDER
 
     def submit(self, job: StackJob) -> None:
-        self._job, self._moments = job, None
+        self._job, self._ticks = job, None
 
-    def _begin(self, job: StackJob) -> Generator[Moment]:
-        """Start the moments of a job; called within `events`, which handles what it raises."""
+    def _begin(self, job: StackJob) -> Generator[Tick]:
+        """Start the ticks of a job; called within `events`, which handles what it raises."""
         world = self.world(job.experiments[0])
         if not job.rehearsed:
             rehearse(world, job.experiments)
-        self._counter = StepCounter(world)
+        store, folder, seconds = self._store, self._checkpoints, self._checkpoint_seconds
         return run_lanes(
-            world,
-            job.experiments,
-            self._store,
-            self._checkpoints,
-            self._checkpoint_seconds,
-            job.deterministic,
-            self._progress,
+            world, job.experiments, store, folder, seconds, job.deterministic, self._progress
         )
 
     def events(self) -> list[tuple[StackJob, Event]]:
@@ -97,12 +90,9 @@ class Here:
         if job is None:
             return []
         try:
-            if self._moments is None:
-                self._moments = self._begin(job)
-            for moment in self._moments:
-                self._progress.moment(moment)
-                if tick := self._counter.count(moment):
-                    return [(job, tick)]
+            self._ticks = self._ticks or self._begin(job)
+            for tick in self._ticks:
+                return [(job, tick)]
         except RecordsError:
             raise
         except Exception as error:  # a user's code may raise anything
@@ -110,14 +100,14 @@ class Here:
                 raise
             event = failure_of(error)
         if not isinstance(event, Done):
-            self._moments = None
+            self._ticks = None
             release_memory()
         self._job = None
         return [(job, event)]
 
     def cancel(self) -> None:
-        if self._job is not None and self._moments is not None:
-            self._moments.close()
+        if self._job is not None and self._ticks is not None:
+            self._ticks.close()
         self._job = None
 
     def clear(self, world: str) -> None:

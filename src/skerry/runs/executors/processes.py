@@ -33,6 +33,7 @@ from skerry.runs.executors.executor import (
     memory_shape,
     survey_world,
 )
+from skerry.runs.launch import terminate_and_wait
 from skerry.runs.memory import Footprint
 from skerry.runs.progress import Progress
 
@@ -81,17 +82,18 @@ class WorkerExecutor(ABC):
     def _order(self, job: StackJob, device: str, threads: int) -> worker.Order:
         """The order for a job, whose runs are recorded as running from here on."""
         assert self._folder is not None, "start comes first"
-        by_key = dict(zip(job.keys, job.experiments, strict=True))
-        self._store.begin_all(
-            by_key,
+        self._store.begin(
+            dict(zip(job.keys, job.experiments, strict=True)),
             materials=job.survey.fingerprints,
             world=job.world,
-            device="",
             versions=versions(),
         )
-        return worker.Order.of(
-            job,
+        return worker.Order(
+            job.experiments,
+            worker.pack_functions(job.experiments),
             device,
+            job.survey.fingerprints,
+            deterministic=job.deterministic,
             folder=self._folder / job.name,
             token=self._token,
             checkpoint_seconds=self._checkpoint_seconds,
@@ -108,9 +110,7 @@ class WorkerExecutor(ABC):
 
     def _remove_folder(self) -> None:
         """Remove the workers' folder, unless it holds checkpoints."""
-        if self._folder is not None and {path.name for path in self._folder.glob("*")} <= {
-            worker.TOKEN
-        }:
+        if self._folder and all(path.name == worker.TOKEN for path in self._folder.glob("*")):
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -126,11 +126,6 @@ class _Process:
         with suppress(OSError):  # if it has ended, its listener reports that
             pickle.dump(message, self.popen.stdin, pickle.HIGHEST_PROTOCOL)
             self.popen.stdin.flush()
-
-    @property
-    def ending(self) -> str:
-        code = self.popen.returncode
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 _ENDED = object()
@@ -164,20 +159,11 @@ class Processes(WorkerExecutor):
     def __exit__(self, *error: object) -> None:
         try:
             if error and error[0] is KeyboardInterrupt:
-                self._let_workers_save()
+                working = [process.popen for process in self._pool if process and process.job]
+                terminate_and_wait(working, SAVING_SECONDS)
         finally:
             self.cancel()
             self._remove_folder()
-
-    def _let_workers_save(self) -> None:
-        """Let workers finish their round and save; a second Ctrl-C does not wait for it."""
-        working = [process for process in self._pool if process is not None and process.job]
-        for process in working:
-            process.popen.terminate()
-        deadline = time.monotonic() + SAVING_SECONDS
-        for process in working:
-            with suppress(subprocess.TimeoutExpired):
-                process.popen.wait(max(0.0, deadline - time.monotonic()))
 
     def cancel(self) -> None:
         running = [process for process in self._pool if process is not None]
@@ -205,7 +191,9 @@ class Processes(WorkerExecutor):
         process.send(self._order(job, device, self._threads))
 
     def events(self) -> list[tuple[StackJob, Event]]:
-        self._end_silent_workers()
+        for process in self._pool:
+            if process is not None and time.monotonic() - process.heard > SILENT_SECONDS:
+                process.popen.kill()  # its job goes to another worker
         found, timeout = [], POLL_SECONDS
         with suppress(queue.Empty):
             while True:
@@ -214,18 +202,13 @@ class Processes(WorkerExecutor):
                 timeout = 0
         return found
 
-    def _end_silent_workers(self) -> None:
-        """End workers that have stopped sending; their jobs go to others."""
-        for process in self._pool:
-            if process is not None and time.monotonic() - process.heard > SILENT_SECONDS:
-                process.popen.kill()
-
     def _receive(self, process: _Process, message: Any) -> tuple[StackJob, Event] | None:
         job = process.job
         if message is _ENDED:
             self._pool[self._pool.index(process)] = None
-            process.job = None
-            return (job, Failure("worker", f"its worker ended ({process.ending})")) if job else None
+            process.job, code = None, process.popen.returncode
+            ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+            return (job, Failure("worker", f"its worker ended ({ending})")) if job else None
         if message is worker.HEARTBEAT:
             return None
         assert job is not None, "only a job has events"

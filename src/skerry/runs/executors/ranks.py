@@ -50,13 +50,9 @@ class Ranks(Here):
         self._exchange = TorchCommunicator(torch.device(self.device))
         self.worlds = WorldCache(materials, self._exchange)
 
-    @property
-    def is_first(self) -> bool:
-        return self._exchange.rank == 0
-
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
-        if error[0] is None and self.is_first:
+        if error[0] is None and self._exchange.rank == 0:
             self._tell(do="end")
         self._exchange.close()
 
@@ -100,12 +96,21 @@ def follow_first_rank(exchange: Communicator, world_of: Callable[[Experiment], W
             case "build":
                 world = world_of(Experiment.parse(order["experiment"]))
             case "see":
-                _check_sees(Path(order["file"]), exchange.rank)
+                if not (file := Path(order["file"])).is_file():
+                    raise SkerryError(
+                        f"rank {exchange.rank} does not see {file}. Give {argument('out')} a "
+                        "folder that all machines share: every rank saves its part of a "
+                        "checkpoint there."
+                    )
             case "take":
                 experiments = [Experiment.parse(table) for table in order["experiments"]]
                 world = world_of(experiments[0])
                 lanes = {world.key(experiment): experiment for experiment in experiments}
-                _check_same(list(lanes), order["keys"], exchange.rank)
+                if list(lanes) != order["keys"]:
+                    raise SkerryError(
+                        "a file or a model that the experiment names is another one where rank "
+                        f"{exchange.rank} runs. Give all machines the same."
+                    )
             case "load":
                 found = load_stack(Path(order["file"]), world)
             case "run":
@@ -140,22 +145,6 @@ def _own_device(name: str) -> str:
         )
     torch.cuda.set_device(number)
     return f"cuda:{number}"
-
-
-def _check_sees(file: Path, rank: int) -> None:
-    if not file.is_file():
-        raise SkerryError(
-            f"rank {rank} does not see {file}. Give {argument('out')} a folder that all machines "
-            "share: every rank saves its part of a checkpoint there."
-        )
-
-
-def _check_same(mine: list[str], expected: list[str], rank: int) -> None:
-    if mine != expected:
-        raise SkerryError(
-            f"a file or a model that the experiment names is another one where rank {rank} runs. "
-            "Give all machines the same."
-        )
 
 
 def refuse_on_ranks(experiments: Iterable[Experiment]) -> None:

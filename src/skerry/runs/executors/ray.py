@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 import sys
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -14,14 +14,7 @@ from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, argument, one_line
 from skerry.runs.executors import worker
-from skerry.runs.executors.executor import (
-    POLL_SECONDS,
-    Event,
-    Failure,
-    StackJob,
-    Tick,
-    WorldSurvey,
-)
+from skerry.runs.executors.executor import POLL_SECONDS, Event, Failure, StackJob, Tick, WorldSurvey
 from skerry.runs.executors.processes import WorkerExecutor
 from skerry.runs.memory import Footprint
 
@@ -32,12 +25,6 @@ ANSWER_SECONDS = 5.0
 OBJECT_STORE = 2**28  # results are a few megabytes; Ray would take a third of the memory
 CUDA_CONTEXT = 2**29  # what a process holds of a GPU before it computes anything
 SHARES = (8, 4, 2)
-
-
-@dataclass(frozen=True)
-class _Submitted:
-    job: StackJob
-    stream: Any
 
 
 class OnRay(WorkerExecutor):
@@ -55,9 +42,9 @@ class OnRay(WorkerExecutor):
         self._wanted, self._workers = device, workers
         self._address = address or os.environ.get("RAY_ADDRESS")
         self._ray = _import_ray(on_loopback=not self._address)
-        self._jobs: list[_Submitted] = []
+        self._jobs: list[tuple[StackJob, Any]] = []
+        """Submitted jobs with their streams of events."""
         self._joined = False
-        self._shared: Any = None
 
     def __enter__(self) -> Self:
         if not self._ray.is_initialized():
@@ -71,8 +58,8 @@ class OnRay(WorkerExecutor):
         return self
 
     def cancel(self) -> None:
-        for job in self._jobs:
-            self._ray.cancel(job.stream, force=True)
+        for _, stream in self._jobs:
+            self._ray.cancel(stream, force=True)
         self._jobs = []
 
     def __exit__(self, *error: object) -> None:
@@ -86,7 +73,7 @@ class OnRay(WorkerExecutor):
         options = self._resources(1 / max(SHARES) if self._device == "cuda" else 0)
         remote = self._ray.remote(max_retries=3)(worker.survey).options(**options)
         try:
-            found: WorldSurvey = self._ray.get(remote.remote(order, self._materials_on_ray()))
+            found: WorldSurvey = self._ray.get(remote.remote(order, self._shared_materials))
             return found
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
@@ -104,26 +91,23 @@ class OnRay(WorkerExecutor):
         # splits a stack that loses one worker after the other.
         remote = self._ray.remote(num_returns="streaming", max_retries=0)(worker.work)
         order = self._order(job, self._device, self._threads)
-        stream = remote.options(**options).remote(order, self._materials_on_ray())
-        self._jobs.append(_Submitted(job, stream))
+        stream = remote.options(**options).remote(order, self._shared_materials)
+        self._jobs.append((job, stream))
 
     def events(self) -> list[tuple[StackJob, Event]]:
         if not self._jobs:
             return []
-        streams = [job.stream for job in self._jobs]
-        ready, _ = self._ray.wait(streams, timeout=POLL_SECONDS)
-        found = []
-        for job in [job for job in self._jobs if any(job.stream is one for one in ready)]:
-            event = self._next(job)
-            if not isinstance(event, Tick):
-                self._jobs.remove(job)
-            found.append((job.job, event))
+        ready, _ = self._ray.wait([stream for _, stream in self._jobs], timeout=POLL_SECONDS)
+        waiting = [(job, one) for job, one in self._jobs if any(one is other for other in ready)]
+        found = [(job, self._next(stream)) for job, stream in waiting]
+        ended = {job for job, event in found if not isinstance(event, Tick)}
+        self._jobs = [(job, stream) for job, stream in self._jobs if job not in ended]
         return found
 
-    def _next(self, submitted: _Submitted) -> Event:
+    def _next(self, stream: Any) -> Event:
         exceptions = self._ray.exceptions
         try:
-            event: Event = self._ray.get(next(submitted.stream))
+            event: Event = self._ray.get(next(stream))
             return event
         except exceptions.OutOfMemoryError as error:
             return Failure("memory", one_line(error))
@@ -132,11 +116,10 @@ class OnRay(WorkerExecutor):
         except (exceptions.RayError, StopIteration) as error:
             return Failure("worker", f"its worker ended ({type(error).__name__})")
 
-    def _materials_on_ray(self) -> Any:
+    @cached_property
+    def _shared_materials(self) -> Any:
         """What was given from Python, which the cluster keeps once for all tasks."""
-        if self._shared is None:
-            self._shared = self._ray.put(self._packed_materials)
-        return self._shared
+        return self._ray.put(self._packed_materials)
 
     def _resources(self, gpus: float) -> dict[str, float]:
         return {"num_cpus": self._cpus, "num_gpus": gpus}

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import cloudpickle
 import torch
@@ -38,8 +38,6 @@ from skerry.runs.executors.executor import (
     Event,
     Failure,
     RunOutcome,
-    StackJob,
-    StepCounter,
     WorldCache,
     WorldSurvey,
     failure_of,
@@ -81,45 +79,32 @@ class Order:
     )
     """The driver's `sys.path`: experiments name modules on it."""
 
-    @classmethod
-    def of(cls, job: StackJob, device: str, **more: Any) -> "Order":
-        """The order for a job."""
-        return cls(
-            job.experiments,
-            pack_functions(job.experiments),
-            device,
-            job.survey.fingerprints,
-            deterministic=job.deterministic,
-            **more,
-        )
-
 
 def pack_materials(materials: Materials) -> bytes:
     """Pickle objects from Python for workers."""
     if materials == Materials():
         return b""
     source = source_of(materials.model) if materials.model is not None else ""
-    try:
-        return bytes(cloudpickle.dumps((materials, source)))
-    except Exception as error:  # a user's function may refer to anything
-        raise SkerryError(
-            f"the graph, data or model given from Python cannot be sent to workers "
-            f"({one_line(error)}). Run it here, or name it in the experiment: "
-            '"package.module:function".'
-        ) from error
+    return _pickle((materials, source), "the graph, data or model", "", "it")
 
 
 def pack_functions(experiments: Iterable[Experiment]) -> bytes:
     """Pickle the functions from Python that these experiments name, for workers."""
     names = (name for each in experiments for _, name in each.users_own())
     functions = fingerprint.registered_functions(names)
+    if not functions:
+        return b""
+    labels = ", ".join(map(fingerprint.short_name, functions))
+    return _pickle(functions, "functions", f": {labels}", "them")
+
+
+def _pickle(content: object, what: str, labels: str, pronoun: str) -> bytes:
     try:
-        return bytes(cloudpickle.dumps(functions)) if functions else b""
+        return bytes(cloudpickle.dumps(content))
     except Exception as error:  # a user's function may refer to anything
-        labels = ", ".join(map(fingerprint.short_name, functions))
         raise SkerryError(
-            f"functions given from Python cannot be sent to workers: {labels} ({one_line(error)}). "
-            'Run it here, or name them in the experiment: "package.module:function".'
+            f"{what} given from Python cannot be sent to workers{labels} ({one_line(error)}). Run "
+            f'it here, or name {pronoun} in the experiment: "package.module:function".'
         ) from error
 
 
@@ -182,11 +167,10 @@ def _compute(order: Order, materials: bytes) -> Iterator[Event]:
         waiting = [lane for key, lane in keys.items() if key not in done]
         if waiting:
             rehearse(world, waiting)
-            counter, sent = StepCounter(world), float("-inf")
+            sent = float("-inf")
             seconds, folder = order.checkpoint_seconds, own / CHECKPOINT_FOLDER
-            for moment in run_lanes(world, waiting, store, folder, seconds, order.deterministic):
-                tick = counter.count(moment)
-                if tick and time.monotonic() - sent >= TICK_SECONDS:
+            for tick in run_lanes(world, waiting, store, folder, seconds, order.deterministic):
+                if time.monotonic() - sent >= TICK_SECONDS:
                     sent = time.monotonic()
                     yield tick
         yield Done(tuple(_outcome(store, key) for key in keys))
@@ -203,26 +187,17 @@ def _own_folder(shared: Path, token: str) -> Iterator[Path]:
     """The shared folder, if it lies beside this driver's files and no worker of a killed driver
     still uses it; else a temporary one."""
     lock = FileLock(f"{shared}.lock")
-    if _read(shared.parent / TOKEN) == token:
-        try:
+    with suppress(Timeout, OSError, NotImplementedError):
+        if (shared.parent / TOKEN).read_text() == token:
             lock.acquire(timeout=ORPHAN_SECONDS)
-        except (Timeout, OSError, NotImplementedError):
-            pass
-        else:
-            try:
-                yield shared
-            finally:
-                lock.release()
-            return
-    with tempfile.TemporaryDirectory(prefix="skerry-") as own:
-        yield Path(own)
-
-
-def _read(path: Path) -> str:
+    if not lock.is_locked:
+        with tempfile.TemporaryDirectory(prefix="skerry-") as own:
+            yield Path(own)
+        return
     try:
-        return path.read_text()
-    except OSError:
-        return ""
+        yield shared
+    finally:
+        lock.release()
 
 
 # The process
@@ -234,26 +209,24 @@ def _serve() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
     lock = threading.Lock()
+
+    def send(event: Event | None) -> None:
+        with lock:
+            pickle.dump(event, output, pickle.HIGHEST_PROTOCOL)
+            output.flush()
+
+    def beat() -> None:
+        while True:  # a round may take minutes, and a worker may hang
+            time.sleep(HEARTBEAT_SECONDS)
+            with suppress(OSError):  # the driver has ended, and so will this process
+                send(HEARTBEAT)
+
     materials = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our driver
     threading.Thread(target=_receive, args=(sys.stdin.buffer, orders), daemon=True).start()
-    threading.Thread(target=_beat, args=(output, lock), daemon=True).start()
+    threading.Thread(target=beat, daemon=True).start()
     while True:
         for event in work(orders.get(), materials):
-            _send(event, output, lock)
-
-
-def _send(event: Event | None, output: BinaryIO, lock: threading.Lock) -> None:
-    with lock:
-        pickle.dump(event, output, pickle.HIGHEST_PROTOCOL)
-        output.flush()
-
-
-def _beat(output: BinaryIO, lock: threading.Lock) -> None:
-    """Send a heartbeat every few seconds: a round may take minutes, and a worker may hang."""
-    while True:
-        time.sleep(HEARTBEAT_SECONDS)
-        with suppress(OSError):  # the driver has ended, and so will this process
-            _send(HEARTBEAT, output, lock)
+            send(event)
 
 
 def _receive(source: BinaryIO, orders: "queue.SimpleQueue[Order]") -> None:
