@@ -49,14 +49,6 @@ REASONS = (
 )
 
 
-def front_page_summary(studies: Studies) -> Parts:
-    """A short summary: the distance from the printed gaps, and who leads."""
-    found = all_agreements(studies)
-    if not found:
-        return (NOTHING_RUN,)
-    return conclusions.front_sentence(found), *_tables(studies, found)
-
-
 def _tables(studies: Studies, found: Found) -> Parts:
     leads = conclusions.all_leads(studies, found)
     return (

@@ -136,7 +136,7 @@ def test_a_crash_between_parts_leaves_the_checkpoint_before(small, tmp_path, mon
             ["server.primitive=good_plugins:pull", "server.strength=0.5"],
             "may look at the models of all",
         ),
-        (["server.selection=importance"], "goes by the models of all"),
+        (["server.selection=importance"], "depends on the models of all"),
     ],
 )
 def test_what_is_not_divided_is_refused(small, settings, told):

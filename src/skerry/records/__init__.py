@@ -1,1 +1,1 @@
-"""What is kept of a run: its history (store), its state (checkpoint), a table of both (frame)."""
+"""Records of runs: the store (histories), checkpoints (state), and the detection of damage."""

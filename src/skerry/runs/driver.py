@@ -46,7 +46,7 @@ from skerry.runs.executors.executor import (
 )
 from skerry.runs.materials import with_sizes
 from skerry.runs.memory import explain_memory_errors
-from skerry.runs.process import LANES, was_deterministic
+from skerry.runs.process import DETERMINISTIC_LANES, was_deterministic
 from skerry.runs.progress import Progress
 from skerry.runs.resume import count_runs, warn_user
 
@@ -323,7 +323,7 @@ class Driver:
         size = choose_stack_size(len(waiting), self._worlds, survey, self._executor)
         survey = replace(survey, world=None)  # it must not be kept when the next one is built
         rehearsed = group[0].world_key() in self._rehearsed
-        for lanes in split_lanes(waiting, LANES if self._deterministic else size):
+        for lanes in split_lanes(waiting, DETERMINISTIC_LANES if self._deterministic else size):
             self._queue.append(
                 StackJob(
                     tuple(lanes), survey, deterministic=self._deterministic, rehearsed=rehearsed
@@ -366,6 +366,7 @@ class Driver:
         elif cause != "worker" and not self._keep_going:
             raise failure.error or SkerryError(failure.message)
         elif cause == "worker" and job.attempts + 1 < ATTEMPTS:
+            self._progress.stack_split(job)
             self._queue.appendleft(replace(job, attempts=job.attempts + 1))
         elif cause in ("lanes", "worker") and several:
             self._halve(job)

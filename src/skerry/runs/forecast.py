@@ -28,7 +28,7 @@ from skerry.runs.executors.executor import (
 from skerry.runs.executors.ranks import refuse_on_ranks
 from skerry.runs.materials import with_sizes
 from skerry.runs.memory import measure_footprint
-from skerry.runs.process import LANES, THREADS
+from skerry.runs.process import DETERMINISTIC_LANES, DETERMINISTIC_THREADS
 from skerry.runs.stages import planned_runs
 from skerry.runs.sweep import Sweep
 
@@ -72,10 +72,10 @@ def forecast_sweep(
         plans = []
         for lanes, survey in zip(waiting, surveys, strict=True):
             size = choose_stack_size(len(lanes), len(groups), survey, executor)
-            plans.append(split_lanes(lanes, LANES if deterministic else size))
+            plans.append(split_lanes(lanes, DETERMINISTIC_LANES if deterministic else size))
         at_once = executor.slots
     pieces = [piece for plan in plans for piece in plan]
-    threads = THREADS if deterministic else max(1, torch.get_num_threads() // at_once)
+    threads = DETERMINISTIC_THREADS if deterministic else max(1, torch.get_num_threads() // at_once)
     seconds_of = _round_seconds(pieces, device, threads)
     seconds = sum(seconds_of[_kind(piece)] * len(piece) * piece[0].rounds for piece in pieces)
     sizes = [

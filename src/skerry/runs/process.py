@@ -20,8 +20,8 @@ import torch
 
 from skerry.engine.ranks.group import Rank, RankGroup
 
-THREADS = 1
-LANES = 1
+DETERMINISTIC_THREADS = 1
+DETERMINISTIC_LANES = 1
 MARK = "deterministic"
 """Marks deterministic runs in their recorded versions."""
 
@@ -35,7 +35,7 @@ def deterministic_torch(wanted: bool = True) -> Iterator[None]:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when a GPU is first used
     threads, was_on = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     was_lenient = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(DETERMINISTIC_THREADS)
     # Only a warning, because a user's model may need operations without a deterministic form.
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:

@@ -41,7 +41,7 @@ class Progress:
         """The stack has done `tick.round` rounds."""
 
     def stack_split(self, job: "StackJob") -> None:
-        """The stack did not fit into memory or failed, and starts again in smaller parts."""
+        """The stack lost its worker or did not fit into memory, and starts again."""
 
     def stack_done(self, job: "StackJob", finals: Mapping[str, Mapping[str, float]]) -> None:
         """The stack has ended: the last value of every measure, by key; empty where it failed."""

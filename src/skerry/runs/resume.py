@@ -31,6 +31,7 @@ from skerry.files import remove_leftovers
 from skerry.measure.ledger import Ledger
 from skerry.records import checkpoint
 from skerry.records.store import Store
+from skerry.runs.executors.executor import ALONE
 
 MEMORY, COMPANION = "memory.", "companion."
 """Prefixes of the names of tensors in a checkpoint."""
@@ -38,8 +39,6 @@ MODELS = "X"
 """The tensor with one row for each device."""
 PARTS = "parts"
 """The fact that lists the parts: first device, the one after the last, file name."""
-ALONE = "-alone"
-"""Marks the checkpoints of deterministic runs, which resume from no others."""
 RECOMPUTED = "Computed again, from an older checkpoint or from the start."
 
 

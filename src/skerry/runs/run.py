@@ -94,7 +94,7 @@ def run(
         first = first_runs(requested)
     else:
         first = _experiments(requested, materials, compare, 1 if seeds is None else seeds)
-    elsewhere = executor is not None or (workers or 1) > 1 or ray_address or is_rank()
+    elsewhere = executor not in (None, "here") or (workers or 1) > 1 or ray_address or is_rank()
     if keep_models and elsewhere:
         raise SkerryError(
             "models stay where they are computed (got an executor, workers or ranks with "
@@ -103,7 +103,7 @@ def run(
     if is_rank():
         if isinstance(requested, Sweep) or executor or workers or ray_address:
             raise SkerryError(
-                "ranks compute one run after the other, all on the same one (got a sweep or "
+                "with ranks, all processes work on one run at a time (got a sweep or "
                 "another executor). Run a sweep without them: its runs are shared by "
                 f"{argument('workers')}."
             )

@@ -1,1 +1,1 @@
-"""Where stacks are computed. Executors take tasks and give news; they neither plan nor record."""
+"""Executors: they compute the stack jobs of a driver and report events."""

@@ -28,6 +28,8 @@ from skerry.records.store import Run, Store
 from skerry.runs.memory import Footprint, measure_footprint
 from skerry.runs.progress import Progress
 
+ALONE = "-alone"
+"""Marks the checkpoints of deterministic runs, which resume from no others."""
 POLL_SECONDS = 0.2
 
 
@@ -80,7 +82,7 @@ class StackJob:
     def name(self) -> str:
         """A name that is unique to this world and these lanes."""
         lanes = hashlib.sha256("".join(self.keys).encode()).hexdigest()[:8]
-        return f"{self.world}-{lanes}{'-alone' if self.deterministic else ''}"
+        return f"{self.world}-{lanes}{ALONE if self.deterministic else ''}"
 
     @property
     def steps(self) -> int:

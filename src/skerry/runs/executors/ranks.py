@@ -175,5 +175,5 @@ def _why_not(experiment: Experiment) -> str | None:
     if ":" in server.primitive:
         return f"server.primitive = '{server.primitive}' may look at the models of all devices"
     if getattr(registry.resolve("selection", server.selection), "asks_distances", False):
-        return f"server.selection = '{server.selection}' goes by the models of all devices"
+        return f"server.selection = '{server.selection}' depends on the models of all devices"
     return None
