@@ -9,7 +9,7 @@ import numpy as np
 from skerry.config.experiment import Experiment
 from skerry.config.labels import dial_position
 from skerry.errors import SkerryError, unknown
-from skerry.report.figures.panels import ASIDE, SHARE, measure_title
+from skerry.report.figures.panels import ASIDE, SHARE, name_axes
 from skerry.report.figures.series import band_over_seeds, finite_rows, label_styles_in, labelled
 from skerry.report.style import GREY, INK, PRIMITIVES, safe_text
 from skerry.theory.crossings import TIE
@@ -60,7 +60,8 @@ def server_ratios(
             marker=look.marker, linestyle="none", elinewidth=0.7, capsize=1.5, zorder=3,
             label=safe_text(name),
         )  # fmt: skip
-        beta = _beta(ours)
+        # 0 for S2S, 1 for S2A; None for a user's own primitive
+        beta = dial_position(ours["primitive"].iloc[0], float(ours["beta"].iloc[0]))
         if UNIFORM not in ours or ours[UNIFORM].all():
             if beta is not None:
                 axis.plot(K / n, THEORY[measure](n, K, beta), color=look.colour, linewidth=0.9)
@@ -72,10 +73,7 @@ def server_ratios(
             )  # fmt: skip
     axis.plot([], [], color=GREY, linewidth=0.9, label="theory", gid=ASIDE)
     axis.set_ylim(-0.04 * top, 1.08 * top)
-    axis.set_xlabel(SHARE)
-    axis.set_ylabel(measure_title(measure))
-    axis.grid(axis="y", alpha=0.25, linewidth=0.5)
-    return axis
+    return name_axes(axis, SHARE, measure)
 
 
 def with_expected(frame: "pd.DataFrame", experiments: Mapping[str, Experiment]) -> "pd.DataFrame":
@@ -97,11 +95,6 @@ def with_expected(frame: "pd.DataFrame", experiments: Mapping[str, Experiment]) 
                 columns[measure][rows] = shares.ratio(*(part[rows] for part in before))
     found = {EXPECTED + measure: column for measure, column in columns.items()}
     return frame.assign(**found, **{UNIFORM: frame["key"].map(uniform)})
-
-
-def _beta(ours: "pd.DataFrame") -> float | None:
-    """The beta of a built-in primitive (0 for S2S, 1 for S2A); None for a user's own."""
-    return dial_position(ours["primitive"].iloc[0], float(ours["beta"].iloc[0]))
 
 
 TITLES = {"sampled": "sampled devices K of 100", "period": "period H", "p": "mixing parameter p"}
