@@ -123,10 +123,7 @@ def _over_cells(data: ReportData) -> str:
         tuned = ", each at its best stepsize"
     if not compared.comparisons:
         return f"No cell has both {compared.against} and another primitive: nothing is compared."
-    tally = Counter(
-        (label, compared.verdict(one)) for (_, label), one in compared.comparisons.items()
-    )
-    cells = Counter(label for _, label in compared.comparisons)
+    cells, tally = Counter(label for _, label in compared.comparisons), compared.tally
     named = [
         f"{label} is clearly better than {compared.against} in {tally[label, 'win']:,} of "
         f"{plural(count, 'cell')} and clearly worse in {tally[label, 'loss']:,}"
