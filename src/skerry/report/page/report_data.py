@@ -154,16 +154,12 @@ class ReportData:
 
     def results(self) -> Results:
         """The runs as `skerry.run` returns them, without their histories."""
-        return Results(
-            tuple(
-                Lane(run.key, run.experiment, run.status, self._final(position), {}, run.note)
-                for position, run in enumerate(self.runs)
-            )
-        )
-
-    def _final(self, position: int) -> dict[str, float]:
-        found = {name: float(values[position]) for name, values in self.finals.items()}
-        return {name: value for name, value in found.items() if np.isfinite(value)}
+        lanes = []
+        for at, run in enumerate(self.runs):
+            values = {name: float(found[at]) for name, found in self.finals.items()}
+            final = {name: value for name, value in values.items() if np.isfinite(value)}
+            lanes.append(Lane(run.key, run.experiment, run.status, final, {}, run.note))
+        return Results(tuple(lanes))
 
 
 def read_report_data(path: Path | str) -> ReportData:

@@ -43,8 +43,11 @@ def print_bounds(bounds: BoundGrid) -> None:
     finite = [answer for answer in first if not answer.reason]
     if finite and not bounds.varied:
         out.print(terms_table(finite))
-    for line in [*describe_winners(bounds), *_reasons(bounds)]:
+    for line in describe_winners(bounds):
         out.print(line)
+    reasons = (answer.reason for answers in bounds.answers for answer in answers)
+    for reason in filter(None, dict.fromkeys(reasons)):
+        out.print(f"Infinite: {reason}")
     out.print("\nAssumptions:", style="dim")
     for words in _assumptions(first):
         out.print(f"- {words}", style="dim")
@@ -174,11 +177,6 @@ def _counted(measure: str, winners: Mapping[str, int]) -> str:
     """For several axes: `Fewest rounds, of 50 settings: S2S in 30, S2A in 20.`"""
     parts = [f"{winner_name(who)} in {count:,}" for who, count in winners.items()]
     return f"Fewest {measure}, of {sum(winners.values()):,} settings: {', '.join(parts)}."
-
-
-def _reasons(bounds: BoundGrid) -> list[str]:
-    found = (answer.reason for answers in bounds.answers for answer in answers)
-    return [f"Infinite: {reason}" for reason in dict.fromkeys(found) if reason]
 
 
 def _assumptions(answers: Sequence[Answer]) -> list[str]:
