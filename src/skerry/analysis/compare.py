@@ -67,9 +67,7 @@ def compare(ours_cs: ArrayLike, theirs_cs: ArrayLike) -> list[Comparison]:
     t_p, wilcoxon_p = statistics.t_test(difference), statistics.signed_rank_test(difference)
     columns = (
         statistics.estimates(difference),
-        (difference > 0).sum(axis=1).tolist(),
-        (difference == 0).sum(axis=1).tolist(),
-        (difference < 0).sum(axis=1).tolist(),
+        *((np.sign(difference) == sign).sum(axis=1).tolist() for sign in (1, 0, -1)),
         t_p.tolist(),
         wilcoxon_p.tolist(),
         statistics.why_untested(difference),

@@ -101,7 +101,7 @@ def _around(size: int, edges: Any) -> Sequence[int]:
     """The devices in the order of the ring or path; for any other graph in numerical order."""
     import networkx as nx
 
-    graph = nx.Graph(edges.tolist())
+    graph: nx.Graph[int] = nx.Graph(edges.tolist())
     if len(graph) < size or max(degree for _, degree in graph.degree) > 2:
         return range(size)
     start = min(graph, key=lambda device: (graph.degree[device], device))
@@ -172,15 +172,12 @@ def draw_network(request: FigureRequest) -> DrawnFigure:
 
 def draw_labels(request: FigureRequest) -> DrawnFigure:
     """Draw a panel for each split of the data in the store."""
-    runs = _first_of_each(
-        request,
-        lambda run: [
-            run.experiment.network.sizes,
-            run.experiment.deciding()["data"],
-            run.materials.get("dataset"),
-        ],
-    )
-    drawn = []
+
+    def split(run: "Run") -> list[object]:
+        one, recorded = run.experiment, run.materials.get("dataset")
+        return [one.network.sizes, one.deciding()["data"], recorded]
+
+    drawn, runs = [], _first_of_each(request, split)
     for run in runs:
         data, dataset = run.experiment.data, rebuild.rebuild_dataset(run)
         partition = rebuild.rebuild_partition(run, dataset)

@@ -103,7 +103,8 @@ MEASURES = {"rounds": "rounds", "messages": "messages to and from the server"}
 
 def panel(regime: Regime, axis: "Axes") -> "Axes":
     """Draw the rounds or messages that S2S and S2A need along one axis; dotted lines mark where the
-    winner changes."""
+    winner changes. The ends are not marked: with all devices sampled there is always a tie, and
+    with one device S2S never converges."""
     for primitive, costs in regime.costs.items():
         finite = np.isfinite(costs)
         style: dict[str, Any] = {"color": PRIMITIVES[primitive], "linewidth": 1.4}
@@ -111,13 +112,6 @@ def panel(regime: Regime, axis: "Axes") -> "Axes":
     axis.set_yscale("log")
     axis.margins(x=0.02, y=0.12)
     axis.grid(alpha=0.25)
-    mark_crossings(regime, axis)
-    return axis
-
-
-def mark_crossings(regime: Regime, axis: "Axes") -> None:
-    """Mark and label the values at which the winner changes. The ends are not marked: with all
-    devices sampled there is always a tie, and with one device S2S never converges."""
     for left, right in pairwise(regime.stretches):
         one_sampled = regime.axis == "sampled" and left.last == 1
         if one_sampled or TIE in (left.winner, right.winner):
@@ -133,6 +127,7 @@ def mark_crossings(regime: Regime, axis: "Axes") -> None:
             xytext=(-3 if right_half else 3, 0), textcoords="offset points",
             ha="right" if right_half else "left", va="top",
         )  # fmt: skip
+    return axis
 
 
 def regimes_figure(regimes: Sequence[Regime], setting: str) -> "Figure":

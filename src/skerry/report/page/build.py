@@ -21,6 +21,7 @@ from skerry.report.page.report_data import ReportData, read_report_data
 from skerry.report.page.sections import SECTIONS, overview
 
 FILE = "report.html"
+ASSETS = files("skerry.report.page") / "assets"
 EXPLORER = (
     "theory/arithmetic.js", "theory/server_round.js", "theory/bounds.js",
     "theory/full_recursion.js", "theory/certified.js", "theory/rounds_and_messages.js",
@@ -68,19 +69,18 @@ def page_html(data: ReportData) -> str:
         parts.append(_data("plotly", "text/plain", plotly))
         parts += [_data(f"data-{name}", "text/plain", text) for name, text in array_chunks(data)]
     now = datetime.now(UTC).isoformat(" ", "minutes").replace("+00:00", " UTC")
-    return _filled(
-        _asset("page.html"),
-        {
-            "policy": POLICY.format(hashes=" ".join((_hash(f"\n{script}\n"), plotly_hash))),
-            "generator": f"skerry {version('skerry')}",
-            "title": html.escape(title.encode("utf-8", "replace").decode()),
-            "styles": _asset("page.css") + _asset("explorer.css"),
-            "footer": f"Written by skerry {version('skerry')} on {now}. This page is complete: it "
-            "needs no other file and no network.",
-            "data": "\n".join(parts),
-            "script": script,
-        },
-    )
+    values = {
+        "policy": POLICY.format(hashes=" ".join((_hash(f"\n{script}\n"), plotly_hash))),
+        "generator": f"skerry {version('skerry')}",
+        "title": html.escape(title.encode("utf-8", "replace").decode()),
+        "styles": _asset("page.css") + _asset("explorer.css"),
+        "footer": f"Written by skerry {version('skerry')} on {now}. This page is complete: it "
+        "needs no other file and no network.",
+        "data": "\n".join(parts),
+        "script": script,
+    }
+    # In one pass, so that inserted text is not searched again.
+    return re.sub(r"{{(\w+)}}", lambda found: values[found[1]], _asset("page.html"))
 
 
 def _sections(data: ReportData) -> Iterable[PageSection]:
@@ -105,18 +105,13 @@ def _plotly() -> tuple[str, str]:
 
 
 def _script() -> str:
-    widgets = sorted(one.name for one in _assets().joinpath("widgets").iterdir())
+    widgets = sorted(one.name for one in ASSETS.joinpath("widgets").iterdir())
     names = [*SCRIPTS, *(f"widgets/{name}" for name in widgets), "page.js"]
     return "\n".join(_asset(name) for name in names)
 
 
-def _assets() -> Any:
-    return files("skerry.report.page") / "assets"
-
-
 def _asset(name: str) -> str:
-    text: str = _assets().joinpath(name).read_text(encoding="utf-8")
-    return text
+    return ASSETS.joinpath(name).read_text(encoding="utf-8")
 
 
 def _data(name: str, kind: str, text: str) -> str:
@@ -126,8 +121,3 @@ def _data(name: str, kind: str, text: str) -> str:
 def _hash(script: str) -> str:
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _filled(template: str, values: dict[str, str]) -> str:
-    """The template with its {{names}} replaced in one pass; inserted text is not searched again."""
-    return re.sub(r"{{(\w+)}}", lambda found: values[found[1]], template)
