@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from skerry.analysis.compare import compare, compare_seeds, variance_saved
+from skerry.analysis.compare import compare, variance_saved
 from skerry.analysis.statistics import (
     estimate,
     estimates,
@@ -40,9 +40,6 @@ def test_a_comparison_by_hand():
 
 
 def test_only_common_seeds_are_compared():
-    ours = dict(enumerate(OURS)) | {7: 99.0}
-    theirs = dict(enumerate(THEIRS)) | {8: -99.0}
-    assert compare_seeds(ours, theirs) == compare([OURS], [THEIRS])[0]
     assert compare([[*OURS, 99.0, nan]], [[*THEIRS, nan, -99.0]])[0] == compare([OURS], [THEIRS])[0]
 
 

@@ -35,10 +35,6 @@ class TunedValue:
     by_seed: dict[int, float]
 
     @property
-    def has_value(self) -> bool:
-        return any(map(math.isfinite, self.by_seed.values()))
-
-    @property
     def mean(self) -> float:
         """The mean over the seeds that have a value."""
         return float(np.nanmean(list(self.by_seed.values())))
@@ -64,7 +60,7 @@ class Cells:
     @cached_property
     def labels(self) -> list[str]:
         parts = (part for parts in self.readings.values() for part in parts)
-        return list(dict.fromkeys(name for part in parts for name in part if has_value(part, name)))
+        return list(dict.fromkeys(name for part in parts for name in measured_labels(part)))
 
     @property
     def lower_is_better(self) -> bool:
@@ -109,7 +105,7 @@ class Cells:
         }
 
     def _best(self, tried: Sequence["TunedValue"]) -> "TunedValue | None":
-        tried = [choice for choice in tried if choice.has_value]
+        tried = [one for one in tried if any(map(math.isfinite, one.by_seed.values()))]
         if not tried:
             return None
         score_vs = _matrix(choice.by_seed for choice in tried)
@@ -131,7 +127,7 @@ class Cells:
             (cell, label): _averaged(parts, label)
             for cell, parts in self.readings.items()
             for label in self.labels
-            if any(label in part and has_value(part, label) for part in parts)
+            if any(label in measured_labels(part) for part in parts)
         }
         return dict(zip(values, estimates(_matrix(values.values())), strict=True))
 
@@ -142,7 +138,8 @@ class Cells:
             (cell, label): (_averaged(parts, label, against), _averaged(parts, against, label))
             for cell, parts in self.readings.items()
             for label in self.labels
-            if label != against and any(_has_both(part, label, against) for part in parts)
+            if label != against
+            and any({label, against} <= set(measured_labels(part)) for part in parts)
         }
         # One matrix for both, so that the halves have the same columns (seeds).
         ours = [ours for ours, _ in pairs.values()]
@@ -176,6 +173,16 @@ class ComparedCells:
     def verdict(self, comparison: Comparison) -> Verdict:
         return comparison.verdict(self.cells.lower_is_better, self.level)
 
+    @cached_property
+    def others(self) -> list[str]:
+        """The labels that are compared with the reference in any cell."""
+        return list(dict.fromkeys(label for _, label in self.comparisons))
+
+    @cached_property
+    def tally(self) -> Counter[tuple[str, Verdict]]:
+        """By label and verdict, the number of cells."""
+        return Counter((label, self.verdict(one)) for (_, label), one in self.comparisons.items())
+
     def frame(self) -> "pd.DataFrame":
         """A row per cell and label, with its difference to the reference label."""
         import pandas as pd
@@ -187,24 +194,19 @@ class ComparedCells:
     def _record(self, cell: Cell, label: str) -> dict[str, Any]:
         """A row of the frame. The columns of the comparison are empty for the reference label."""
         found, paired = self.estimates[cell, label], self.comparisons.get((cell, label))
-        gap = paired.difference if paired else None
+        gap = paired and paired.difference
+        spread, sides = ("standard_error", "low", "high"), ("higher", "equal", "lower")
         return dict(zip(self.cells.fields, cell, strict=True)) | {
             "primitive": label,
             "measure": self.cells.measure,
             "seeds": found.count,
             "mean": found.mean,
-            "standard_error": found.standard_error,
-            "low": found.low,
-            "high": found.high,
+            **{name: getattr(found, name) for name in spread},
             "against": self.against,
             "pairs": gap and gap.count,
             "difference": gap and gap.mean,
-            "difference_standard_error": gap and gap.standard_error,
-            "difference_low": gap and gap.low,
-            "difference_high": gap and gap.high,
-            "seeds_higher": paired and paired.higher,
-            "seeds_equal": paired and paired.equal,
-            "seeds_lower": paired and paired.lower,
+            **{f"difference_{name}": gap and getattr(gap, name) for name in spread},
+            **{f"seeds_{side}": paired and getattr(paired, side) for side in sides},
             "t_p": paired and paired.t_p,
             "t_p_holm": paired and paired.t_holm,
             "wilcoxon_p": paired and paired.wilcoxon_p,
@@ -215,15 +217,13 @@ class ComparedCells:
         }
 
 
-def _averaged(
-    parts: Sequence[Readings], label: str, partner_label: str | None = None
-) -> dict[int, float]:
+def _averaged(parts: Sequence[Readings], label: str, partner_label: str = "") -> dict[int, float]:
     """By seed, the mean over the parts that have this label, and also the label `partner_label` if
     it is given: both sides of a difference must average over the same parts. NaN where all
     diverged."""
     values: dict[int, list[float]] = {}
     for part in parts:
-        partner = part.get(partner_label, {}) if partner_label is not None else part.get(label, {})
+        partner = part.get(partner_label or label, {})
         for seed, value in part.get(label, {}).items():
             found = values.setdefault(seed, [])
             if math.isfinite(value) and math.isfinite(partner.get(seed, math.nan)):
@@ -234,14 +234,9 @@ def _averaged(
     }
 
 
-def _has_both(part: Readings, label: str, against: str) -> bool:
-    return all(one in part and has_value(part, one) for one in (label, against))
-
-
-def has_value(part: Readings, label: str | None = None) -> bool:
-    """Whether any run of the cell, or of one label in it, has a finite value."""
-    found = part.values() if label is None else (part[label],)
-    return any(math.isfinite(value) for by_seed in found for value in by_seed.values())
+def measured_labels(part: Readings) -> list[str]:
+    """The labels of a cell of which any run has a finite value."""
+    return [label for label, found in part.items() if any(map(math.isfinite, found.values()))]
 
 
 def sort_key(cell: Cell) -> tuple[tuple[int, Any], ...]:

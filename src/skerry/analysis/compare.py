@@ -12,16 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skerry.analysis.statistics import (
-    Estimate,
-    estimate,
-    estimates,
-    holm,
-    moments,
-    signed_rank_test,
-    t_test,
-    why_untested,
-)
+from skerry.analysis import statistics
+from skerry.analysis.statistics import Estimate, estimate, holm, moments
 
 LEVEL = 0.05
 
@@ -72,28 +64,19 @@ def compare(ours_cs: ArrayLike, theirs_cs: ArrayLike) -> list[Comparison]:
     difference = ours - theirs
     # Separate seeds: Var(a - b) = Var(a) + Var(b). Common seeds: minus 2 Cov(a, b).
     unpaired = moments(ours)[1] + moments(theirs)[1]
-    t_p, wilcoxon_p = t_test(difference), signed_rank_test(difference)
+    t_p, wilcoxon_p = statistics.t_test(difference), statistics.signed_rank_test(difference)
     columns = (
-        estimates(difference),
-        (difference > 0).sum(axis=1).tolist(),
-        (difference == 0).sum(axis=1).tolist(),
-        (difference < 0).sum(axis=1).tolist(),
+        statistics.estimates(difference),
+        *((np.sign(difference) == sign).sum(axis=1).tolist() for sign in (1, 0, -1)),
         t_p.tolist(),
         wilcoxon_p.tolist(),
-        why_untested(difference),
+        statistics.why_untested(difference),
         unpaired.tolist(),
         moments(difference)[1].tolist(),
         holm(t_p).tolist(),
         holm(wilcoxon_p).tolist(),
     )
     return [Comparison(*row) for row in zip(*columns, strict=True)]
-
-
-def compare_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Comparison:
-    """A single comparison of two mappings from seed to value."""
-    common = sorted(ours.keys() & theirs.keys())
-    (found,) = compare([[ours[seed] for seed in common]], [[theirs[seed] for seed in common]])
-    return found
 
 
 @dataclass(frozen=True)
@@ -124,7 +107,7 @@ def find_best_label(
     the reference label, this is the test against the reference, corrected for all comparisons with
     it. Otherwise all labels are compared with the best one.
     """
-    means = {label: estimate(list(found.values())).mean for label, found in readings.items()}
+    means = {label: estimate(found.values()).mean for label, found in readings.items()}
     ranked = sorted(
         (label for label, mean in means.items() if math.isfinite(mean)),
         key=lambda label: means[label] if lower_is_better else -means[label],

@@ -94,18 +94,12 @@ def read_device_results(store: Store, table: RunTable) -> DeviceResults:
     """The device scores of these runs of a store. Runs without device scores are left out."""
     import pandas as pd
 
-    rows = [
-        _average(cell, label, scores, table)
-        for cell, by_label in table.positions.items()
-        for label in table.labels
-        if (
-            scores := [
-                found
-                for run in by_label.get(label, {}).values()
-                if (found := store.devices(table.runs[run].key))
-            ]
-        )
-    ]
+    rows = []
+    for cell, by_label in table.positions.items():
+        for label in table.labels:
+            runs = (table.runs[place] for place in by_label.get(label, {}).values())
+            if scores := list(filter(None, (store.devices(run.key) for run in runs))):
+                rows.append(_average(cell, label, scores, table))
     if not rows:
         raise RecordsError(
             f"no finished run in {store.place} has the scores of single devices. Either an older "

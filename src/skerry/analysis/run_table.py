@@ -15,18 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skerry.analysis import frame
-from skerry.analysis.cells import Cell, Cells, ComparedCells, Readings, has_value, sort_key
+from skerry.analysis import frame, names
+from skerry.analysis.cells import Cell, Cells, ComparedCells, Readings, measured_labels, sort_key
 from skerry.analysis.compare import LEVEL, reference_label
-from skerry.analysis.names import (
-    Fields,
-    Where,
-    cell_fields,
-    check_met,
-    full_name,
-    matches_any,
-    varying_fields,
-)
+from skerry.analysis.names import Fields, Where, cell_fields
 from skerry.config import labels
 from skerry.config.measures import MEASURES, shown
 from skerry.errors import RecordsError, SkerryError, argument, unknown
@@ -119,7 +111,7 @@ class RunTable:
     @cached_property
     def axes(self) -> tuple[str, ...]:
         """The fields that vary between the runs."""
-        return tuple(varying_fields([self.fields[run.key] for run in self.runs]))
+        return tuple(names.varying_fields([self.fields[run.key] for run in self.runs]))
 
     @cached_property
     def constants(self) -> dict[str, Any]:
@@ -186,16 +178,19 @@ class RunTable:
 
     def field(self, name: str) -> str:
         """The full name of a field: `period` is `server.period`."""
-        return full_name(name, self.axes, list(self.constants))
+        return names.full_name(name, self.axes, list(self.constants))
 
     def where(self, conditions: Where, compare: Sequence[str] = ()) -> "RunTable":
         """Only the runs that meet the conditions and have one of the labels in `compare`."""
         runs = self.runs
         for name, texts in conditions.items():
             path = name if name == SEED else self.field(name)
-            values = {run.key: self._value(run, path) for run in runs}
-            check_met("the store", name, texts, values.values())
-            runs = tuple(run for run in runs if matches_any(values[run.key], texts))
+            values = {
+                run.key: run.experiment.seed if path == SEED else self.fields[run.key].get(path)
+                for run in runs
+            }
+            names.check_met("the store", name, texts, values.values())
+            runs = tuple(run for run in runs if names.matches_any(values[run.key], texts))
         if compare:
             wanted = {labels.find_label(name, self.labels) for name in compare}
             runs = tuple(run for run in runs if run.experiment.server.label in wanted)
@@ -214,9 +209,6 @@ class RunTable:
             )
             for cell in in_order(dict.fromkeys(full))
         }
-
-    def _value(self, run: Run, path: str) -> Any:
-        return run.experiment.seed if path == SEED else self.fields[run.key].get(path)
 
     # The values of a measure
 
@@ -297,7 +289,7 @@ class RunTable:
             measure=measure,
             last=last,
             fields=self.axes,
-            readings={cell: [part] for cell, part in readings.items() if has_value(part)},
+            readings={cell: [part] for cell, part in readings.items() if measured_labels(part)},
             constants=self.constants,
             statuses=self.statuses,
             unmeasured=sum(finished) - int(np.isfinite(values[finished]).sum()),

@@ -153,19 +153,12 @@ def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFi
     width = options.pop("width", "full" if kind in ("network", "labels") else "column")
     if width not in WIDTHS:
         raise SkerryError(unknown("width", width, WIDTHS))
-    many: dict[str, Any] = {
-        field: _names(options.pop(name)) if options.get(name) is not None else default
-        for name, field, default in (
-            ("measure", "measures", ()),
-            ("compare", "compare", ()),
-            ("by", "by", None),
-        )
-    }
+    for name, field in (("measure", "measures"), ("compare", "compare"), ("by", "by")):
+        if (value := options.pop(name, None)) is not None:
+            options[field] = _names(value)
     where = parse_where(_names(options.pop("where", ())))
     table = results.table()
-    request = FigureRequest(
-        table.path, where=where, width=WIDTHS[width], runs=table, **many, **options
-    )
+    request = FigureRequest(table.path, where=where, width=WIDTHS[width], runs=table, **options)
     with paper():
         return draw_figure(kind, request)
 

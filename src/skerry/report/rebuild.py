@@ -122,7 +122,8 @@ def rebuild_partition(run: "Run", dataset: "Dataset") -> "Partition":
 
     data, network = run.experiment.data, run.experiment.network
     names: tuple[str, ...] | None = ()
-    if data.split == "given":
-        is_file = network.is_file
-        names = rebuild_fleet(run).labels if is_file else split.layout_of(dataset, network, data)[1]
+    if data.split == "given" and network.is_file:
+        names = rebuild_fleet(run).labels
+    elif data.split == "given":
+        names = split.layout_of(dataset, network, data)[1]
     return split.build_partition(dataset, network.sizes, names or (), data, run.experiment.seed)

@@ -3,6 +3,7 @@
 The colours are Okabe and Ito's colour-blind-safe set. A primitive looks the same in every figure.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -61,7 +62,7 @@ class LabelStyle(NamedTuple):
 def label_styles(labels: Sequence[str]) -> dict[str, LabelStyle]:
     """A colour and a marker per label, so that labels differ without colour vision too."""
     tints = colours(labels)
-    others = _cycled(_custom_labels(labels), OTHER_MARKERS)
+    others = _cycled(labels, OTHER_MARKERS)
     found = {}
     for name, tint in tints.items():
         beta = beta_of(name)
@@ -72,17 +73,12 @@ def label_styles(labels: Sequence[str]) -> dict[str, LabelStyle]:
 
 def colours(labels: Sequence[str]) -> dict[str, str]:
     """A colour per label. Blends share a hue, lighter towards S2S and darker towards S2A."""
-    found = PRIMITIVES | _cycled(_custom_labels(labels), OTHERS)
+    found = PRIMITIVES | _cycled(labels, OTHERS)
     for name in labels:
         beta = beta_of(name)
         if beta is not None:
             found[name] = _shade(PRIMITIVES["blend"], 1.1 * (0.5 - beta))
     return {name: found[name] for name in labels}
-
-
-def dashes(values: Sequence[Any]) -> dict[Any, Any]:
-    """A line style per value of a field."""
-    return {value: DASHES[i % len(DASHES)] for i, value in enumerate(values)}
 
 
 @contextmanager
@@ -132,12 +128,10 @@ def rgb(colour: str) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _custom_labels(labels: Sequence[str]) -> list[str]:
-    return [name for name in labels if name not in PRIMITIVES and beta_of(name) is None]
-
-
-def _cycled(names: Sequence[str], among: Sequence[str]) -> dict[str, str]:
-    return {name: among[i % len(among)] for i, name in enumerate(names)}
+def _cycled(labels: Sequence[str], among: Sequence[str]) -> dict[str, str]:
+    """Colours or markers for the user's own primitives, in turn."""
+    own = [name for name in labels if name not in PRIMITIVES and beta_of(name) is None]
+    return dict(zip(own, itertools.cycle(among), strict=False))
 
 
 def _shade(colour: str, lighter: float) -> str:

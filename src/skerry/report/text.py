@@ -149,19 +149,10 @@ class Sheet:
 
     def to_latex(self) -> str:
         """The table as a LaTeX tabular for the package booktabs."""
-        return "\n".join(
-            [
-                f"% {self.title}",
-                rf"\begin{{tabular}}{{@{{}}{self.sides}@{{}}}}",
-                r"\toprule",
-                _latex_row(self.header),
-                r"\midrule",
-                *map(_latex_row, self.rows),
-                r"\bottomrule",
-                r"\end{tabular}",
-                "",
-            ]
-        )
+        start = f"% {self.title}\n" + rf"\begin{{tabular}}{{@{{}}{self.sides}@{{}}}}"
+        head, rows = _latex_row(self.header), map(_latex_row, self.rows)
+        lines = [start, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+        return "\n".join(lines) + "\n"
 
 
 def plain_table(*columns: str, left: Collection[str] = (), bold: bool = False) -> "Table":

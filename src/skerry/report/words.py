@@ -8,16 +8,10 @@ from skerry.plugins.registry import is_given
 from skerry.report.text import plural
 
 _PLURALS = {
-    "ring": "rings",
-    "path": "paths",
-    "star": "stars",
-    "grid": "grids",
-    "torus": "tori",
-    "complete": "complete graphs",
+    **{name: f"{name}s" for name in ("ring", "path", "star", "grid")},
+    **{"torus": "tori", "complete": "complete graphs"},
 }
 BY_DEVICE = "as it lies on the devices"
-
-
 _TASKS = {"regression": ("regression", "mse"), "tokens": ("next tokens", "cross_entropy")}
 """Names of tasks and their usual losses. Classification, the usual case, is not named."""
 

@@ -14,16 +14,6 @@ from skerry.report.figures.rounds import cost, curves, overview
 from skerry.report.style import save_figure
 
 __all__ = [
-    "cost",
-    "curves",
-    "device_positions",
-    "front",
-    "gap_heat_map",
-    "labels",
-    "network",
-    "network_figure",
-    "overview",
-    "save_figure",
-    "sensitivity",
-    "server_ratios",
-]
+    "cost", "curves", "device_positions", "front", "gap_heat_map", "labels", "network",
+    "network_figure", "overview", "save_figure", "sensitivity", "server_ratios",
+]  # fmt: skip

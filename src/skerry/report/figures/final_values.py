@@ -9,30 +9,12 @@ from skerry.analysis.statistics import Estimate, estimate
 from skerry.config.labels import beta_of, label_order
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
-from skerry.report.figures.panels import (
-    ASIDE,
-    SHARE,
-    TICK,
-    explain_dashes,
-    field_title,
-    measure_title,
-    name_ticks,
-    value_title,
-)
-from skerry.report.figures.series import (
-    clip_limits,
-    dashes_for,
-    finite_rows,
-    label_styles_in,
-    labelled,
-    split_by_dash,
-)
+from skerry.report.figures import panels, series
 from skerry.report.style import FAINT, INK, safe_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.transforms import Transform
 
 LOG_RATIO = 30
 """The ratio of the largest to the smallest value from which an axis is logarithmic."""
@@ -51,15 +33,18 @@ def sensitivity(
     `frame` is that of `skerry.results`. `lines` names a field whose values differ in line style;
     `devices` turns the number of sampled devices into the share K/n.
     """
+    from matplotlib.transforms import ScaledTranslation
+
     for field in (along, *([lines] if lines else [])):
         if field not in frame:
             raise SkerryError(unknown("field", field, map(str, frame.columns)))
-    position, is_log = _positions(frame[along], devices if along == "server.sampled" else None)
-    styles = dashes_for(frame[lines] if lines else None)
-    series = label_styles_in(frame["primitive"])
-    measure, drawn, most = frame["measure"].iloc[0], 0, len(series) * max(1, len(styles))
-    for name, look in series.items():
-        for dash, ours in split_by_dash(frame[frame["primitive"] == name], lines, styles):
+    shares = along == "server.sampled" and bool(devices)
+    position, is_log = _positions(frame[along], devices if shares else None)
+    styles = series.dashes_for(frame[lines] if lines else None)
+    looks = series.label_styles_in(frame["primitive"])
+    measure, drawn, most = frame["measure"].iloc[0], 0, len(looks) * max(1, len(styles))
+    for name, look in looks.items():
+        for dash, ours in series.split_by_dash(frame[frame["primitive"] == name], lines, styles):
             at = np.array([position[one] for one in ours[along]])
             if len(set(at.tolist())) < len(at):
                 raise SkerryError(
@@ -70,32 +55,30 @@ def sensitivity(
             mean, high = (ours[column].to_numpy(float)[order] for column in ("mean", "high"))
             half = np.nan_to_num(high - mean)
             # Shifted by some points, so that intervals do not cover each other.
-            shift = (drawn - (most - 1) / 2) * min(1.3, 6 / most)
+            points = (drawn - (most - 1) / 2) * min(1.3, 6 / most)
+            shift = ScaledTranslation(points / 72, 0, axis.figure.dpi_scale_trans)
             axis.errorbar(
                 at[order], mean, half if half.any() else None, color=look.colour,
                 marker=look.marker, linestyle=dash, capsize=1.5, elinewidth=0.7,
-                label=safe_text(name), transform=axis.transData + _shift(axis, shift),
+                label=safe_text(name), transform=axis.transData + shift,
             )  # fmt: skip
             # Matplotlib ignores shifted points when it chooses limits.
             axis.update_datalim(np.r_[np.c_[at[order], mean - half], np.c_[at[order], mean + half]])
             drawn += 1
     axis.margins(x=0.08)
     axis.autoscale_view()
-    axis.set_ylim(clip_limits(axis.get_ylim(), measure))
-    explain_dashes(axis, styles)
+    axis.set_ylim(series.clip_limits(axis.get_ylim(), measure))
+    panels.explain_dashes(axis, styles)
     if is_log:
         axis.set_xscale("log")
         axis.minorticks_off()
     ticks = {
-        at: f"{at:g}" if isinstance(value, Number) else value_title(value, TICK)
+        at: f"{at:g}" if isinstance(value, Number) else panels.tick_name(value)
         for value, at in position.items()
     }
     numbers = all(isinstance(value, Number) for value in position)
-    name_ticks(axis, ticks, all_or_none=numbers)
-    axis.set_xlabel(SHARE if along == "server.sampled" and devices else field_title(along))
-    axis.set_ylabel(measure_title(measure))
-    axis.grid(axis="y", alpha=0.25, linewidth=0.5)
-    return axis
+    panels.name_ticks(axis, ticks, all_or_none=numbers)
+    return panels.name_axes(axis, panels.SHARE if shares else panels.field_title(along), measure)
 
 
 def _positions(column: "pd.Series[Any]", devices: int | None) -> tuple[dict[Any, float], bool]:
@@ -109,12 +92,6 @@ def _positions(column: "pd.Series[Any]", devices: int | None) -> tuple[dict[Any,
     return {value: float(i) for i, value in enumerate(values)}, False
 
 
-def _shift(axis: "Axes", points: float) -> "Transform":
-    from matplotlib.transforms import ScaledTranslation
-
-    return ScaledTranslation(points / 72, 0, axis.figure.dpi_scale_trans)
-
-
 def front(
     frame: "pd.DataFrame", axis: "Axes", x: str = "device_accuracy", y: str = "own_accuracy"
 ) -> "Axes":
@@ -123,36 +100,33 @@ def front(
 
     `frame` is that of `skerry.finals`.
     """
-    rows = finite_rows(labelled(frame), x, y)
-    series = label_styles_in(rows["label"])
-    points = {name: _point(rows[rows["label"] == name], x, y) for name in series}
-    path = [points[name] for name in series if label_order(name) <= 1]
+    rows = series.finite_rows(series.labelled(frame), x, y)
+    looks = series.label_styles_in(rows["label"])
+    points = {name: _point(rows[rows["label"] == name], x, y) for name in looks}
+    path = [points[name] for name in looks if label_order(name) <= 1]
     axis.plot(
         [at.mean for at, _ in path], [height.mean for _, height in path],
         color=FAINT, linewidth=1.0, zorder=1,
     )  # fmt: skip
-    for name, look in series.items():
+    for name, look in looks.items():
         at, height = points[name]
         axis.errorbar(
             at.mean, height.mean, _half(height), _half(at), color=look.colour, marker=look.marker,
             markersize=5, linestyle="none", elinewidth=0.7, capsize=1.5, label=safe_text(name),
         )  # fmt: skip
-    blends = [name for name in series if beta_of(name) is not None]
+    blends = [name for name in looks if beta_of(name) is not None]
     if blends:
         sign_x, sign_y = (-1 if traits(measure).lower_is_better else 1 for measure in (x, y))
         means = ((sign_x * points[one][0].mean + sign_y * points[one][1].mean) for one in blends)
         at, height = points[blends[int(np.argmax(list(means)))]]
         axis.plot(
             at.mean, height.mean, "o", markersize=11, fillstyle="none", color=INK,
-            markeredgewidth=0.9, linestyle="none", label="best blend", gid=ASIDE,
+            markeredgewidth=0.9, linestyle="none", label="best blend", gid=panels.ASIDE,
         )  # fmt: skip
-    axis.set_xlabel(measure_title(x))
-    axis.set_ylabel(measure_title(y))
     axis.margins(0.12)
-    axis.set_xlim(clip_limits(axis.get_xlim(), x))
-    axis.set_ylim(clip_limits(axis.get_ylim(), y))
-    axis.grid(alpha=0.25, linewidth=0.5)
-    return axis
+    axis.set_xlim(series.clip_limits(axis.get_xlim(), x))
+    axis.set_ylim(series.clip_limits(axis.get_ylim(), y))
+    return panels.name_axes(axis, panels.measure_title(x), y, grid="both")
 
 
 def _point(ours: "pd.DataFrame", x: str, y: str) -> tuple[Estimate, Estimate]:

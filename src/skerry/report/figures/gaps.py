@@ -5,20 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skerry.analysis.cells import Cell
-from skerry.analysis.run_table import in_order
+from skerry.analysis.cells import sort_key
 from skerry.analysis.statistics import Array
 from skerry.config.labels import beta_of
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
-from skerry.report.figures.panels import (
-    TICK,
-    field_title,
-    inches_wide,
-    measure_title,
-    name_ticks,
-    value_title,
-)
+from skerry.report.figures import panels
 from skerry.report.style import MISSING, OTHERS, colours, safe_text, text_colour
 
 if TYPE_CHECKING:
@@ -64,7 +56,17 @@ def gap_heat_map(
         )
     across = _ordered(frame[columns])
     down: list[Any] = _ordered(frame[rows]) if rows else [None]
-    gap, clear = _matrices(compared, rows, columns, down, across)
+    gap = np.full((len(down), len(across)), np.nan)
+    clear = np.zeros(gap.shape)
+    for _, one in compared.iterrows():
+        row = down.index(none_if_nan(one[rows])) if rows else 0
+        where = row, across.index(none_if_nan(one[columns]))
+        if np.isfinite(gap[where]):
+            raise SkerryError(
+                f"several cells fall on {columns} = {one[columns]}. Average over the other fields "
+                "first: results(..., by=[...])"
+            )
+        gap[where], clear[where] = one["difference"], one["verdict"] in CLEAR
     largest = largest or float(np.nanmax(np.abs(gap))) or 1.0
     shades = diverging(label, against, traits(measure).lower_is_better)
     edges = np.arange(len(across) + 1), np.arange(len(down) + 1)
@@ -74,15 +76,14 @@ def gap_heat_map(
     )  # fmt: skip
     _annotate(axis, gap, clear, largest, shades)
     axis.set_facecolor(MISSING)
-    name_ticks(
-        axis, {i + 0.5: value_title(v, TICK) for i, v in enumerate(across)}, share=BESIDE_BAR
-    )
+    ticks = {i + 0.5: panels.tick_name(value) for i, value in enumerate(across)}
+    panels.name_ticks(axis, ticks, share=BESIDE_BAR)
     every = max(1, len(down) // MOST_ROWS)
-    names = [value_title(value, TICK) for value in down] if rows else [""]
-    axis.set_yticks(edges[1][:-1:every] + 0.5, names[::every])
+    names = map(panels.tick_name, down[::every]) if rows else [""]
+    axis.set_yticks(edges[1][:-1:every] + 0.5, list(names))
     axis.tick_params(length=0)
-    axis.set_xlabel(field_title(columns))
-    axis.set_ylabel(field_title(rows) if rows else "")
+    axis.set_xlabel(panels.field_title(columns))
+    axis.set_ylabel(panels.field_title(rows) if rows else "")
     axis.spines[:].set_visible(False)
     if bar:
         colour_bar([axis], label, against, measure)
@@ -93,7 +94,7 @@ def colour_bar(axes: Sequence["Axes"], label: str, against: str, measure: str) -
     """Add one colour bar for maps that share it."""
     mesh = axes[0].collections[0]
     scale = axes[0].figure.colorbar(mesh, ax=axes, pad=0.03, aspect=14 * len(axes) ** 0.5)
-    scale.set_label(f"{safe_text(label)} − {safe_text(against)}\n{measure_title(measure)}")
+    scale.set_label(f"{safe_text(label)} − {safe_text(against)}\n{panels.measure_title(measure)}")
     scale.outline.set_visible(False)
 
 
@@ -126,34 +127,12 @@ def _other_label(frame: "pd.DataFrame", label: str | None) -> str:
 
 
 def _ordered(values: Iterable[Any]) -> list[Any]:
-    found: dict[Cell, list[Any]] = {(none_if_nan(value),): [] for value in values}
-    return [value for (value,) in in_order(found)]
+    return sorted(set(map(none_if_nan, values)), key=lambda value: sort_key((value,)))
 
 
 def none_if_nan(value: Any) -> Any:
     """None instead of NaN, which marks an ignored field in a column of numbers."""
     return value if value == value else None
-
-
-def _matrices(
-    compared: "pd.DataFrame",
-    rows: str | None,
-    columns: str,
-    down: Sequence[Any],
-    across: Sequence[Any],
-) -> tuple[Array, Array]:
-    gap = np.full((len(down), len(across)), np.nan)
-    clear = np.zeros(gap.shape)
-    for _, one in compared.iterrows():
-        row = down.index(none_if_nan(one[rows])) if rows else 0
-        where = row, across.index(none_if_nan(one[columns]))
-        if np.isfinite(gap[where]):
-            raise SkerryError(
-                f"several cells fall on {columns} = {one[columns]}. Average over the other fields "
-                "first: results(..., by=[...])"
-            )
-        gap[where], clear[where] = one["difference"], one["verdict"] in CLEAR
-    return gap, clear
 
 
 def _annotate(axis: "Axes", gap: Array, clear: Array, largest: float, shades: "Colormap") -> None:
@@ -164,7 +143,9 @@ def _annotate(axis: "Axes", gap: Array, clear: Array, largest: float, shades: "C
     digits = min(max(0, 1 - int(np.floor(np.log10(own)))), MOST_DIGITS)
     values = {at: value for at, value in np.ndenumerate(gap) if np.isfinite(value)}
     texts = {at: f"{value:+z.{digits}f}".replace("-", "−") for at, value in values.items()}
-    size = _fitting(axis, gap.shape[1], max(map(len, texts.values())))
+    # The longest number fits its cell; a letter is 0.75 of the font size wide.
+    width = BESIDE_BAR * panels.inches_wide(axis) * 72 / gap.shape[1]
+    size = min(7.0, (width - 2 * PAD) / (0.75 * max(map(len, texts.values()))))
     for (row, column), text in texts.items():
         colour = shades(0.5 + gap[row, column] / largest / 2)
         if not clear[row, column]:
@@ -177,9 +158,3 @@ def _annotate(axis: "Axes", gap: Array, clear: Array, largest: float, shades: "C
                 color=text_colour(colour),
                 bbox={"facecolor": colour, "edgecolor": "none", "pad": PAD},
             )  # fmt: skip
-
-
-def _fitting(axis: "Axes", cells: int, letters: int) -> float:
-    """The font size at which the longest number fits its cell; a letter is 0.75 of it wide."""
-    width = BESIDE_BAR * inches_wide(axis) * 72 / cells
-    return min(7.0, (width - 2 * PAD) / (0.75 * letters))

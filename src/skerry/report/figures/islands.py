@@ -13,23 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skerry.errors import SkerryError, argument
+from skerry.report import rebuild
 from skerry.report.figure_kinds import DrawnFigure, FigureRequest
-from skerry.report.figures.panels import (
-    Panel,
-    arrange,
-    draw_panels,
-    inches_wide,
-    name_ticks,
-    panels_per_row,
-    safe_lines,
-)
-from skerry.report.rebuild import (
-    first_server_round,
-    rebuild_dataset,
-    rebuild_fleet,
-    rebuild_partition,
-    sampled_devices,
-)
+from skerry.report.figures import panels
+from skerry.report.figures.panels import Panel, arrange, draw_panels, safe_lines
 from skerry.report.style import ISLANDS
 from skerry.report.words import describe_network, describe_split
 
@@ -86,7 +73,7 @@ def network_figure(fleet: "Fleet", title: str, t: int = 0, sampled: Any = ()) ->
 
 def _dot_size(fleet: "Fleet", axis: "Axes") -> float:
     """The size of a device in points squared: neighbours on the fullest circle do not touch."""
-    circle = 0.8 * inches_wide(axis) * 72 / _columns(fleet)
+    circle = 0.8 * panels.inches_wide(axis) * 72 / _columns(fleet)
     between = math.pi * circle / max(fleet.sizes)
     return max(2.0, min(60.0, (0.6 * between) ** 2))
 
@@ -112,17 +99,13 @@ def device_positions(fleet: "Fleet") -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _around(size: int, edges: Any) -> Sequence[int]:
     """The devices in the order of the ring or path; for any other graph in numerical order."""
-    neighbours: list[list[int]] = [[] for _ in range(size)]
-    for one, other in edges.tolist():
-        neighbours[one].append(other)
-        neighbours[other].append(one)
-    if not all(1 <= len(found) <= 2 for found in neighbours):
+    import networkx as nx
+
+    graph: nx.Graph[int] = nx.Graph(edges.tolist())
+    if len(graph) < size or max(degree for _, degree in graph.degree) > 2:
         return range(size)
-    here = min(range(size), key=lambda device: (len(neighbours[device]), device))
-    walk, visited = [here], {here}
-    while new := [device for device in neighbours[walk[-1]] if device not in visited]:
-        walk.append(new[0])
-        visited.add(new[0])
+    start = min(graph, key=lambda device: (graph.degree[device], device))
+    walk = list(nx.dfs_preorder_nodes(graph, start))
     return walk if len(walk) == size else range(size)
 
 
@@ -150,7 +133,7 @@ def labels(
         )  # fmt: skip
         middles.append(left + (last - first) / 2)
     word = "island " if few else ""
-    name_ticks(axis, {at: f"{word}{i}" for i, at in enumerate(middles)}, share=0.75)
+    panels.name_ticks(axis, {at: f"{word}{i}" for i, at in enumerate(middles)}, share=0.75)
     axis.set_xlabel("devices" if few else "devices, by island")
     step = 1 if classes <= MOST_CLASSES else -(-classes // 10)
     axis.set_yticks(range(0, classes, step))
@@ -173,39 +156,35 @@ def draw_network(request: FigureRequest) -> DrawnFigure:
     runs = _first_of_each(
         request, lambda run: [run.experiment.deciding()["network"], run.materials.get("graph")]
     )
-    panels, shapes = [], []
+    drawn, shapes = [], []
     for run in runs:
-        fleet = rebuild_fleet(run)
+        fleet = rebuild.rebuild_fleet(run)
         shapes.append(aspect(fleet))
         t = _round(request, run)
-        sampled = sampled_devices(run.experiment, fleet, t)
+        sampled = rebuild.sampled_devices(run.experiment, fleet, t)
         note = "" if sampled else ", no server round" if sampled == [] else ", samples not known"
         title = f"{describe_network(run.experiment, fleet.sizes)}; round {t + 1}{note}"
-        panels.append(Panel(safe_lines(title), partial(network, fleet, t=t, sampled=sampled or ())))
-    columns = panels_per_row(len(panels), request.width, WIDE)
+        drawn.append(Panel(safe_lines(title), partial(network, fleet, t=t, sampled=sampled or ())))
+    columns = panels.panels_per_row(len(drawn), request.width, WIDE)
     height = min(TALLEST, request.width / columns * max(shapes)) + 0.2
-    return draw_panels(request, panels, [_seed_note(runs)], columns=columns, height=height)
+    return draw_panels(request, drawn, [_seed_note(runs)], columns=columns, height=height)
 
 
 def draw_labels(request: FigureRequest) -> DrawnFigure:
     """Draw a panel for each split of the data in the store."""
-    runs = _first_of_each(
-        request,
-        lambda run: [
-            run.experiment.network.sizes,
-            run.experiment.deciding()["data"],
-            run.materials.get("dataset"),
-        ],
-    )
-    panels = []
+
+    def split(run: "Run") -> list[object]:
+        one, recorded = run.experiment, run.materials.get("dataset")
+        return [one.network.sizes, one.deciding()["data"], recorded]
+
+    drawn, runs = [], _first_of_each(request, split)
     for run in runs:
-        experiment, dataset = run.experiment, rebuild_dataset(run)
-        data, sizes = experiment.data, experiment.network.sizes
-        partition = rebuild_partition(run, dataset)
-        title = f"{data.dataset}, {describe_split(data)}"
+        data, dataset = run.experiment.data, rebuild.rebuild_dataset(run)
+        partition = rebuild.rebuild_partition(run, dataset)
+        title, sizes = f"{data.dataset}, {describe_split(data)}", run.experiment.network.sizes
         draw = partial(labels, partition, sizes, kind=TARGET_NAMES[dataset.targets])
-        panels.append(Panel(safe_lines(title), draw))
-    return draw_panels(request, panels, [_seed_note(runs)], columns=1, height=1.7)
+        drawn.append(Panel(safe_lines(title), draw))
+    return draw_panels(request, drawn, [_seed_note(runs)], columns=1, height=1.7)
 
 
 def _first_of_each(request: FigureRequest, key: Callable[["Run"], object]) -> list["Run"]:
@@ -224,7 +203,7 @@ def _round(request: FigureRequest, run: "Run") -> int:
     """The round to draw, from 0: as requested (from 1), else the first server round."""
     rounds = run.experiment.rounds
     if request.round is None:
-        return first_server_round(run.experiment)
+        return rebuild.first_server_round(run.experiment)
     if not 1 <= request.round <= rounds:
         raise SkerryError(
             f"{argument('round')} must be between 1 and {rounds}, the rounds of the run (got "

@@ -11,16 +11,10 @@ from skerry.config.fields import GRAPH_FILES
 from skerry.config.measures import shown
 from skerry.errors import SkerryError, argument
 from skerry.report.figure_kinds import DrawnFigure, FigureRequest
+from skerry.report.figures import panels
 from skerry.report.figures.final_values import front, sensitivity
 from skerry.report.figures.gaps import colour_bar, gap_heat_map, none_if_nan
-from skerry.report.figures.panels import (
-    NARROWEST,
-    Panel,
-    cell_title,
-    draw_panels,
-    omission_notes,
-    panels_per_row,
-)
+from skerry.report.figures.panels import Panel, cell_title, draw_panels, omission_notes
 from skerry.report.figures.predictions import THEORY, server_ratios, with_expected
 from skerry.report.figures.rounds import cost, curves
 from skerry.report.figures.series import labelled, with_known_labels
@@ -39,9 +33,6 @@ HATCHED = "Hatched: no clear lead at level 0.05 (paired t tests, Holm-corrected)
 
 THEORY_AXES = (DEVICES, "server.selection", "server.weights")
 """The fields that change what theory predicts for one server round."""
-
-Draw = Callable[..., object]
-"""A function that draws a frame when called with `axis=`."""
 
 
 def draw_curves(request: FigureRequest) -> DrawnFigure:
@@ -94,17 +85,15 @@ def draw_gap(request: FigureRequest) -> DrawnFigure:
     frame = with_known_labels(ComparedCells(cells.by([*shown, *by]), second).frame(), "primitive")
     gaps = frame.loc[frame["primitive"] == first, "difference"].astype(float)  # None where no pair
     largest = float(gaps.abs().max())
-    panels = [
-        Panel(
-            cell_title(by, cell),
-            partial(gap_heat_map, part, rows, columns, label=first, largest=largest, bar=False),
-        )
+    draw = partial(gap_heat_map, rows=rows, columns=columns, label=first, largest=largest)
+    maps = [
+        Panel(cell_title(by, cell), partial(draw, part, bar=False))
         for cell, part in _parts(frame, by).items()
     ]
     notes = [*omission_notes(cells.statuses, cells.fields, [*shown, *by]), HATCHED]
     height = max(LOWEST, ROW * frame[rows].nunique() + 0.6) if rows else LOWEST
-    per_row = panels_per_row(len(panels), request.width, WIDE)
-    found = draw_panels(request, panels, notes, columns=per_row, height=height)
+    per_row = panels.panels_per_row(len(maps), request.width, WIDE)
+    found = draw_panels(request, maps, notes, columns=per_row, height=height)
     colour_bar(found.figure.axes, first, second, cells.measure)
     return found
 
@@ -119,18 +108,16 @@ def draw_sensitivity(request: FigureRequest) -> DrawnFigure:
     by = request.panel_fields(cells, [field for field in cells.fields if field not in inside])
     of_file = str(cells.constants.get(TOPOLOGY)).lower().endswith(GRAPH_FILES)
     devices = None if of_file else cells.constants.get(DEVICES)
-    panels: dict[tuple[Cell, str], Panel] = {}
+    found: dict[Cell, list[Panel]] = {}
     for x in along:
         here, held = _held_lowest(cells, [x, *lines, *by])
         answers = ComparedCells(here.by([x, *lines, *by]), here.labels[0])
         frame = with_known_labels(answers.frame(), "primitive")
         for cell, part in _parts(frame, by).items():
-            panels[cell, x] = Panel(
-                cell_title((*by, *held), (*cell, *held.values())),
-                partial(sensitivity, part, x, lines=next(iter(lines), None), devices=devices),
-            )
-    cells_in_order = dict.fromkeys(cell for cell, _ in panels)
-    ordered = [panels[cell, x] for cell in cells_in_order for x in along]
+            title = cell_title((*by, *held), (*cell, *held.values()))
+            draw = partial(sensitivity, lines=next(iter(lines), None), devices=devices)
+            found.setdefault(cell, []).append(Panel(title, partial(draw, part, x)))
+    ordered = [panel for of_cell in found.values() for panel in of_cell]
     notes = omission_notes(cells.statuses, cells.fields, [*inside, *by])
     return draw_panels(request, ordered, notes, columns=len(along) if len(along) > 1 else None)
 
@@ -149,7 +136,7 @@ def _by_cell(
     request: FigureRequest,
     chosen: RunTable,
     frame: "pd.DataFrame",
-    draws: Sequence[Draw],
+    draws: Sequence[Callable[..., object]],
     inside: str | None = None,
     by: Sequence[str] | None = None,
 ) -> DrawnFigure:
@@ -158,23 +145,21 @@ def _by_cell(
     varying = [field for field in chosen.axes if field != inside]
     by = request.panel_fields(chosen, varying) if by is None else tuple(by)
     frame = with_known_labels(labelled(_rows(frame, chosen)), "label")
-    panels = []
+    drawn = []
     for cell, part in chosen.split(by).items():
         rows = _rows(frame, part)
         if inside:
             values = {run.key: part.fields[run.key].get(inside) for run in part.runs}
             rows = rows.assign(**{inside: rows["key"].map(values)})
-        panels += [Panel(cell_title(by, cell), partial(draw, rows)) for draw in draws]
-    side_by_side = len(draws) > 1 and request.width / len(draws) >= NARROWEST
+        drawn += [Panel(cell_title(by, cell), partial(draw, rows)) for draw in draws]
+    side_by_side = len(draws) > 1 and request.width / len(draws) >= panels.NARROWEST
     notes = omission_notes(request.table.statuses, varying, by)
-    return draw_panels(request, panels, notes, columns=len(draws) if side_by_side else None)
+    return draw_panels(request, drawn, notes, columns=len(draws) if side_by_side else None)
 
 
 def _cells(request: FigureRequest) -> Cells:
-    measure = request.one_measure()
-    cells = request.table.read_measure(
-        measure, last=request.last, where=request.where, compare=request.compare
-    )
+    chosen: dict[str, Any] = {"where": request.where, "compare": request.compare}
+    cells = request.table.read_measure(request.one_measure(), last=request.last, **chosen)
     return cells.best(request.best) if request.best is not None else cells
 
 

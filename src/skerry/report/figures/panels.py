@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,6 @@ FIELDS = {
 }
 KEEP = "\u00a0"
 """A non-breaking space."""
-TICK = 16
-"""The longest name of a tick, in letters."""
 SHARE = "sampled share K/n"
 
 
@@ -56,6 +54,19 @@ def value_title(value: Any, longest: int = 24) -> str:
     )
 
 
+def tick_name(value: Any) -> str:
+    """A value of a field as the name of a tick, of at most 16 letters."""
+    return value_title(value, 16)
+
+
+def name_axes(axis: "Axes", x: str, measure: str, grid: Literal["y", "both"] = "y") -> "Axes":
+    """Set the titles of both axes, the vertical one for a measure, and draw faint grid lines."""
+    axis.set_xlabel(x)
+    axis.set_ylabel(measure_title(measure))
+    axis.grid(axis=grid, alpha=0.25, linewidth=0.5)
+    return axis
+
+
 def cell_title(fields: tuple[str, ...], values: tuple[Any, ...]) -> str:
     """`period 5, ring`: the values of a cell, with the names of fields where they are needed."""
     return ", ".join(_named(field, value) for field, value in zip(fields, values, strict=True))
@@ -80,8 +91,6 @@ LETTERS = 15
 """Letters of a title per inch."""
 TICKS = 0.35
 """Inches that the ticks and their names take from a panel."""
-
-
 ASIDE = "aside"
 """The gid of legend entries that explain the drawing; they come last in the legend."""
 
@@ -163,17 +172,21 @@ def _add_title(figure: "Figure", title: str) -> None:
         text = figure.suptitle(_folded(title, inches), fontsize="medium")
         while text.get_window_extent().width > figure.bbox.width and inches > 1:
             inches *= 0.9
-            text = figure.suptitle(_folded(title, inches), fontsize="medium")
+            text.set_text(_folded(title, inches))
         _make_room(figure, text.get_window_extent().height)
 
 
 def _add_legend(figure: "Figure") -> None:
     """Add one legend for all panels, in as few rows as the width allows."""
+    from matplotlib.container import ErrorbarContainer
+
     handles: dict[str, Artist] = {}
     for axis in figure.axes:
         found, labels = axis.get_legend_handles_labels()
         for handle, label in zip(found, labels, strict=True):
-            handles.setdefault(label, _without_bars(handle))
+            # Of a point with error bars, only the point.
+            point = handle.lines[0] if isinstance(handle, ErrorbarContainer) else handle
+            handles.setdefault(label, point)
     handles = dict(sorted(handles.items(), key=lambda entry: entry[1].get_gid() == ASIDE))
     for columns in range(len(handles), 0, -1):
         # Above, as in the paper, unless there is a title, which it would cover.
@@ -201,11 +214,9 @@ def name_ticks(
 ) -> None:
     """Name positions on the horizontal axis. Long names are rotated, and names that would touch are
     left out (all of them with `all_or_none`). `share` is the part of the width for the axis."""
-    device_positions = np.array(sorted(names))
-    at = np.log(device_positions) if axis.get_xscale() == "log" else device_positions
-    width = (
-        share * 72 * inches_wide(axis) * (1 - 1 / len(device_positions))
-    )  # first to last, in points
+    places = np.array(sorted(names))
+    at = np.log(places) if axis.get_xscale() == "log" else places
+    width = share * 72 * inches_wide(axis) * (1 - 1 / len(places))  # first to last, in points
     points = (at - at[0]) / (np.ptp(at) or 1.0) * width
     longest = max(map(len, names.values()))
     across = 4.6 * (longest + 1)  # letters of 7 points
@@ -214,16 +225,11 @@ def name_ticks(
     for i in range(1, len(points)):
         if points[i] - points[kept[-1]] >= (13 if rotated else across):
             kept.append(i)
-    if all_or_none and len(kept) < len(device_positions):
+    if all_or_none and len(kept) < len(places):
         return
     turned: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
-    shown = device_positions[kept].tolist()
+    shown = places[kept].tolist()
     axis.set_xticks(shown, [names[place] for place in shown], **(turned if rotated else {}))
-
-
-def _without_bars(handle: Any) -> "Artist":
-    """The point of a point with error bars."""
-    return handle.lines[0] if hasattr(handle, "has_yerr") else handle  # type: ignore[no-any-return]
 
 
 def _folded(text: str, inches: float) -> str:

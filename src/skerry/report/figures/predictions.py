@@ -9,7 +9,7 @@ import numpy as np
 from skerry.config.experiment import Experiment
 from skerry.config.labels import dial_position
 from skerry.errors import SkerryError, unknown
-from skerry.report.figures.panels import ASIDE, SHARE, measure_title
+from skerry.report.figures.panels import ASIDE, SHARE, name_axes
 from skerry.report.figures.series import band_over_seeds, finite_rows, label_styles_in, labelled
 from skerry.report.style import GREY, INK, PRIMITIVES, safe_text
 from skerry.theory.crossings import TIE
@@ -60,7 +60,8 @@ def server_ratios(
             marker=look.marker, linestyle="none", elinewidth=0.7, capsize=1.5, zorder=3,
             label=safe_text(name),
         )  # fmt: skip
-        beta = _beta(ours)
+        # 0 for S2S, 1 for S2A; None for a user's own primitive
+        beta = dial_position(ours["primitive"].iloc[0], float(ours["beta"].iloc[0]))
         if UNIFORM not in ours or ours[UNIFORM].all():
             if beta is not None:
                 axis.plot(K / n, THEORY[measure](n, K, beta), color=look.colour, linewidth=0.9)
@@ -72,10 +73,7 @@ def server_ratios(
             )  # fmt: skip
     axis.plot([], [], color=GREY, linewidth=0.9, label="theory", gid=ASIDE)
     axis.set_ylim(-0.04 * top, 1.08 * top)
-    axis.set_xlabel(SHARE)
-    axis.set_ylabel(measure_title(measure))
-    axis.grid(axis="y", alpha=0.25, linewidth=0.5)
-    return axis
+    return name_axes(axis, SHARE, measure)
 
 
 def with_expected(frame: "pd.DataFrame", experiments: Mapping[str, Experiment]) -> "pd.DataFrame":
@@ -99,18 +97,14 @@ def with_expected(frame: "pd.DataFrame", experiments: Mapping[str, Experiment]) 
     return frame.assign(**found, **{UNIFORM: frame["key"].map(uniform)})
 
 
-def _beta(ours: "pd.DataFrame") -> float | None:
-    """The beta of a built-in primitive (0 for S2S, 1 for S2A); None for a user's own."""
-    return dial_position(ours["primitive"].iloc[0], float(ours["beta"].iloc[0]))
-
-
 TITLES = {"sampled": "sampled devices K of 100", "period": "period H", "p": "mixing parameter p"}
 MEASURES = {"rounds": "rounds", "messages": "messages to and from the server"}
 
 
 def panel(regime: Regime, axis: "Axes") -> "Axes":
     """Draw the rounds or messages that S2S and S2A need along one axis; dotted lines mark where the
-    winner changes."""
+    winner changes. The ends are not marked: with all devices sampled there is always a tie, and
+    with one device S2S never converges."""
     for primitive, costs in regime.costs.items():
         finite = np.isfinite(costs)
         style: dict[str, Any] = {"color": PRIMITIVES[primitive], "linewidth": 1.4}
@@ -118,13 +112,6 @@ def panel(regime: Regime, axis: "Axes") -> "Axes":
     axis.set_yscale("log")
     axis.margins(x=0.02, y=0.12)
     axis.grid(alpha=0.25)
-    mark_crossings(regime, axis)
-    return axis
-
-
-def mark_crossings(regime: Regime, axis: "Axes") -> None:
-    """Mark and label the values at which the winner changes. The ends are not marked: with all
-    devices sampled there is always a tie, and with one device S2S never converges."""
     for left, right in pairwise(regime.stretches):
         one_sampled = regime.axis == "sampled" and left.last == 1
         if one_sampled or TIE in (left.winner, right.winner):
@@ -140,6 +127,7 @@ def mark_crossings(regime: Regime, axis: "Axes") -> None:
             xytext=(-3 if right_half else 3, 0), textcoords="offset points",
             ha="right" if right_half else "left", va="top",
         )  # fmt: skip
+    return axis
 
 
 def regimes_figure(regimes: Sequence[Regime], setting: str) -> "Figure":

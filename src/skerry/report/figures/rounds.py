@@ -7,18 +7,9 @@ import numpy as np
 
 from skerry.config.measures import MEASURES, shown, traits
 from skerry.errors import SkerryError, unknown
-from skerry.report.figures.panels import Panel, arrange, explain_dashes, measure_title, safe_lines
-from skerry.report.figures.series import (
-    Band,
-    band_over_seeds,
-    break_index,
-    dashes_for,
-    finite_rows,
-    label_styles_in,
-    labelled,
-    split_by_dash,
-    with_break,
-)
+from skerry.report.figures import series
+from skerry.report.figures.panels import Panel, arrange, explain_dashes, name_axes, safe_lines
+from skerry.report.figures.series import Band, band_over_seeds
 from skerry.report.style import FAINT, safe_text
 
 if TYPE_CHECKING:
@@ -31,27 +22,16 @@ MOST_BANDS = 6
 MOST_MARKS = 50
 """With more server rounds than this, they are not marked."""
 OVERVIEW = (
-    "average_accuracy",
-    "own_accuracy",
-    "device_accuracy",
-    "average_perplexity",
-    "disagreement",
-    "average_loss",
-    "train_loss",
-    "bias",
-)
+    "average_accuracy", "own_accuracy", "device_accuracy", "average_perplexity",
+    "disagreement", "average_loss", "train_loss", "bias",
+)  # fmt: skip
 COSTS = {
-    "messages": ("uplink_messages", "downlink_messages"),
-    "bytes": ("uplink_bytes", "downlink_bytes"),
-    "all_messages": ("uplink_messages", "downlink_messages", "d2d_messages"),
-    "all_bytes": ("uplink_bytes", "downlink_bytes", "d2d_bytes"),
-}
-COST_TITLES = {
     "messages": "messages to and from the server",
     "bytes": "traffic of the server (bytes)",
     "all_messages": "messages, including those between devices",
     "all_bytes": "traffic, including that between devices (bytes)",
 }
+"""The costs that a figure can show, and the titles of their axes."""
 
 
 def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None = None) -> "Axes":
@@ -59,31 +39,28 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
 
     `frame` is that of `skerry.load`. `lines` names a column whose values differ in line style.
     """
-    frame = labelled(frame)
-    rows = finite_rows(frame, measure)
-    styles = dashes_for(rows[lines] if lines else None)
-    series = label_styles_in(rows["label"])
+    frame = series.labelled(frame)
+    rows = series.finite_rows(frame, measure)
+    styles = series.dashes_for(rows[lines] if lines else None)
+    looks = series.label_styles_in(rows["label"])
     drawn: list[Band] = []
-    for position, (name, look) in enumerate(series.items()):
-        for dash, part in split_by_dash(rows[rows["label"] == name], lines, styles):
+    for position, (name, look) in enumerate(looks.items()):
+        for dash, part in series.split_by_dash(rows[rows["label"] == name], lines, styles):
             band = band_over_seeds(part, measure, "round")
             drawn.append(band)
-            band = with_break(band)
+            band = series.with_break(band)
             every = max(1, len(band.at) // 7)
             axis.plot(
                 band.at, band.mean, color=look.colour, linestyle=dash, marker=look.marker,
-                markevery=(position * every // len(series), every), label=safe_text(name),
+                markevery=(position * every // len(looks), every), label=safe_text(name),
             )  # fmt: skip
-            if len(series) * max(1, len(styles)) <= MOST_BANDS:
+            if len(looks) * max(1, len(styles)) <= MOST_BANDS:
                 _fill_band(axis, band, measure, look.colour)
     explain_dashes(axis, styles)
     _mark_server_rounds(frame, axis)
     _fit_height(axis, measure, drawn)
     axis.locator_params(axis="x", integer=True)
-    axis.set_xlabel("rounds")
-    axis.set_ylabel(measure_title(measure))
-    axis.grid(axis="y", alpha=0.25, linewidth=0.5)
-    return axis
+    return name_axes(axis, "rounds", measure)
 
 
 def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messages") -> "Axes":
@@ -95,16 +72,18 @@ def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messag
 
     if price not in COSTS:
         raise SkerryError(unknown("cost", price, COSTS))
-    rows = finite_rows(labelled(frame), measure, *COSTS[price])
-    rows = rows.assign(_sent=rows[list(COSTS[price])].sum(axis="columns"))
+    ways = ("uplink", "downlink", *(["d2d"] if price.startswith("all_") else []))
+    counts = [f"{way}_{price.removeprefix('all_')}" for way in ways]
+    rows = series.finite_rows(series.labelled(frame), measure, *counts)
+    rows = rows.assign(_sent=rows[counts].sum(axis="columns"))
     drawn = []
-    for name, look in label_styles_in(rows["label"]).items():
+    for name, look in series.label_styles_in(rows["label"]).items():
         ours = rows[rows["label"] == name]
         band = band_over_seeds(ours, measure, "round")
         sent = band_over_seeds(ours, "_sent", "round").mean
         drawn.append(band)
-        if (index := break_index(band.at)) is not None:
-            band, sent = with_break(band), np.insert(sent, index + 1, np.nan)
+        if (index := series.break_index(band.at)) is not None:
+            band, sent = series.with_break(band), np.insert(sent, index + 1, np.nan)
         axis.plot(
             sent, band.mean, color=look.colour, marker=look.marker,
             markevery=max(1, len(sent) // 7), label=safe_text(name),
@@ -112,10 +91,7 @@ def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messag
         _fill_band(axis, band._replace(at=sent), measure, look.colour)
     _fit_height(axis, measure, drawn)
     axis.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axis.set_xlabel(COST_TITLES[price])
-    axis.set_ylabel(measure_title(measure))
-    axis.grid(axis="y", alpha=0.25, linewidth=0.5)
-    return axis
+    return name_axes(axis, COSTS[price], measure)
 
 
 def overview(frame: "pd.DataFrame", title: str) -> "Figure":

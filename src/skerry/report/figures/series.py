@@ -11,7 +11,7 @@ from skerry.analysis.statistics import Array, estimates
 from skerry.config.labels import BLEND, label_order, write_label
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
-from skerry.report.style import LabelStyle, dashes, label_styles
+from skerry.report.style import DASHES, LabelStyle, label_styles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,8 @@ def finite_rows(frame: "pd.DataFrame", *measures: str) -> "pd.DataFrame":
 
 def dashes_for(column: "pd.Series[Any] | None") -> dict[Any, Any]:
     """A line style for each value of a column."""
-    return dashes(list(dict.fromkeys(column.dropna()))) if column is not None else {}
+    values = [] if column is None else dict.fromkeys(column.dropna())
+    return {value: DASHES[i % len(DASHES)] for i, value in enumerate(values)}
 
 
 def split_by_dash(

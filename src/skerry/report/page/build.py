@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from skerry.errors import RecordsError, SkerryError, argument
 from skerry.files import replace_file
@@ -18,24 +18,16 @@ from skerry.report.page.blocks import PageSection, note
 from skerry.report.page.model import array_chunks, page_model
 from skerry.report.page.packing import gzip_base64, json_text
 from skerry.report.page.report_data import ReportData, read_report_data
-from skerry.report.page.sections import SECTIONS, runs_section
-from skerry.report.page.sections.overview import GLOSSARY, answer_sentence, page_title, start_cell
+from skerry.report.page.sections import SECTIONS, overview
 
 FILE = "report.html"
+ASSETS = files("skerry.report.page") / "assets"
 EXPLORER = (
-    "theory/arithmetic.js",
-    "theory/server_round.js",
-    "theory/bounds.js",
-    "theory/full_recursion.js",
-    "theory/certified.js",
-    "theory/rounds_and_messages.js",
-    "theory/crossings.js",
-    "explorer/settings.js",
-    "explorer/words.js",
-    "explorer/exploration.js",
-    "explorer/controls.js",
-    "explorer/explorer.js",
-)
+    "theory/arithmetic.js", "theory/server_round.js", "theory/bounds.js",
+    "theory/full_recursion.js", "theory/certified.js", "theory/rounds_and_messages.js",
+    "theory/crossings.js", "explorer/settings.js", "explorer/words.js",
+    "explorer/exploration.js", "explorer/controls.js", "explorer/explorer.js",
+)  # fmt: skip
 """The scripts of the theory explorer. Each one uses only scripts before it."""
 SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js", *EXPLORER)
 """The first scripts, in this order. The widgets and page.js, which starts the page, follow."""
@@ -51,43 +43,48 @@ def write_report(path: Path | str, out: Path | str | None = None) -> Path:
     """Write the report of a store (its folder or its file) and return its path: `report.html` in
     the folder, unless `out` names another file."""
     data = read_report_data(path)
-    file = Path(out) if out is not None else data.path.parent / FILE
-    _write(file, page_html(data))
+    file, text = Path(out) if out is not None else data.path.parent / FILE, page_html(data)
+    try:
+        replace_file(file, text.encode())
+    except OSError as error:
+        raise RecordsError(
+            f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
+            f"written: {argument('out')}"
+        ) from None
     return file
 
 
 def page_html(data: ReportData) -> str:
     """The whole page as HTML."""
-    title = page_title(data)
-    script, plotly = _script(), _plotly()
+    title, script = overview.page_title(data), _script()
+    plotly, plotly_hash = _plotly()
     content: dict[str, Any] = {
         "sections": [vars(section) for section in _sections(data)],
-        "model": page_model(data, start_cell(data)) if data.runs else None,
-        "answer": answer_sentence(data),
-        "glossary": GLOSSARY,
+        "model": page_model(data, overview.start_cell(data)) if data.runs else None,
+        "answer": overview.answer_sentence(data),
+        "glossary": overview.GLOSSARY,
     }
     parts = [_data("data", "application/json", json_text(content))]
     if data.runs:
-        parts.append(_data("plotly", "text/plain", plotly.content))
+        parts.append(_data("plotly", "text/plain", plotly))
         parts += [_data(f"data-{name}", "text/plain", text) for name, text in array_chunks(data)]
     now = datetime.now(UTC).isoformat(" ", "minutes").replace("+00:00", " UTC")
-    return _filled(
-        _asset("page.html"),
-        {
-            "policy": POLICY.format(hashes=" ".join((_hash(f"\n{script}\n"), plotly.hash))),
-            "generator": f"skerry {version('skerry')}",
-            "title": html.escape(title.encode("utf-8", "replace").decode()),
-            "styles": _asset("page.css") + _asset("explorer.css"),
-            "footer": f"Written by skerry {version('skerry')} on {now}. This page is complete: it "
-            "needs no other file and no network.",
-            "data": "\n".join(parts),
-            "script": script,
-        },
-    )
+    values = {
+        "policy": POLICY.format(hashes=" ".join((_hash(f"\n{script}\n"), plotly_hash))),
+        "generator": f"skerry {version('skerry')}",
+        "title": html.escape(title.encode("utf-8", "replace").decode()),
+        "styles": _asset("page.css") + _asset("explorer.css"),
+        "footer": f"Written by skerry {version('skerry')} on {now}. This page is complete: it "
+        "needs no other file and no network.",
+        "data": "\n".join(parts),
+        "script": script,
+    }
+    # In one pass, so that inserted text is not searched again.
+    return re.sub(r"{{(\w+)}}", lambda found: values[found[1]], _asset("page.html"))
 
 
 def _sections(data: ReportData) -> Iterable[PageSection]:
-    yield runs_section(data)
+    yield overview.runs_section(data)
     for make in SECTIONS if data.runs else ():
         try:
             section = make(data)
@@ -98,35 +95,23 @@ def _sections(data: ReportData) -> Iterable[PageSection]:
             yield section
 
 
-class _Packed(NamedTuple):
-    """A compressed script and its hash."""
-
-    content: str
-    hash: str
-
-
 @cache
-def _plotly() -> _Packed:
-    """The plotting library, 4.8 MB, packed once for all pages of a process."""
+def _plotly() -> tuple[str, str]:
+    """The plotting library, 4.8 MB, packed once for all pages of a process, and its hash."""
     import plotly.offline  # type: ignore[import-untyped]
 
     source = plotly.offline.get_plotlyjs()
-    return _Packed(gzip_base64(source.encode()), _hash(source))
+    return gzip_base64(source.encode()), _hash(source)
 
 
 def _script() -> str:
-    widgets = sorted(one.name for one in _assets().joinpath("widgets").iterdir())
+    widgets = sorted(one.name for one in ASSETS.joinpath("widgets").iterdir())
     names = [*SCRIPTS, *(f"widgets/{name}" for name in widgets), "page.js"]
     return "\n".join(_asset(name) for name in names)
 
 
-def _assets() -> Any:
-    return files("skerry.report.page") / "assets"
-
-
 def _asset(name: str) -> str:
-    text: str = _assets().joinpath(name).read_text(encoding="utf-8")
-    return text
+    return ASSETS.joinpath(name).read_text(encoding="utf-8")
 
 
 def _data(name: str, kind: str, text: str) -> str:
@@ -136,18 +121,3 @@ def _data(name: str, kind: str, text: str) -> str:
 def _hash(script: str) -> str:
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _filled(template: str, values: dict[str, str]) -> str:
-    """The template with its {{names}} replaced in one pass; inserted text is not searched again."""
-    return re.sub(r"{{(\w+)}}", lambda found: values[found[1]], template)
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        replace_file(file, text.encode())
-    except OSError as error:
-        raise RecordsError(
-            f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
-            f"written: {argument('out')}"
-        ) from None

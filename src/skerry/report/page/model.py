@@ -14,14 +14,7 @@ from skerry.config.experiment import Experiment
 from skerry.config.measures import traits
 from skerry.report.page.packing import Array, pack_arrays
 from skerry.report.page.report_data import TUNED, ReportData, t_quantiles
-from skerry.report.style import (
-    ISLANDS,
-    PRIMITIVES,
-    contrast,
-    label_styles,
-    luminance,
-    rgb,
-)
+from skerry.report.style import ISLANDS, PRIMITIVES, contrast, label_styles, luminance, rgb
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 NO_VERDICT = 255
@@ -75,31 +68,25 @@ def array_chunks(data: ReportData) -> Iterator[tuple[str, str]]:
 def _finals(data: ReportData, measure: str) -> dict[str, Any]:
     """The final values (a row per group, a column per seed), and each group's comparison with the
     reference label."""
-    groups = data.grid.groups
-    verdicts = np.full(len(groups), NO_VERDICT, dtype=np.uint8)
-    p_values = np.full(len(groups), np.nan)
-    if answers := data.compared.get(measure):
-        cells, labels = data.grid.cells, data.grid.labels
-        for place, group in enumerate(groups):
-            found = answers.comparisons.get((cells[group.cell], labels[group.label]))
-            if found is not None:
-                verdicts[place] = VERDICTS.index(answers.verdict(found))
-                p_values[place] = found.t_holm
-    tuned = np.full(len(groups), NO_VERDICT, dtype=np.uint8)
-    tuned_p = np.full(len(groups), np.nan)
-    for place, found in _between_best(data, measure).items():
-        tuned[place] = VERDICTS.index(found.verdict(traits(measure).lower_is_better))
-        tuned_p[place] = found.t_holm
+    cells, labels, groups = data.grid.cells, data.grid.labels, data.grid.groups
+    answers = data.compared.get(measure)
+    tests = answers.comparisons if answers else {}
+    keys = [(cells[group.cell], labels[group.label]) for group in groups]
+    as_run = {place: tests[key] for place, key in enumerate(keys) if key in tests}
     values: NDArray[Any] = _by_group(data, data.finals[measure])
     if values.size * len(data.measures) > MOST_EXACT:
         values = values.astype(np.float32)
-    return {
-        "values": values,
-        "p": p_values,
-        "verdict": verdicts,
-        "bestP": tuned_p,
-        "bestVerdict": tuned,
-    }
+    found: dict[str, Any] = {"values": values}
+    for compared, p, verdict in (
+        (as_run, "p", "verdict"),
+        (_between_best(data, measure), "bestP", "bestVerdict"),
+    ):
+        found[p] = np.full(len(groups), np.nan)
+        found[verdict] = np.full(len(groups), NO_VERDICT, dtype=np.uint8)
+        for place, one in compared.items():
+            found[p][place] = one.t_holm
+            found[verdict][place] = VERDICTS.index(one.verdict(traits(measure).lower_is_better))
+    return found
 
 
 def _between_best(data: ReportData, measure: str) -> dict[int, Comparison]:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-TYPES = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "f4": np.float32, "f8": np.float64}
 FINE, COARSE = 65535, 8191
 """Numbers of levels of a mean: all of 16 bits, or enough for a hundredth of a percent."""
 HALF_LEVELS = 120  # of half an interval
@@ -41,18 +40,15 @@ def gzip_base64(content: bytes) -> str:
 
 def pack_arrays(arrays: Arrays) -> str:
     """Arrays as text, in the format that the head of this module describes."""
-    kinds = {
-        name: next(kind for kind, type_ in TYPES.items() if array.dtype == type_)
-        for name, array in arrays.items()
-    }
-    header = [[name, kinds[name], len(array)] for name, array in arrays.items()]
-    body = b"".join(_bytes(array, kinds[name]) for name, array in arrays.items())
+    # The type without its byte order, such as f8.
+    header = [[name, array.dtype.str[1:], len(array)] for name, array in arrays.items()]
+    body = b"".join(map(_bytes, arrays.values()))
     return gzip_base64(json.dumps(header).encode() + b"\n" + body)
 
 
-def _bytes(array: NDArray[Any], kind: str) -> bytes:
-    if kind != "u2":
-        return array.astype(f"<{kind}").tobytes()
+def _bytes(array: NDArray[Any]) -> bytes:
+    if array.dtype != np.uint16:
+        return array.astype(array.dtype.newbyteorder("<")).tobytes()
     steps = np.diff(array, prepend=np.uint16(0))  # wraps around; summing up wraps back
     return (steps >> 8).astype(np.uint8).tobytes() + (steps & 255).astype(np.uint8).tobytes()
 

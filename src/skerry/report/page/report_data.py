@@ -39,18 +39,6 @@ FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000
 Ints = NDArray[np.int64]
 
 
-@dataclass
-class _Series:
-    """The curves of one measure."""
-
-    numbers: list[int] = field(default_factory=list)
-    round_sets: list[int] = field(default_factory=list)
-    means: list[Array] = field(default_factory=list)
-    halves: list[Array] = field(default_factory=list)
-    breaks: list[int] = field(default_factory=list)
-    """By curve, the number of points before the break in the line; 0 if there is none."""
-
-
 class Curves:
     """Collects curves, and packs all curves of one measure together."""
 
@@ -60,12 +48,14 @@ class Curves:
         self.round_sets: dict[tuple[int, ...], int] = {}
         self.thinned: tuple[int, int] | None = None
         """The numbers of shown and of recorded rounds, if some are left out."""
-        self._series: dict[str, _Series] = {}
+        self._curves: dict[str, list[tuple[int, int, Array, Array, int]]] = {}
+        """By measure: number, round set, means and half intervals of each curve, and the number of
+        points before the break in its line (0 if there is none)."""
         self._values = 0
 
     @property
     def measures(self) -> list[str]:
-        return list(self._series)
+        return list(self._curves)
 
     def add(self, number: int, histories: Sequence[History], server: Server) -> None:
         """Add the curves of one group, whose runs have these histories, for all measures."""
@@ -78,20 +68,19 @@ class Curves:
         for measure, mean_r, half_r in zip(measures, mean, half, strict=True):
             measured = np.isfinite(mean_r) & shown
             if measured.any():
-                series = self._series.setdefault(measure, _Series())
                 found = tuple(rounds[measured].tolist())
-                series.numbers.append(number)
-                series.round_sets.append(self.round_sets.setdefault(found, len(self.round_sets)))
-                series.means.append(mean_r[measured])
-                series.halves.append(half_r[measured])
-                series.breaks.append(_points_before_break(rounds, np.isfinite(mean_r), measured))
+                at = self.round_sets.setdefault(found, len(self.round_sets))
+                before = _points_before_break(rounds, np.isfinite(mean_r), measured)
+                curve = (number, at, mean_r[measured], half_r[measured], before)
+                self._curves.setdefault(measure, []).append(curve)
                 self._values += len(found)
 
     def arrays(self, measure: str) -> dict[str, NDArray[Any]]:
         """All curves of a measure, for `pack_arrays`."""
-        series, known = self._series[measure], traits(measure)
-        lengths = np.array([len(one) for one in series.means])
-        means, halves = np.concatenate(series.means), np.concatenate(series.halves)
+        known = traits(measure)
+        numbers, round_sets, *values, breaks = zip(*self._curves[measure], strict=True)
+        lengths = np.array([len(one) for one in values[0]])
+        means, halves = map(np.concatenate, values)
         logarithmic = known.scale == "log"
         if logarithmic:  # relative intervals, which grow with the mean
             with np.errstate(invalid="ignore", divide="ignore"):
@@ -99,9 +88,9 @@ class Curves:
         # Counts grow evenly, so that all of their digits compress well.
         finest = FINE if known.is_count or self._values <= MANY_VALUES else COARSE
         return {
-            "curve": np.array(series.numbers, dtype=np.uint32),
-            "rounds": np.array(series.round_sets, dtype=np.uint32),
-            "hole": np.array(series.breaks, dtype=np.uint32),
+            "curve": np.array(numbers, dtype=np.uint32),
+            "rounds": np.array(round_sets, dtype=np.uint32),
+            "hole": np.array(breaks, dtype=np.uint32),
             **quantize_means(means, lengths, logarithmic, finest),
             **quantize_halves(halves, lengths),
         }
@@ -165,16 +154,12 @@ class ReportData:
 
     def results(self) -> Results:
         """The runs as `skerry.run` returns them, without their histories."""
-        return Results(
-            tuple(
-                Lane(run.key, run.experiment, run.status, self._final(position), {}, run.note)
-                for position, run in enumerate(self.runs)
-            )
-        )
-
-    def _final(self, position: int) -> dict[str, float]:
-        found = {name: float(values[position]) for name, values in self.finals.items()}
-        return {name: value for name, value in found.items() if np.isfinite(value)}
+        lanes = []
+        for at, run in enumerate(self.runs):
+            values = {name: float(found[at]) for name, found in self.finals.items()}
+            final = {name: value for name, value in values.items() if np.isfinite(value)}
+            lanes.append(Lane(run.key, run.experiment, run.status, final, {}, run.note))
+        return Results(tuple(lanes))
 
 
 def read_report_data(path: Path | str) -> ReportData:

@@ -1,11 +1,11 @@
 """The screen of `skerry results`: tables, tests and notes; with --devices, single devices."""
 
 import math
-from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, get_args
 
-from skerry.analysis.cells import Cell, Cells, ComparedCells
-from skerry.analysis.compare import Comparison, variance_saved
+from skerry.analysis.cells import Cells, ComparedCells
+from skerry.analysis.compare import Comparison, Verdict, variance_saved
 from skerry.analysis.device_results import DeviceResults, tenths
 from skerry.analysis.names import format_value, short_names
 from skerry.analysis.run_table import format_statuses
@@ -21,11 +21,17 @@ SIDE_BY_SIDE = 4  # with more labels than this, the table has a row for each
 
 def print_results(compared: ComparedCells) -> None:
     """Print the tables, the summary and the notes of `skerry.results`."""
+    lines = [*results_summary(compared), *results_notes(compared)]
+    _print_sheets(results_sheets(compared), lines)
+
+
+def _print_sheets(sheets: Iterable[Sheet], lines: Iterable[str]) -> None:
+    """Print tables with their titles, then lines of text."""
     console = text.console()
-    for sheet in results_sheets(compared):
+    for sheet in sheets:
         console.print(sheet.title, style="bold", markup=False)
         console.print(sheet.to_rich())
-    for line in [*results_summary(compared), *results_notes(compared)]:
+    for line in lines:
         console.print(line, markup=False)
 
 
@@ -60,7 +66,7 @@ def cells_sheet(compared: ComparedCells) -> Sheet:
 
 def differences_sheet(compared: ComparedCells) -> Sheet:
     """The paired difference of every label to the reference, in every cell."""
-    others = list(dict.fromkeys(label for _, label in compared.comparisons))
+    others = compared.others
     what = f"{others[0]} - {compared.against}" if len(others) == 1 else f"minus {compared.against}"
     family = sum(not found.untested for found in compared.comparisons.values())
     holm = f" (Holm-corrected for {family:,} tests)" if family > 1 else ""
@@ -75,18 +81,15 @@ def differences_sheet(compared: ComparedCells) -> Sheet:
         )
         for (cell, label), found in compared.comparisons.items()
     ]
-    words = (
-        *short_names(compared.cells.fields).values(),
-        *(["primitive"] if len(others) > 1 else []),
-    )
+    named = ["primitive"] if len(others) > 1 else []
+    words = (*short_names(compared.cells.fields).values(), *named)
     header = (*words, "difference", "p", "verdict")
     return Sheet(title, header, tuple(rows), "l" * len(words) + "rrl")
 
 
 def results_summary(compared: ComparedCells) -> list[str]:
     """Sentences on the wins, ties and losses of every label, and on the gain from pairing."""
-    labels = dict.fromkeys(label for _, label in compared.comparisons)
-    return [*(_tally(compared, label) for label in labels), *_pairing(compared)]
+    return [*(_tally(compared, label) for label in compared.others), *_pairing(compared)]
 
 
 def results_notes(compared: ComparedCells) -> list[str]:
@@ -119,13 +122,9 @@ def results_notes(compared: ComparedCells) -> list[str]:
 
 def _tally(compared: ComparedCells, label: str) -> str:
     found = [one for (_, other), one in compared.comparisons.items() if other == label]
-    verdicts = Counter(compared.verdict(one) for one in found)
-    counts = [
-        plural(verdicts["win"], "win"),
-        plural(verdicts["tie"], "tie"),
-        plural(verdicts["loss"], "loss", "losses"),
-        *([f"{verdicts['untested']} untested"] if verdicts["untested"] else []),
-    ]
+    wins, ties, losses, untested = (compared.tally[label, one] for one in get_args(Verdict))
+    counts = [plural(wins, "win"), plural(ties, "tie"), plural(losses, "loss", "losses")]
+    counts += [f"{untested} untested"] if untested else []
     sign = -1 if compared.cells.lower_is_better else 1
     better = sum(sign * one.difference.mean > 0 for one in found)
     worse = sum(sign * one.difference.mean < 0 for one in found)
@@ -183,21 +182,20 @@ MOST_SHOWN = 30
 
 def print_devices(found: DeviceResults) -> None:
     """Print the scores of islands and of single devices."""
-    console = text.console()
-    for sheet in device_sheets(found):
-        console.print(sheet.title, style="bold", markup=False)
-        console.print(sheet.to_rich())
-    for line in device_notes(found):
-        console.print(line, markup=False)
+    _print_sheets(device_sheets(found), device_notes(found))
 
 
 def device_sheets(found: DeviceResults) -> list[Sheet]:
     """For every cell, a table of its islands and a table of its devices."""
-    return [
-        sheet
-        for cell, table in found.cells.items()
-        for sheet in (_islands(found, cell, table), _devices(found, cell, table))
-    ]
+    names = short_names(found.fields).values()
+    seeds = plural(int(found.frame["seeds"].max()), "seed")
+    sheets = []
+    for cell, table in found.cells.items():
+        words = ", ".join(f"{name} {format_value(v)}" for name, v in zip(names, cell, strict=True))
+        title = f"{f'{words}: ' if words else ''}{found.own} at the end, {seeds}"
+        labels = [label for label in found.labels if label in table]
+        sheets += [_islands(found, title, table, labels), _devices(found, title, table, labels)]
+    return sheets
 
 
 def device_notes(found: DeviceResults, whole: bool = False) -> list[str]:
@@ -223,9 +221,8 @@ def device_notes(found: DeviceResults, whole: bool = False) -> list[str]:
     return notes
 
 
-def _islands(found: DeviceResults, cell: Cell, table: "pd.DataFrame") -> Sheet:
+def _islands(found: DeviceResults, title: str, table: "pd.DataFrame", labels: list[str]) -> Sheet:
     """The mean of each island, and of the worst and best tenth of all devices."""
-    labels = _labels(found, table)
     groups = table.groupby("island", sort=False)
     rows = [
         (
@@ -240,12 +237,11 @@ def _islands(found: DeviceResults, cell: Cell, table: "pd.DataFrame") -> Sheet:
         scores = (tenths(table[label].dropna(), found.lower_is_better)[place] for label in labels)
         rows.append((words, "", "", *(_format_score(found, score) for score in scores)))
     header = ("island", "devices", "samples", *labels)
-    title = f"{_of_cell(found, cell)}{_what(found)}, by island: mean over its devices"
+    title += ", by island: mean over its devices"
     return Sheet(title, header, tuple(rows), "lrr" + "r" * len(labels))
 
 
-def _devices(found: DeviceResults, cell: Cell, table: "pd.DataFrame") -> Sheet:
-    labels = _labels(found, table)
+def _devices(found: DeviceResults, title: str, table: "pd.DataFrame", labels: list[str]) -> Sheet:
     rows = [
         (
             row["device"],
@@ -257,23 +253,8 @@ def _devices(found: DeviceResults, cell: Cell, table: "pd.DataFrame") -> Sheet:
         for row in table.head(MOST_SHOWN).to_dict("records")
     ]
     header = ("device", "island", "samples", "own tests", *labels)
-    title = f"{_of_cell(found, cell)}{_what(found)}, by device, worst first"
+    title += ", by device, worst first"
     return Sheet(title, header, tuple(rows), "llrr" + "r" * len(labels))
-
-
-def _labels(found: DeviceResults, table: "pd.DataFrame") -> list[str]:
-    return [label for label in found.labels if label in table]
-
-
-def _what(found: DeviceResults) -> str:
-    seeds = int(found.frame["seeds"].max())
-    return f"{found.own} at the end, {plural(seeds, 'seed')}"
-
-
-def _of_cell(found: DeviceResults, cell: Cell) -> str:
-    names = short_names(found.fields).values()
-    words = ", ".join(f"{name} {format_value(v)}" for name, v in zip(names, cell, strict=True))
-    return f"{words}: " if words else ""
 
 
 def _format_score(found: DeviceResults, value: float) -> str:

@@ -43,8 +43,11 @@ def print_bounds(bounds: BoundGrid) -> None:
     finite = [answer for answer in first if not answer.reason]
     if finite and not bounds.varied:
         out.print(terms_table(finite))
-    for line in [*describe_winners(bounds), *_reasons(bounds)]:
+    for line in describe_winners(bounds):
         out.print(line)
+    reasons = (answer.reason for answers in bounds.answers for answer in answers)
+    for reason in filter(None, dict.fromkeys(reasons)):
+        out.print(f"Infinite: {reason}")
     out.print("\nAssumptions:", style="dim")
     for words in _assumptions(first):
         out.print(f"- {words}", style="dim")
@@ -176,11 +179,6 @@ def _counted(measure: str, winners: Mapping[str, int]) -> str:
     return f"Fewest {measure}, of {sum(winners.values()):,} settings: {', '.join(parts)}."
 
 
-def _reasons(bounds: BoundGrid) -> list[str]:
-    found = (answer.reason for answers in bounds.answers for answer in answers)
-    return [f"Infinite: {reason}" for reason in dict.fromkeys(found) if reason]
-
-
 def _assumptions(answers: Sequence[Answer]) -> list[str]:
     """The assumptions of all answers, each once. Those of a single selection rule come last, with
     its name."""
@@ -240,21 +238,16 @@ def print_mixing(
     """Print the mixing parameter p of each island, and p_min and p_avg."""
     out = console(fold_at=PAGE)
     out.print(f"{describe_network(experiment, sizes)}; {experiment.network.mixing} weights")
-    out.print(mixing_table(mixing, sizes))
+    table = plain_table("islands", "devices each", "p")
+    alike = Counter(zip(sizes, mixing.per_island, strict=True))
+    for (size, p), count in alike.items():
+        table.add_row(str(count), str(size), f"{p:.6f}")
+    out.print(table)
     p_min = plus_minus(mixing.minimum, mixing.standard_error or None, ".6f")
     out.print(f"p_min {p_min} ({mixing.method}): the value for bounds.")
     out.print(f"p_avg {mixing.average:.6f}: the mean over islands.")
     left = 1 - mixing.minimum
     out.print(f"One D2D round leaves at most {left:.2%} of the disagreement inside islands.")
-
-
-def mixing_table(mixing: "MixingParameters", sizes: Sequence[int]) -> "Table":
-    """A row for each size and p of islands, with the number of such islands."""
-    table = plain_table("islands", "devices each", "p")
-    alike = Counter(zip(sizes, mixing.per_island, strict=True))
-    for (size, p), count in alike.items():
-        table.add_row(str(count), str(size), f"{p:.6f}")
-    return table
 
 
 # Regimes
@@ -300,8 +293,14 @@ def print_constants(constants: Constants) -> None:
         "at the average model, ± one standard error"
     )
     out.print(constants_table(constants))
-    for line in _summary(constants):
-        out.print(line)
+    mixing, R0 = constants.mixing, constants.R0_squared
+    p_min = plus_minus(mixing.minimum, mixing.standard_error or None, ".6f", ".1g")
+    distance = "not known for this model" if R0 is None else f"{R0:.4g}"
+    out.print(f"p_min {p_min} ({mixing.method}); f0 {_measured(constants.f0)}; R0^2 {distance}")
+    out.print(
+        "The theory uses the largest value over all models x; the largest over these checkpoints "
+        "underestimates it."
+    )
     for remark in constants.remarks:
         out.print(f"Note: {remark}.")
     if constants.why_no_bounds:
@@ -321,6 +320,9 @@ def constants_table(constants: Constants) -> "Table":
     return table
 
 
+_ROUNDED = ("p", "zeta_intra", "zeta_inter", "sigma2", "smoothness", "initial_error")
+
+
 def bounds_command(constants: Constants) -> str:
     """The command `skerry theory bounds` with these constants."""
     x = constants.parameters(epsilon=0.1)
@@ -331,12 +333,7 @@ def bounds_command(constants: Constants) -> str:
         "components": len(x.sizes) if equal else "+".join(map(str, x.sizes)),
         "sampled": x.sampled,
         "period": x.period,
-        "p": f"{x.p:.4g}",
-        "zeta-intra": f"{x.zeta_intra:.4g}",
-        "zeta-inter": f"{x.zeta_inter:.4g}",
-        "sigma2": f"{x.sigma2:.4g}",
-        "smoothness": f"{x.smoothness:.4g}",
-        "initial-error": f"{x.initial_error:.4g}",
+        **{name.replace("_", "-"): f"{getattr(x, name):.4g}" for name in _ROUNDED},
         "epsilon": x.epsilon,
     }
     if x.selection != "uniform":
@@ -345,17 +342,6 @@ def bounds_command(constants: Constants) -> str:
         options["weights"] = x.weights
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return shlex.join(["skerry", "theory", "bounds", *words])
-
-
-def _summary(constants: Constants) -> list[str]:
-    mixing, R0 = constants.mixing, constants.R0_squared
-    p_min = plus_minus(mixing.minimum, mixing.standard_error or None, ".6f", ".1g")
-    return [
-        f"p_min {p_min} ({mixing.method}); f0 {_measured(constants.f0)}; R0^2 "
-        + ("not known for this model" if R0 is None else f"{R0:.4g}"),
-        "The theory uses the largest value over all models x; the largest over these checkpoints "
-        "underestimates it.",
-    ]
 
 
 def _measured(value: Measurement) -> str:

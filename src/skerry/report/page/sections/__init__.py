@@ -8,38 +8,22 @@ from collections.abc import Callable
 
 from skerry.report.page.blocks import PageSection
 from skerry.report.page.report_data import ReportData
-from skerry.report.page.sections.advice import advice_section
-from skerry.report.page.sections.fleet import labels_section, network_section
-from skerry.report.page.sections.measured import (
-    consensus_section,
-    cost_section,
-    curves_section,
-    devices_section,
-    gaps_section,
-    stepsizes_section,
-    winners_section,
-    wins_section,
-)
-from skerry.report.page.sections.overview import runs_section
-from skerry.report.page.sections.provenance import provenance_section, recipe_section
-from skerry.report.page.sections.theory import theory_section
+from skerry.report.page.sections import advice, fleet, measured, provenance, theory
 
 SECTIONS: tuple[Callable[[ReportData], PageSection | None], ...] = (
-    advice_section,
-    winners_section,
-    curves_section,
-    consensus_section,
-    cost_section,
-    gaps_section,
-    wins_section,
-    stepsizes_section,
-    devices_section,
-    network_section,
-    labels_section,
-    theory_section,
-    provenance_section,
-    recipe_section,
+    advice.advice_section,
+    measured.winners_section,
+    measured.curves_section,
+    measured.consensus_section,
+    measured.cost_section,
+    measured.gaps_section,
+    measured.wins_section,
+    measured.stepsizes_section,
+    measured.devices_section,
+    fleet.network_section,
+    fleet.labels_section,
+    theory.theory_section,
+    provenance.provenance_section,
+    provenance.recipe_section,
 )
-"""The sections after `runs_section`, shown if there are any runs."""
-
-__all__ = ["SECTIONS", "runs_section"]
+"""The sections after `overview.runs_section`, shown if there are any runs."""

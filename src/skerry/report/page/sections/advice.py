@@ -14,30 +14,33 @@ from skerry.report.text import plus_minus
 
 FILE = "advice.json"
 HEADINGS = {
-    "global": "average\nmodel %",
-    "own": "own\nlabels %",
-    "both": "mean of\nboth %",
-    "worst_tenth": "worst\ntenth %",
+    "global": ("average\nmodel %", "average\nloss"),
+    "own": ("own\nlabels %", "own\nloss"),
+    "both": ("mean of\nboth %", "mean of\nboth"),
+    "worst_tenth": ("worst\ntenth %", "worst\ntenth"),
 }
-LOSS_HEADINGS = {
-    "global": "average\nloss",
-    "own": "own\nloss",
-    "both": "mean of\nboth",
-    "worst_tenth": "worst\ntenth",
-}
+"""By goal, the column headings of accuracies and of losses."""
 
 
 def headings(goals: Iterable[str], losses: bool) -> dict[str, str]:
     """Column headings by goal. Without own scores of devices, there is only the first goal."""
     goals = list(goals)
     shown = goals if "own" in goals else goals[:1]
-    return {goal: (LOSS_HEADINGS if losses else HEADINGS)[goal] for goal in shown}
+    return {goal: HEADINGS[goal][losses] for goal in shown}
 
 
 def read_advice(data: ReportData) -> dict[str, Any] | None:
     """The content of advice.json; None if there is no such file."""
     file = data.path.parent / FILE
-    return _read(file) if file.is_file() else None
+    if not file.is_file():
+        return None
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise _unreadable(file) from None
+    if not isinstance(found, dict):
+        raise _unreadable(file)
+    return found
 
 
 def advice_section(data: ReportData) -> PageSection | None:
@@ -55,16 +58,6 @@ def advice_section(data: ReportData) -> PageSection | None:
     return PageSection("advice", "Advice", blocks)
 
 
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise _unreadable(file) from None
-    if not isinstance(found, dict):
-        raise _unreadable(file)
-    return found
-
-
 def _unreadable(file: Path) -> RecordsError:
     return RecordsError(
         f"{file} cannot be read as advice. Delete it, or make it again: skerry advise --out "
@@ -77,17 +70,10 @@ def _standings(answer: dict[str, Any]) -> Block:
     rows, measures = answer["pilot"]["standings"], answer["pilot"]["measures"]
     losses = measures["global"] == ["average_loss"]
     columns = headings(measures, losses)
+    scored = (name.replace("\n", " ") for name in columns.values())
     return table(
         "Standings",
-        (
-            "primitive",
-            "sampled by",
-            "K",
-            "H",
-            *(name.replace("\n", " ") for name in columns.values()),
-            "stepsize",
-            "messages",
-        ),
+        ("primitive", "sampled by", "K", "H", *scored, "stepsize", "messages"),
         [
             (
                 str(row.get("preset") or labels.write_label(str(row["primitive"]), row["beta"])),
@@ -126,13 +112,9 @@ def _sensitivity(answer: dict[str, Any]) -> list[Block]:
     if not effects:
         return []
     rows = [
-        (
-            str(effect["condition"]),
-            str(effect["answer"]),
-            "yes" if effect["changes"] else "no",
-            str(effect["basis"]),
-        )
-        for effect in effects
-    ]
+        (str(one["condition"]), str(one["answer"]), "yes" if one["changes"] else "no",
+         str(one["basis"]))
+        for one in effects
+    ]  # fmt: skip
     header = ("if", "the answer is", "does it change?", "based on")
     return [table("What would change the answer", header, rows, "llll")]

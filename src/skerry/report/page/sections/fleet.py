@@ -4,7 +4,7 @@ Nothing is downloaded and no module of the user is imported. If something cannot
 section says why.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +99,9 @@ def _show_each(
     places: dict[str, int] = {}
     why: dict[str, None] = {}
     of_cell = []
-    for run in _first_runs(data):
+    for by_label in data.grid.positions.values():
+        seeds = {seed: place for runs in by_label.values() for seed, place in runs.items()}
+        run = data.runs[seeds[min(seeds)]]  # one of the cell, with its lowest seed
         found = repr(key(run))
         if found not in places:
             places[found] = -1
@@ -114,13 +116,6 @@ def _show_each(
                 why[str(error)] = None
         of_cell.append(places[found])
     return shown, of_cell, list(why)
-
-
-def _first_runs(data: ReportData) -> Iterator[Run]:
-    """One run of each cell, with its lowest seed."""
-    for by_label in data.grid.positions.values():
-        seeds = {seed: place for runs in by_label.values() for seed, place in runs.items()}
-        yield data.runs[seeds[min(seeds)]]
 
 
 def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:

@@ -78,11 +78,8 @@ def wins_section(data: ReportData) -> PageSection | None:
 def _tallies(data: ReportData) -> Block:
     rows = []
     for name, compared in data.compared.items():
-        tally = Counter(
-            (label, compared.verdict(one)) for (_, label), one in compared.comparisons.items()
-        )
-        for label in dict.fromkeys(label for label, _ in tally):
-            counts = (f"{tally[label, verdict]:,}" for verdict in VERDICTS)
+        for label in compared.others:
+            counts = (f"{compared.tally[label, verdict]:,}" for verdict in VERDICTS)
             rows.append((traits(name).title, f"{label} against {compared.against}", *counts))
     header = ("measure", "compared", *VERDICTS)
     return table("Number of cells, by measure", header, rows, "llrrrr")

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from skerry.analysis.names import format_value, short_names
@@ -35,26 +36,18 @@ MOST_NAMED = 3
 """The most primitives in the answer."""
 MOST_VALUES = 24
 """The most values in a row of the table of fields."""
-_FIELDS = {
-    "server.sampled": "sampled",
-    "server.period": "period",
-    "server.selection": "selection",
-    TUNED: "stepsize",
-}
-"""By field of an experiment, its name in a recommendation."""
+_FIELDS = ("server.sampled", "server.period", "server.selection", TUNED)
+"""The fields of an experiment that a recommendation has, by their short names."""
 
 
 def page_title(data: ReportData) -> str:
     """The name of the runs, or the first of several names."""
-    names = [_without_direction(name) for name in dict.fromkeys(run.name for run in data.runs)]
+    names = list(dict.fromkeys(run.name for run in data.runs))
     if not names:
         return "No runs yet"
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-
-
-def _without_direction(name: str) -> str:
-    """The name without characters that reverse the direction of the text after them."""
-    return re.sub("[\u202a-\u202e\u2066-\u2069]", "\ufffd", name)
+    # Without characters that reverse the direction of the text after them.
+    first = re.sub("[\u202a-\u202e\u2066-\u2069]", "\ufffd", names[0])
+    return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
 
 
 # The answer
@@ -83,7 +76,7 @@ def start_cell(data: ReportData) -> int:
         return 0
     fits = [
         sum(
-            _equal(value, wanted.get(_FIELDS[axis]))
+            _equal(value, wanted.get(axis.rpartition(".")[2]))
             for axis, value in zip(data.grid.axes, cell, strict=True)
             if axis in _FIELDS
         )
@@ -123,10 +116,7 @@ def _over_cells(data: ReportData) -> str:
         tuned = ", each at its best stepsize"
     if not compared.comparisons:
         return f"No cell has both {compared.against} and another primitive: nothing is compared."
-    tally = Counter(
-        (label, compared.verdict(one)) for (_, label), one in compared.comparisons.items()
-    )
-    cells = Counter(label for _, label in compared.comparisons)
+    cells, tally = Counter(label for _, label in compared.comparisons), compared.tally
     named = [
         f"{label} is clearly better than {compared.against} in {tally[label, 'win']:,} of "
         f"{plural(count, 'cell')} and clearly worse in {tally[label, 'loss']:,}"
@@ -179,7 +169,9 @@ def _description(data: ReportData) -> list[Block]:
     ]
     if len(names) > 1:
         counts.append(("Names", ", ".join(names[:MOST_VALUES])))
-    methods = [_methods(presets)] if presets else []
+    rules = [(name, *attrgetter("rule", "keeps", "sends")(PRESETS[name])) for name in presets]
+    header = ("", "rule", "stores", "sends")
+    methods = [table("Methods and other systems", header, rules, "llll")] if presets else []
     if not data.grid.axes:
         return [text(words[0].upper() + words[1:]), definitions(counts), *methods]
     counts.insert(1, ("Cells", f"{len(data.grid.cells):,}"))
@@ -189,15 +181,6 @@ def _description(data: ReportData) -> list[Block]:
         *methods,
         _axes(data),
     ]
-
-
-def _methods(presets: list[str]) -> Block:
-    """What each preset does, and what its method stores and sends."""
-    rows = [
-        (name, PRESETS[name].rule, PRESETS[name].keeps, PRESETS[name].sends) for name in presets
-    ]
-    header = ("", "rule", "stores", "sends")
-    return table("Methods and other systems", header, rows, "llll")
 
 
 def _start_experiments(data: ReportData) -> list[Experiment]:

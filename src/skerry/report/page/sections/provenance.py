@@ -67,16 +67,10 @@ def _not_finished(data: ReportData) -> list[Block]:
     if not left:
         return []
     rows = [
-        (
-            run.status,
-            run.experiment.server.label,
-            str(run.experiment.seed),
-            f"{run.rounds_done:,} of {run.experiment.rounds:,}",
-            run.key,
-            run.note or "-",
-        )
+        (run.status, run.experiment.server.label, str(run.experiment.seed),
+         f"{run.rounds_done:,} of {run.experiment.rounds:,}", run.key, run.note or "-")
         for run in left[:MOST_ROWS]
-    ]
+    ]  # fmt: skip
     title = "Runs that are not finished"
     if len(left) > MOST_ROWS:
         title += f" (the first {MOST_ROWS} of {len(left):,})"

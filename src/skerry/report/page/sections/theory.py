@@ -54,7 +54,8 @@ def _measured(data: ReportData) -> dict[str, Any]:
     try:
         advice = read_advice(data) or {}
         found = advice["constants"]
-        largest = {name: found["suprema"][name]["value"] for name in _SUPREMA}
+        names = ("zeta_intra2", "zeta_inter2", "sigma2")
+        largest = {name: found["suprema"][name]["value"] for name in names}
         sizes = tuple(map(int, found["components"]))
         return {
             "devices": sum(sizes),
@@ -71,9 +72,6 @@ def _measured(data: ReportData) -> dict[str, Any]:
         }
     except (RecordsError, AttributeError, KeyError, TypeError, ValueError):
         return {}
-
-
-_SUPREMA = ("zeta_intra2", "zeta_inter2", "sigma2")
 
 
 def explorer_start(
