@@ -184,7 +184,8 @@ def speed() -> Iterator[str]:
         yield f"| {name} | {' | '.join(features)} | {rates.get(name, 'not checked')} |"
     yield ""
     yield (
-        "Skerry's two figures are for 1 lane and for 480 lanes. A plain PyTorch loop over devices "
+        "Skerry's two figures are for one run alone and for 480 runs that are computed together. A "
+        "plain PyTorch loop over devices "
         f"reaches {rate(rows['plain PyTorch loop']['device_steps_per_second'])}."
     )
 

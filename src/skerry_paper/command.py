@@ -77,7 +77,7 @@ def reproduce(
         typer.Option(
             "--from",
             metavar="DIR",
-            help="Run nothing; show the studies in this folder, such as "
+            help="Run nothing; print the studies in this folder and write their pages, such as "
             "studies/reproduction/data. Repeatable; files of the same study are joined.",
         ),
     ] = None,

@@ -15,7 +15,7 @@ ROWS = [
         "data by device, no split",
         "data.dataset=devices data.path=f.npz",
         'data.dataset = "devices" says which device holds which samples. Set data.split = "given" '
-        'to keep it so, or "dealt" to deal them out anew.',
+        'to keep this assignment, or "dealt" to partition the samples again.',
     ),
     sets(
         "data by device, no path",

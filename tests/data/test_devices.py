@@ -213,7 +213,7 @@ def test_who_is_missing_is_told(graph, told):
 
 def test_split_is_asked_for_once():
     """Data by device are neither dealt out nor kept by a silent default."""
-    with pytest.raises(ExperimentError, match=r'Set data\.split = "given" to keep it so'):
+    with pytest.raises(ExperimentError, match=r'Set data\.split = "given" to keep this assignment'):
         Experiment.parse({}, ["data.dataset=devices", "data.path=x"])
     with pytest.raises(DataError, match=r"needs data that say which device .* \(got synthetic\)"):
         skerry.run(Experiment.parse({}, ["data.dataset=synthetic", "data.split=given"]))

@@ -11,7 +11,7 @@ _PLURALS = {
     **{name: f"{name}s" for name in ("ring", "path", "star", "grid")},
     **{"torus": "tori", "complete": "complete graphs"},
 }
-BY_DEVICE = "as it lies on the devices"
+BY_DEVICE = "as stored on the devices"
 _TASKS = {"regression": ("regression", "mse"), "tokens": ("next tokens", "cross_entropy")}
 """Names of tasks and their usual losses. Classification, the usual case, is not named."""
 

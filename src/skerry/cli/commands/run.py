@@ -41,7 +41,12 @@ def run_command(
         ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Number of seeds, starting with the experiment's own.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of seeds, starting with the experiment's own.",
+            show_default="5 without a file, 1 with one",
+        ),
     ] = None,
     device: options.Device = "auto",
     ranks: options.RankCount = None,

@@ -69,7 +69,8 @@ class Data(Section, extra="allow"):
             yield (
                 ("data.dataset", "data.split"),
                 f'data.dataset = "{self.dataset}" says which device holds which samples. Set '
-                'data.split = "given" to keep it so, or "dealt" to deal them out anew.',
+                'data.split = "given" to keep this assignment, or "dealt" to partition the samples '
+                "again.",
             )
 
     def unused_fields(self) -> frozenset[str]:
