@@ -30,7 +30,7 @@ ROWS = [
     run(
         "importance on ranks",
         ["--ranks", "2", "--dry-run", "--set", "server.selection=importance"],
-        "server.selection = 'importance' depends on the models of all devices, which is not divided "
-        "among ranks. Run it without them.",
+        "server.selection = 'importance' depends on the models of all devices, which is not "
+        "divided among ranks. Run it without them.",
     ),
 ]
