@@ -21,7 +21,7 @@ from skerry.engine.participation.sampler import Sample
 from skerry.engine.primitives import deliver
 from skerry.engine.ranks.group import RankGroup
 from skerry.engine.server import Memory
-from skerry.engine.server_schedule import ScheduledRound, ScheduleMemory
+from skerry.engine.server_schedule import LOG, ScheduledRound, ScheduleMemory
 from skerry.engine.stack import ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
@@ -29,8 +29,6 @@ from skerry.models.learner import LazyBatch
 
 REFERENCE = "reference"
 """The memory of the model delivered last, for selections that need distances from it."""
-LOG = "log"
-"""The memory of adaptive schedules, a row of numbers for each lane."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ numbers in the state, so that a resumed run continues as it would have.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -20,6 +20,8 @@ from skerry.engine.participation.selection import Ints
 from skerry.engine.world import World
 
 Array = NDArray[np.float64]
+LOG = "log"
+"""The name of the memory of adaptive schedules, a row of numbers for each lane."""
 BY_ISLAND = ("per_component", "one_each")
 """Selections under which every island is estimated by itself."""
 
@@ -66,6 +68,18 @@ class ScheduleMemory:
             estimates = (spread, intra, inter, bias, int(since), bool(by_island))
             found.append(SpreadEstimate(sizes, counts, *estimates))
         return cls(due, last, number, period, tuple(found))
+
+
+def past_server_rounds(
+    experiment: Experiment, memory: Mapping[str, Tensor], lane: int, t: int
+) -> tuple[int, int]:
+    """The number of server rounds of a lane before round t, and the round after the last one."""
+    if LOG in memory and experiment.server.is_adaptive():
+        known = ScheduleMemory.from_row(memory[LOG][lane].tolist())
+        return known.number, known.last
+    planned = experiment.server.server_rounds(experiment.rounds)
+    number = bisect_left(planned, t)
+    return number, planned[number - 1] + 1 if number else 0
 
 
 class ServerSchedule:
