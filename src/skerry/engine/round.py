@@ -317,6 +317,6 @@ def _averages(
         plain_ld = group.deliver(memory, plain_ld, server)
     else:
         estimate_ld = group.deliver(memory, estimate_ld, server)
-    if group.sampler.asks_distances and server.dial is not None:
+    if group.sampler.asks_distances:
         memory[REFERENCE].copy_(plain_ld if server.dial == 0 else estimate_ld)
     return plain_ld, estimate_ld
