@@ -119,6 +119,10 @@ def test_the_section_is_read_like_others():
         (["method.name=gradient_tracking", "training.local_steps=2"], "training.local_steps = 1"),
         (["method.name=carry", "server.primitive=s2a"], 'server.primitive = "s2s" or "none"'),
         (["method.name=carry", "server.optimizer=fedavgm"], 'server.optimizer = "fedavg"'),
+        (
+            ["method.name=carry", "server.period_schedule=step", "server.period_end=6"],
+            'server.period_schedule = "constant"',
+        ),
         (["method.name=carry", "training.weights=data"], 'training.weights = "equal"'),
         (["method.name=sd_gt", "server.offset=2"], "every island"),
         (["method.name=sd_gt", "server.selection=one_each"], "whole period"),
