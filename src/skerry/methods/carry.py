@@ -22,6 +22,7 @@ def _settings(experiment: Experiment) -> Settings:
         **gossip_settings(experiment),
         **method_settings("carry", "s2s"),
         "network.mixing": "lazy",
+        "server.period_schedule": "constant",
     }
 
 
