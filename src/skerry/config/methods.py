@@ -1,7 +1,7 @@
 """Rules that a method may demand of an experiment, and the faults of one that breaks them.
 
-Each method lists its rules in its own file (`skerry/methods/`). A fault is one line, told
-before anything runs.
+Each method lists its rules in its own file (`skerry/methods/`). A fault is one line,
+reported before anything runs.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -124,8 +124,8 @@ def reaches_sleepers(parts: Parts) -> Iterator[Fault]:
 
 ADAPTS_FIRST = must_be("training.order", "adapt_then_mix")
 COUNT_ALIKE = must_be("training.weights", "equal")
-PLAIN_STEPS = must_be("training.optimizer", "sgd", why="it says itself how devices step")
-NO_DECAY = must_be("training.weight_decay", 0.0, why="it says itself how devices step")
+PLAIN_STEPS = must_be("training.optimizer", "sgd", why="it defines the local step itself")
+NO_DECAY = must_be("training.weight_decay", 0.0, why="it defines the local step itself")
 ALL_METHODS = (ADAPTS_FIRST, COUNT_ALIKE, PLAIN_STEPS, NO_DECAY)
 """Rules of every method but plain SGD."""
 
@@ -186,8 +186,8 @@ def _compression_faults(parts: Parts) -> Iterator[Fault]:
     if server.is_adaptive():
         yield (
             ("server.compression", *(f"server.{field}_schedule" for field in schedules.RANGES)),
-            "server.compression needs schedules that do not go by the models (got an adaptive "
-            "one): the server never sees them whole. Change one of them.",
+            "server.compression needs schedules that do not depend on the models (got an "
+            "adaptive one): the server never sees them whole. Change one of them.",
         )
 
 

@@ -21,7 +21,7 @@ Settings = Mapping[str, Any]
 SettingsFunction = Callable[[Experiment], Settings]
 """The fields that a preset sets in an experiment."""
 
-COMMON = "as it is commonly described; not held against the paper or its code"
+COMMON = "as it is commonly described; not compared with the paper or its code"
 ABSTRACT = "read in the paper's abstract; the rest as it is commonly described"
 CODE = "read in the authors' code, "
 OTHERS = "read in code of others, "
@@ -118,7 +118,7 @@ def _gossip_pga(experiment: Experiment) -> Settings:
 
 
 def hier_favg_settings(experiment: Experiment) -> Settings:
-    """Islands average completely in every round, and all devices meet at the server."""
+    """Islands average completely in every round, and the server averages all devices."""
     network = experiment.network
     if registry.is_given("topology", network.topology) or network.takes_from_file("components"):
         raise SkerryError(
@@ -157,7 +157,7 @@ SYSTEMS = {
     for row in (
         Preset(
             "fedavg",
-            "No links. The sampled devices' average goes to everybody, all count alike.",
+            "No links. The sampled devices' average is sent to all devices, with equal weights.",
             "McMahan et al., AISTATS 2017",
             COMMON,
             "It counts rounds, not epochs: H rounds of local steps lie between two server rounds.",
@@ -173,7 +173,7 @@ SYSTEMS = {
         ),
         Preset(
             "local_sgd",
-            "No links. The average of all devices goes to everybody.",
+            "No links. The average of all devices is sent to all.",
             "Stich, ICLR 2019",
             COMMON,
             "",
@@ -217,8 +217,8 @@ SYSTEMS = {
         ),
         Preset(
             "tt_hf",
-            "The server meets one device of every island, weighs islands by their size, and sends "
-            "the result to everybody; devices do not mix in that round.",
+            "The server samples one device of every island, weighs islands by their size, and "
+            "sends the result to all devices; devices do not mix in that round.",
             "Lin et al., IEEE JSAC 2021",
             f"{CODE}shams-sam/TwoTimeScaleHybridLearning",
             "TT-HF chooses the number of gossip steps as it goes; here it is network.gossip_steps.",
@@ -230,8 +230,8 @@ SYSTEMS = {
         ),
         Preset(
             "hl_sgd",
-            "Gossip steps after local steps; the server meets as many devices of every island, "
-            "and sends the result to everybody.",
+            "Gossip steps after local steps; the server samples as many devices of every island, "
+            "and sends the result to all devices.",
             "Guo et al., ICLR 2022",
             COMMON,
             "No code of the authors was found. K is rounded down to a multiple of the islands; the "
