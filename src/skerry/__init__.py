@@ -1,4 +1,4 @@
-"""Semi-decentralized federated learning: S2S, S2A, and the dial between them.
+"""Semi-decentralized federated learning: S2S, S2A, and blends of the two.
 
 import skerry
 results = skerry.run(skerry.Experiment(), compare=["s2s", "s2a", "blend:0.5"], seeds=3)

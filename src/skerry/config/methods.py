@@ -54,7 +54,7 @@ def must_be(path: str, *values: Any, why: str = "") -> Rule:
     return rule
 
 
-def samples_everybody(parts: Parts) -> Iterator[Fault]:
+def samples_all_devices(parts: Parts) -> Iterator[Fault]:
     """All devices are at the server."""
     if parts.server.sampled != parts.network.devices:
         yield (
@@ -101,7 +101,7 @@ def not_selected_by(*names: str) -> Rule:
     return rule
 
 
-def nobody_sleeps(parts: Parts) -> Iterator[Fault]:
+def no_sleeping_devices(parts: Parts) -> Iterator[Fault]:
     """No device ever sleeps."""
     if parts.availability.sleeps:
         yield (

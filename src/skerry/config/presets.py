@@ -61,7 +61,7 @@ def _sampling(sampled: int) -> Settings:
     return {"server.sampled": sampled, "server.sampled_schedule": "constant"}
 
 
-def _everybody(experiment: Experiment) -> Settings:
+def _all_devices(experiment: Experiment) -> Settings:
     return {**PLAIN, **_sampling(experiment.network.devices)}
 
 
@@ -110,7 +110,7 @@ def _dsgd(experiment: Experiment) -> Settings:
 def _gossip_pga(experiment: Experiment) -> Settings:
     return {
         **gossip_settings(experiment),
-        **_everybody(experiment),
+        **_all_devices(experiment),
         "server.primitive": "s2a",
         "server.optimizer": "fedavg",
         "server.offset": experiment.server.period - 1,
@@ -126,7 +126,7 @@ def hier_favg_settings(experiment: Experiment) -> Settings:
             "it out, or name a topology."
         )
     return {
-        **_everybody(experiment),
+        **_all_devices(experiment),
         "network.topology": "complete",
         "network.mixing": "metropolis",  # of a complete island: the island's average
         "network.gossip_steps": 1,
@@ -177,7 +177,7 @@ SYSTEMS = {
             "Stich, ICLR 2019",
             COMMON,
             "",
-            lambda experiment: {**_fedavg(experiment), **_everybody(experiment)},
+            lambda experiment: {**_fedavg(experiment), **_all_devices(experiment)},
         ),
         Preset(
             "dsgd",

@@ -149,7 +149,7 @@ def aggregate_lanes(
     etas_l = stack.etas_tl[since : state.t + 1, lanes].sum(dim=0)
 
     def collect(A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> int:
-        if group.only_shares and fused.runs_on(A_nld):
+        if group.is_plain_s2s and fused.runs_on(A_nld):
             from skerry.kernels.mixing import share_and_collect
 
             share_and_collect(A_nld, sampled_k, into_nld, scale_l1)
@@ -169,17 +169,17 @@ def aggregate_lanes(
         deliver,
         collect,
         receivers(group, sample, len(state.X_nld)),
-        everybody(group, sample, len(state.X_nld)),
+        s2a_receivers(group, sample, len(state.X_nld)),
     )
     return group.method.aggregate(lanes_of(stack, state, stack.etas_tl[state.t], lanes), server)
 
 
 def receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:
     """The devices that the primitive reaches: for S2S the sampled ones."""
-    return sample.devices_k if group.server.dial == 0 else everybody(group, sample, n)
+    return sample.devices_k if group.server.dial == 0 else s2a_receivers(group, sample, n)
 
 
-def everybody(group: ServerGroup, sample: Sample, n: int) -> Tensor:
+def s2a_receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:
     """The devices that S2A and blend reach: all, or all that are awake."""
     device = sample.devices_k.device
     if sample.asleep is None or group.reaches_asleep:

@@ -47,7 +47,7 @@ class ServerRound:
 def initial_state(stack: Stack) -> State:
     """The state with all devices of all lanes at the common initial point."""
     world, lanes = stack.world, len(stack)
-    X = world.initial().expand(world.held, lanes, -1).clone()
+    X = world.initial().expand(world.local_devices, lanes, -1).clone()
     memory: Memory = {}
     for group in stack.servers:
         for name, start_ld in group.start(X[0, group.lanes]).items():
@@ -103,7 +103,7 @@ def local_steps(
     with arithmetic(world.experiment.training.precision):
         both = zip(draws.indices_snb, draws.noise_sn, strict=True)
         for step, (indices_nb, noise_n) in enumerate(both):
-            for first in range(0, world.held, state.chunk):
+            for first in range(0, world.local_devices, state.chunk):
                 devices = slice(first, first + state.chunk)
                 rows = indices_nb[devices]
                 batch = LazyBatch(world.x_train, world.y_train, rows, noise_n[devices])
@@ -122,7 +122,7 @@ def local_steps(
 
 def train(stack: Stack, state: State, draws: RoundDraws) -> Tensor:
     """The local steps of a round and the mixing after them; returns the mean losses [L]."""
-    if stack.is_steady:
+    if stack.never_needs_models_before:
         losses_l = local_steps(stack, state, draws)
         mix(stack, state, draws.eta_l)
         return losses_l
@@ -136,7 +136,9 @@ def _train_restoring(stack: Stack, state: State, draws: RoundDraws) -> Tensor:
     """
     X = state.X_nld
     before = {
-        i: X[:, group.lanes].clone() for i, group in enumerate(stack.mixing) if group.looks_back
+        i: X[:, group.lanes].clone()
+        for i, group in enumerate(stack.mixing)
+        if group.needs_models_before
     }
     sleeping_rows = list(_sleeping_rows(stack, state))
     losses_l = local_steps(stack, state, draws, _counted(stack, state))
@@ -180,7 +182,7 @@ def _counted(stack: Stack, state: State) -> Tensor:
 
 
 def mix(stack: Stack, state: State, eta_l: Tensor) -> None:
-    """X <- X W: every lane with the links of its own network."""
+    """X <- W^T X (the paper's X W), every lane with the links of its own network."""
     with arithmetic(stack.world.experiment.training.precision):
         for group in stack.mixing:
             if group.method is not None or group.compression is not None:

@@ -9,8 +9,8 @@ from skerry.config.methods import (
     COMPLETE_ISLANDS,
     FIXED_PERIOD,
     must_be,
-    nobody_sleeps,
-    samples_everybody,
+    no_sleeping_devices,
+    samples_all_devices,
     starts_after_a_period,
 )
 from skerry.config.presets import CODE, hier_favg_settings, method_settings, whole_period_settings
@@ -53,10 +53,10 @@ class Mtgc(Method):
         *COMPLETE_ISLANDS,
         AVERAGES,
         must_be("server.primitive", "s2a", "s2s"),
-        samples_everybody,
+        samples_all_devices,
         starts_after_a_period,
         FIXED_PERIOD,
-        nobody_sleeps,
+        no_sleeping_devices,
     )
     is_repeatable = True
 

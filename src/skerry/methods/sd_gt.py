@@ -9,7 +9,7 @@ from skerry.config.methods import (
     FIXED_PERIOD,
     ONE_STEP,
     must_be,
-    nobody_sleeps,
+    no_sleeping_devices,
     samples_every_island,
     starts_after_a_period,
 )
@@ -72,7 +72,7 @@ class SdGt(Method):
         samples_every_island,
         starts_after_a_period,
         FIXED_PERIOD,
-        nobody_sleeps,
+        no_sleeping_devices,
     )
     mixed_arrays = 2
     down = 2

@@ -212,7 +212,7 @@ def _warn_if_unsaved(stopping: bool) -> Iterator[None]:
 
 def _first_pause(stack: Stack, checkpoint_seconds: float) -> float:
     """Seconds until the first checkpoint: few, unless there is much to save."""
-    size = stack.world.held * len(stack) * stack.world.learner.parameters * 4
+    size = stack.world.local_devices * len(stack) * stack.world.learner.parameters * 4
     saving = size / SAVING_SPEED
     return min(checkpoint_seconds, max(FIRST_SECONDS, saving / SAVING_SHARE))
 
