@@ -50,6 +50,7 @@ NO_LINKS: Settings = {
     "network.mix_with_server": True,
     "training.order": "adapt_then_mix",
 }
+TO_ALL: Settings = {"server.primitive": "s2a", "server.optimizer": "fedavg"}
 PLAIN: Settings = {
     "server.selection": "uniform",
     "server.weights": "equal",
@@ -67,11 +68,7 @@ def _all_devices(experiment: Experiment) -> Settings:
 
 def gossip_settings(experiment: Experiment) -> Settings:
     """Devices mix over links, as often as the experiment says, but at least once."""
-    return {
-        "network.gossip_steps": max(1, experiment.network.gossip_steps),
-        "network.mix_with_server": True,
-        "training.order": "adapt_then_mix",
-    }
+    return {**NO_LINKS, "network.gossip_steps": max(1, experiment.network.gossip_steps)}
 
 
 def method_settings(name: str, primitive: str) -> Settings:
@@ -100,7 +97,7 @@ def every_island_settings(experiment: Experiment) -> Settings:
 
 
 def _fedavg(experiment: Experiment) -> Settings:
-    return {**NO_LINKS, **PLAIN, "server.primitive": "s2a", "server.optimizer": "fedavg"}
+    return {**NO_LINKS, **PLAIN, **TO_ALL}
 
 
 def _dsgd(experiment: Experiment) -> Settings:
@@ -111,8 +108,7 @@ def _gossip_pga(experiment: Experiment) -> Settings:
     return {
         **gossip_settings(experiment),
         **_all_devices(experiment),
-        "server.primitive": "s2a",
-        "server.optimizer": "fedavg",
+        **TO_ALL,
         "server.offset": experiment.server.period - 1,
     }
 
@@ -126,14 +122,12 @@ def hier_favg_settings(experiment: Experiment) -> Settings:
             "it out, or name a topology."
         )
     return {
+        **NO_LINKS,
         **_all_devices(experiment),
+        **TO_ALL,
         "network.topology": "complete",
         "network.mixing": "metropolis",  # of a complete island: the island's average
         "network.gossip_steps": 1,
-        "network.mix_with_server": True,
-        "training.order": "adapt_then_mix",
-        "server.primitive": "s2a",
-        "server.optimizer": "fedavg",
     }
 
 
@@ -141,9 +135,8 @@ def _one_each(experiment: Experiment) -> Settings:
     return {
         **gossip_settings(experiment),
         **PLAIN,  # the rule itself weighs islands by their size
-        "server.primitive": "s2a",
+        **TO_ALL,
         "server.selection": "one_each",
-        "server.optimizer": "fedavg",
     }
 
 

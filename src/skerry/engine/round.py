@@ -175,9 +175,8 @@ def _counted(stack: Stack, state: State) -> Tensor:
     counted_nl = torch.ones(stack.world.n, len(stack), dtype=state.X_nld.dtype)
     for group in stack.mixing:
         if group.awake is not None:
-            counted_nl[:, group.lanes] = torch.from_numpy(group.awake(state.t)).to(counted_nl)[
-                :, None
-            ]
+            awake_n1 = torch.from_numpy(group.awake(state.t))[:, None]
+            counted_nl[:, group.lanes] = awake_n1.to(counted_nl)
     return counted_nl.to(state.X_nld.device)
 
 

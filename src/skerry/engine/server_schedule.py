@@ -5,7 +5,7 @@ numbers in the state, so that a resumed run continues as it would have.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -17,6 +17,7 @@ from torch import Tensor
 from skerry.config.experiment import Experiment, Server
 from skerry.config.schedules import SpreadEstimate, When
 from skerry.engine.participation.selection import Ints
+from skerry.engine.server import Memory
 from skerry.engine.world import World
 
 Array = NDArray[np.float64]
@@ -70,14 +71,12 @@ class ScheduleMemory:
         return cls(due, last, number, period, tuple(found))
 
 
-def past_server_rounds(
-    experiment: Experiment, memory: Mapping[str, Tensor], lane: int, t: int
-) -> tuple[int, int]:
+def past_server_rounds(run: Experiment, memory: Memory, lane: int, t: int) -> tuple[int, int]:
     """The number of server rounds of a lane before round t, and the round after the last one."""
-    if LOG in memory and experiment.server.is_adaptive():
+    if LOG in memory and run.server.is_adaptive():
         known = ScheduleMemory.from_row(memory[LOG][lane].tolist())
         return known.number, known.last
-    planned = experiment.server.server_rounds(experiment.rounds)
+    planned = run.server.server_rounds(run.rounds)
     number = bisect_left(planned, t)
     return number, planned[number - 1] + 1 if number else 0
 

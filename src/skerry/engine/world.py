@@ -163,12 +163,10 @@ class World:
 
     def awake(self, experiment: Experiment) -> Awake | None:
         """The awake devices of a lane; None if no device ever sleeps."""
-        availability, fleet = experiment.availability, self.fleet
-        if availability not in self._awake:
-            names, islands_n = fleet.labels, fleet.island_of
-            self._awake[availability] = Awake(availability, self.seed, islands_n, names)
-        awake = self._awake[availability]
-        return None if awake.always else awake
+        availability, known, fleet = experiment.availability, self._awake, self.fleet
+        if availability not in known:
+            known[availability] = Awake(availability, self.seed, fleet.island_of, fleet.labels)
+        return None if known[availability].always else known[availability]
 
     @cached_property
     def draws(self) -> MinibatchDraws:
