@@ -134,6 +134,7 @@ ONE_STEP = must_be(
 )
 AVERAGES = must_be("server.optimizer", "fedavg", why="it needs the average itself")
 FIXED_PERIOD = must_be("server.period_schedule", "constant")
+WHOLE_PERIODS = (starts_after_a_period, FIXED_PERIOD, no_sleeping_devices)
 COMPLETE_ISLANDS = (
     must_be("network.topology", "complete", why="an island averages completely"),
     must_be("network.mixing", "metropolis"),

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from skerry.config.methods import (
     AVERAGES,
     COMPLETE_ISLANDS,
-    FIXED_PERIOD,
+    WHOLE_PERIODS,
     must_be,
-    no_sleeping_devices,
     samples_all_devices,
-    starts_after_a_period,
 )
 from skerry.config.presets import CODE, hier_favg_settings, method_settings, whole_period_settings
 from skerry.methods.method import Aggregation, Arrays, Lanes, Method, Mixing, Traffic, inverse
@@ -54,9 +52,7 @@ class Mtgc(Method):
         AVERAGES,
         must_be("server.primitive", "s2a", "s2s"),
         samples_all_devices,
-        starts_after_a_period,
-        FIXED_PERIOD,
-        no_sleeping_devices,
+        *WHOLE_PERIODS,
     )
     is_repeatable = True
 
