@@ -270,14 +270,7 @@ def method_of(experiment: Experiment) -> Method | None:
     method, training = experiment.method, experiment.training
     if method.is_plain:
         return None if training.is_plain else LocalOptimizer(training)
-    with registry.users_own("method", method.name):
-        made = registry.resolve("method", method.name)(**method.options_for("method"))
-    if not isinstance(made, Method):
-        raise SkerryError(
-            f"method '{method.name}' must be a class that inherits from "
-            f"skerry.methods.method.Method (got {type(made).__name__})."
-        )
-    return made
+    return registry.build("method", method.name, method.options_for("method"), Method)
 
 
 def data_scale(world: World) -> Tensor:
