@@ -41,7 +41,7 @@ class Lanes:
     """The stepsize of each lane, as a column."""
     local_steps: int
     period: int
-    """H, the rounds between two server rounds."""
+    """H, the rounds between two server rounds; with a schedule, the H that it starts from."""
     context: Context
 
 
