@@ -37,7 +37,8 @@ PARTS = {
     "Running": ("run", "advise", "Results", "Lane", "Advice", "Progress", "SkerryError"),
     "Records": ("load", "finals", "results", "devices", "write_report"),
     "Experiments": (
-        "Experiment", "Sweep", "Network", "Data", "Task", "Model", "Training", "Server", "Evaluate"
+        "Experiment", "Sweep", "Network", "Data", "Task", "Model", "Training", "Server",
+        "Availability", "MethodChoice", "Evaluate"
     ),
     "Your own data": (
         "from_arrays", "from_devices", "from_torch", "from_huggingface", "from_flower"
@@ -76,6 +77,8 @@ EXAMPLES = {
     "Model": 'print(skerry.Model(name="mlp", hidden=16))',
     "Training": 'print(skerry.Training(optimizer="adam", stepsize=0.01))',
     "Server": 'print(skerry.Server(primitive="blend", beta=0.25).label)',
+    "Availability": 'print(skerry.Availability(awake=0.9).sleeps)',
+    "MethodChoice": 'print(skerry.MethodChoice(name="fedprox", mu=0.5))',
     "Evaluate": 'print(skerry.Evaluate(every=5, measures=["average", "consensus"]))',
     "from_arrays": "mine = skerry.from_arrays(x[40:], y[40:], x[:40], y[:40])\n"
     "print(skerry.run(small, dataset=mine)[0].status)",

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import skerry
 from experiment_fields import FIELDS, SECTIONS, experiment
-from skerry.config.experiment import Data, Experiment, Model, Network, Server
+from skerry.config.experiment import Data, Experiment, Model, Network, Section, Server
 from skerry.config.measures import GROUPS
 from skerry.errors import ExperimentError
 from skerry.plugins import registry
@@ -274,3 +275,10 @@ def test_the_former_name_of_a_section_is_accepted():
     axes = {"fleet.awake": [0.5, 1.0]}
     runs = Sweep(experiment=ours, axes=axes).runs()
     assert [run.availability.awake for run in runs] == [0.5, 1.0]
+
+
+def test_the_class_of_every_section_is_public():
+    base = Experiment()
+    sections = [value for _, value in base if isinstance(value, Section)]
+    assert len(sections) == 9
+    assert all(getattr(skerry, type(one).__name__) is type(one) for one in sections)

@@ -1,4 +1,4 @@
-"""Semi-decentralized federated learning: S2S, S2A, and the dial between them.
+"""Semi-decentralized federated learning: S2S, S2A, and blends of the two.
 
 import skerry
 results = skerry.run(skerry.Experiment(), compare=["s2s", "s2a", "blend:0.5"], seeds=3)
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from skerry.analysis.run_table import load as load
     from skerry.analysis.run_table import results as results
     from skerry.config.experiment import Experiment as Experiment
+    from skerry.config.fields import Availability as Availability
     from skerry.config.fields import Data as Data
     from skerry.config.fields import Evaluate as Evaluate
+    from skerry.config.fields import MethodChoice as MethodChoice
     from skerry.config.fields import Model as Model
     from skerry.config.fields import Network as Network
     from skerry.config.fields import Server as Server
@@ -42,7 +44,8 @@ _NAMES = {
     "skerry.analysis.results": "Lane Results",
     "skerry.analysis.run_table": "finals load results",
     "skerry.config.experiment": "Experiment",
-    "skerry.config.fields": "Data Evaluate Model Network Server Task Training",
+    "skerry.config.fields": "Availability Data Evaluate MethodChoice Model Network Server Task "
+    "Training",
     "skerry.data.by_device.from_python": "from_devices from_flower from_huggingface",
     "skerry.data.sources.arrays": "from_arrays from_torch",
     "skerry.errors": "SkerryError",

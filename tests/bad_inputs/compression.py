@@ -39,7 +39,7 @@ ROWS = [
     sets(
         "compressed server with a schedule that goes by the models",
         "server.compression=int8 server.primitive=blend server.beta_schedule=adaptive",
-        "server.compression needs schedules that do not go by the models (got an adaptive one): "
-        "the server never sees them whole. Change one of them.",
+        "server.compression needs schedules that do not depend on the models (got an adaptive one)"
+        ": the server never sees them whole. Change one of them.",
     ),
 ]

@@ -15,8 +15,8 @@ ROWS = [
     ),
     plugin(
         "server.selection=one_twice",
-        "selection * must name each device once (got [0, 1, 1]). Give one that counts twice twice "
-        "the weight.",
+        "selection * must name each device once (got [0, 1, 1]). To count a device twice, "
+        "double its weight.",
     ),
     plugin(
         "server.selection=table_of_devices",
@@ -49,7 +49,7 @@ ROWS = [
         "trace without its header",
         "0,1,2\n",
         "the first line of trace.csv must read device,from,to (got '0,1,2'). Each further line "
-        "tells from which round on a device is awake, and from which on no longer.",
+        "gives the first round in which a device is awake, and the first in which it no longer is.",
     ),
     trace(
         "trace of a stranger",

@@ -18,13 +18,12 @@ ROWS = [
     sets(
         "adaptive without a target",
         "server.period_schedule=adaptive",
-        'server.period_schedule = "adaptive" goes by a target (got none). Set '
-        "server.period_target.",
+        'server.period_schedule = "adaptive" needs a target (got none). Set server.period_target.',
     ),
     sets(
         "adaptive where nothing can be told",
         "server.primitive=blend server.beta_schedule=adaptive server.selection=weighted",
-        'server.beta_schedule = "adaptive" goes by the spread of the sampled models, which is '
+        'server.beta_schedule = "adaptive" depends on the spread of the sampled models, which is '
         "known for the selections uniform, bernoulli, round_robin, per_component, one_each, and "
         "not for weights by data (got 'weighted' with weights 'equal'). Change one of them.",
     ),

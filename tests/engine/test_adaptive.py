@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,12 +11,13 @@ import torch
 from recorded_runs import PlugPulledError, assert_same, record
 from skerry.config.experiment import Experiment
 from skerry.config.schedules import SpreadEstimate, When
-from skerry.engine.round import LOG
-from skerry.engine.server_schedule import estimate_spread
+from skerry.engine.server_schedule import LOG, estimate_spread
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError
+from skerry.measure.custom_measures import CustomMeasures
+from skerry.methods.method import Method
 from skerry.theory.adaptive import beta, disagreement_after_s2s, mean_intra_weight, period, sampled
 from skerry.theory.ratios import expected_ratios, samples_as_in_the_paper
 from trajectories import assert_same_trajectories
@@ -210,6 +212,43 @@ def test_courses_of_lanes_differ(base):
             met[server_round.lanes.start].append((moment.round, server_round.uplink))
     assert met[0] != met[1]
     assert len({uplink for _, uplink in met[0] + met[1]}) > 1
+
+
+class Recorder(Method):
+    """Keep what the server rounds of lane 0 and the steps are given."""
+
+    aggregations: ClassVar[list] = []
+    numbers: ClassVar[set] = set()
+
+    def after_step(self, lanes, kept):
+        self.numbers.add((lanes.t, lanes.context.number))
+
+    def aggregate(self, lanes, server):
+        self.aggregations.append((lanes.t, lanes.context.number, server.eta_sum_l1.item()))
+        return super().aggregate(lanes, server)
+
+
+def count_server_rounds(models, context):
+    return context.number
+
+
+def test_methods_and_measures_know_the_server_rounds_of_an_adaptive_period(base):
+    lane = base.with_settings(*ADAPTIVE["period"], "training.stepsize=0.5").replace(
+        method={"name": Recorder}, evaluate={"own": [count_server_rounds]}
+    )
+    Recorder.aggregations.clear()
+    Recorder.numbers.clear()
+    measures, counts = CustomMeasures(build_world(lane)), []
+    for moment in _ends(build_stack(build_world(lane), [lane]), None):
+        counts.append(measures.measure(moment)["count_server_rounds"].item())
+    times = [t for t, _, _ in Recorder.aggregations]
+    assert len(times) > 2
+    assert [number for _, number, _ in Recorder.aggregations] == list(range(len(times)))
+    since = np.diff([-1, *times])
+    assert [eta for _, _, eta in Recorder.aggregations] == pytest.approx(0.5 * since)
+    before = np.searchsorted(times, np.arange(lane.rounds))
+    assert Recorder.numbers == set(enumerate(before.tolist()))
+    assert counts == np.searchsorted(times, np.arange(1, lane.rounds + 1)).tolist()
 
 
 def test_a_state_in_the_middle_goes_on_as_if_nothing_had_been(base):

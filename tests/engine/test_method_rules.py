@@ -103,6 +103,20 @@ def test_a_method_that_breaks_its_contract_is_told_before_the_work(small, name, 
     assert told in str(error.value)
 
 
+def test_a_method_without_a_server_is_rehearsed_with_few_devices(small):
+    settings = "server.primitive=none", "network.devices=4"
+    for name in ("good_plugins:HeavyBall", "bad_methods:wrong_aggregate"):  # never called
+        experiment = small(f"method.name={name}", *settings)
+        rehearse(build_world(experiment), [experiment])
+
+
+def test_devices_awake_with_certainty_do_not_sleep(small):
+    settings = "method.name=scaffold", *NO_LINKS, "network.devices=5"
+    small(*settings, "availability.awake=[1.0,1.0,1.0,1.0,1.0]")
+    with pytest.raises(ExperimentError, match="sleep"):
+        small(*settings, "availability.awake=[1.0,1.0,0.9,1.0,1.0]")
+
+
 def test_the_section_is_read_like_others():
     assert MethodChoice(name="fedprox", mu=0.5).options_for("method") == {"mu": 0.5}
     assert six().deciding()["method"] == {"name": "sgd"}
@@ -119,6 +133,10 @@ def test_the_section_is_read_like_others():
         (["method.name=gradient_tracking", "training.local_steps=2"], "training.local_steps = 1"),
         (["method.name=carry", "server.primitive=s2a"], 'server.primitive = "s2s" or "none"'),
         (["method.name=carry", "server.optimizer=fedavgm"], 'server.optimizer = "fedavg"'),
+        (
+            ["method.name=carry", "server.period_schedule=step", "server.period_end=6"],
+            'server.period_schedule = "constant"',
+        ),
         (["method.name=carry", "training.weights=data"], 'training.weights = "equal"'),
         (["method.name=sd_gt", "server.offset=2"], "every island"),
         (["method.name=sd_gt", "server.selection=one_each"], "whole period"),

@@ -350,6 +350,20 @@ def test_islands_sleep_together():
     assert (seen.sum(axis=0) == 6).all()  # 3 of every 5 rounds
 
 
+def to_all(X_nld, sampled_k, delivered_ld, server):
+    """S2A as a user's own primitive."""
+    X_nld.copy_(delivered_ld.expand_as(X_nld))
+    return len(X_nld)
+
+
+def test_importance_with_an_own_primitive_measures_from_the_model_delivered_last(small):
+    base = small("server.selection=importance", "server.primitive=s2a")
+    world = build_world(base)
+    lanes = base, base.replace(server={"primitive": to_all})
+    X = [list(simulate(build_stack(world, [e])))[-1].state.X_nld for e in lanes]
+    assert torch.equal(*X)
+
+
 def test_everybody_awake_is_as_before(small):
     """Chances of one, and one for each device, change nothing to the bit."""
     base = small(*ISLANDS)

@@ -108,7 +108,7 @@ def test_chunks_of_devices_change_nothing(small, chunk):
         ("server.primitive=good_plugins:half_a_blend", "server.primitive = s2s or s2a or blend"),
         ("server.optimizer=fedavgm", "server.optimizer = fedavg"),
         ("method.name=carry", "method.name = sgd"),
-        ("fleet.awake=0.5", "devices that never sleep"),
+        ("fleet.awake=0.5", "needs all devices awake"),
     ],
 )
 def test_the_reference_refuses_what_algorithm_1_does_not_have(small, setting, told):

@@ -1,7 +1,7 @@
 """Rules that a method may demand of an experiment, and the faults of one that breaks them.
 
-Each method lists its rules in its own file (`skerry/methods/`). A fault is one line, told
-before anything runs.
+Each method lists its rules in its own file (`skerry/methods/`). A fault is one line,
+reported before anything runs.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +54,7 @@ def must_be(path: str, *values: Any, why: str = "") -> Rule:
     return rule
 
 
-def samples_everybody(parts: Parts) -> Iterator[Fault]:
+def samples_all_devices(parts: Parts) -> Iterator[Fault]:
     """All devices are at the server."""
     if parts.server.sampled != parts.network.devices:
         yield (
@@ -101,7 +101,7 @@ def not_selected_by(*names: str) -> Rule:
     return rule
 
 
-def nobody_sleeps(parts: Parts) -> Iterator[Fault]:
+def no_sleeping_devices(parts: Parts) -> Iterator[Fault]:
     """No device ever sleeps."""
     if parts.availability.sleeps:
         yield (
@@ -124,8 +124,8 @@ def reaches_sleepers(parts: Parts) -> Iterator[Fault]:
 
 ADAPTS_FIRST = must_be("training.order", "adapt_then_mix")
 COUNT_ALIKE = must_be("training.weights", "equal")
-PLAIN_STEPS = must_be("training.optimizer", "sgd", why="it says itself how devices step")
-NO_DECAY = must_be("training.weight_decay", 0.0, why="it says itself how devices step")
+PLAIN_STEPS = must_be("training.optimizer", "sgd", why="it defines the local step itself")
+NO_DECAY = must_be("training.weight_decay", 0.0, why="it defines the local step itself")
 ALL_METHODS = (ADAPTS_FIRST, COUNT_ALIKE, PLAIN_STEPS, NO_DECAY)
 """Rules of every method but plain SGD."""
 
@@ -134,6 +134,7 @@ ONE_STEP = must_be(
 )
 AVERAGES = must_be("server.optimizer", "fedavg", why="it needs the average itself")
 FIXED_PERIOD = must_be("server.period_schedule", "constant")
+WHOLE_PERIODS = (starts_after_a_period, FIXED_PERIOD, no_sleeping_devices)
 COMPLETE_ISLANDS = (
     must_be("network.topology", "complete", why="an island averages completely"),
     must_be("network.mixing", "metropolis"),
@@ -186,8 +187,8 @@ def _compression_faults(parts: Parts) -> Iterator[Fault]:
     if server.is_adaptive():
         yield (
             ("server.compression", *(f"server.{field}_schedule" for field in schedules.RANGES)),
-            "server.compression needs schedules that do not go by the models (got an adaptive "
-            "one): the server never sees them whole. Change one of them.",
+            "server.compression needs schedules that do not depend on the models (got an "
+            "adaptive one): the server never sees them whole. Change one of them.",
         )
 
 

@@ -21,7 +21,7 @@ Settings = Mapping[str, Any]
 SettingsFunction = Callable[[Experiment], Settings]
 """The fields that a preset sets in an experiment."""
 
-COMMON = "as it is commonly described; not held against the paper or its code"
+COMMON = "as it is commonly described; not compared with the paper or its code"
 ABSTRACT = "read in the paper's abstract; the rest as it is commonly described"
 CODE = "read in the authors' code, "
 OTHERS = "read in code of others, "
@@ -50,6 +50,7 @@ NO_LINKS: Settings = {
     "network.mix_with_server": True,
     "training.order": "adapt_then_mix",
 }
+TO_ALL: Settings = {"server.primitive": "s2a", "server.optimizer": "fedavg"}
 PLAIN: Settings = {
     "server.selection": "uniform",
     "server.weights": "equal",
@@ -61,17 +62,13 @@ def _sampling(sampled: int) -> Settings:
     return {"server.sampled": sampled, "server.sampled_schedule": "constant"}
 
 
-def _everybody(experiment: Experiment) -> Settings:
+def _all_devices(experiment: Experiment) -> Settings:
     return {**PLAIN, **_sampling(experiment.network.devices)}
 
 
 def gossip_settings(experiment: Experiment) -> Settings:
     """Devices mix over links, as often as the experiment says, but at least once."""
-    return {
-        "network.gossip_steps": max(1, experiment.network.gossip_steps),
-        "network.mix_with_server": True,
-        "training.order": "adapt_then_mix",
-    }
+    return {**NO_LINKS, "network.gossip_steps": max(1, experiment.network.gossip_steps)}
 
 
 def method_settings(name: str, primitive: str) -> Settings:
@@ -100,7 +97,7 @@ def every_island_settings(experiment: Experiment) -> Settings:
 
 
 def _fedavg(experiment: Experiment) -> Settings:
-    return {**NO_LINKS, **PLAIN, "server.primitive": "s2a", "server.optimizer": "fedavg"}
+    return {**NO_LINKS, **PLAIN, **TO_ALL}
 
 
 def _dsgd(experiment: Experiment) -> Settings:
@@ -110,15 +107,14 @@ def _dsgd(experiment: Experiment) -> Settings:
 def _gossip_pga(experiment: Experiment) -> Settings:
     return {
         **gossip_settings(experiment),
-        **_everybody(experiment),
-        "server.primitive": "s2a",
-        "server.optimizer": "fedavg",
+        **_all_devices(experiment),
+        **TO_ALL,
         "server.offset": experiment.server.period - 1,
     }
 
 
 def hier_favg_settings(experiment: Experiment) -> Settings:
-    """Islands average completely in every round, and all devices meet at the server."""
+    """Islands average completely in every round, and the server averages all devices."""
     network = experiment.network
     if registry.is_given("topology", network.topology) or network.takes_from_file("components"):
         raise SkerryError(
@@ -126,14 +122,12 @@ def hier_favg_settings(experiment: Experiment) -> Settings:
             "it out, or name a topology."
         )
     return {
-        **_everybody(experiment),
+        **NO_LINKS,
+        **_all_devices(experiment),
+        **TO_ALL,
         "network.topology": "complete",
         "network.mixing": "metropolis",  # of a complete island: the island's average
         "network.gossip_steps": 1,
-        "network.mix_with_server": True,
-        "training.order": "adapt_then_mix",
-        "server.primitive": "s2a",
-        "server.optimizer": "fedavg",
     }
 
 
@@ -141,9 +135,8 @@ def _one_each(experiment: Experiment) -> Settings:
     return {
         **gossip_settings(experiment),
         **PLAIN,  # the rule itself weighs islands by their size
-        "server.primitive": "s2a",
+        **TO_ALL,
         "server.selection": "one_each",
-        "server.optimizer": "fedavg",
     }
 
 
@@ -157,7 +150,7 @@ SYSTEMS = {
     for row in (
         Preset(
             "fedavg",
-            "No links. The sampled devices' average goes to everybody, all count alike.",
+            "No links. The sampled devices' average is sent to all devices, with equal weights.",
             "McMahan et al., AISTATS 2017",
             COMMON,
             "It counts rounds, not epochs: H rounds of local steps lie between two server rounds.",
@@ -173,11 +166,11 @@ SYSTEMS = {
         ),
         Preset(
             "local_sgd",
-            "No links. The average of all devices goes to everybody.",
+            "No links. The average of all devices is sent to all.",
             "Stich, ICLR 2019",
             COMMON,
             "",
-            lambda experiment: {**_fedavg(experiment), **_everybody(experiment)},
+            lambda experiment: {**_fedavg(experiment), **_all_devices(experiment)},
         ),
         Preset(
             "dsgd",
@@ -217,8 +210,8 @@ SYSTEMS = {
         ),
         Preset(
             "tt_hf",
-            "The server meets one device of every island, weighs islands by their size, and sends "
-            "the result to everybody; devices do not mix in that round.",
+            "The server samples one device of every island, weighs islands by their size, and "
+            "sends the result to all devices; devices do not mix in that round.",
             "Lin et al., IEEE JSAC 2021",
             f"{CODE}shams-sam/TwoTimeScaleHybridLearning",
             "TT-HF chooses the number of gossip steps as it goes; here it is network.gossip_steps.",
@@ -230,8 +223,8 @@ SYSTEMS = {
         ),
         Preset(
             "hl_sgd",
-            "Gossip steps after local steps; the server meets as many devices of every island, "
-            "and sends the result to everybody.",
+            "Gossip steps after local steps; the server samples as many devices of every island, "
+            "and sends the result to all devices.",
             "Guo et al., ICLR 2022",
             COMMON,
             "No code of the authors was found. K is rounded down to a multiple of the islands; the "

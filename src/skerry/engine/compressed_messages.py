@@ -33,7 +33,6 @@ from skerry.config.fields import Network, Server
 from skerry.engine.compression import Compression, MessageDraws, compress
 from skerry.engine.mixer import Mixer
 from skerry.engine.world import World
-from skerry.errors import SkerryError
 from skerry.methods.method import Arrays
 from skerry.plugins import registry
 
@@ -117,15 +116,8 @@ def compression_temporaries(experiment: Experiment, devices: int) -> tuple[float
 
 
 def _build(section: Network | Server) -> Compression:
-    name = section.compression
-    with registry.users_own("compression", name):
-        made = registry.resolve("compression", name)(**section.options_for("compression"))
-    if not isinstance(made, Compression):
-        raise SkerryError(
-            f"compression '{name}' must be a class that inherits from "
-            f"skerry.engine.compression.Compression (got {type(made).__name__})."
-        )
-    return made
+    options = section.options_for("compression")
+    return registry.build("compression", section.compression, options, Compression)
 
 
 class CompressedMixing:

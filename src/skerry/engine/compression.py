@@ -63,7 +63,7 @@ class Compression:
         """Replace the rows of some lanes by what arrives of them, in place."""
 
     def bytes(self, parameters: int) -> int:
-        """The bytes of a message of so many numbers."""
+        """The bytes of a message of `parameters` numbers."""
         return NUMBER * parameters
 
 
@@ -74,7 +74,7 @@ class Sparse(Compression):
         self.share = self.quality = compression_share
 
     def kept(self, parameters: int) -> int:
-        """How many of so many numbers are sent."""
+        """How many of `parameters` numbers are sent."""
         return max(1, round(self.share * parameters))
 
 

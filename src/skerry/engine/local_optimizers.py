@@ -19,7 +19,7 @@ from skerry.methods.method import Arrays, Lanes, Method
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 
-KIND = "local optimizer"
+LOCAL_OPTIMIZER = "local optimizer"
 
 
 def sgd(gradient: Tensor, kept: Arrays, context: Context) -> Tensor:
@@ -61,8 +61,8 @@ class LocalOptimizer(Method):
     def __init__(self, training: Training):
         self.optimizer = training.optimizer
         self._decay = training.weight_decay
-        self._options: Mapping[str, Any] = training.options_for(KIND)
-        rule = registry.resolve(KIND, training.optimizer)
+        self._options: Mapping[str, Any] = training.options_for(LOCAL_OPTIMIZER)
+        rule = registry.resolve(LOCAL_OPTIMIZER, training.optimizer)
         self._keeps = tuple(getattr(rule, "keeps", ()))
         self._rule: Callable[..., Any] = partial(rule, **self._options)
 
@@ -82,8 +82,8 @@ class LocalOptimizer(Method):
         if not isinstance(direction, Tensor) or direction.shape != gradient.shape:
             got = getattr(direction, "shape", None)
             raise SkerryError(
-                f"{KIND} '{self.optimizer}' must give the direction to step along, a tensor of the "
-                f"gradient's shape {tuple(gradient.shape)} (got "
+                f"{LOCAL_OPTIMIZER} '{self.optimizer}' must give the direction to step along, a "
+                f"tensor of the gradient's shape {tuple(gradient.shape)} (got "
                 f"{type(direction).__name__ if got is None else tuple(got)})."
             )
         lanes.X_nld.copy_(kept.addcmul_(direction, lanes.eta_l1, value=-1))

@@ -1,6 +1,5 @@
 """Calls of a method's hooks in a round: around local steps, in mixing, in server rounds."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from skerry.engine.compressed_messages import CompressedMixing
 from skerry.engine.participation.sampler import Sample
+from skerry.engine.server_schedule import past_server_rounds
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import COMPRESSION, Companions, State
 from skerry.kernels import fused
@@ -67,7 +67,7 @@ def lanes_of(
 ) -> Lanes:
     """Lanes with the same method, as its hooks receive them."""
     first, world = stack.experiments[lanes.start], stack.world
-    number = bisect_left(first.server.server_rounds(world.rounds), state.t)
+    number, _ = past_server_rounds(first, state.memory, lanes.start, state.t)
     steps = state.t * first.training.local_steps + step
     return Lanes(
         state.t,
@@ -144,13 +144,12 @@ def aggregate_lanes(
     sampled_k, weights_k = sample.devices_k, sample.weights_k
     if weights_k is None:
         weights_k = state.X_nld.new_full((len(sample),), 1 / len(sample))
-    server_rounds = group.server.server_rounds(stack.world.rounds)
-    number = bisect_left(server_rounds, state.t)
-    since = server_rounds[number - 1] + 1 if number else 0
+    first = stack.experiments[lanes.start]
+    _, since = past_server_rounds(first, state.memory, lanes.start, state.t)
     etas_l = stack.etas_tl[since : state.t + 1, lanes].sum(dim=0)
 
     def collect(A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> int:
-        if group.only_shares and fused.runs_on(A_nld):
+        if group.is_plain_s2s and fused.runs_on(A_nld):
             from skerry.kernels.mixing import share_and_collect
 
             share_and_collect(A_nld, sampled_k, into_nld, scale_l1)
@@ -170,17 +169,17 @@ def aggregate_lanes(
         deliver,
         collect,
         receivers(group, sample, len(state.X_nld)),
-        everybody(group, sample, len(state.X_nld)),
+        s2a_receivers(group, sample, len(state.X_nld)),
     )
     return group.method.aggregate(lanes_of(stack, state, stack.etas_tl[state.t], lanes), server)
 
 
 def receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:
     """The devices that the primitive reaches: for S2S the sampled ones."""
-    return sample.devices_k if group.server.dial == 0 else everybody(group, sample, n)
+    return sample.devices_k if group.server.dial == 0 else s2a_receivers(group, sample, n)
 
 
-def everybody(group: ServerGroup, sample: Sample, n: int) -> Tensor:
+def s2a_receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:
     """The devices that S2A and blend reach: all, or all that are awake."""
     device = sample.devices_k.device
     if sample.asleep is None or group.reaches_asleep:

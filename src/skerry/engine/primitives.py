@@ -32,7 +32,7 @@ def s2a(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) 
 def blend(
     X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server, *, beta: float
 ) -> int:
-    """The dial between them: an unsampled device takes (1 - beta) x_i + beta xhat."""
+    """Blend of S2S and S2A: an unsampled device takes (1 - beta) x_i + beta xhat."""
     if beta == 0:
         return s2s(X_nld, sampled_k, delivered_ld, server)
     X_nld.lerp_(delivered_ld, beta)
@@ -43,8 +43,8 @@ def blend(
 def deliver(
     X_nld: Tensor, sampled_k: Tensor, plain_ld: Tensor, estimate_ld: Tensor, beta: float
 ) -> int:
-    """All three where the sampled do not count alike: S2S delivers the plain mean, S2A the
-    estimate, and blend is (1 - beta) times the result of S2S plus beta times that of S2A."""
+    """Deliver with unequal weights: S2S the plain mean, S2A the weighted estimate, blend a mixture
+    of both."""
     if beta > 0:
         X_nld.lerp_(estimate_ld, beta)
     X_nld[sampled_k] = plain_ld.lerp(estimate_ld, beta)
@@ -52,7 +52,7 @@ def deliver(
 
 
 def none(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) -> int:
-    """No server: devices only gossip. The engine never calls on it."""
+    """No server: devices only gossip. The engine never calls it."""
     return 0
 
 

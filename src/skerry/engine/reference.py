@@ -44,7 +44,7 @@ class Reference:
     def __init__(self, world: World, experiment: Experiment) -> None:
         self.check(experiment)
         if world.awake(experiment) is not None and not self.supports_sleep:
-            raise SkerryError("the reference needs devices that never sleep. Leave sleep out.")
+            raise SkerryError("the reference needs all devices awake. Leave [availability] out.")
         self.world, self.experiment = world, experiment
         self.fleet, self.n = world.fleet_of(experiment), world.n
         self.stepsize_factor = schedule_of(world, experiment)
@@ -57,8 +57,8 @@ class Reference:
             section, _, field = path.partition(".")
             got = getattr(getattr(experiment, section), field)
             if got not in values:
-                wanted = " or ".join(map(str, values))
-                raise SkerryError(f"the reference needs {path} = {wanted} (got {got}). Set it so.")
+                rule = f"{path} = {' or '.join(map(str, values))}"
+                raise SkerryError(f"the reference needs {rule} (got {got}). Change {path}.")
 
     def run(self) -> Iterator[Tensor]:
         """Yield the models X[n, d] after every round."""

@@ -65,7 +65,7 @@ def _try_local_optimizer(method: LocalOptimizer, experiment: Experiment, world: 
 
 def _try_method(method: Method, experiment: Experiment, world: World, unmixed: Mixing) -> None:
     """One round of the K sampled devices and one more, in which models stay as they are."""
-    name, sampled = experiment.method.name, experiment.server.sampled
+    name, sampled = experiment.method.name, min(experiment.server.sampled, world.n)
     devices = min(sampled + 1, world.n)
     X_nld = world.initial().expand(devices, 1, -1).clone()
     with registry.users_own("method", name):
@@ -94,6 +94,8 @@ def _try_method(method: Method, experiment: Experiment, world: World, unmixed: M
     with registry.users_own("method", name):
         method.after_step(lanes, method.before_step(lanes))
         method.mix(lanes, unmixed)
+        if not experiment.server.is_there:
+            return
         sent: Any = method.aggregate(lanes, server)
     if not isinstance(sent, Traffic):
         raise SkerryError(

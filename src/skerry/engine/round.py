@@ -21,7 +21,7 @@ from skerry.engine.participation.sampler import Sample
 from skerry.engine.primitives import deliver
 from skerry.engine.ranks.group import RankGroup
 from skerry.engine.server import Memory
-from skerry.engine.server_schedule import ScheduledRound, ScheduleMemory
+from skerry.engine.server_schedule import LOG, ScheduledRound, ScheduleMemory
 from skerry.engine.stack import ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
@@ -29,8 +29,6 @@ from skerry.models.learner import LazyBatch
 
 REFERENCE = "reference"
 """The memory of the model delivered last, for selections that need distances from it."""
-LOG = "log"
-"""The memory of adaptive schedules, a row of numbers for each lane."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class ServerRound:
 def initial_state(stack: Stack) -> State:
     """The state with all devices of all lanes at the common initial point."""
     world, lanes = stack.world, len(stack)
-    X = world.initial().expand(world.held, lanes, -1).clone()
+    X = world.initial().expand(world.local_devices, lanes, -1).clone()
     memory: Memory = {}
     for group in stack.servers:
         for name, start_ld in group.start(X[0, group.lanes]).items():
@@ -105,7 +103,7 @@ def local_steps(
     with arithmetic(world.experiment.training.precision):
         both = zip(draws.indices_snb, draws.noise_sn, strict=True)
         for step, (indices_nb, noise_n) in enumerate(both):
-            for first in range(0, world.held, state.chunk):
+            for first in range(0, world.local_devices, state.chunk):
                 devices = slice(first, first + state.chunk)
                 rows = indices_nb[devices]
                 batch = LazyBatch(world.x_train, world.y_train, rows, noise_n[devices])
@@ -124,7 +122,7 @@ def local_steps(
 
 def train(stack: Stack, state: State, draws: RoundDraws) -> Tensor:
     """The local steps of a round and the mixing after them; returns the mean losses [L]."""
-    if stack.is_steady:
+    if stack.never_needs_models_before:
         losses_l = local_steps(stack, state, draws)
         mix(stack, state, draws.eta_l)
         return losses_l
@@ -138,7 +136,9 @@ def _train_restoring(stack: Stack, state: State, draws: RoundDraws) -> Tensor:
     """
     X = state.X_nld
     before = {
-        i: X[:, group.lanes].clone() for i, group in enumerate(stack.mixing) if group.looks_back
+        i: X[:, group.lanes].clone()
+        for i, group in enumerate(stack.mixing)
+        if group.needs_models_before
     }
     sleeping_rows = list(_sleeping_rows(stack, state))
     losses_l = local_steps(stack, state, draws, _counted(stack, state))
@@ -175,14 +175,13 @@ def _counted(stack: Stack, state: State) -> Tensor:
     counted_nl = torch.ones(stack.world.n, len(stack), dtype=state.X_nld.dtype)
     for group in stack.mixing:
         if group.awake is not None:
-            counted_nl[:, group.lanes] = torch.from_numpy(group.awake(state.t)).to(counted_nl)[
-                :, None
-            ]
+            awake_n1 = torch.from_numpy(group.awake(state.t))[:, None]
+            counted_nl[:, group.lanes] = awake_n1.to(counted_nl)
     return counted_nl.to(state.X_nld.device)
 
 
 def mix(stack: Stack, state: State, eta_l: Tensor) -> None:
-    """X <- X W: every lane with the links of its own network."""
+    """X <- W^T X (the paper's X W), every lane with the links of its own network."""
     with arithmetic(stack.world.experiment.training.precision):
         for group in stack.mixing:
             if group.method is not None or group.compression is not None:
@@ -319,6 +318,6 @@ def _averages(
         plain_ld = group.deliver(memory, plain_ld, server)
     else:
         estimate_ld = group.deliver(memory, estimate_ld, server)
-    if group.sampler.asks_distances and server.dial is not None:
+    if group.sampler.asks_distances:
         memory[REFERENCE].copy_(plain_ld if server.dial == 0 else estimate_ld)
     return plain_ld, estimate_ld

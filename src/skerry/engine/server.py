@@ -12,7 +12,7 @@ from skerry.config.experiment import Server
 
 Memory = dict[str, Tensor]
 
-ADAPTIVE = 0.1
+ADAPTIVE_LEARNING_RATE = 0.1
 """The default learning rate of fedadam and fedyogi: the length of a step in each parameter."""
 
 
@@ -104,7 +104,7 @@ class FedAdam:
         away = average_ld - y
         m.lerp_(away, 1 - momentum)
         cls._follow(v, away.square(), 1 - second_momentum)
-        step = ADAPTIVE if learning_rate is None else learning_rate
+        step = ADAPTIVE_LEARNING_RATE if learning_rate is None else learning_rate
         return y.addcdiv_(m, v.sqrt().add_(smallest), value=step)
 
     @staticmethod

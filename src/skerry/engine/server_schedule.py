@@ -17,9 +17,12 @@ from torch import Tensor
 from skerry.config.experiment import Experiment, Server
 from skerry.config.schedules import SpreadEstimate, When
 from skerry.engine.participation.selection import Ints
+from skerry.engine.server import Memory
 from skerry.engine.world import World
 
 Array = NDArray[np.float64]
+LOG = "log"
+"""The name of the memory of adaptive schedules, a row of numbers for each lane."""
 BY_ISLAND = ("per_component", "one_each")
 """Selections under which every island is estimated by itself."""
 
@@ -66,6 +69,16 @@ class ScheduleMemory:
             estimates = (spread, intra, inter, bias, int(since), bool(by_island))
             found.append(SpreadEstimate(sizes, counts, *estimates))
         return cls(due, last, number, period, tuple(found))
+
+
+def past_server_rounds(run: Experiment, memory: Memory, lane: int, t: int) -> tuple[int, int]:
+    """The number of server rounds of a lane before round t, and the round after the last one."""
+    if LOG in memory and run.server.is_adaptive():
+        known = ScheduleMemory.from_row(memory[LOG][lane].tolist())
+        return known.number, known.last
+    planned = run.server.server_rounds(run.rounds)
+    number = bisect_left(planned, t)
+    return number, planned[number - 1] + 1 if number else 0
 
 
 class ServerSchedule:

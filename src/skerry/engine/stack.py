@@ -19,8 +19,7 @@ from skerry.engine.compressed_messages import (
     link_compression,
     server_compression,
 )
-from skerry.engine.local_optimizers import KIND as LOCAL
-from skerry.engine.local_optimizers import LocalOptimizer
+from skerry.engine.local_optimizers import LOCAL_OPTIMIZER, LocalOptimizer
 from skerry.engine.mixer import Mixer
 from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
@@ -57,8 +56,7 @@ class MixingGroup:
     """None: no device ever sleeps."""
     scale_n: Tensor | None = None
     """The factor on each device's stepsize, where devices count by their data."""
-    rests: frozenset[int] = frozenset()
-    """Rounds without mixing."""
+    rounds_without_mixing: frozenset[int] = frozenset()
     method: Method | None = None
     """None: plain SGD."""
     compression: LinkCompression | None = None
@@ -71,10 +69,10 @@ class MixingGroup:
 
     def steps_in(self, t: int) -> int:
         """Mixings in round t."""
-        return 0 if t in self.rests else self.steps
+        return 0 if t in self.rounds_without_mixing else self.steps
 
     @property
-    def looks_back(self) -> bool:
+    def needs_models_before(self) -> bool:
         """Whether a round needs the models as they were before its local steps."""
         return not self.adapts_first or self.awake is not None or self.scale_n is not None
 
@@ -102,7 +100,7 @@ class ServerGroup:
     """The kinds of its functions that take a Context."""
 
     @property
-    def only_shares(self) -> bool:
+    def is_plain_s2s(self) -> bool:
         """Whether the server only applies S2S to the plain mean, without any memory."""
         plain = self.server.dial == 0 and self.server.optimizer == "fedavg"
         return plain and self.compression is None and not self.sampler.asks_distances
@@ -142,9 +140,9 @@ class Stack:
         return len(self.experiments)
 
     @cached_property
-    def is_steady(self) -> bool:
+    def never_needs_models_before(self) -> bool:
         """Whether no lane needs the models from before the local steps of a round."""
-        return not any(group.looks_back for group in self.mixing)
+        return not any(group.needs_models_before for group in self.mixing)
 
     @cached_property
     def has_methods(self) -> bool:
@@ -167,7 +165,7 @@ class Stack:
 
     def chunk(self) -> int:
         """The number of devices that step at once: as many as the working memory holds."""
-        n, device = self.world.held, self.world.device
+        n, device = self.world.local_devices, self.world.device
         each, room = step_bytes(self.world, len(self)), working_memory(device)
         if not self.has_methods:
             return max(1, min(n, room // max(1, each)))
@@ -238,22 +236,22 @@ def group_keys(experiment: Experiment) -> tuple[str, str]:
     Lanes with the same network, sleep and method mix together, unless the server decides when to
     mix; lanes with the same server too have their server rounds together.
     """
-    network, fleet, training = experiment.network, experiment.availability, experiment.training
+    network, training = experiment.network, experiment.training
     server = experiment.server.model_dump_json(exclude={"name"})
     mixing = (
         network.model_dump_json(),
-        fleet.model_dump_json(),
+        experiment.availability.model_dump_json(),
         training.order,
         training.weights,
         experiment.method.model_dump_json(),
-        f"{training.optimizer} {training.weight_decay} {training.options_for(LOCAL)}",
+        f"{training.optimizer} {training.weight_decay} {training.options_for(LOCAL_OPTIMIZER)}",
         "" if network.mix_with_server else server,
     )
     return "\n".join(mixing), server
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
-    rests = () if first.network.mix_with_server else first.server.server_rounds(first.rounds)
+    unmixed = () if first.network.mix_with_server else first.server.server_rounds(first.rounds)
     return MixingGroup(
         lanes,
         Mixer(world.fleet_of(first), world.device, world.dtype, world.ranks),
@@ -261,7 +259,7 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
         adapts_first=first.training.order == "adapt_then_mix",
         awake=world.awake(first),
         scale_n=data_scale(world) if first.training.weights == "data" else None,
-        rests=frozenset(rests),
+        rounds_without_mixing=frozenset(unmixed),
         method=method_of(first),
         compression=link_compression(first),
     )
@@ -272,14 +270,7 @@ def method_of(experiment: Experiment) -> Method | None:
     method, training = experiment.method, experiment.training
     if method.is_plain:
         return None if training.is_plain else LocalOptimizer(training)
-    with registry.users_own("method", method.name):
-        made = registry.resolve("method", method.name)(**method.options_for("method"))
-    if not isinstance(made, Method):
-        raise SkerryError(
-            f"method '{method.name}' must be a class that inherits from "
-            f"skerry.methods.method.Method (got {type(made).__name__})."
-        )
-    return made
+    return registry.build("method", method.name, method.options_for("method"), Method)
 
 
 def data_scale(world: World) -> Tensor:

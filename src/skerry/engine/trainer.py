@@ -52,7 +52,7 @@ def can_be_captured(stack: Stack, state: State) -> bool:
     Loops over models and gradients of embeddings cannot be captured reliably.
     """
     X, world = state.X_nld, stack.world
-    if not (X.is_cuda and stack.is_steady):
+    if not (X.is_cuda and stack.never_needs_models_before):
         return False
     worth_it = capture_pays(X.nbytes, state.chunk * step_bytes(world, len(stack)))
     return worth_it and world.x_train.is_floating_point() and not goes_one_by_one(world.learner)
@@ -69,7 +69,7 @@ class CapturedRound:
         self._mixes = all(
             group.mixer.fleet.fixed
             and not group.mixer.ranks.cuts
-            and not group.rests
+            and not group.rounds_without_mixing
             and group.compression is None
             for group in stack.mixing
         )

@@ -54,7 +54,7 @@ class Materials:
 
 @dataclass(frozen=True)
 class World:
-    """All that the lanes of a stack share."""
+    """Data, partition, model and random draws that the lanes of a stack share."""
 
     experiment: Experiment
     """Any of the experiments that share this world; only the shared fields are read."""
@@ -84,7 +84,7 @@ class World:
         return self.fleet.devices
 
     @property
-    def held(self) -> int:
+    def local_devices(self) -> int:
         """The number of local devices, of all n."""
         return len(range(self.n)[self.ranks.devices])
 
@@ -163,10 +163,10 @@ class World:
 
     def awake(self, experiment: Experiment) -> Awake | None:
         """The awake devices of a lane; None if no device ever sleeps."""
-        fleet = experiment.availability
-        if fleet not in self._awake:
-            self._awake[fleet] = Awake(fleet, self.seed, self.fleet.island_of, self.fleet.labels)
-        return None if self._awake[fleet].always else self._awake[fleet]
+        availability, known, fleet = experiment.availability, self._awake, self.fleet
+        if availability not in known:
+            known[availability] = Awake(availability, self.seed, fleet.island_of, fleet.labels)
+        return None if known[availability].always else known[availability]
 
     @cached_property
     def draws(self) -> MinibatchDraws:
@@ -188,7 +188,7 @@ class World:
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device for models that draw noise of their own."""
         if not self.learner.noisy:
-            return torch.zeros(self.held, dtype=torch.int64, device=self.device)
+            return torch.zeros(self.local_devices, dtype=torch.int64, device=self.device)
         return self.draws.noise_keys(t, step)
 
     def compression_keys(self, purpose: str, *numbers: int) -> Tensor:

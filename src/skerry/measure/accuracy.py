@@ -1,7 +1,7 @@
 """Scores of models on test samples: the average model, and sums by class for any models.
 
 A task judges by accuracy where models classify, else by loss. Classes are labels, or the strata
-that stand for labels where there are none (`data/targets.py`).
+that stand for labels where there are none (`data/dataset.py`).
 """
 
 from collections.abc import Callable

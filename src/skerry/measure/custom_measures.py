@@ -1,6 +1,5 @@
 """A user's own measures: functions `(models_nd, context) -> number`, called for each lane."""
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from skerry.config.measures import own_name
+from skerry.engine.server_schedule import past_server_rounds
 from skerry.engine.simulate import Moment
 from skerry.engine.world import World
 from skerry.errors import SkerryError
@@ -62,9 +62,9 @@ class CustomMeasures:
         }
 
     def _measure_lane(self, name: str, moment: Moment, lane: int) -> float:
-        world, server = self._world, moment.stack.experiments[lane].server
-        met = bisect_left(server.server_rounds(world.rounds), moment.round)
-        facts = (world.seed, moment.round, world.rounds, met, world.sizes, world.fleet.labels)
+        world, experiment = self._world, moment.stack.experiments[lane]
+        number, _ = past_server_rounds(experiment, moment.state.memory, lane, moment.round)
+        facts = (world.seed, moment.round, world.rounds, number, world.sizes, world.fleet.labels)
         context = MeasureContext(*facts, world=world)
         with registry.users_own(KIND, name), torch.no_grad():
             found = self._functions[name](moment.state.X_nld[:, lane], context)

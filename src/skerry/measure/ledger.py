@@ -57,7 +57,7 @@ class Ledger:
     def _catch_up_bytes(self, stack: Stack, group: MixingGroup, t: int) -> int:
         """Bytes of round t for missed messages: the messages, or a whole copy if that is less."""
         assert group.compression is not None
-        links = group.mixer.fleet, group.steps, group.rests
+        links = group.mixer.fleet, group.steps, group.rounds_without_mixing
         missed = self._missed.setdefault(links, MissedMessages(group)).counts(t)
         whole = BYTES_PER_PARAMETER * stack.world.learner.parameters
         size = group.compression.compression.bytes(stack.world.learner.parameters)

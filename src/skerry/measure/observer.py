@@ -89,8 +89,8 @@ class Observer:
     def read(self, moment: Moment) -> Reading | None:
         """The reading that is due at this moment, if any."""
         if moment.phase == "before_server":
-            meets = is_server_round(moment.stack, moment.state)
-            measures = meets and self.wants("consensus")
+            has_server = is_server_round(moment.stack, moment.state)
+            measures = has_server and self.wants("consensus")
             self._before = self._spread_before(moment.state.X_nld) if measures else None
             return None
         if moment.phase == "end":
@@ -113,7 +113,7 @@ class Observer:
         if compared:
             assert self._before is not None
             assert now is not None
-            values |= _only_where_met(moment, _changes(self._before, now))
+            values |= _only_server_lanes(moment, _changes(self._before, now))
         return self._reading(moment, values, evaluated)
 
     def _spread(self, X_nld: Tensor) -> Spread:
@@ -217,12 +217,12 @@ def _changes(before: Spread, after: Spread) -> dict[str, Tensor]:
     }
 
 
-def _only_where_met(moment: Moment, values: dict[str, Tensor]) -> dict[str, Tensor]:
+def _only_server_lanes(moment: Moment, values: dict[str, Tensor]) -> dict[str, Tensor]:
     """The values, with NaN in the lanes without a server round."""
-    met = _lanes_with_server(moment)
-    if len(met) == len(moment.stack):
+    lanes = _lanes_with_server(moment)
+    if len(lanes) == len(moment.stack):
         return values
-    away = torch.tensor([lane not in met for lane in range(len(moment.stack))])
+    away = torch.tensor([lane not in lanes for lane in range(len(moment.stack))])
     away = away.to(moment.state.X_nld.device)
     return {name: value.masked_fill(away, torch.nan) for name, value in values.items()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skerry.config.methods import AVERAGES, must_be
+from skerry.config.methods import AVERAGES, FIXED_PERIOD, must_be
 from skerry.config.presets import gossip_settings, method_settings
 from skerry.methods.method import Aggregation, Arrays, Lanes, Method, Mixing, Traffic, inverse
 
@@ -22,6 +22,7 @@ def _settings(experiment: Experiment) -> Settings:
         **gossip_settings(experiment),
         **method_settings("carry", "s2s"),
         "network.mixing": "lazy",
+        "server.period_schedule": "constant",
     }
 
 
@@ -39,7 +40,11 @@ class Carry(Method):
     citation = "Skerry; experimental. W should have no negative eigenvalue: network.mixing = lazy"
     checked = "it is ours, with no proof"
     presets = (("carry", _settings, "Links are weighted by (I + W) / 2."),)
-    rules = (AVERAGES, must_be("server.primitive", "s2s", "none", why="S2A would move the average"))
+    rules = (
+        AVERAGES,
+        FIXED_PERIOD,
+        must_be("server.primitive", "s2s", "none", why="S2A would move the average"),
+    )
     is_experimental = True
     # What sparse messages leave out would come back into the gradient, again and again.
     link_compressions = ("int8",)

@@ -100,8 +100,8 @@ class GradientTracking(Method):
         if self.tracker == "home":
             return Traffic(sampled, received)
         if self.tracker == "s2s":
-            server.share(Y)
+            server.apply_s2s(Y)
             return Traffic(2 * sampled, received + sampled)
-        everybody = server.everybody
-        Y[everybody] = torch.einsum("k,kld->ld", server.weights_k, Y[server.sampled_k])
-        return Traffic(2 * sampled, received + len(everybody))
+        reached = server.s2a_receivers
+        Y[reached] = torch.einsum("k,kld->ld", server.weights_k, Y[server.sampled_k])
+        return Traffic(2 * sampled, received + len(reached))

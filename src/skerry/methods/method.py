@@ -30,7 +30,7 @@ Arrays = dict[str, "Tensor"]
 
 @dataclass(frozen=True)
 class Lanes:
-    """Some lanes of a stack, for the devices at hand. All tensors are views."""
+    """Some lanes of a stack, restricted to the devices that step now. All tensors are views."""
 
     t: int
     """The round."""
@@ -41,7 +41,7 @@ class Lanes:
     """The stepsize of each lane, as a column."""
     local_steps: int
     period: int
-    """H, the rounds between two server rounds."""
+    """H, the rounds between two server rounds; with a schedule, the H that it starts from."""
     context: Context
 
 
@@ -73,10 +73,10 @@ class Aggregation:
     times the scale of the lane, to those rows of `into`."""
     receivers: Tensor
     """The devices that the primitive reaches."""
-    everybody: Tensor
+    s2a_receivers: Tensor
     """The devices that S2A would reach."""
 
-    def share(self, A_nld: Tensor) -> None:
+    def apply_s2s(self, A_nld: Tensor) -> None:
         """Apply S2S to any array: the sampled rows become their mean, and the mean of all stays."""
         A_nld[self.sampled_k] = A_nld[self.sampled_k].mean(dim=0)
 

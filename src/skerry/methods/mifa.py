@@ -19,7 +19,7 @@ class Mifa(FedVarp):
     name = "mifa"
     rule = "g_i <- D_i for the sampled; x <- x - mean of all g."
     exact = "no: as fedvarp"
-    citation = "Gu et al., NeurIPS 2021; theirs first waits until everybody came once"
+    citation = "Gu et al., NeurIPS 2021; theirs first waits until every device was sampled once"
     checked = f"{CODE}hmgxr128/MIFA_code"
     presets = (
         (

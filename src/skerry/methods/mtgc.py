@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from skerry.config.methods import (
     AVERAGES,
     COMPLETE_ISLANDS,
-    FIXED_PERIOD,
+    WHOLE_PERIODS,
     must_be,
-    nobody_sleeps,
-    samples_everybody,
-    starts_after_a_period,
+    samples_all_devices,
 )
 from skerry.config.presets import CODE, hier_favg_settings, method_settings, whole_period_settings
 from skerry.methods.method import Aggregation, Arrays, Lanes, Method, Mixing, Traffic, inverse
@@ -53,10 +51,8 @@ class Mtgc(Method):
         *COMPLETE_ISLANDS,
         AVERAGES,
         must_be("server.primitive", "s2a", "s2s"),
-        samples_everybody,
-        starts_after_a_period,
-        FIXED_PERIOD,
-        nobody_sleeps,
+        samples_all_devices,
+        *WHOLE_PERIODS,
     )
     is_repeatable = True
 

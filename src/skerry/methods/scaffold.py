@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skerry.config.methods import FIXED_PERIOD, SERVER_ONLY, nobody_sleeps, not_selected_by
+from skerry.config.methods import FIXED_PERIOD, SERVER_ONLY, no_sleeping_devices, not_selected_by
 from skerry.config.presets import OTHERS, server_only_settings
 from skerry.methods.method import Aggregation, Arrays, Lanes, Method, Traffic, inverse
 
@@ -36,7 +36,7 @@ class Scaffold(Method):
         *SERVER_ONLY,
         not_selected_by("importance", "bernoulli"),  # nobody may come: steps are not counted
         FIXED_PERIOD,
-        nobody_sleeps,
+        no_sleeping_devices,
     )
     up = down = 2
     is_repeatable = True

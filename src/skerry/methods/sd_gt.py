@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skerry.config.methods import (
-    AVERAGES,
-    FIXED_PERIOD,
-    ONE_STEP,
-    must_be,
-    nobody_sleeps,
-    samples_every_island,
-    starts_after_a_period,
-)
+from skerry.config.methods import AVERAGES, ONE_STEP, WHOLE_PERIODS, must_be, samples_every_island
 from skerry.config.presets import (
     CODE,
     every_island_settings,
@@ -70,9 +62,7 @@ class SdGt(Method):
         AVERAGES,
         must_be("server.primitive", "s2s"),
         samples_every_island,
-        starts_after_a_period,
-        FIXED_PERIOD,
-        nobody_sleeps,
+        *WHOLE_PERIODS,
     )
     mixed_arrays = 2
     down = 2

@@ -17,7 +17,7 @@ from skerry.network.topologies import DETERMINISTIC
 from skerry.plugins import registry
 from skerry.seeds import stream
 
-Method = Literal["exact", "closed form", "estimated"]
+Derivation = Literal["exact", "closed form", "estimated"]
 
 WEIGHTS_BY_DEGREE = frozenset({"lazy", "max_degree", "metropolis"})
 """Weights that depend on degrees alone."""
@@ -33,7 +33,7 @@ class MixingParameters:
     average: float
     """The paper's weighted average; equal to the minimum where all islands are alike."""
     frobenius: float
-    method: Method
+    method: Derivation
     standard_error: float
     """Of the minimum; 0 unless it was estimated."""
 
@@ -44,7 +44,7 @@ class Contraction:
 
     p: float
     frobenius: float
-    method: Method = "exact"
+    method: Derivation = "exact"
     standard_error: float = 0.0
 
 

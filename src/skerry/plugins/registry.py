@@ -230,6 +230,18 @@ def resolve(kind: str, name: str) -> Any:
     return _load(kind, KINDS[kind][name] if is_builtin(kind, name) else name)
 
 
+def build(kind: str, name: str, options: Mapping[str, Any], base: type[V]) -> V:
+    """An instance of the class behind a name, which must inherit from `base`."""
+    with users_own(kind, name):
+        made = resolve(kind, name)(**options)
+    if not isinstance(made, base):
+        raise SkerryError(
+            f"{kind} '{name}' must be a class that inherits from {base.__module__}."
+            f"{base.__name__} (got {type(made).__name__})."
+        )
+    return made
+
+
 def view(name: str) -> Any:
     """The function of `skerry.report` that shows an object of a lower layer in a notebook."""
     return _load("view", f"skerry.report.notebook:{name}")

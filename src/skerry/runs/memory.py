@@ -148,7 +148,7 @@ def _companions(experiment: Experiment) -> int:
 
 def measure_footprint(world: World) -> Footprint:
     """The footprint of a world's stacks; raises SkerryError where not even one run has room."""
-    each = world.held * world.learner.d * world.dtype.itemsize
+    each = world.local_devices * world.learner.d * world.dtype.itemsize
     server = world.experiment.server
     one, two = step_bytes(world, 1), step_bytes(world, 2)
     most = max(working_memory(world.device), two)
@@ -164,20 +164,20 @@ def measure_footprint(world: World) -> Footprint:
         held, building, weighing = host_memory(world)
     if each > total:  # before the system kills this process
         raise SkerryError(
-            f"out of memory: the models of {world.held:,} devices with "
+            f"out of memory: the models of {world.local_devices:,} devices with "
             f"{world.learner.parameters:,} parameters "
             f"take {each / 1e9:,.1f} GB of {total / 1e9:,.1f} GB. Lower network.devices or take a "
             "smaller model."
         )
     scores, most_scores = _scores(world)
-    judged = world.held * world.test_classes.shape[1] * world.dtype.itemsize
+    judged = world.local_devices * world.test_classes.shape[1] * world.dtype.itemsize
     return Footprint(
         free=free,
         total=total,
         share=USABLE[world.device.type],
         world=held,
         lane=each,
-        step=(world.held * (2 * one - two), world.held * (two - one), most),
+        step=(world.local_devices * (2 * one - two), world.local_devices * (two - one), most),
         # The server gathers the sampled models; measures hold a mean per island, all of these once
         # more in one array, and their distances from the average.
         other=max(server.most_sampled(world.n), MEANS * len(world.sizes) + 2) / world.n,
@@ -196,11 +196,11 @@ def _scores(world: World) -> tuple[int, int]:
     """Bytes of the class scores of a lane, and of all lanes at most."""
     each, samples = measured_bytes_per_score(world), len(world.y_test)
     if each is None or world.device.type != "cuda":
-        return 3 * world.held * world.test_classes.nbytes, SCORES[world.device.type]
+        return 3 * world.local_devices * world.test_classes.nbytes, SCORES[world.device.type]
     pairs = samples
     if _scores_devices(world):
         scored_on = world.experiment.evaluate.device_samples or samples
-        pairs = max(pairs, world.held * min(samples, scored_on))
+        pairs = max(pairs, world.local_devices * min(samples, scored_on))
     return pairs * each, max(1, scoring_memory(world) // bytes_per_score(world)) * each
 
 
@@ -243,7 +243,7 @@ def on_device(world: World) -> int:
 def _draws(world: World) -> int:
     """Bytes of the minibatch draws of this round and the next one, and of their tables."""
     training = world.experiment.training
-    a_round = DOUBLE * (training.batch + 1) * training.local_steps * world.held
+    a_round = DOUBLE * (training.batch + 1) * training.local_steps * world.local_devices
     rounds = 2 if training.local_steps == 1 else 3  # more steps are drawn apart, then put together
     return rounds * a_round + DOUBLE * (len(world.partition.order) + TABLE * world.n)
 

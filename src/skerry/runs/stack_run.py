@@ -91,7 +91,7 @@ class StackRecorder:
         self._readings: list[Reading] = []
         self._rows = Counter(start.rows)
         world = start.stack.world
-        size = world.held * len(start.stack) * world.learner.parameters * 4
+        size = world.local_devices * len(start.stack) * world.learner.parameters * 4
         first = max(FIRST_SECONDS, size / SAVING_SPEED / SAVING_SHARE)
         self._pause = min(checkpoint_seconds, first)
         self._signals = HeldSignals()

@@ -205,4 +205,5 @@ class Availability(Section):
     @property
     def sleeps(self) -> bool:
         """Whether any device may ever be asleep."""
-        return self.awake != 1.0 or self.on is not None
+        always = set(self.awake) == {1.0} if isinstance(self.awake, tuple) else self.awake == 1.0
+        return not always or self.on is not None

@@ -30,7 +30,7 @@ _SCHEDULES = ("beta schedule", "sampled schedule", "period schedule")
 
 
 class Server(Section, extra="allow"):
-    """What the server does, when, and for whom."""
+    """The server: its primitive, sampling, period, optimizer and schedules."""
 
     name: str = ""
     """A label in tables and figures, such as the name of a preset; it does not change the result.
@@ -115,8 +115,8 @@ class Server(Section, extra="allow"):
         if self.selection == "importance" and self.weights != "equal":
             yield (
                 ("server.selection", "server.weights"),
-                'server.selection = "importance" weighs the sampled itself (got server.weights = '
-                f'"{self.weights}"). Leave server.weights out.',
+                'server.selection = "importance" sets the weights of the sampled devices itself '
+                f'(got server.weights = "{self.weights}"). Leave server.weights out.',
             )
 
     def _schedule_faults(self, name: str) -> Iterator[Fault]:
@@ -139,14 +139,15 @@ class Server(Section, extra="allow"):
         if schedule == ADAPTIVE and name != "beta" and getattr(self, target) is None:
             yield (
                 (field, f"server.{target}"),
-                f'{field} = "adaptive" goes by a target (got none). Set server.{target}.',
+                f'{field} = "adaptive" needs a target (got none). Set server.{target}.',
             )
         if self.selection not in schedules.MEASURABLE or self.weights == "data":
             yield (
                 (field, "server.selection", "server.weights"),
-                f'{field} = "{schedule}" goes by the spread of the sampled models, which is known '
-                f"for the selections {', '.join(schedules.MEASURABLE)}, and not for weights by "
-                f"data (got '{self.selection}' with weights '{self.weights}'). Change one of them.",
+                f'{field} = "{schedule}" depends on the spread of the sampled models, which is '
+                f"known for the selections {', '.join(schedules.MEASURABLE)}, and not for weights "
+                f"by data (got '{self.selection}' with weights '{self.weights}'). Change one of "
+                "them.",
             )
         if name == "sampled" and self.selection == "one_each":
             yield (

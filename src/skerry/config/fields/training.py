@@ -25,7 +25,7 @@ class Training(Section, extra="allow"):
     stepsize: Positive = 0.1
     """Stepsize of local SGD (eta)."""
     schedule: Annotated[Named, Names("schedule")] = default("constant")
-    """How the stepsize changes over the rounds: constant, step, cosine, inverse_sqrt."""
+    """How the stepsize changes over the run: constant, step, cosine, inverse_sqrt, or your own."""
     decay_every: Annotated[Count, OptionOf("schedule")] = 30
     """Rounds between the drops of the step schedule."""
     decay_factor: Annotated[Share, OptionOf("schedule")] = 0.1

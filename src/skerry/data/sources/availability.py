@@ -1,4 +1,4 @@
-"""Convert public traces of device availability to the trace format of `fleet.awake`.
+"""Convert public traces of device availability to the trace format of `availability.awake`.
 
 The input is the JSON of FedScale's trace: by device, `active` and `inactive` are the seconds at
 which it came and went, and `finish_time` is the end of its record. Nothing else of it is used.

@@ -57,10 +57,10 @@ class Awake:
 
     @cached_property
     def _phases_n(self) -> NDArray[np.int64]:
-        """The round of its day in which each device starts."""
-        day = (self._when.on or 0) + (self._when.off or 0)
+        """The position of each device in its cycle of `on` + `off` rounds at round 0."""
+        cycle = (self._when.on or 0) + (self._when.off or 0)
         rng = stream(self._seed, "awake_phase")
-        return self._draw_each(lambda count: rng.integers(0, day, count))
+        return self._draw_each(lambda count: rng.integers(0, cycle, count))
 
     @cached_property
     def _table_tn(self) -> Mask:
@@ -102,12 +102,12 @@ def _spans(file: str, names: tuple[str, ...]) -> list[AwakeSpan]:
     if not rows or tuple(cell.strip().lower() for cell in rows[0]) != COLUMNS:
         raise ExperimentError(
             f"the first line of {file} must read device,from,to (got "
-            f"'{','.join(rows[0])[:60] if rows else ''}'). Each further line tells from which "
-            "round on a device is awake, and from which on no longer."
+            f"'{','.join(rows[0])[:60] if rows else ''}'). Each further line gives the "
+            "first round in which a device is awake, and the first in which it no longer is."
         )
     found = [_span(file, line, row, number) for line, row in enumerate(rows[1:], start=2) if row]
     if not found:
-        raise ExperimentError(f"{file} has no rows, so nobody would ever be awake. Add some.")
+        raise ExperimentError(f"{file} has no rows, so no device would ever be awake. Add some.")
     return found
 
 

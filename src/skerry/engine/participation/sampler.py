@@ -152,8 +152,8 @@ def _check_selection(name: str, devices: Any, weights: Any, who: Who) -> tuple[I
         )
     if len(np.unique(found)) < len(found):
         raise SkerryError(
-            f"selection '{name}' must name each device once (got {found.tolist()[:10]}). Give one "
-            "that counts twice twice the weight."
+            f"selection '{name}' must name each device once (got {found.tolist()[:10]}). To "
+            "count a device twice, double its weight."
         )
     if not who.awake_n[found].all():
         asleep = found[~who.awake_n[found]].tolist()
