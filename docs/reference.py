@@ -77,7 +77,7 @@ EXAMPLES = {
     "Model": 'print(skerry.Model(name="mlp", hidden=16))',
     "Training": 'print(skerry.Training(optimizer="adam", stepsize=0.01))',
     "Server": 'print(skerry.Server(primitive="blend", beta=0.25).label)',
-    "Availability": 'print(skerry.Availability(awake=0.9).sleeps)',
+    "Availability": "print(skerry.Availability(awake=0.9).sleeps)",
     "MethodChoice": 'print(skerry.MethodChoice(name="fedprox", mu=0.5))',
     "Evaluate": 'print(skerry.Evaluate(every=5, measures=["average", "consensus"]))',
     "from_arrays": "mine = skerry.from_arrays(x[40:], y[40:], x[:40], y[:40])\n"
