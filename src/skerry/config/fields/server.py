@@ -97,9 +97,9 @@ class Server(Section, extra="allow"):
     """Adaptive beta: lambda, the weight of the bias against the disagreement; a larger one makes
     beta smaller. On quadratics, 1.6 / (stepsize * period) to 8 / (stepsize * period) was best."""
     sampled_target: Annotated[Positive | None, OptionOf("sampled schedule")] = None
-    """Adaptive K: the bias (per device) that S2A may have; as many are sampled as that takes."""
+    """Adaptive K: the smallest K that keeps the bias of S2A (per device) below this value."""
     period_target: Annotated[Positive | None, OptionOf("period schedule")] = None
-    """Adaptive H: the disagreement between islands (per device) at which the server comes."""
+    """Adaptive H: the disagreement between islands (per device) that a server round aims for."""
     adapt_over: Annotated[Count, OptionOf(*_SCHEDULES)] = 5
     """Adaptive schedules: the server rounds whose estimates are averaged."""
 

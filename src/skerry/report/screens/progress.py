@@ -236,8 +236,8 @@ def show_sweep_progress(measure: str) -> Iterator[SweepProgress]:
 
 
 def describe_stack(job: "StackJob") -> str:
-    """`seed 0, 3 lanes`."""
-    return f"seed {job.experiments[0].seed}, {plural(len(job), 'lane')}"
+    """A stack in a few words: `seed 0, 3 runs`."""
+    return f"seed {job.experiments[0].seed}, {plural(len(job), 'run')}"
 
 
 def _bars() -> "RichProgress":
