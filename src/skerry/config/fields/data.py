@@ -31,8 +31,8 @@ class Data(Section, extra="allow"):
     min_samples: Count = 1
     """Fewest training samples a device may have."""
     scaling: Literal["standard", "unit", "raw"] = "standard"
-    """standard: minus the training mean, over the standard deviation; unit: images scaled to [0, 1];
-    raw: unchanged, integers stay integers (for embeddings). Tokens are always raw."""
+    """standard: minus the training mean, over the standard deviation; unit: images scaled to
+    [0, 1]; raw: unchanged, integers stay integers (for embeddings). Tokens are always raw."""
 
     if TYPE_CHECKING:
 
