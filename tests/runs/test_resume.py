@@ -77,7 +77,7 @@ import sys
 import skerry.runs.stack_run as stack_run
 stack_run.CHECKPOINT_SECONDS = 0.0
 import skerry
-skerry.run(skerry.Experiment.load(sys.argv[1]), compare=["s2s", "s2a"], out=Path(sys.argv[2]),
+skerry.run(skerry.Experiment.load(sys.argv[1]), compare=["s2s", "s2a"], out=sys.argv[2],
            device="cpu")
 """
 
