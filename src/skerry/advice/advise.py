@@ -158,7 +158,7 @@ class Advice:
         return self.cost(candidate) * BYTES_PER_PARAMETER * self.parameters
 
     def label(self, candidate: Candidate) -> str:
-        """Its label, with selection, K and H where the remaining candidates differ in them."""
+        """Label of a candidate, with selection, K and H where remaining candidates differ."""
         return candidate.label_among(self.pilot.candidates)
 
     def to_json(self) -> dict[str, Any]:

@@ -47,11 +47,11 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """Its preset, or its primitive whatever its beta."""
+        """Preset of the candidate, or its primitive without beta."""
         return self.preset or self.primitive
 
     def fields(self) -> dict[str, Any]:
-        """Its fields as in JSON; `preset` only if it has one."""
+        """Fields of the candidate as in JSON; `preset` only if it has one."""
         return {n: v for n, v in asdict(self).items() if n != "preset" or self.preset}
 
     def label_among(self, others: "Sequence[Candidate]") -> str:

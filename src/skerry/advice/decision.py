@@ -181,7 +181,7 @@ class Decision:
 
     @property
     def decisive(self) -> tuple[Rival, ...]:
-        """The other primitives; where there is only one, the other rules of selection."""
+        """Rivals with another primitive; with only one primitive, the other rules of selection."""
         return self.rivals or self.selections
 
     @property

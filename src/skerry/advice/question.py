@@ -54,7 +54,7 @@ class Among:
 
 @dataclass(frozen=True)
 class Question:
-    """What a user asks `skerry.advise`."""
+    """The question that a user puts to `skerry.advise`: goal, candidates, prices and budget."""
 
     goal: Goal = "both"
     among: Among = Among()

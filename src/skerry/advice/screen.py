@@ -239,7 +239,7 @@ def _selection(advice: Advice) -> Iterator[str]:
 
 
 def _lead_text(advice: Advice, rival: Rival) -> str:
-    """Such as `0.52 ± 0.21 points above s2a`, or for losses `0.012 ± 0.004 below s2a`."""
+    """The lead over a rival, such as `0.52 ± 0.21 points above s2a`; for losses, `below s2a`."""
     losses, lead = advice.pilot.scores.are_losses, rival.lead
     style = ".3g" if losses else ".2f"
     size = plus_minus(lead.mean, lead.half_width, style, style)

@@ -1,4 +1,4 @@
-"""What would change the answer, computed from the pilot's runs or from the theory."""
+"""Changes that would change the advice, computed from the pilot's runs or from the theory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

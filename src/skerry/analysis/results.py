@@ -78,7 +78,7 @@ class Lane:
         return self.experiment.server.label
 
     def named(self, name: str) -> "Lane":
-        """The same run with another `server.name`."""
+        """A copy of the lane with another `server.name`."""
         server = self.experiment.server
         if server.name == name:
             return self
@@ -133,7 +133,7 @@ class Results(Sequence[Lane]):
         return registry.view("plot")(self, kind, **options)
 
     def keeping(self, **tables: Mapping[str, Any]) -> "Results":
-        """The same results with kept models or device scores, given by lane key."""
+        """A copy of the results with kept models or device scores, given by lane key."""
         if not any(tables.values()):
             return self
         kept = {

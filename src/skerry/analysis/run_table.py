@@ -169,7 +169,7 @@ class RunTable:
         return replace(self, runs=runs)
 
     def check_not_empty(self) -> "RunTable":
-        """This table, or an error where it has no runs."""
+        """Return the table, or raise an error if it has no runs."""
         if not self.runs:
             raise RecordsError(
                 f"no runs are recorded in {self.path}. Record some: skerry run --out {self.path}"

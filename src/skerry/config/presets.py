@@ -87,7 +87,7 @@ def whole_period_settings(experiment: Experiment) -> Settings:
 
 
 def every_island_settings(experiment: Experiment) -> Settings:
-    """As many devices are sampled from every island."""
+    """Settings of presets that sample the same number of devices from every island."""
     islands = len(experiment.network.sizes)
     return {
         **_sampling(max(1, experiment.server.sampled // islands) * islands),

@@ -235,7 +235,7 @@ class Section(BaseModel, metaclass=_Explained):
         )
 
     def _function_faults(self, kind: str, name: str, at: str) -> Iterator[str]:
-        """What is wrong with the options of a user's own function; tests check built-in ones."""
+        """Faults in the options of a user's own function; tests check built-in ones."""
         if registry.is_builtin(kind, name):
             return
         known, declared = options_of(kind, name), type(self).model_fields

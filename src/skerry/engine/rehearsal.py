@@ -177,7 +177,7 @@ def _try_server_round(group: ServerGroup, world: World) -> None:
 
 
 def _delivered(group: ServerGroup, X_nld: Tensor) -> Tensor:
-    """What the server optimizer delivers for the average of these models, [lanes, parameters]."""
+    """The server optimizer's delivery for the average of these models, [lanes, parameters]."""
     name, average_ld = group.server.optimizer, X_nld.mean(dim=0)
     with registry.users_own("server optimizer", name):
         memory: Memory = group.start(X_nld[0])

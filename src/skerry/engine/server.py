@@ -113,7 +113,7 @@ class FedAdam:
 
 
 class FedYogi(FedAdam):
-    """As FedAdam, with v <- v - (1 - second_momentum) D^2 sign(v - D^2): v falls more slowly."""
+    """FedAdam with v <- v - (1 - second_momentum) D^2 sign(v - D^2): v falls more slowly."""
 
     @staticmethod
     def _follow(v: Tensor, square: Tensor, part: float) -> None:

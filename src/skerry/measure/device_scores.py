@@ -166,7 +166,7 @@ class DeviceBatch:
     """Which of them are samples and not padding."""
 
     def portions(self, most: int) -> Iterator["DeviceBatch"]:
-        """The same devices with at most so many samples of each at a time."""
+        """Split the batch into portions with at most `most` samples of each device."""
         for first in range(0, self.rows.shape[1], most):
             some = slice(first, first + most)
             yield DeviceBatch(self.devices, self.rows[:, some], self.is_own[:, some])

@@ -129,7 +129,7 @@ def steps_on_chip(learner: Learner, batch: int) -> bool:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a model factory knows about the data and the task; `seed` draws the initial point."""
+    """Shapes of data and task, as a model factory receives them; `seed` draws the initial point."""
 
     input_shape: tuple[int, ...]
     classes: int

@@ -103,11 +103,11 @@ class Links:
         return Links(self.size, self.edges[up])
 
     def shuffled(self, rng: np.random.Generator) -> "Links":
-        """The same graph with its devices permuted at random."""
+        """A copy of the graph with its devices permuted at random."""
         return Links.between(self.size, rng.permutation(self.size)[self.edges])
 
     def to_graph(self) -> Graph:
-        """The same as a networkx graph."""
+        """Convert the links to a networkx graph."""
         graph: Graph = nx.empty_graph(self.size)
         graph.add_edges_from(self.edges.tolist())
         return graph

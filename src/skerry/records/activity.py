@@ -1,4 +1,4 @@
-"""Who is at work in a store's folder: locks of worlds, and two tables that `skerry watch` reads.
+"""Drivers at work in a store's folder: locks of worlds, and two tables that `skerry watch` reads.
 
 A driver keeps a row in the table `drivers` while it works: host, process, planned runs, and a
 heartbeat that a thread renews every second. The table `progress` holds the rounds done of runs in

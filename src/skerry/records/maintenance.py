@@ -40,7 +40,7 @@ MOST_PROBED = 1_000_000
 
 @dataclass
 class Findings:
-    """What `verify_store` found in a store."""
+    """Result of `verify_store`: the runs of a store, and the damage found."""
 
     path: Path
     runs: int = 0
@@ -79,7 +79,7 @@ def check_store(store: Store) -> Findings:
 
 
 def _fault(run: Run, history: History, current: bool) -> str | None:
-    """What is wrong with the rows or the key of a run, or None."""
+    """The fault in the rows or the key of a run, or None."""
     try:
         if (fault := _fault_of_rows(run, history)) or not current or _why_no_key(run.experiment):
             return fault
@@ -124,7 +124,7 @@ def _why_no_key(experiment: Experiment) -> str | None:
 
 @dataclass(frozen=True)
 class Repaired:
-    """What `repair_store` kept and lost."""
+    """Result of `repair_store`: the runs that were kept and lost."""
 
     kept: int
     lost: dict[str, str]

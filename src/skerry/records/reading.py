@@ -192,7 +192,7 @@ class RecordedRuns:
         }
 
     def devices(self, key: str) -> "DeviceTable | None":
-        """What every device of a run scored in the last round, if it was recorded."""
+        """Scores of every device of a run in the last round, if they were recorded."""
         query = f"SELECT content, crc32 FROM {DEVICE_TABLE} JOIN runs ON id = run WHERE key = ?"
         for content, crc32 in self._select(query, key):
             try:
@@ -202,7 +202,7 @@ class RecordedRuns:
         return None
 
     def activity(self) -> Activity:
-        """Who is at work in this store, on what plan, and how far."""
+        """The drivers at work in this store, their plans and their progress."""
         with database.translate_errors(self.path):
             return read_activity(self._db)
 

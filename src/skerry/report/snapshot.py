@@ -61,7 +61,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What `skerry watch` shows."""
+    """State of a sweep at one moment, as `skerry watch` shows it."""
 
     folder: str
     name: str

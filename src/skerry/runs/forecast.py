@@ -41,7 +41,7 @@ PROBE_LANES = 8
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a sweep would compute."""
+    """Expected runs, memory and time of a sweep."""
 
     cells: int
     seeds: int
@@ -129,7 +129,7 @@ def _round_seconds(
 
 
 def _kind(piece: Sequence[Experiment]) -> StackKind:
-    """What decides how long a round takes: the shape of the world, methods and compression."""
+    """Key of runs whose rounds take equally long: world shape, methods and compression."""
     kinds = {(e.method.name, e.network.compression, e.server.compression) for e in piece}
     return memory_shape(piece[0]), frozenset(kinds)
 
@@ -157,7 +157,7 @@ def _time_rounds(experiments: Sequence[Experiment], device: str, seconds: float)
 
 @dataclass(frozen=True)
 class RankPlan:
-    """What each of several ranks would hold of a run, and what they would send."""
+    """Devices, memory and messages of each of several ranks of a run."""
 
     runs: int
     lanes: int

@@ -46,7 +46,7 @@ def deterministic_torch(wanted: bool = True) -> Iterator[None]:
 
 
 def run_conditions(lanes: int, deterministic: bool, ranks: RankGroup) -> dict[str, str]:
-    """What affects the last bits of a run besides versions and machine, to be recorded with it."""
+    """Conditions that affect the last bits of a run besides versions and machine, to record."""
     found = {"threads": str(torch.get_num_threads()), "lanes": str(lanes)}
     if isinstance(ranks, Rank):
         found["ranks"] = str(ranks.count)

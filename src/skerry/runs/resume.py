@@ -109,7 +109,7 @@ class StackCheckpoint:
     """By key, the rows recorded at that time."""
 
     def start(self, stack: Stack, file: Path, rows: Mapping[str, int]) -> StackStart:
-        """Where a stack of some of its lanes resumes."""
+        """The round and state from which some of its lanes resume."""
         state = keep_lanes(self.state, [self.lanes.index(key) for key in stack.keys])
         return StackStart(stack, file, state, Ledger(self.ledger), self.seconds, rows)
 

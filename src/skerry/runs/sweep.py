@@ -51,7 +51,7 @@ class Point:
     _runs: dict[int, Experiment] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, seed: int) -> Experiment:
-        """Its run at a seed; always the same object, because an experiment caches its keys."""
+        """The run of this cell at a seed; always the same object, because it caches its keys."""
         if seed not in self._runs:
             self._runs[seed] = self.experiment.model_copy(update={SEEDS: seed})
         return self._runs[seed]
@@ -169,7 +169,7 @@ class Sweep(Section):
         return self._points
 
     def with_experiments(self, experiments: Sequence[Experiment]) -> "Sweep":
-        """The same cells with other experiments, in order."""
+        """A copy of the cells with other experiments, in order."""
         copied = self.model_copy()
         pairs = zip(self.points, experiments, strict=True)
         copied._points = tuple(Point(point.cell, experiment) for point, experiment in pairs)

@@ -18,7 +18,7 @@ Function = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LearningTask:
-    """What a model learns, with which loss. This base class computes losses by automatic
+    """A learning task and its loss. This base class computes losses by automatic
     differentiation; tasks override it where a closed form is known."""
 
     loss_name: str

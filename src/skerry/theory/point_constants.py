@@ -183,7 +183,7 @@ def samples_by_device(world: World) -> Iterator[Tensor]:
 
 
 def with_other_draws(world: World, *numbers: int) -> World:
-    """The same world with another seed for minibatches, different from those of any run."""
+    """A copy of the world with another seed for minibatches, different from those of any run."""
     seed = torch_seed(world.seed, "constants", *numbers)
     return replace(world, experiment=world.experiment.model_copy(update={"seed": seed}))
 

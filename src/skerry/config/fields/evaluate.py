@@ -49,7 +49,7 @@ def _named_apart(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Evaluate(Section):
-    """What is measured, and how often."""
+    """The measures of a run, and how often they are computed."""
 
     every: Count = 1
     """Rounds between two evaluations (the last round is always evaluated)."""

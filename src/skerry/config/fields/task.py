@@ -15,7 +15,7 @@ class _NamesOrNone(Names):
 
 
 class Task(Section, extra="allow"):
-    """What is learnt: classes, numbers, or the next token of a text."""
+    """The learning task: classes, numbers, or the next token of a text."""
 
     name: Literal["auto", "classification", "regression", "tokens"] = "auto"
     """What is learnt: classification (labels), regression (numbers), tokens (the next token of a

@@ -102,7 +102,7 @@ def place_islands(inside: list[Ints], phases: Array) -> Ints:
 
 
 def one_each(who: Who) -> Sampled:
-    """The same number from every island, K/C; the estimate weighs each island by its size."""
+    """Sample K/C devices of every island; the estimate weighs each island by its size."""
     islands = np.flatnonzero(who.sizes)
     each, rest = divmod(who.sampled, who.islands)
     if rest:

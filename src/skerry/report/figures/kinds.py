@@ -62,7 +62,7 @@ def draw_front(request: FigureRequest) -> DrawnFigure:
 
 
 def draw_bound(request: FigureRequest) -> DrawnFigure:
-    """What a server round does to disagreement and bias, measured and predicted."""
+    """Effect of server rounds on disagreement and bias, measured and predicted."""
     measures = request.measures or tuple(THEORY)
     chosen = _chosen(request, *measures, optimizer=["fedavg"])  # the theory's server
     by = request.panel_fields(chosen, [field for field in chosen.axes if field in THEORY_AXES])

@@ -132,7 +132,7 @@ def show_run_progress() -> Iterator[CountingProgress]:
 
 
 class SweepProgress(CountingProgress):
-    """Also reports the best run so far."""
+    """Progress of a sweep, with the best run so far."""
 
     def __init__(self, measure: str = "average_accuracy") -> None:
         super().__init__()

@@ -267,7 +267,7 @@ def print_regimes(regimes: Sequence[Regime], figures: Mapping[str, str], epsilon
 
 
 def regimes_table(regimes: Sequence[Regime]) -> "Table":
-    """Who needs the fewest along each axis of one figure, a row per heterogeneity."""
+    """Primitives that need the fewest along each axis of one figure, a row per heterogeneity."""
     axes = {"sampled": "sampled (K)", "period": "period (H)", "p": "p"}
     table = plain_table("zeta_intra,\nzeta_inter", *axes.values(), left=axes.values())
     cells = {

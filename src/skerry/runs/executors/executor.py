@@ -38,7 +38,7 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class WorldSurvey:
-    """What a driver must know about a world before it plans jobs."""
+    """Size, memory and keys of a world, from which a driver plans jobs."""
 
     fingerprints: dict[str, str]
     """Fingerprints of what lies outside the experiment's text; they are part of every key."""
@@ -48,7 +48,7 @@ class WorldSurvey:
     """The world itself, where it was built in this process."""
 
     def for_lanes(self, experiments: Iterable[Experiment]) -> "WorldSurvey":
-        """The same survey, with memory for what the methods of these lanes keep."""
+        """A copy of the survey, with memory for what the methods of these lanes keep."""
         return replace(self, footprint=self.footprint.for_lanes(experiments))
 
 
@@ -111,7 +111,7 @@ def split_lanes(experiments: Sequence[Experiment], most: int) -> list[list[Exper
 
 
 def choose_stack_size(waiting: int, worlds: int, survey: WorldSurvey, executor: "Executor") -> int:
-    """As many lanes as fit into memory, or fewer where every slot is to have work."""
+    """Number of lanes in a stack: as many as fit into memory, or fewer to occupy every slot."""
     fits = survey.footprint.lanes(executor.sharers(survey.footprint))
     pieces = -(-executor.slots // worlds)
     return max(1, min(fits, -(-waiting // pieces)))
@@ -231,7 +231,7 @@ Event = Tick | Done | Failure
 
 
 def failure_of(error: Exception) -> Failure:
-    """What an error in a stack means for the rest of the sweep."""
+    """Classify an error in a stack by its consequence for the rest of the sweep."""
     if is_out_of_memory(error):
         error.__traceback__ = error.__context__ = None  # they refer to the tensors that filled it
         return Failure("memory", f"out of memory ({one_line(error)})", error)

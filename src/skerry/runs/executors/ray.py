@@ -118,7 +118,7 @@ class OnRay(WorkerExecutor):
 
     @cached_property
     def _shared_materials(self) -> Any:
-        """What was given from Python, which the cluster keeps once for all tasks."""
+        """Objects given from Python, which the cluster stores once for all tasks."""
         return self._ray.put(self._packed_materials)
 
     def _resources(self, gpus: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What was measured: comparisons by cell, curves over the rounds, and the scores of devices."""
+"""Page sections of measured values: comparisons by cell, curves, and the scores of devices."""
 
 from collections import Counter
 from dataclasses import replace

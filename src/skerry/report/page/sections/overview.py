@@ -131,7 +131,7 @@ def _over_cells(data: ReportData) -> str:
 
 
 def runs_section(data: ReportData) -> PageSection:
-    """What was run, in words, with warnings about runs that are not finished."""
+    """Section "What was run": a description, with warnings about runs that are not finished."""
     return PageSection("run", "What was run", [*_warnings(data), *_description(data)])
 
 
