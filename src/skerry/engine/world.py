@@ -25,6 +25,7 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.ranks.group import Rank, RankGroup
 from skerry.errors import SkerryError, argument, unknown
+from skerry.models.layout import Layout, parameter_mask, parameters_of
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.models.module_checks import warn_of_scaled_tokens
 from skerry.models.weights import weights_fingerprint
@@ -198,9 +199,12 @@ class World:
     @cached_property
     def real_d(self) -> Tensor:
         """Mask of the places of a model that hold parameters; the others are padding."""
-        mask = getattr(self.learner, "parameter_mask", None)  # a learner without it has no padding
-        real_d: Tensor = torch.ones(self.learner.d, dtype=torch.bool) if mask is None else mask()
-        return real_d.to(self.device)
+        return parameter_mask(self.layout, self.learner.d).to(self.device)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The parameters of a model and their places in a row of X."""
+        return parameters_of(self.learner)
 
     def server_order(self, t: int) -> Tensor:
         """One permutation of the devices per round, common to all lanes.

@@ -8,8 +8,10 @@ from torch import Tensor, nn
 
 from skerry.kernels import fused, precision
 from skerry.models.layers import subtract_product
+from skerry.models.layout import Layout
 from skerry.models.learner import ALIGNMENT, Batch, LazyBatch, Problem
 from skerry.models.weights import check_names, check_shape
+from skerry.plugins.context import Parameter
 from skerry.tasks.task import LearningTask
 
 
@@ -59,11 +61,12 @@ class LinearLearner:
     def initial(self) -> Tensor:
         return self._initial
 
-    def parameter_mask(self) -> Tensor:
-        """Mask [d] without the padding."""
-        mask = torch.zeros(self.outputs, self.p, dtype=torch.bool)
-        mask[:, : self.features + 1] = True
-        return mask.flatten()
+    def layout(self) -> Layout:
+        """`weight` and `bias`, as in nn.Linear."""
+        return (
+            Parameter("weight", (self.outputs, self.features), 0, (self.p, 1)),
+            Parameter("bias", (self.outputs,), self.features, (self.p,)),
+        )
 
     def load(self, weights: Mapping[str, Tensor], path: str) -> None:
         """Start from `weight` [outputs, features] and `bias` [outputs], as in nn.Linear."""

@@ -23,6 +23,7 @@ from skerry.models import module_checks
 from skerry.models.batched import bf16_autocast
 from skerry.models.chain import Chain, chain_of
 from skerry.models.layers import Slot
+from skerry.models.layout import Layout, contiguous
 from skerry.models.learner import ALIGNMENT, Batch, Problem
 from skerry.models.noise import key_dropouts
 from skerry.tasks.task import over_lanes
@@ -95,12 +96,10 @@ class ModuleLearner:
     def initial(self) -> Tensor:
         return self._initial
 
-    def parameter_mask(self) -> Tensor:
-        """Mask [d] without the padding between parameters."""
-        mask = torch.zeros(self.d, dtype=torch.bool)
-        for slot in self._slots.values():
-            slot.view(mask).fill_(True)
-        return mask
+    def layout(self) -> Layout:
+        """The trainable parameters, by their names in the module."""
+        slots = self._slots.items()
+        return tuple(contiguous(name, slot.shape, slot.start) for name, slot in slots)
 
     def loss(self, x_d: Tensor, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         return self._loss(self._views(x_d), x, y, noise)

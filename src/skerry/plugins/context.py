@@ -3,12 +3,35 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skerry.seeds import stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter tensor of a model, and where its numbers are in a flat vector."""
+
+    name: str
+    """As in `module.named_parameters()`."""
+    shape: tuple[int, ...]
+    start: int
+    """Place of its first number."""
+    strides: tuple[int, ...]
+    """Distance in the flat vector between neighbours along each dimension."""
+
+    def of(self, vectors: "Tensor") -> "Tensor":
+        """View of this parameter in flat vectors, `[..., d]` -> `[..., *shape]`."""
+        unit = vectors.stride(-1)
+        strides = (*vectors.stride()[:-1], *(stride * unit for stride in self.strides))
+        shape = (*vectors.shape[:-1], *self.shape)
+        return vectors.as_strided(shape, strides, vectors.storage_offset() + self.start * unit)
 
 
 @dataclass(frozen=True)

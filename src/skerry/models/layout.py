@@ -1,0 +1,69 @@
+"""The layout of flat parameter vectors: which numbers belong to which parameter, and padding."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skerry.plugins.context import Parameter
+
+Layout = tuple[Parameter, ...]
+
+
+def contiguous(name: str, shape: Sequence[int], start: int = 0) -> Parameter:
+    """A parameter whose numbers lie side by side, in the order of torch."""
+    lengths = accumulate(reversed(shape[1:]), lambda a, b: a * b, initial=1) if shape else ()
+    return Parameter(name, tuple(shape), start, tuple(reversed([*lengths])))
+
+
+def parameters_of(learner: Any) -> Layout:
+    """The parameters of a learner by name; one called `parameters` if it has no layout."""
+    layout = getattr(learner, "layout", None)  # optional for a user's own learner
+    return layout() if layout is not None else (contiguous("parameters", (learner.d,)),)
+
+
+def parameter_mask(layout: Layout, d: int) -> Tensor:
+    """Mask [d] of the places that hold parameters; the others are padding."""
+    mask = torch.zeros(d, dtype=torch.bool)
+    for parameter in layout:
+        parameter.of(mask).fill_(True)
+    return mask
+
+
+def without_padding(layout: Layout, d: int) -> Layout:
+    """The layout of vectors whose padding has been removed."""
+    place_d = parameter_mask(layout, d).long().cumsum(0) - 1
+
+    def moved(parameter: Parameter) -> Parameter:
+        places = parameter.of(place_d)
+        if not places.numel():
+            return parameter
+        first = places[(0,) * places.ndim]
+        strides = tuple(
+            int(places.select(axis, min(1, size - 1)).flatten()[0] - first)
+            for axis, size in enumerate(places.shape)
+        )
+        return Parameter(parameter.name, parameter.shape, int(first), strides)
+
+    return tuple(map(moved, layout))
+
+
+def named_tensors(layout: Layout, vector_d: Tensor) -> dict[str, Tensor]:
+    """The parameters of one flat vector by name, as views."""
+    return {parameter.name: parameter.of(vector_d) for parameter in layout}
+
+
+def flat_vector(layout: Layout, d: int, tensors: Mapping[str, Tensor]) -> Tensor:
+    """The flat vector of parameters given by name; padding is zero."""
+    vector_d = torch.zeros(d)
+    for parameter in layout:
+        parameter.of(vector_d).copy_(tensors[parameter.name])
+    return vector_d
+
+
+def count(layout: Layout) -> int:
+    """The number of parameters."""
+    return sum(math.prod(parameter.shape) for parameter in layout)
