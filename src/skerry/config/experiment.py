@@ -179,10 +179,11 @@ class Experiment(Section, ignored_types=(cached_property,)):
     def deciding(self) -> dict[str, Any]:
         """The fields that change the result: not the name, not the degree of a ring."""
         table = self.model_dump()
-        del table["name"]
+        for field in ("name", *self.unkeyed_fields()):
+            del table[field]
         table["network"]["components"] = list(self.network.sizes)
         for name, section in self._sections():
-            for field in section.unused_fields():
+            for field in section.unkeyed_fields():
                 del table[name][field]
             if not table[name]:
                 del table[name]

@@ -125,6 +125,11 @@ class OptionOf:
         self.kinds = kinds
 
 
+class KeyedIfSet:
+    """Marks a field that content keys contain only if it differs from its default. A new field is
+    marked so, because runs recorded before it existed must keep their keys."""
+
+
 if TYPE_CHECKING:  # so that type checkers see fields as arguments
     from pydantic._internal._model_construction import ModelMetaclass as _Explained
 else:
@@ -155,12 +160,15 @@ class Section(BaseModel, metaclass=_Explained):
     """The field that names a function, by plug-in kind."""
     option_fields: ClassVar[dict[str, tuple[str, ...]]] = {}
     """The plug-in kinds whose functions take a field as an option, by field."""
+    keyed_if_set: ClassVar[tuple[str, ...]] = ()
+    """The fields that content keys contain only if they differ from their default."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         marks = [(name, mark) for name, f in cls.model_fields.items() for mark in f.metadata]
         cls.naming = {mark.kind: name for name, mark in marks if isinstance(mark, Names)}
         cls.option_fields = {n: mark.kinds for n, mark in marks if isinstance(mark, OptionOf)}
+        cls.keyed_if_set = tuple(name for name, mark in marks if isinstance(mark, KeyedIfSet))
 
     @classmethod
     def describe(cls, field: str) -> str:
@@ -203,6 +211,12 @@ class Section(BaseModel, metaclass=_Explained):
             return frozenset()
         names = [getattr(self, field) for field in self.naming.values()]
         return _untaken(type(self), tuple(self.__pydantic_extra__ or ()), *names)
+
+    def unkeyed_fields(self) -> frozenset[str]:
+        """The fields that are not part of content keys."""
+        fields = type(self).model_fields
+        unset = (name for name in self.keyed_if_set if getattr(self, name) == fields[name].default)
+        return self.unused_fields() | {*unset}
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Only the fields that differ from their default."""
