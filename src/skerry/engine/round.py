@@ -279,7 +279,8 @@ def _deliver(
     memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
     world, ranks, server = stack.world, stack.world.ranks, group.server
     if group.compression is not None:
-        assert server.dial is not None and group.context is not None
+        assert server.dial is not None
+        assert group.context is not None
         arrays = state.companions.of_compression(lanes)
         rule, S = group.compression, sample.devices_k
         messages = CompressedServerRound(rule, world, state.t, X_nld, arrays, S, group.context)

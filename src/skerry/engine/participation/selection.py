@@ -3,8 +3,9 @@
 A selection is a function `(context) -> devices` or `(context) -> (devices, weights)`, with options
 as keyword-only parameters. It returns the sampled devices, each once, and the weights of the
 estimate that S2A delivers (they sum to 1; without weights all count alike). S2S delivers the plain
-mean of the same devices, whatever the weights, so it never moves the average. Samples are nested where a selection allows it: that of a smaller K is the beginning of that of a
-larger one, so lanes that differ in K are paired.
+mean of the same devices, whatever the weights, so it never moves the average. Samples are nested
+where a selection allows it: that of a smaller K is the beginning of that of a larger one, so lanes
+that differ in K are paired.
 """
 
 import numpy as np
