@@ -113,7 +113,7 @@ def _try_compression(name: str, compression: Compression, world: World) -> None:
         compression.squeeze(
             V_rld, message_draws(world, world.compression_keys("rehearsed", 0)[:1].repeat(2))
         )
-        size: Any = compression.bytes(world.learner.parameters)
+        size: Any = compression.bytes(world.shared_parameters)
     if not torch.isfinite(V_rld).all() or V_rld[0].any():
         raise SkerryError(
             f"compression '{name}': squeeze must leave finite numbers, and zeros of zeros."

@@ -26,6 +26,7 @@ class FedProx(Method):
     link_compressions = ANY_COMPRESSION
     compresses_server = True
     is_repeatable = True
+    allows_private = True
 
     def __init__(self, *, mu: float):
         self.mu = mu
@@ -34,7 +35,8 @@ class FedProx(Method):
         return {"received": X_nld.clone()}
 
     def before_step(self, lanes: Lanes) -> Tensor:
-        return lanes.X_nld - lanes.own["received"]
+        away = lanes.X_nld - lanes.own["received"]
+        return away if lanes.shared_d is None else away.mul_(lanes.shared_d)  # nobody sends the rest
 
     def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
         assert kept is not None
