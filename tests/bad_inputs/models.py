@@ -13,13 +13,13 @@ ROWS = [
     sets(
         "misspelt option",
         "model.name=mlp model.hiden=3",
-        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name, weights; model "
+        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name, weights, private; model "
         "'mlp' adds: hidden.",
     ),
     sets(
         "option of another model",
         "model.hidden=3",
-        "unknown field 'model.hidden'. [model] takes: name, weights; model 'linear' adds none.",
+        "unknown field 'model.hidden'. [model] takes: name, weights, private; model 'linear' adds none.",
     ),
     sets(
         "no width",
