@@ -170,7 +170,7 @@ def test_an_own_method_must_know_of_private_parts(small):
     """Unless it does nothing but local steps; then messages are as those of plain SGD."""
     base = small(*HEAD, "server.period=1")
     world = build_world(base)
-    with pytest.raises(SkerryError, match="Averaging.*must say how it treats private parts"):
+    with pytest.raises(SkerryError, match=r"Averaging.*must say how it treats private parts"):
         build_stack(world, [base.with_settings("method.name=private_plugins:Averaging")])
     for method in ("private_plugins:AveragingShared", "good_plugins:HeavyBall"):
         stack = build_stack(world, [base.with_settings(f"method.name={method}")])

@@ -50,7 +50,9 @@ class ExtendedReference(Reference):
         starts = [self.shared(x0), self.zero]
         compresses = experiment.network.compresses
         self.gossip = CompressedGossip(world, experiment, starts) if compresses else None
-        self.messages = CompressedServer(world, experiment, starts[0]) if server.compresses else None
+        self.messages = (
+            CompressedServer(world, experiment, starts[0]) if server.compresses else None
+        )
         self.number, self.next_server, self.last_round = 0, server.offset, -1
         self.H = server.period
         self.estimates = []

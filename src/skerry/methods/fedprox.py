@@ -36,7 +36,9 @@ class FedProx(Method):
 
     def before_step(self, lanes: Lanes) -> Tensor:
         away = lanes.X_nld - lanes.own["received"]
-        return away if lanes.shared_d is None else away.mul_(lanes.shared_d)  # nobody sends the rest
+        return (
+            away if lanes.shared_d is None else away.mul_(lanes.shared_d)
+        )  # nobody sends the rest
 
     def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
         assert kept is not None
