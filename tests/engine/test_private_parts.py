@@ -5,6 +5,9 @@ import torch
 
 import skerry
 from recorded_runs import PlugPulledError, assert_same, record
+from skerry.advice.candidates import budget_of
+from skerry.advice.prediction import measure_in_time
+from skerry.advice.question import Question, Timer, special_cases
 from skerry.engine.round import initial_state, mix, run_server_rounds
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
@@ -203,3 +206,13 @@ def test_private_parts_are_part_of_a_world_and_of_its_memory(small):
 def test_the_theory_is_about_models_that_are_shared_as_a_whole(small):
     with pytest.raises(SkerryError, match=r"share as a whole \(got model.private = \['bias'\]\)"):
         measure_constants(small(*BIAS), rounds=(0,), draws=2)
+
+
+def test_advice_prices_what_is_shared_and_says_what_an_average_is(small):
+    base = small(*HEAD)
+    world, question = build_world(base), Question(bytes=4 * 35 * 100)
+    assert budget_of(question, base, world).limit == 100  # messages
+    notes = []
+    assert measure_in_time(world, Timer(1e9), notes) is None
+    assert "share as a whole" in notes[0]
+    assert any("private parts" in note for note in special_cases(question, base, world))

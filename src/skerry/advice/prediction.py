@@ -91,7 +91,7 @@ def measure_in_time(world: World, timer: Timer, notes: list[str]) -> Constants |
                 return _constants(world, rounds, draws, notes)
         notes.append("the theory is left out: measuring its constants would take most of the time")
     except SkerryError as error:
-        notes.append(f"the theory is left out: {error.faults[0]}")
+        notes.append(f"the theory is left out: {error.faults[0].rstrip('.')}")
     return None
 
 
