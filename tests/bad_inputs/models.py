@@ -35,9 +35,9 @@ ROWS = [
         "weight, bias). Shorten the list.",
     ),
     sets(
-        "a private part that is no list",
-        "model.private=bias",
-        'model.private must be a list (got "bias").',
+        "a private part that is no name",
+        "model.private=3",
+        "model.private must be a list (got 3).",
     ),
     sets(
         "no width",
