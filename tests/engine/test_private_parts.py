@@ -37,6 +37,7 @@ LANES = (
     ["fleet.awake=0.5", "network.gossip_steps=2"],
     ["training.order=mix_then_adapt", "network.link_failure=0.3"],
     ["training.optimizer=adam", "training.weight_decay=0.1"],
+    ["training.weights=data", "server.weights=data", BLEND],
 )
 
 
