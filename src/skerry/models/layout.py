@@ -86,7 +86,7 @@ def private_parameters(layout: Layout, patterns: Sequence[str]) -> Layout:
                 "name, or a pattern such as 'head.*'."
             )
     private = tuple(p for p in layout if any(fnmatchcase(p.name, one) for one in patterns))
-    if len(private) == len(layout):
+    if private and count(private) == count(layout):
         raise ModelError(
             f"model.private must leave a parameter that devices share (got {list(patterns)}, which "
             f"is all of {', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''}). "
