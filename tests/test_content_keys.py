@@ -42,6 +42,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "task.score": ([], "top5", None),
     "model.name": ([], "mlp", None),
     "model.weights": ([], "start.safetensors", None),
+    "model.private": ([], "bias", None),
     "training.batch": ([], "64", None),
     "training.stepsize": ([], "0.5", None),
     "training.schedule": ([], "cosine", None),

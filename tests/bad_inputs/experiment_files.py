@@ -79,8 +79,8 @@ ROWS = [
         "unknown topology 'rign'; did you mean 'ring'?",
         "unknown field 'foo'. An experiment takes: name, seed, rounds, network, data, task, model, "
         "training, server, availability, method, evaluate.",
-        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name, weights; model "
-        "'mlp' adds: hidden.",
+        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name, weights, "
+        "private; model 'mlp' adds: hidden.",
         "server.sampled must be between 1 and network.devices (got 20 of 10 devices).",
     ),
     toml(

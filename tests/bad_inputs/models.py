@@ -13,13 +13,31 @@ ROWS = [
     sets(
         "misspelt option",
         "model.name=mlp model.hiden=3",
-        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name, weights; model "
-        "'mlp' adds: hidden.",
+        "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name, weights, "
+        "private; model 'mlp' adds: hidden.",
     ),
     sets(
         "option of another model",
         "model.hidden=3",
-        "unknown field 'model.hidden'. [model] takes: name, weights; model 'linear' adds none.",
+        "unknown field 'model.hidden'. [model] takes: name, weights, private; model 'linear' adds "
+        "none.",
+    ),
+    sets(
+        "a private part that it does not have",
+        'model.private=["head.*"]',
+        "model.private: 'head.*' is no parameter of the model (it has weight, bias). Give a name, "
+        "or a pattern such as 'head.*'.",
+    ),
+    sets(
+        "nothing is shared",
+        'model.private=["*"]',
+        "model.private must leave a parameter that devices share (got ['*'], which is all of "
+        "weight, bias). Shorten the list.",
+    ),
+    sets(
+        "a private part that is no name",
+        "model.private=3",
+        "model.private must be a list (got 3).",
     ),
     sets(
         "no width",

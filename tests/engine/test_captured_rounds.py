@@ -48,10 +48,13 @@ def lanes_for(small, name):
     base = small(
         "server.sampled=6", "server.offset=2", f"rounds={rounds}", "training.schedule=cosine"
     )
-    return base, expand(base, ["s2s", name])
+    if name != "private":
+        return base, expand(base, ["s2s", name])
+    base = base.with_settings("model.name=mlp", 'model.private=["3.*"]')
+    return base, expand(base, ["s2s", "gradient_tracking"])
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [*METHODS, "private"])
 def test_rounds_of_methods_follow_from_fixed_places(small, name, monkeypatch):
     base, lanes = lanes_for(small, name)
     stack = build_stack(build_world(base), lanes)
@@ -188,7 +191,7 @@ def last_state(base, lanes):
 
 
 @needs_gpu
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [*METHODS, "private"])
 def test_methods(small, name, monkeypatch):
     """Models and companions, to the bit."""
     base, lanes = lanes_for(small, name)

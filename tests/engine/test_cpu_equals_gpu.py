@@ -19,6 +19,7 @@ WORLDS = {
     "linear": [],
     "mlp": ["model.name=mlp"],
     "quadratic": ["model.name=quadratic"],
+    "private bias": ['model.private=["bias"]', "server.selection=importance"],
     "unequal": ["network.components=[7, 4, 1]", "training.local_steps=2"],
     "dynamic": ["network.dynamic=true", "network.topology=regular", "network.degree=3"],
     "failing links": ["network.link_failure=0.3"],
@@ -82,9 +83,17 @@ def test_every_task_agrees(name):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-11)])
-@pytest.mark.parametrize("sizes", ["[7, 5]", "[4, 4, 4]"])
-def test_methods_agree(small, sizes, dtype, tolerance):
-    base = small(f"network.components={sizes}", "server.sampled=6", "server.offset=2")
+@pytest.mark.parametrize(
+    "world",
+    [
+        ["network.components=[7, 5]"],
+        ["network.components=[4, 4, 4]"],
+        ["network.components=[4, 4, 4]", "model.name=mlp", 'model.private=["3.*"]'],
+    ],
+    ids=["unequal", "equal", "private"],
+)
+def test_methods_agree(small, world, dtype, tolerance):
+    base = small(*world, "server.sampled=6", "server.offset=2")
     names = ["s2s", *(name for name in registry.METHODS if name != "sgd")]
     last = []
     for device in ("cuda", "cpu"):

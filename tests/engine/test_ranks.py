@@ -53,6 +53,7 @@ WORLDS = {
     "mix, then adapt": ["network.components=3", "training.order=mix_then_adapt"],
     "epochs and local steps": ["training.sampling=epochs", "training.local_steps=2"],
     "mlp": ["network.components=3", "model.name=mlp", "model.hidden=[5]"],
+    "private head": [*CUT, "model.name=mlp", "model.hidden=[5]", 'model.private=["3.*"]'],
     "server rounds without mixing": ["network.components=3", "network.mix_with_server=false"],
 }
 TO_THE_BIT = {"average_accuracy", "average_loss", "disagreement", "disagreement_intra", "bias"}

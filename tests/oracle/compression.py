@@ -19,7 +19,7 @@ Vector = NDArray[np.float64]
 
 def compressed(world: World, section: Network | Server, v: Vector, key: int) -> Vector:
     """The message v as it arrives."""
-    real = np.flatnonzero(world.real_d.cpu().numpy())
+    real = np.flatnonzero(world.shared_d.cpu().numpy())
     u = keyed_uniform(torch.tensor(key), len(v)).double().numpy()
     kept = max(1, round(section.compression_share * len(real)))
     arrives = np.zeros_like(v)
@@ -78,9 +78,9 @@ class CompressedGossip:
 class CompressedServer:
     """The memory that the server and the devices share about the messages between them."""
 
-    def __init__(self, world: World, experiment: Experiment):
+    def __init__(self, world: World, experiment: Experiment, x0: Tensor):
         self.world, self.server, n = world, experiment.server, world.n
-        start = _vector(world.initial())
+        start = _vector(x0)
         self.heard = [start for _ in range(n)]
         self.unsent = [np.zeros_like(start) for _ in range(n)]
         self.undelivered = [np.zeros_like(start) for _ in range(n)]

@@ -1,10 +1,12 @@
 """Algorithm 1 with the extensions of the fast engine, except methods that keep arrays.
 
-These are sleep, weights, optimizers, schedules of beta, K and H, and compressed messages.
+These are sleep, weights, optimizers, schedules of beta, K and H, compressed messages, and private
+parts of models.
 
 Methods that keep more than a model are in `oracle/methods.py`.
 """
 
+from fnmatch import fnmatchcase
 from typing import ClassVar
 
 import torch
@@ -31,6 +33,10 @@ class ExtendedReference(Reference):
         training, server = experiment.training, experiment.server
         x0 = self.x[0]
         self.zero = torch.zeros_like(x0)
+        self.is_private = torch.zeros_like(x0, dtype=torch.bool)
+        for parameter in world.layout:
+            if any(fnmatchcase(parameter.name, name) for name in experiment.model.private):
+                parameter.of(self.is_private).fill_(True)
         self.island = world.fleet.island_of.tolist()
         self.sleep, self.awake = world.awake(experiment), [True] * self.n
         sizes = world.partition.sizes.tolist()
@@ -40,10 +46,13 @@ class ExtendedReference(Reference):
         self.received = list(self.x)  # by each device last, for fedprox
         self.local_memory = [{"m": self.zero, "v": self.zero} for _ in self.x]
         self.server_memory = {"y": x0, "before": x0, "m": self.zero, "v": self.zero}
-        starts = [x0, self.zero]  # of X, and of an array that travels beside it
+        # Of X, and of an array that travels beside it.
+        starts = [self.shared(x0), self.zero]
         compresses = experiment.network.compresses
         self.gossip = CompressedGossip(world, experiment, starts) if compresses else None
-        self.messages = CompressedServer(world, experiment) if server.compresses else None
+        self.messages = (
+            CompressedServer(world, experiment, starts[0]) if server.compresses else None
+        )
         self.number, self.next_server, self.last_round = 0, server.offset, -1
         self.H = server.period
         self.estimates = []
@@ -53,6 +62,17 @@ class ExtendedReference(Reference):
             p = self.fleet.mixing_parameters().minimum
         self.p = 1 - (1 - p) ** experiment.network.gossip_steps
         self.eta_sum = 0.0  # the stepsizes of all local steps since the last server round
+
+    # Private parts
+
+    def shared(self, v):
+        """A vector as others see it: without the private part."""
+        return torch.where(self.is_private, self.zero, v)
+
+    def with_own(self, after, before):
+        """The rows of an array after messages: private parts are as they were before."""
+        pairs = zip(before, after, strict=True)
+        return [torch.where(self.is_private, own, new) for own, new in pairs]
 
     # Local steps
 
@@ -73,7 +93,7 @@ class ExtendedReference(Reference):
         g = self.scale[i] * g + training.weight_decay * self.x[i]
         direction = _local_optimizer(training, self.local_memory[i], g, steps_done + 1)
         if method.name == "fedprox":
-            direction = direction + method.mu * (self.x[i] - self.received[i])
+            direction = direction + method.mu * self.shared(self.x[i] - self.received[i])
         return direction
 
     # Mixing
@@ -95,13 +115,13 @@ class ExtendedReference(Reference):
         """The rows of an array after all gossip steps of a round; `number` counts the arrays."""
         network = self.experiment.network
         W = torch.from_numpy(self.fleet.matrix(t).toarray()).to(self.zero)
-        mixes = network.mix_with_server or not self.is_server_round(t)
+        mixes, before = network.mix_with_server or not self.is_server_round(t), a
         for step in range(network.gossip_steps if mixes else 0):
             if self.gossip is None:
                 a = [weighted_sum(W[:, i], a) for i in range(self.n)]
             else:
-                a = self.gossip.mixed(a, W, t, step, number)
-        return a
+                a = self.gossip.mixed(list(map(self.shared, a)), W, t, step, number)
+        return self.with_own(a, before)
 
     # Server rounds
 
@@ -116,12 +136,15 @@ class ExtendedReference(Reference):
         S, weights = self.sample(t, K)
         if self.adapts and S:
             since = t - self.last_round
-            self.estimates += estimates(self.world, self.experiment, self.x, S, self.awake, since)
+            models = list(map(self.shared, self.x))
+            self.estimates += estimates(self.world, self.experiment, models, S, self.awake, since)
         self.H = round(self.scheduled("period", t))
         self.last_round, self.number = t, self.number + 1
         self.next_server = t + self.H
         if S:
+            before = list(self.x)
             self.aggregate(t, S, weights, beta)
+            self.x = self.with_own(self.x, before)
         self.eta_sum = 0.0
 
     def scheduled(self, field, t):
@@ -132,7 +155,8 @@ class ExtendedReference(Reference):
     def sample(self, t, K):
         """The sampled devices, and the weight of each in what S2A delivers. The fast engine's draws
         are used, as its batches are; the weights are written out."""
-        distances = torch.stack([(x_i - self.last).double().norm() for x_i in self.x]).numpy()
+        away = [self.shared(x_i - self.last).double() for x_i in self.x]
+        distances = torch.stack([one.norm() for one in away]).numpy()
         scheduled = ScheduledRound(
             self.experiment.server.model_copy(update={"sampled": K}), self.number, self.H
         )
@@ -155,7 +179,7 @@ class ExtendedReference(Reference):
         server = self.experiment.server
         received = {i: self.x[i] for i in S}
         if self.messages is not None:
-            received = self.messages.up(self.x, S, t)
+            received = self.messages.up(list(map(self.shared, self.x)), S, t)
         plain = torch.stack([received[i] for i in S]).sum(dim=0) / len(S)
         weights = [*weights, 1 - sum(weights)]  # what they lack to 1 is the weight of `last`
         estimate = weighted_sum(
@@ -171,7 +195,8 @@ class ExtendedReference(Reference):
             after = (1 - beta) * (plain if i in S else self.x[i]) + beta * estimate
             if self.messages is not None and (i in S or beta > 0):
                 sent = after if i in S else estimate
-                after = self.messages.down(self.x[i], i, sent, beta, i in S, t)
+                sent = self.shared(sent)
+                after = self.messages.down(self.shared(self.x[i]), i, sent, beta, i in S, t)
             self.x[i] = after
             if i in S or beta > 0:
                 self.received[i] = after

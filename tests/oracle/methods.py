@@ -6,6 +6,8 @@ another gradient, is in `oracle/extended.py`.
 
 from typing import ClassVar
 
+import torch
+
 from oracle.extended import ExtendedReference
 
 
@@ -16,6 +18,11 @@ class MethodReference(ExtendedReference):
         "server.primitive": ("s2s", "s2a", "blend", "none"),
         "server.optimizer": ("fedavg",),
     }
+
+    def direction(self, i, g, steps_done):
+        """Along the method's own direction, except for private parts: along the gradient."""
+        along = super().direction(i, g, steps_done)
+        return torch.where(self.is_private & self.awake[i], g, along)
 
     @property
     def tau(self):

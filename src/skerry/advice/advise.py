@@ -48,7 +48,7 @@ class Advice:
     experiment: Experiment
     sizes: tuple[int, ...]
     parameters: int
-    """Number of parameters of the model, which a message carries."""
+    """Number of parameters that a message carries."""
     goal: Goal
     decisions: dict[Goal, Decision]
     """The decision for every goal of the task."""
@@ -349,7 +349,7 @@ def advise_on(
     return Advice(
         experiment=experiment,
         sizes=world.sizes,
-        parameters=world.learner.parameters,
+        parameters=world.shared_parameters,
         goal=question.goal,
         decisions=decisions,
         pilot=pilot,

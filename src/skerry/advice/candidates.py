@@ -244,7 +244,7 @@ def budget_of(question: Question, experiment: Experiment, world: "World") -> Bud
     if question.messages is not None:
         limit = question.messages
     elif question.bytes is not None:
-        limit = question.bytes / (BYTES_PER_PARAMETER * world.learner.parameters)
+        limit = question.bytes / (BYTES_PER_PARAMETER * world.shared_parameters)
     elif question.priced:
         primitive = server.primitive if server.primitive in PRIMITIVES else "s2a"
         own = Candidate(primitive, None, server.sampled, server.period)

@@ -11,7 +11,7 @@ from skerry.engine.stack import build_stack
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.theory.communication import ONE_EACH, Prices
-from skerry.theory.constants import Constants, constants_of
+from skerry.theory.constants import Constants, check_all_shared, constants_of
 from skerry.theory.parameters import Parameters
 from skerry.theory.point_constants import (
     Heterogeneity,
@@ -82,6 +82,7 @@ def favoured(s2s: Answer, s2a: Answer) -> str | None:
 def measure_in_time(world: World, timer: Timer, notes: list[str]) -> Constants | None:
     """Measure the theory's constants as accurately as time allows; None, with a note, if not."""
     try:
+        check_all_shared(world)
         seconds = _seconds_per_gradient(world, timer)
         curvature = 0 if known_smoothness(world) else CURVATURE
         for rounds, draws in EFFORTS:
@@ -90,7 +91,7 @@ def measure_in_time(world: World, timer: Timer, notes: list[str]) -> Constants |
                 return _constants(world, rounds, draws, notes)
         notes.append("the theory is left out: measuring its constants would take most of the time")
     except SkerryError as error:
-        notes.append(f"the theory is left out: {error.faults[0]}")
+        notes.append(f"the theory is left out: {error.faults[0].rstrip('.')}")
     return None
 
 

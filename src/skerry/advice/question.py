@@ -187,6 +187,8 @@ def special_cases(question: Question, experiment: "Experiment", world: "World") 
         yield f"'{server.primitive}' is your own primitive, which advice does not compare"
     if not experiment.training.is_plain:
         yield "the theory covers only plain SGD; with another local optimizer the pilot decides"
+    if world.private and question.goal != "own":
+        yield "the average model has the mean of the private parts, which no device has"
     if not world.learner.classifies:
         yield "the model has no accuracy: candidates are compared by the loss of the average model"
     elif world.task.judged_by == "loss":

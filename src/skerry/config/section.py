@@ -71,6 +71,12 @@ def _not_a_bool(rule: Literal["int_type", "float_type"]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _one_or_many(value: Any) -> Any:
+    return [value] if isinstance(value, str) or callable(value) else value
+
+
+OneOrMany = BeforeValidator(_one_or_many)
+"""Marks a field with a list of names that accepts a single name, too."""
 WHOLE, REAL = _not_a_bool("int_type"), _not_a_bool("float_type")
 LARGEST = 10**9
 """The largest count; a larger one is a typing error and would need an impossible array."""

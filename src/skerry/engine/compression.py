@@ -32,15 +32,15 @@ COMPRESSING = 36
 
 @dataclass(frozen=True)
 class MessageDraws:
-    """The random numbers of messages: a key for each row, and the places that hold parameters.
+    """The random numbers of messages: a key for each row, and the places that travel.
 
-    The other places are padding and always zero.
+    The other places are padding or private, and always zero.
     """
 
     keys_r: Tensor
     real_d: Tensor
     parameters: int
-    """The number of places that hold parameters."""
+    """The number of places that travel."""
 
     def numbers(self) -> Tensor:
         """Uniform numbers in [0, 1) for every place of every row, [rows, d]."""

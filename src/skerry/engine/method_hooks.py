@@ -15,7 +15,9 @@ from skerry.engine.server_schedule import past_server_rounds
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import COMPRESSION, Companions, State
 from skerry.kernels import fused
-from skerry.methods.method import Aggregation, Lanes, Method, Traffic
+from skerry.methods.method import Aggregation, Lanes, Method, Mixing, Traffic, overrides
+from skerry.models.layout import Layout, set_aside
+from skerry.plugins.context import Context
 
 CPU_PIECE = 2**22
 """Bytes of X that a method mixes at once on a CPU: its temporaries stay in the cache."""
@@ -29,17 +31,19 @@ def start_companions(stack: Stack, X_nld: Tensor) -> Companions:
     """The arrays that the methods and compressions of a stack keep, at the start."""
     companions = Companions()
     for group in stack.mixing:
-        X = X_nld[:, group.lanes]
         if group.method is not None:
             first = stack.experiments[group.lanes.start]
             name = first.training.optimizer if first.method.is_plain else first.method.name
-            companions.add(name, group.lanes, group.method.start(X))
-        if group.compression is not None:
-            companions.add(COMPRESSION, group.lanes, group.compression.start(X, group.mixed_arrays))
-    for server in stack.servers:
-        if server.compression is not None:
-            kept = server.compression.start(X_nld[:, server.lanes])
-            companions.add(COMPRESSION, server.lanes, kept)
+            companions.add(name, group.lanes, group.method.start(X_nld[:, group.lanes]))
+    with set_aside(stack.world.private, X_nld):  # others know nothing of it
+        for group in stack.mixing:
+            if group.compression is not None:
+                kept = group.compression.start(X_nld[:, group.lanes], group.mixed_arrays)
+                companions.add(COMPRESSION, group.lanes, kept)
+        for server in stack.servers:
+            if server.compression is not None:
+                kept = server.compression.start(X_nld[:, server.lanes])
+                companions.add(COMPRESSION, server.lanes, kept)
     return companions
 
 
@@ -80,6 +84,7 @@ def lanes_of(
         eta_l[lanes, None],
         local_steps,
         context,
+        stack.world.shared_d if stack.world.private else None,
     )
 
 
@@ -99,6 +104,22 @@ class UncompressedMixing:
             self.group.mixer.mix_and_collect(A_nld, self.t, into_nld, scale_l1)
 
 
+@dataclass(frozen=True)
+class SharedMixing:
+    """The mixing of a round of models with private parts, which stay as they are."""
+
+    mixing: Mixing
+    private: Layout
+
+    def __call__(self, A_nld: Tensor) -> None:
+        with set_aside(self.private, A_nld):
+            self.mixing(A_nld)
+
+    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
+        with set_aside(self.private, A_nld):
+            self.mixing.collect(A_nld, into_nld, scale_l1)
+
+
 def mix_lanes(stack: Stack, group: MixingGroup, state: State, eta_l: Tensor) -> None:
     """Mix lanes with a method or with compressed links.
 
@@ -108,14 +129,19 @@ def mix_lanes(stack: Stack, group: MixingGroup, state: State, eta_l: Tensor) -> 
     whole = group.compression is None and fused.mixes(state.X_nld, max(stack.world.sizes))
     for piece in lane_pieces(stack, group.lanes, state, 0 if whole else stack.world.n):
         lanes = lanes_of(stack, state, eta_l, piece)
-        if group.compression is None:
-            method.mix(lanes, UncompressedMixing(group, state.t))
-            continue
-        steps, copies = group.steps_in(state.t), state.companions.of_compression(piece)
-        compressed = CompressedMixing(
-            group.compression, group.mixer, stack.world, state.t, steps, copies, lanes.context
-        )
-        method.mix(lanes, compressed)
+        method.mix(lanes, _mixing(stack, group, state, piece, lanes.context))
+
+
+def _mixing(
+    stack: Stack, group: MixingGroup, state: State, lanes: slice, context: Context
+) -> Mixing:
+    world = stack.world
+    mixing: Mixing = UncompressedMixing(group, state.t)
+    if group.compression is not None:
+        steps, copies = group.steps_in(state.t), state.companions.of_compression(lanes)
+        rule = group.compression
+        mixing = CompressedMixing(rule, group.mixer, world, state.t, steps, copies, context)
+    return SharedMixing(mixing, world.private) if world.private else mixing
 
 
 def lane_pieces(stack: Stack, lanes: slice, state: State, rows: int) -> Iterator[slice]:
@@ -178,6 +204,13 @@ def aggregate_lanes(
     method_lanes = lanes_of(stack, state, stack.etas_tl[state.t], lanes)
     context = method_lanes.context.with_facts(sampled=group.server.sampled)
     return group.method.aggregate(replace(method_lanes, context=context), server)
+
+
+def communicated_arrays(group: ServerGroup, state: State) -> Iterator[Tensor]:
+    """Views of the arrays of a group that a server round may read: X, and what its method keeps."""
+    yield state.X_nld[:, group.lanes]
+    if group.method is not None and overrides(group.method, "aggregate"):
+        yield from state.companions.of_method(group.lanes).values()
 
 
 def receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:

@@ -37,6 +37,7 @@ class Reference:
         "network.mix_with_server": (True,),
         "network.compression": ("none",),
         "method.name": ("sgd",),
+        "model.private": ((),),
     }
     """For each field of an experiment that is restricted, the values that are implemented."""
     supports_sleep = False

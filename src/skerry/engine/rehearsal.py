@@ -124,7 +124,7 @@ def _try_compression(
         keys_r = world.compression_keys("rehearsed", 0)[:1].repeat(2)
         context = run_context(world, experiment, 0, number=0, period=experiment.server.period)
         compress(compression, V_rld, message_draws(world, keys_r), context, torch.arange(2))
-        size: Any = compression.bytes(world.learner.parameters)
+        size: Any = compression.bytes(world.shared_parameters)
     if not torch.isfinite(V_rld).all() or V_rld[0].any():
         raise SkerryError(
             f"compression '{name}': compress must leave finite numbers, and zeros of zeros."

@@ -11,6 +11,7 @@ from torch import Tensor
 from skerry.engine.compressed_messages import CompressedServerRound
 from skerry.engine.method_hooks import (
     aggregate_lanes,
+    communicated_arrays,
     lane_pieces,
     mix_lanes,
     receivers,
@@ -25,6 +26,7 @@ from skerry.engine.server_schedule import LOG, ScheduledRound, ScheduleMemory
 from skerry.engine.stack import ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
+from skerry.models.layout import clear, set_aside
 from skerry.models.learner import LazyBatch
 
 REFERENCE = "reference"
@@ -49,11 +51,13 @@ def initial_state(stack: Stack) -> State:
     world, lanes = stack.world, len(stack)
     X = world.initial().expand(world.local_devices, lanes, -1).clone()
     memory: Memory = {}
-    for group in stack.servers:
-        for name, start_ld in group.start(X[0, group.lanes]).items():
-            memory.setdefault(name, torch.zeros_like(X[0]))[group.lanes] = start_ld
-        if group.sampler.needs_distances:
-            memory.setdefault(REFERENCE, torch.zeros_like(X[0]))[group.lanes] = X[0, group.lanes]
+    with set_aside(world.private, X):
+        for group in stack.servers:
+            starts = group.start(X[0, group.lanes])
+            if group.sampler.needs_distances:
+                starts = {**starts, REFERENCE: X[0, group.lanes]}
+            for name, start_ld in starts.items():
+                memory.setdefault(name, torch.zeros_like(X[0]))[group.lanes] = start_ld
     adapting = [group for group in stack.servers if group.schedule.adapts]
     if adapting:
         width = max(group.schedule.width for group in adapting)
@@ -187,8 +191,10 @@ def mix(stack: Stack, state: State, eta_l: Tensor) -> None:
             if group.method is not None or group.compression is not None:
                 mix_lanes(stack, group, state, eta_l)
                 continue
-            for _ in range(group.steps_in(state.t)):
-                group.mixer.mix(state.X_nld[:, group.lanes], state.t)
+            X_nld = state.X_nld[:, group.lanes]
+            with set_aside(stack.world.private, X_nld):
+                for _ in range(group.steps_in(state.t)):
+                    group.mixer.mix(X_nld, state.t)
 
 
 def run_server_rounds(stack: Stack, state: State) -> list[ServerRound]:
@@ -196,18 +202,25 @@ def run_server_rounds(stack: Stack, state: State) -> list[ServerRound]:
     found: list[ServerRound] = []
     for group in stack.servers:
         round_ = _scheduled(group, state)
-        if round_ is None:
-            continue
-        now = group.at(round_, state.t)
-        samples = list(_samples(stack, now, round_, state))
-        X_kd = devices_k = None
-        if group.schedule.adapts and samples:  # what it estimates from are models as received
-            devices_k = samples[0][0].devices_k
-            X_kd = state.X_nld[devices_k, group.lanes.start]
-        found += [_aggregate(stack, now, state, sample, lanes) for sample, lanes in samples]
-        if group.schedule.adapts:
-            memory = group.schedule.after(state.t, _read_schedule(group, state), X_kd, devices_k)
-            _save_schedule(state.memory, group, memory)
+        if round_ is not None:
+            with set_aside(stack.world.private, *communicated_arrays(group, state)):
+                found += _run_server_round(stack, group, round_, state)
+    return found
+
+
+def _run_server_round(
+    stack: Stack, group: ServerGroup, scheduled: ScheduledRound, state: State
+) -> list[ServerRound]:
+    now = group.at(scheduled, state.t)
+    samples = list(_samples(stack, now, scheduled, state))
+    X_kd = devices_k = None
+    if group.schedule.adapts and samples:  # what it estimates from are models as received
+        devices_k = samples[0][0].devices_k
+        X_kd = state.X_nld[devices_k, group.lanes.start]
+    found = [_aggregate(stack, now, state, sample, lanes) for sample, lanes in samples]
+    if group.schedule.adapts:
+        memory = group.schedule.after(state.t, _read_schedule(group, state), X_kd, devices_k)
+        _save_schedule(state.memory, group, memory)
     return found
 
 
@@ -238,6 +251,7 @@ def _samples(
     if group.sampler.needs_distances:
         for lane in range(group.lanes.start, group.lanes.stop):
             away = state.X_nld[:, lane] - state.memory[REFERENCE][lane]
+            clear(stack.world.private, away)  # of what a user's own optimizer may have put there
             distances_n = away.double().norm(dim=1).cpu().numpy()
             sample = group.sampler.sample(state.t, distances_n, scheduled)
             if sample is not None:

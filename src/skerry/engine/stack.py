@@ -30,7 +30,7 @@ from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.kernels.precision import arithmetic
-from skerry.methods.method import Method
+from skerry.methods.method import Method, overrides
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
@@ -253,7 +253,21 @@ def _steps_know_server(experiment: Experiment) -> bool:
     return ":" in experiment.method.name or ":" in experiment.training.optimizer
 
 
+def _check_private(world: World, method: Method | None, first: Experiment) -> None:
+    """Refuse a user's own method that does not know of private parts."""
+    if not world.private or method is None or method.allows_private:
+        return
+    if overrides(method, "mix", "aggregate"):
+        raise SkerryError(
+            f"method '{first.method.name}' must say how it treats private parts (got model.private "
+            f"= {list(first.model.private)}). Set its attribute allows_private = True if it mixes "
+            "and averages only what travels, or leave model.private out."
+        )
+
+
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
+    method = method_of(first)
+    _check_private(world, method, first)
     unmixed = () if first.network.mix_with_server else first.server.server_rounds(first.rounds)
     return MixingGroup(
         lanes,
@@ -263,7 +277,7 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
         awake=world.awake(first),
         scale_n=data_scale(world) if first.training.weights == "data" else None,
         rounds_without_mixing=frozenset(unmixed),
-        method=method_of(first),
+        method=method,
         compression=link_compression(first),
     )
 

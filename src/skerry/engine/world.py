@@ -25,7 +25,7 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.ranks.group import Rank, RankGroup
 from skerry.errors import SkerryError, argument, unknown
-from skerry.models.layout import Layout, parameter_mask, parameters_of
+from skerry.models.layout import Layout, count, parameter_mask, parameters_of, private_parameters
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.models.module_checks import warn_of_scaled_tokens
 from skerry.models.weights import weights_fingerprint
@@ -208,9 +208,25 @@ class World:
         return parameter_mask(self.layout, self.learner.d).to(self.device)
 
     @cached_property
+    def shared_d(self) -> Tensor:
+        """Mask of the places of a model that travel; the others are private parts or padding."""
+        shared = [parameter for parameter in self.layout if parameter not in self.private]
+        return parameter_mask(tuple(shared), self.learner.d).to(self.device)
+
+    @cached_property
     def layout(self) -> Layout:
         """The parameters of a model and their places in a row of X."""
         return parameters_of(self.learner)
+
+    @cached_property
+    def private(self) -> Layout:
+        """The parameters that never leave a device."""
+        return private_parameters(self.layout, self.experiment.model.private)
+
+    @property
+    def shared_parameters(self) -> int:
+        """The number of parameters in a message."""
+        return self.learner.parameters - count(self.private)
 
     def server_order(self, t: int) -> Tensor:
         """One permutation of the devices per round, common to all lanes.
@@ -274,6 +290,7 @@ def build_world(
         dataset.tokens(data.scaling),
     )
     learner = build_learner(experiment.model, problem, materials.model)
+    private_parameters(parameters_of(learner), experiment.model.private)  # refuse wrong names early
     learner.to(device, dtype)
     warn_of_scaled_tokens(experiment, dataset, has_own_model=materials.model is not None)
     fingerprints = material_fingerprints(experiment, materials, fleet, dataset, learner)

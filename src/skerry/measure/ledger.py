@@ -59,8 +59,8 @@ class Ledger:
         assert group.compression is not None
         links = group.mixer.fleet, group.steps, group.rounds_without_mixing
         missed = self._missed.setdefault(links, MissedMessages(group)).counts(t)
-        whole = BYTES_PER_PARAMETER * stack.world.learner.parameters
-        size = group.compression.compression.bytes(stack.world.learner.parameters)
+        whole = BYTES_PER_PARAMETER * stack.world.shared_parameters
+        size = group.compression.compression.bytes(stack.world.shared_parameters)
         at_most = np.where(missed > 0, max(0, whole - size), 0)
         return group.mixed_arrays * int(np.minimum(missed * size, at_most).sum())
 
@@ -124,7 +124,7 @@ class MissedMessages:
 
 def message_bytes(stack: Stack) -> Ints:
     """The bytes of one message of every lane over each kind of link, [L, links]."""
-    parameters = stack.world.learner.parameters
+    parameters = stack.world.shared_parameters
     sizes = np.full((len(stack), len(LINKS)), BYTES_PER_PARAMETER * parameters)
     for mixing in stack.mixing:
         if mixing.compression is not None:

@@ -21,6 +21,7 @@ from skerry.measure.custom_measures import CustomMeasures
 from skerry.measure.device_scores import DeviceScorer, DeviceTable
 from skerry.measure.disagreement import Spread, spread, spread_over_ranks, squared_shift
 from skerry.measure.ledger import Ledger
+from skerry.models.layout import set_aside
 
 Row = dict[str, float]
 Columns = dict[str, NDArray[np.float64]]
@@ -117,10 +118,18 @@ class Observer:
         return self._reading(moment, values, evaluated)
 
     def _spread(self, X_nld: Tensor) -> Spread:
-        ranks = self.world.ranks
-        if isinstance(ranks, Rank):
-            return spread_over_ranks(X_nld, ranks)
-        return spread(X_nld, self.world.sizes)
+        """The spread of what devices share, around the average of whole models."""
+        world, ranks = self.world, self.world.ranks
+        with set_aside(world.private, X_nld) as kept:
+            if isinstance(ranks, Rank):
+                now = spread_over_ranks(X_nld, ranks)
+            else:
+                now = spread(X_nld, world.sizes)
+        for parameter, values in zip(world.private, kept, strict=True):
+            mean_ld = ranks.mean(values.reshape(*X_nld.shape[:2], -1), world.n)
+            place = parameter.of(now.average_ld)
+            place.copy_(mean_ld.view_as(place))
+        return now
 
     def _with_average_model(self, X_nld: Tensor) -> tuple[Spread, dict[str, Tensor]]:
         now = self._spread(X_nld)

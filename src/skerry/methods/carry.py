@@ -46,6 +46,7 @@ class Carry(Method):
         must_be("server.primitive", "s2s", "none", why="S2A would move the average"),
     )
     is_experimental = True
+    allows_private = True
     # What sparse messages leave out would come back into the gradient, again and again.
     link_compressions = ("int8",)
 

@@ -26,6 +26,7 @@ class FedProx(Method):
     link_compressions = ANY_COMPRESSION
     compresses_server = True
     is_repeatable = True
+    allows_private = True
 
     def __init__(self, *, mu: float):
         self.mu = mu
@@ -34,7 +35,9 @@ class FedProx(Method):
         return {"received": X_nld.clone()}
 
     def before_step(self, lanes: Lanes) -> Tensor:
-        return lanes.X_nld - lanes.state["received"]
+        away = lanes.X_nld - lanes.state["received"]
+        # Private parts are not sent, so that there is nothing to be pulled back to.
+        return away if lanes.shared_d is None else away.mul_(lanes.shared_d)
 
     def after_step(self, lanes: Lanes, before: Tensor | None) -> None:
         assert before is not None

@@ -31,6 +31,7 @@ class FedVarp(Method):
     presets = (("fedvarp", server_only_settings("fedvarp"), "As scaffold."),)
     rules = (*SERVER_ONLY, not_selected_by("importance"), reaches_sleepers)
     is_repeatable = True
+    allows_private = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {"table": X_nld.new_zeros(X_nld.shape), "x0": X_nld[0].clone()}

@@ -55,6 +55,7 @@ class GradientTracking(Method):
     up = 2
     down_to_sampled = 1
     is_repeatable = True
+    allows_private = True
 
     def __init__(self, *, tracker: str):
         self.tracker = tracker

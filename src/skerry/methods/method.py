@@ -40,6 +40,8 @@ class Lanes:
     local_steps: int
     """Local steps of a round."""
     context: Context
+    shared_d: Tensor | None = None
+    """Mask of the places that travel; None: all. In `mix` and `aggregate` nothing else may."""
 
 
 class Mixing(Protocol):
@@ -124,6 +126,10 @@ class Method:
     """Vectors that each device receives that the primitive reaches."""
     down_to_sampled: ClassVar[int] = 0
     """Vectors that each sampled device receives beside those."""
+    allows_private: ClassVar[bool] = False
+    """Whether it may be used with `model.private` although it overrides `mix` or `aggregate`. The
+    `mix` that it calls leaves private parts as they are. In `aggregate` they are zero, in X and in
+    what the method keeps, and come back afterwards; a correction of gradients is zero there."""
     needs_gradient: ClassVar[bool] = False
     """Whether the step before `after_step` is X - G, not scaled by eta."""
 
@@ -165,6 +171,11 @@ class Sgd(Method):
     exact = "no: data that differ between devices leave a permanent error"
     link_compressions = ANY_COMPRESSION
     compresses_server = True
+
+
+def overrides(method: Method, *hooks: str) -> bool:
+    """Whether a method has any of these hooks of its own."""
+    return any(getattr(type(method), hook) is not getattr(Method, hook) for hook in hooks)
 
 
 def count_companions(method: Method) -> int:

@@ -55,6 +55,7 @@ class Mtgc(Method):
         *WHOLE_PERIODS,
     )
     is_repeatable = True
+    allows_private = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: X_nld.new_zeros(X_nld.shape) for name in ("y", "z")}

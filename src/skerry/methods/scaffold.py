@@ -40,6 +40,7 @@ class Scaffold(Method):
     )
     up = down = 2
     is_repeatable = True
+    allows_private = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {

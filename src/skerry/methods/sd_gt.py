@@ -67,6 +67,7 @@ class SdGt(Method):
     mixed_arrays = 2
     down = 2
     is_repeatable = True
+    allows_private = True
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {

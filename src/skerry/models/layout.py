@@ -1,16 +1,22 @@
 """The layout of flat parameter vectors: which numbers belong to which parameter, and padding."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from skerry.errors import ModelError
 from skerry.plugins.context import Parameter
 
 Layout = tuple[Parameter, ...]
+
+LISTED = 12
+"""Names of parameters in a message, at most."""
 
 
 def contiguous(name: str, shape: Sequence[int], start: int = 0) -> Parameter:
@@ -67,3 +73,44 @@ def flat_vector(layout: Layout, d: int, tensors: Mapping[str, Tensor]) -> Tensor
 def count(layout: Layout) -> int:
     """The number of parameters."""
     return sum(math.prod(parameter.shape) for parameter in layout)
+
+
+def private_parameters(layout: Layout, patterns: Sequence[str]) -> Layout:
+    """The parameters that `model.private` names; the others are shared."""
+    names = [parameter.name for parameter in layout]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ModelError(
+                f"model.private: '{pattern}' is no parameter of the model (it has "
+                f"{', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''}). Give a "
+                "name, or a pattern such as 'head.*'."
+            )
+    private = tuple(p for p in layout if any(fnmatchcase(p.name, one) for one in patterns))
+    if private and count(private) == count(layout):
+        raise ModelError(
+            f"model.private must leave a parameter that devices share (got {list(patterns)}, which "
+            f"is all of {', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''}). "
+            "Shorten the list."
+        )
+    return private
+
+
+@contextmanager
+def set_aside(private: Layout, *arrays: Tensor) -> Iterator[list[Tensor]]:
+    """Context in which these parameters are zero in arrays `[..., d]`, as padding is; the values
+    that they had, which come back at its end, are its result."""
+    places = [parameter.of(array) for array in arrays for parameter in private]
+    kept = [place.clone() for place in places]
+    clear(private, *arrays)
+    try:
+        yield kept
+    finally:
+        for place, values in zip(places, kept, strict=True):
+            place.copy_(values)
+
+
+def clear(parameters: Layout, *arrays: Tensor) -> None:
+    """Set parameters to zero in arrays `[..., d]`."""
+    for array in arrays:
+        for parameter in parameters:
+            parameter.of(array).zero_()

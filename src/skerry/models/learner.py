@@ -72,7 +72,7 @@ class Learner(Protocol):
     d: int
     """Length of a flat parameter vector, padding included."""
     parameters: int
-    """Number of parameters in a message: d without padding."""
+    """Number of parameters: d without padding."""
     classifies: bool
     """Whether the learner has `scores`; otherwise it has losses only."""
     noisy: bool

@@ -21,6 +21,7 @@ from skerry.kernels.cuda_graph import WARM_UP
 from skerry.kernels.precision import arithmetic
 from skerry.measure.accuracy import bytes_per_score, measured_bytes_per_score, scoring_memory
 from skerry.methods.method import Method, count_companions
+from skerry.models.layout import count
 from skerry.models.learner import steps_on_chip
 from skerry.network.fleet import is_sparse
 from skerry.network.links import Links
@@ -93,6 +94,8 @@ class Footprint:
     """Additional bytes while W is assembled, with lanes."""
     companions: int = 0
     """Arrays of the size of X that a lane keeps for its method and for compression, at most."""
+    private: float = 0.0
+    """Share of X that is private. A copy of it is kept while the rest travels or is measured."""
     judged: int = 0
     """Scores of each device of a lane on each class."""
     passing: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -117,7 +120,8 @@ class Footprint:
         """The largest number of lanes of a stack, where `sharers` stacks run at once."""
         held = self.world if sharers > 1 else 0  # a single stack has its world in memory already
         room = self.free * self.share / sharers - held - EVALUATION
-        each = (COPIES + self.companions) * self.lane + self.step[1]
+        copies = COPIES + self.companions + self._aside
+        each = int(copies * self.lane) + self.step[1]
         return max(1, min(self.efficient, int(room) // max(1, each)))
 
     def need(self, lanes: int) -> int:
@@ -130,8 +134,14 @@ class Footprint:
             (WEIGHTS + TABLES * lanes) * self.judged,
         )
         after = max(int(self.other * X) + scored, self.weighing, self.messages(X))
+        after += int(self._aside * X)
         kept = (1 + self.companions) * X
         return self.world + max(self.building, kept + max(step, after))
+
+    @property
+    def _aside(self) -> float:
+        """Copies of private parts, of the models and of what methods keep, in units of X."""
+        return self.private * (1 + self.companions)
 
     def messages(self, X: int) -> int:
         """Bytes of compressed messages in transit, which are sent for a few lanes at a time."""
@@ -188,6 +198,7 @@ def measure_footprint(world: World) -> Footprint:
         devices=world.n,
         scores=scores,
         most_scores=most_scores,
+        private=count(world.private) / world.learner.d,
         judged=judged if on_gpu and _scores_devices(world) else 0,
     )
 

@@ -149,6 +149,7 @@ def measure_constants(
 
 def constants_of(world: World, *, rounds: Sequence[int], draws: int) -> Constants:
     """`measure_constants` for a world that is already built."""
+    check_all_shared(world)
     if draws < 2 or min(rounds, default=0) < 0:
         raise SkerryError(
             f"draws must be at least 2 and rounds at least 0 (got {draws} draws and rounds "
@@ -171,6 +172,15 @@ def constants_of(world: World, *, rounds: Sequence[int], draws: int) -> Constant
         points=tuple(points),
         remarks=tuple(_remarks(world)),
     )
+
+
+def check_all_shared(world: World) -> None:
+    """Raise a SkerryError if devices keep parts of their models private."""
+    if world.private:
+        raise SkerryError(
+            "the theory holds for models that devices share as a whole (got model.private = "
+            f"{list(world.experiment.model.private)}). Leave model.private out."
+        )
 
 
 def _average_models(world: World, wanted: Sequence[int]) -> Iterator[tuple[int, Tensor]]:

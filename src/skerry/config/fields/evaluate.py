@@ -3,16 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from skerry.config.measures import GROUPS, MEASURES, USUAL, own_name
-from skerry.config.section import Count, Names, Round, Section, Takes, default
+from skerry.config.section import Count, Names, OneOrMany, Round, Section, Takes, default
 from skerry.errors import unknown
 from skerry.plugins.options import call_fault
-
-
-def _one_or_many(value: Any) -> Any:
-    return [value] if isinstance(value, str) or callable(value) else value
 
 
 def _measure(name: str) -> str:
@@ -64,7 +60,7 @@ class Evaluate(Section):
     proportion; unset: all. The average model is always evaluated on all."""
     measures: Annotated[
         Takes[str | Sequence[str], tuple[Annotated[str, AfterValidator(_measure)], ...]],
-        BeforeValidator(_one_or_many),
+        OneOrMany,
         Field(min_length=1),
     ] = default(USUAL)
     """What is measured: single names such as own_accuracy, or whole groups."""
@@ -73,7 +69,7 @@ class Evaluate(Section):
             str | Callable[..., Any] | Sequence[str | Callable[..., Any]],
             tuple[Annotated[str, _NamesOwnMeasure("measure")], ...],
         ],
-        BeforeValidator(_one_or_many),
+        OneOrMany,
         AfterValidator(_named_apart),
     ] = default(())
     """Measures of your own in addition: "package.module:function"."""

@@ -1,9 +1,19 @@
 """The sections [task] and [model]: what is learnt, and by which model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from skerry.config.section import Named, Names, OptionOf, Positive, Section, default
+from skerry.config.section import (
+    KeyedIfSet,
+    Named,
+    Names,
+    OneOrMany,
+    OptionOf,
+    Positive,
+    Section,
+    Takes,
+    default,
+)
 from skerry.plugins import registry
 
 
@@ -49,10 +59,20 @@ class Model(Section, extra="allow"):
     "package.module:factory"."""
     weights: str = ""
     """A .safetensors file with the initial weights; empty: drawn from the seed."""
+    private: Annotated[Takes[str | Sequence[str], tuple[str, ...]], OneOrMany, KeyedIfSet()] = (
+        default(())
+    )
+    """Names of parameters that stay on their device, or patterns such as "head.*": they are trained
+    there, and neither links nor the server carry them; empty: everything is shared."""
 
     if TYPE_CHECKING:
 
         def __init__(
-            self, *, name: str | Callable[..., Any] = "linear", weights: str = "", **options: Any
+            self,
+            *,
+            name: str | Callable[..., Any] = "linear",
+            weights: str = "",
+            private: str | Sequence[str] = (),
+            **options: Any,
         ) -> None:
             """Further arguments are options of the model."""
