@@ -1,5 +1,6 @@
 """What the pages name exists: files, headings, commands, options, fields, measures, layers."""
 
+import json
 import re
 import runpy
 import shlex
@@ -25,6 +26,8 @@ LINKED = sorted({*BESIDE, *DOCS.rglob("*.md")})
 LINK = re.compile(r"\[[^\]]*\]\((?!\w+:)([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FIELD = re.compile(r"(\w+)\.(\w+)(?:\s*=.*)?")
+IMPORTS = re.compile(r"^ *(?:from|import) (skerry[.\w]*)(?: import ([\w, ]+))?$", re.MULTILINE)
+MODULES = ("figures", "page", "theory")
 FIRST_COLUMN = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 
 
@@ -180,3 +183,19 @@ def test_plug_ins_page() -> None:
     headings = {heading.lower() for heading in HEADING.findall(prose(DOCS / "plug-ins.md"))}
     for kind in registry.KINDS:
         assert any(kind in heading for heading in headings), f"no heading for {kind}"
+
+
+def test_pages_import_public_names_only() -> None:
+    """Users need nothing but `skerry` and its public modules."""
+    pages = [page for page in PAGES if page.name != "architecture.md"]
+    sources = {name_of(page): "".join(b.text for b in blocks(page)) for page in pages}
+    for notebook in DOCS.glob("*.ipynb"):
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        sources[name_of(notebook)] = "\n".join("".join(cell["source"]) for cell in cells)
+    public = {"skerry": skerry} | {f"skerry.{name}": getattr(skerry, name) for name in MODULES}
+    for page, source in sources.items():
+        for module, names in IMPORTS.findall(source):
+            assert module in public, f"{page} imports {module}, which is not public"
+            for name in filter(None, names.replace(" ", "").split(",")):
+                known = [*public[module].__all__, *(MODULES if module == "skerry" else ())]
+                assert name in known, f"{page}: {name} is not public in {module}"
