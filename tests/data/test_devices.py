@@ -117,6 +117,28 @@ def test_text_labels_are_numbered_by_the_alphabet():
     )
 
 
+def test_whole_labels_of_any_dtype_are_labels():
+    """int64 beside uint64 labels are classes, not the numbers of a regression."""
+    kinds = [np.int64, np.uint64, np.int32, np.uint8] * 2
+    held = zip(fleet_data.devices().items(), kinds, strict=False)
+    dataset = skerry.from_devices({name: (x, y.astype(kind)) for (name, (x, y)), kind in held})
+    assert (dataset.targets, dataset.classes) == ("labels", 3)
+
+
+def test_words_for_nothing_are_names_in_a_table(tmp_path):
+    """A device NA, an island nan and a label None stay what they are called."""
+    cells = [f"{device},{island},{i},{label}" for i in range(6) for device, island, label in WORDS]
+    file = tmp_path / "f.csv"
+    file.write_text("\n".join(["device,island,a,y", *cells]) + "\n")
+    dataset = load_dataset(given(file).data, 0)
+    assert dataset.holdings.devices == ("NA", "null", "porch")
+    assert dataset.holdings.islands == ("nan", "None", "n/a")
+    assert dataset.classes == 3
+
+
+WORDS = [("NA", "nan", "None"), ("null", "None", "NA"), ("porch", "n/a", "1")]
+
+
 def test_without_test_samples_every_fifth_is_held_out():
     """Devices with fewer than five keep them all; nothing is lost."""
     dataset = skerry.from_devices(fleet_data.devices())

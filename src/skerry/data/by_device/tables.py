@@ -5,11 +5,13 @@ features). It may have a column `split` (train or test) and a column `island`. I
 of a file is that of its device, and the name of a subfolder that of an island.
 """
 
+import csv
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,8 +213,11 @@ def _read_frames(file: Path) -> Iterator["pd.DataFrame"]:
 
     try:
         if file.suffix.lower() == ".csv":
+            _check_cells(file)
             text = dict.fromkeys(NOT_FEATURES, str)
-            with pd.read_csv(file, chunksize=BLOCK_ROWS, dtype=text) as chunks:
+            # Only an empty cell is missing: "NA", "None" and "nan" are names of devices or labels.
+            missing: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
+            with pd.read_csv(file, chunksize=BLOCK_ROWS, dtype=text, **missing) as chunks:
                 yield from chunks
         else:
             yield from _parquet_frames(file)
@@ -220,6 +225,27 @@ def _read_frames(file: Path) -> Iterator["pd.DataFrame"]:
         raise
     except Exception as error:  # damaged bytes lead a decoder to errors of any kind
         raise DataError(f"{file} cannot be read as a table ({one_line(error)}).") from None
+
+
+def _check_cells(file: Path) -> None:
+    """Raise DataError unless all rows have as many cells as the header, which pandas would take for
+    another index or fill up. Reading the file twice costs as much time as pandas needs."""
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        rows = csv.reader(lines)
+        header = next((row for row in rows if row), [])
+        for row in rows:
+            if row and len(row) != len(header):
+                raise DataError(
+                    f"{file}: line {rows.line_num} must have as many cells as the header, "
+                    f"{len(header)} (got {len(row)}). Separate cells by commas, and quote text "
+                    "that has one."
+                )
+    _refuse_duplicates(file, header)
+
+
+def _refuse_duplicates(file: Path, columns: list[str]) -> None:
+    if twice := [name for name, times in Counter(columns).items() if times > 1]:
+        raise DataError(f"{file} has the column {quote_names(twice)} twice. Keep one of each.")
 
 
 def _parquet_frames(file: Path) -> Iterator["pd.DataFrame"]:
@@ -237,6 +263,7 @@ def _parquet_frames(file: Path) -> Iterator["pd.DataFrame"]:
 
 def _feature_columns(file: Path, frame: "pd.DataFrame") -> list[str]:
     columns = [str(name) for name in frame.columns]
+    _refuse_duplicates(file, columns)
     labels = [name for name in LABELS if name in columns]
     if len(labels) != 1:
         raise DataError(
