@@ -24,6 +24,7 @@ from skerry.config.section import AtLeastZero, Fault, Takes, default
 from skerry.config.section import Count as Count
 from skerry.config.section import Section as Section
 from skerry.errors import ExperimentError
+from skerry.files import refuse_special
 from skerry.plugins import registry
 
 KEYS_VERSION = 2
@@ -285,7 +286,7 @@ def _digest(content: dict[str, Any]) -> str:
 def _file_hash(file: str) -> str:
     """The hash of a file; empty if it cannot be read."""
     try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+        return hashlib.sha256(refuse_special(Path(file)).read_bytes()).hexdigest()[:16]
     except (OSError, ValueError):
         return ""
 

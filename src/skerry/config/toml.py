@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skerry.errors import ExperimentError, escape_surrogates
+from skerry.files import refuse_special
 from skerry.plugins import fingerprint
 
 _JSON = json.JSONEncoder(default=lambda value: str(fingerprint.as_text(value)))
@@ -23,7 +24,7 @@ FORMER_SECTIONS = {"fleet": "availability"}
 def read_tables(path: str | Path) -> dict[str, Any]:
     """The nested tables of a TOML file."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin with a mark
+        text = refuse_special(Path(path)).read_text(encoding="utf-8-sig")  # some editors begin with a mark
     except FileNotFoundError:
         raise ExperimentError(f"no file {path}. Make one: skerry new > {path}") from None
     except UnicodeDecodeError as error:

@@ -21,7 +21,7 @@ from skerry.data.dataset import Array, Dataset
 from skerry.data.holdings import quote_names
 from skerry.data.sources.formats import load_npz, release_pages
 from skerry.errors import DataError, one_line
-from skerry.files import exists, user_path
+from skerry.files import exists, user_path, what_is_wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ def read_devices(path: str) -> Dataset:
     place = user_path(path)
     if not path or not exists(place):
         raise DataError(
-            f"data.path does not exist: {place!s:.200}. Name a table ({', '.join(ENDINGS)}) or a "
+            f"data.path {what_is_wrong(place)}: {place!s:.200}. Name a table ({', '.join(ENDINGS)}) or a "
             "folder with a file per device."
         )
     files = [file for file, _ in _files(place)] if place.is_dir() else [place]

@@ -20,7 +20,7 @@ from skerry.data.sources.formats import Arrays, matches_pattern
 from skerry.data.sources.hosts import download_sources
 from skerry.data.sources.published import PUBLISHED, Published, array_sha256
 from skerry.errors import DataError, one_line, unknown
-from skerry.files import cache_folder, exists, is_file, replace_file, user_path
+from skerry.files import cache_folder, exists, is_file, replace_file, user_path, what_is_wrong
 
 # The largest published file, CIFAR-100's train.bin, has 154 MB; a larger one is a damaged archive.
 _LARGEST_FILE = 256 * 2**20
@@ -53,7 +53,7 @@ def _read(published: Published, where: Path) -> tuple[Arrays, bool]:
     compared with a published checksum."""
     if not exists(where):
         raise DataError(
-            f"data.path does not exist: {where!s:.200}. "
+            f"data.path {what_is_wrong(where)}: {where!s:.200}. "
             f"Give the folder or archive of {published.name}, or leave data.path empty to fetch it."
         )
     wanted = [name for layout in published.layouts for name in layout.files]
