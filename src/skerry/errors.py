@@ -1,11 +1,14 @@
 """Exceptions and warnings. A message says what is wrong, the rule, what was got, and the fix."""
 
+import math
 import re
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from textwrap import shorten
+from typing import Any
 
 
 class SkerryError(Exception):
@@ -82,14 +85,42 @@ def did_you_mean(got: str, names: Iterable[str]) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """An error of other code in one line: `ValueError: its message`."""
-    text = shorten(str(error), 200, placeholder=" ...")
+    """An error of other code in one line: `ValueError: its message`. Its text may contain anything,
+    and making it may fail, too."""
+    try:
+        text = shorten(printable(" ".join(str(error).split())), 200, placeholder=" ...")
+    except Exception:
+        text = "its message cannot be read"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def printable(text: str) -> str:
     """The text in one line: line ends and other control characters are written as \\n or \\x1b."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def shown(value: object, length: int = 60) -> str:
+    """A value of other code in at most `length` printable characters."""
+    try:
+        return printable(repr(value))[:length]
+    except Exception:  # such as a number of thousands of digits
+        return f"a value of type {type(value).__name__}"
+
+
+def as_number(
+    value: Any, rule: str, least: float = -math.inf, most: float = math.inf, when: str = ""
+) -> float:
+    """A finite number from `least` to `most` that a plug-in gave, as a float: a number of Python,
+    NumPy, torch, decimal or fractions. A SkerryError with the rule for everything else, also for
+    truth values and for arrays with one number; `when` ends the part about what was received."""
+    dtype = str(getattr(value, "dtype", type(value).__name__))
+    found = math.nan
+    if not isinstance(value, str | bytes) and "bool" not in dtype and "complex" not in dtype:
+        with suppress(TypeError, ValueError, OverflowError, RuntimeError):
+            found = float(value) if getattr(value, "shape", ()) == () else math.nan
+    if not (math.isfinite(found) and least <= found <= most):
+        raise SkerryError(f"{rule} (got {shown(value)}{when}).")
+    return found
 
 
 def escape_surrogates(text: str) -> str:

@@ -29,6 +29,26 @@ ROWS = [
         "None).",
     ),
     plugin(
+        "server.selection=a_weight_below_zero",
+        "selection * must give weights of at least 0 (got -1). Give weights from 0 to 1 that sum",
+    ),
+    plugin(
+        "server.selection=a_weight_that_is_none",
+        "selection * must give weights of at least 0 (got nan).",
+    ),
+    plugin(
+        "server.selection=weights_in_words",
+        "selection * must give weights that are numbers (got ['a', 'b', 'c']).",
+    ),
+    plugin(
+        "server.selection=fails_without_words",
+        "selection * failed (Unspeakable: its message cannot be read).",
+    ),
+    plugin(
+        "server.selection=fails_in_colour",
+        "selection * failed (ValueError: \\x1b[31mred\\x1b[0m).",
+    ),
+    plugin(
         "server.selection=weights_that_do_not_sum",
         "selection * must give a weight for each sampled device, which sum to 1 (got 3 weights for "
         "3 devices, sum 1.5).",

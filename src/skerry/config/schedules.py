@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from skerry.errors import SkerryError
+from skerry.errors import as_number
 from skerry.plugins import registry
 
 CONSTANT = "constant"
@@ -179,14 +179,9 @@ def scheduled_value(field: str, schedule: str, when: When, options: Mapping[str,
     kind, (least, most, is_whole) = f"{field} schedule", RANGES[field]
     with registry.users_own(kind, schedule):
         found = registry.resolve(kind, schedule)(when, **options)
-    is_number = isinstance(found, int | float) or hasattr(found, "__float__")
-    if not registry.is_builtin(kind, schedule) and (
-        not is_number or not least <= float(found) <= most or math.isinf(found)
-    ):
+    if not registry.is_builtin(kind, schedule):
         rule = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
-        raise SkerryError(
-            f"{field} schedule '{schedule}' must give server.{field}, a number {rule} (got "
-            f"{found!r} in round {when.round})."
-        )
+        rule = f"{field} schedule '{schedule}' must give server.{field}, a number {rule}"
+        found = as_number(found, rule, least, most, f" in round {when.round}")
     clipped = min(max(found, least), most)
     return math.floor(clipped + 0.5) if is_whole else float(clipped)

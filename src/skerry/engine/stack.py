@@ -26,7 +26,7 @@ from skerry.engine.participation.sampler import Sampler
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
 from skerry.engine.world import World
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, as_number
 from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method
 from skerry.plugins import registry
@@ -329,11 +329,15 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     options = training.options_for("schedule")
     asks = takes_context("schedule", training.schedule)
     server_rounds = experiment.server.known_rounds(world.rounds) if asks else ()
+    own = not registry.is_builtin("schedule", training.schedule)
 
     def factor(t: int) -> float:
         number = bisect_left(server_rounds, t)
         context = {CONTEXT: world.context(t, number, options=options)} if asks else {}
         found: float = schedule(t, world.rounds, training, **options, **context)
+        if own:
+            rule = f"schedule '{training.schedule}' must give the factor on the stepsize, a number"
+            found = as_number(found, f"{rule} of at least 0", least=0, when=f" in round {t}")
         return found
 
     return factor

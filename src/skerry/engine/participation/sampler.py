@@ -13,7 +13,7 @@ from skerry.config.experiment import Experiment
 from skerry.engine.participation.selection import Array, Ints, Who
 from skerry.engine.server_schedule import ScheduledRound
 from skerry.engine.world import World
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, shown
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import CONTEXT, takes_context
@@ -141,7 +141,7 @@ def _check_selection(name: str, devices: Any, weights: Any, who: Who) -> tuple[I
     if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
         raise SkerryError(
             f"selection '{name}' must give the numbers of the sampled devices, a list of whole "
-            f"numbers (got {str(devices)[:60]})."
+            f"numbers (got {shown(devices)})."
         )
     found = found.astype(np.int64)
     strangers = [int(i) for i in found if not 0 <= i < len(who.awake_n)]
@@ -163,7 +163,17 @@ def _check_selection(name: str, devices: Any, weights: Any, who: Who) -> tuple[I
         )
     if weights is None:
         return found, None
-    weighed = np.asarray(weights, dtype=float)
+    try:
+        weighed = np.asarray(weights, dtype=float)
+    except (TypeError, ValueError, RuntimeError):
+        raise SkerryError(
+            f"selection '{name}' must give weights that are numbers (got {shown(weights)})."
+        ) from None
+    if not (weighed >= 0).all():
+        raise SkerryError(
+            f"selection '{name}' must give weights of at least 0 (got "
+            f"{weighed[~(weighed >= 0)][0]:.4g}). Give weights from 0 to 1 that sum to 1."
+        )
     if weighed.shape != found.shape or not np.isclose(weighed.sum(), 1.0, atol=1e-6):
         raise SkerryError(
             f"selection '{name}' must give a weight for each sampled device, which sum to 1 (got "
