@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from skerry.data.by_device.grouping import DeviceRows, dataset_from_rows
 from skerry.data.dataset import Array, Dataset
 from skerry.data.holdings import quote_names
-from skerry.data.sources.formats import load_npz, release_pages
+from skerry.data.sources.formats import load_npz, refuse_bomb, release_pages
 from skerry.errors import DataError, one_line
 from skerry.files import exists, user_path, what_is_wrong
 
@@ -257,6 +257,10 @@ def _parquet_frames(file: Path) -> Iterator["pd.DataFrame"]:
             "'skerry[parquet]'"
         ) from None
     with parquet.ParquetFile(file, memory_map=True) as table:
+        groups = map(table.metadata.row_group, range(table.metadata.num_row_groups))
+        columns = (group.column(i) for group in groups for i in range(group.num_columns))
+        # A column may repeat one value a billion times in a few bytes.
+        refuse_bomb(file, sum(max(c.total_uncompressed_size, 4 * c.num_values) for c in columns))
         for batch in table.iter_batches(BLOCK_ROWS):
             yield batch.to_pandas()
 
