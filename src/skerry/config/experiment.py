@@ -86,7 +86,8 @@ class Experiment(Section, ignored_types=(cached_property,)):
         yield from methods.method_faults(self)
         if network.is_file or self.data.split == "given":
             return  # The file or the data set the number of devices, checked when they are read.
-        yield from network.size_faults()
+        wrong_sizes = [*network.size_faults()]
+        yield from wrong_sizes or server.island_faults(network.sizes)
         for field in ("sampled", "sampled_end") if server.is_there else ():
             sampled = getattr(server, field)
             if sampled is not None and sampled > network.devices:

@@ -203,6 +203,8 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 "Run these experiments as separate stacks."
             )
         server = experiment.server
+        if faults := [line for _, line in server.island_faults(world.sizes)]:
+            raise SkerryError(*faults)
         for field in ("sampled", "sampled_end") if server.is_there else ():
             sampled = getattr(server, field)
             if sampled is not None and sampled > world.n:  # with a graph file, n is known only here
