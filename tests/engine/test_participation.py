@@ -488,7 +488,7 @@ def test_who_took_part_is_measured(small):
         *ISLANDS,
         "fleet.awake=0.5",
         "server.selection=one_each",
-        'evaluate.measures=["participation","messages"]',
+        'evaluate.measures=["participation","communication"]',
     )
 
     (lane,) = skerry.run(base)
