@@ -18,7 +18,7 @@ class SkerryError(Exception):
     @property
     def faults(self) -> list[str]:
         """The lines of the message, one for each fault."""
-        return [str(fault) for fault in self.args]
+        return [printable(str(fault)) for fault in self.args]
 
     def __str__(self) -> str:
         return "\n".join(self.faults)
@@ -59,7 +59,7 @@ class SkerryWarning(UserWarning):
 @cache
 def warn_once(line: str) -> None:
     """Issue a SkerryWarning, once per process: a world is built for every seed."""
-    warnings.warn(line, SkerryWarning, stacklevel=3)
+    warnings.warn(printable(line), SkerryWarning, stacklevel=3)
 
 
 def argument(name: str) -> str:
@@ -94,9 +94,13 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def printable(text: str) -> str:
-    """The text in one line: line ends and other control characters are written as \\n or \\x1b."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+def printable(text: str, keep: str = "") -> str:
+    """The text in one line: line ends and other control characters, also those that reverse what
+    follows, are written as \\n or \\x1b, except those in `keep`. Names from files and stores pass
+    through here before they reach a terminal, a table, a page or a picture."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
 def shown(value: object, length: int = 60) -> str:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import RecordsError, SkerryError, argument
+from skerry.errors import RecordsError, SkerryError, argument, printable
 from skerry.files import replace_file
 from skerry.report.page.blocks import PageSection, note
 from skerry.report.page.model import array_chunks, page_model
@@ -72,7 +72,7 @@ def page_html(data: ReportData) -> str:
     values = {
         "policy": POLICY.format(hashes=" ".join((_hash(f"\n{script}\n"), plotly_hash))),
         "generator": f"skerry {version('skerry')}",
-        "title": html.escape(title.encode("utf-8", "replace").decode()),
+        "title": html.escape(printable(title)),
         "styles": _asset("page.css") + _asset("explorer.css"),
         "footer": f"Written by skerry {version('skerry')} on {now}. This page is complete: it "
         "needs no other file and no network.",
