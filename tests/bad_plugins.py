@@ -245,13 +245,13 @@ def weights_in_words(who):
     return [0, 1, 2], ["a", "b", "c"]
 
 
-class Unspeakable(Exception):
+class UnspeakableError(Exception):
     def __str__(self):
         raise ValueError("no words")
 
 
 def fails_without_words(who):
-    raise Unspeakable
+    raise UnspeakableError
 
 
 def fails_in_colour(who):

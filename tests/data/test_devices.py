@@ -103,7 +103,9 @@ def test_a_flipped_bit_in_a_large_array_is_found(tmp_path, mapped):
     content = bytearray((tmp_path / "a.npz").read_bytes())
     content[3_000_000] ^= 1
     (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(DataError, match=r"cannot be read \(BadZipFile: Bad CRC-32 for file 'x.npy'"):
+    with pytest.raises(
+        DataError, match=r"cannot be read \(BadZipFile: Bad CRC-32 for file 'x.npy'"
+    ):
         load_npz(tmp_path / "a.npz", "", mapped)
 
 

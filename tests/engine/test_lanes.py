@@ -120,7 +120,7 @@ def test_a_diverging_lane_is_left_behind_and_the_others_go_on(small):
 
 @pytest.mark.parametrize("scale", [1.0, 1e6])
 def test_a_lane_that_explodes_has_diverged_however_large_its_targets_are(small, scale):
-    """A loss of 10^9 times that at the start is divergence; a large loss of large targets is not."""
+    """A loss of 10^9 times that at the start is divergence; that of large targets is not."""
     x = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
     arrays = (x, scale * x @ np.arange(4), x, scale * x @ np.arange(4))
     base = small("rounds=25", "data.inter=iid", "training.stepsize=0.1", "evaluate.every=1")

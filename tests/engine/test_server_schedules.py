@@ -306,7 +306,8 @@ def test_options_of_ones_own_are_fields():
 
 
 @pytest.mark.parametrize(
-    "value", [0.5, Decimal("0.5"), Fraction(1, 2), np.float16(0.5), np.array(0.5), torch.tensor(0.5)]
+    "value",
+    [0.5, Decimal("0.5"), Fraction(1, 2), np.float16(0.5), np.array(0.5), torch.tensor(0.5)],
 )
 def test_a_number_of_any_kind_is_a_number(value):
     """A schedule may give any kind of single number; the run computes with a float."""

@@ -142,7 +142,7 @@ def test_a_long_line_is_read_in_linear_time(line: str, tmp_path: Path) -> None:
 def test_a_cell_of_any_length_is_read_or_refused(tmp_path: Path) -> None:
     """A cell that is too long for the csv module is told in one line, shortened."""
     (file := tmp_path / "g.csv").write_text("a" * 10**6 + ",b\n")
-    with pytest.raises(NetworkError, match="^line 1 of .*g.csv has a cell that cannot be read"):
+    with pytest.raises(NetworkError, match=r"^line 1 of .*g.csv has a cell that cannot be read"):
         read_graphs(file)
 
 

@@ -130,7 +130,7 @@ def preset_candidates(
 def can_sample(selection: str, K: int, sizes: Sequence[int]) -> bool:
     """Whether a rule can sample K devices of islands of these sizes: `one_each` needs the same
     number from every island."""
-    fits = K % len(sizes) == 0 and K <= len(sizes) * min(sizes)
+    fits = K % len(sizes) == 0 and len(sizes) * min(sizes) >= K
     return selection != "one_each" or fits
 
 

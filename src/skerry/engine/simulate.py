@@ -13,11 +13,10 @@ from skerry.engine.stack import Stack, build_stack
 from skerry.engine.state import State, keep_lanes
 from skerry.engine.trainer import Trainer
 
-
 EXPLODED = 1e9
-"""A lane has diverged when its loss is not finite, or more than this times the loss at the start (or
-times 1, where that is less). Losses of a run that still learns stay far below, also with too large
-a stepsize: those of a regression that explodes pass it within a few rounds."""
+"""A lane has diverged when its loss is not finite, or more than this times the loss at the start
+(or times 1, where that is less). A run that still learns stays far below, also with too large a
+stepsize; a regression that explodes passes it within a few rounds."""
 
 
 @dataclass(frozen=True)

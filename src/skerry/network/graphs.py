@@ -105,9 +105,10 @@ def read_graphs(path: str | Path) -> Graph | GraphSequence:
     """Read an edge list or a .graphml file, with node labels as strings.
 
     An edge list has two columns, separated by spaces or commas; # starts a comment, and further
-    columns are ignored with a warning. A header that names a third column `round` makes it a sequence with a graph
-    for each of its rounds. Self-loops are dropped: `a a` is how an edge list names a device without
-    links. A directed graph is refused, because a link carries models both ways.
+    columns are ignored with a warning. A header that names a third column `round` makes it a
+    sequence with a graph for each of its rounds. Self-loops are dropped: `a a` is how an edge list
+    names a device without links. A directed graph is refused, because a link carries models both
+    ways.
     """
     path = user_path(path)
     if not is_file(path):

@@ -127,9 +127,10 @@ def as_array(name: str, values: ArrayLike) -> Array:
         why = "its rows differ in length" if uneven else f"it cannot be read ({one_line(error)})"
         raise DataError(f"{name} must be an array: {why}.") from None
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        masked = np.ma.getmaskarray(values).sum()
         raise DataError(
-            f"{name} has {np.ma.count_masked(values):,} masked values, whose numbers mean nothing. "
-            "Fill or drop them: x.filled(0), or x.compress(~y.mask, axis=0)."
+            f"{name} has {masked:,} masked values, whose numbers mean nothing. Fill or drop them: "
+            "x.filled(0), or x.compress(~y.mask, axis=0)."
         )
     if array.dtype.kind == "u" and array.dtype.itemsize == 8:
         if array.size and array.max() >= 2**63:

@@ -13,7 +13,7 @@ from skerry.config.experiment import Experiment
 from skerry.engine.participation.selection import Array, Ints, Who
 from skerry.engine.server_schedule import ScheduledRound
 from skerry.engine.world import World
-from skerry.errors import SkerryError, shown
+from skerry.errors import SkerryError, short_repr
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import CONTEXT, takes_context
@@ -141,7 +141,7 @@ def _check_selection(name: str, devices: Any, weights: Any, who: Who) -> tuple[I
     if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
         raise SkerryError(
             f"selection '{name}' must give the numbers of the sampled devices, a list of whole "
-            f"numbers (got {shown(devices)})."
+            f"numbers (got {short_repr(devices)})."
         )
     found = found.astype(np.int64)
     strangers = [int(i) for i in found if not 0 <= i < len(who.awake_n)]
@@ -167,7 +167,7 @@ def _check_selection(name: str, devices: Any, weights: Any, who: Who) -> tuple[I
         weighed = np.asarray(weights, dtype=float)
     except (TypeError, ValueError, RuntimeError):
         raise SkerryError(
-            f"selection '{name}' must give weights that are numbers (got {shown(weights)})."
+            f"selection '{name}' must give weights that are numbers (got {short_repr(weights)})."
         ) from None
     if not (weighed >= 0).all():
         raise SkerryError(

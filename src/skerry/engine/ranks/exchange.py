@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -106,19 +106,21 @@ class TorchCommunicator:
         return bytes(sent.tolist()).decode()
 
 
-def _store(rank: int, ranks: int) -> dist.Store | None:
+def _store(rank: int, ranks: int) -> Any:
     """The store through which ranks find each other. It listens on MASTER_ADDR, which is loopback
     with --ranks; the one that torch would start listens on all interfaces. None under torchrun,
     which has started its own."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         return None
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    own = {}
+    own: dict[str, Any] = {}
     if rank == 0:
         with suppress(OSError):  # an address of another machine in front: torch listens by itself
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
             own["master_listen_fd"] = socket.create_server((host, port), family=family).detach()
-    return dist.TCPStore(host, port, ranks, rank == 0, timeout=PATIENCE, **own)
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        host, port, ranks, rank == 0, timeout=PATIENCE, **own
+    )
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def page_html(data: ReportData) -> str:
         "answer": overview.answer_sentence(data),
         "glossary": overview.GLOSSARY,
     }
-    parts = [_data("data", "application/json", json_text(content))]
+    parts = [_data("data", "application/json", json_text(_printable(content)))]
     if data.runs:
         parts.append(_data("plotly", "text/plain", plotly))
         parts += [_data(f"data-{name}", "text/plain", text) for name, text in array_chunks(data)]
@@ -108,6 +108,15 @@ def _script() -> str:
     widgets = sorted(one.name for one in ASSETS.joinpath("widgets").iterdir())
     names = [*SCRIPTS, *(f"widgets/{name}" for name in widgets), "page.js"]
     return "\n".join(_asset(name) for name in names)
+
+
+def _printable(value: Any) -> Any:
+    """The value with texts whose control characters, except line ends, are written out."""
+    if isinstance(value, dict):
+        return {_printable(name): _printable(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_printable, value)]
+    return printable(value, keep="\n\t") if isinstance(value, str) else value
 
 
 def _asset(name: str) -> str:

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.errors import printable
-
 FINE, COARSE = 65535, 8191
 """Numbers of levels of a mean: all of 16 bits, or enough for a hundredth of a percent."""
 HALF_LEVELS = 120  # of half an interval
@@ -28,20 +26,11 @@ Arrays = Mapping[str, NDArray[Any]]
 def json_text(value: Any) -> str:
     """JSON for a script tag. `<`, `>` and `&` are escaped, so that no text can end the tag or start
     another one, and so are the two line ends that only JavaScript knows."""
-    text = json.dumps(_printable(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     # A lone surrogate, from a damaged name, has no UTF-8 form.
     return text.encode("utf-8", "replace").decode()
-
-
-def _printable(value: Any) -> Any:
-    """The value with texts whose control characters, except line ends, are written out."""
-    if isinstance(value, str):
-        return printable(value, keep="\n\t")
-    if isinstance(value, Mapping):
-        return {_printable(name): _printable(one) for name, one in value.items()}
-    return [*map(_printable, value)] if isinstance(value, list | tuple) else value
 
 
 def gzip_base64(content: bytes) -> str:

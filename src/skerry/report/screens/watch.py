@@ -8,8 +8,8 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from skerry.analysis.names import format_value, short_names
-from skerry.report.snapshot import Best, Message, RunningStack, Snapshot
 from skerry.errors import printable
+from skerry.report.snapshot import Best, Message, RunningStack, Snapshot
 from skerry.report.text import duration, empty_table, plural, plus_minus
 from skerry.report.watched import WatchedFolder
 
