@@ -67,6 +67,7 @@ clean:
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip # without a network, the old one does
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 

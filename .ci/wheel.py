@@ -46,7 +46,7 @@ def built() -> Path:
 
 def installed(wheel: Path, environment: Path) -> Path:
     """Where the programs of an environment lie that holds the wheel and what it asks for."""
-    venv.create(environment, with_pip=True)
+    venv.create(environment, with_pip=True, upgrade_deps=True)
     scripts = environment / "bin"
     constraint = ["--constraint", ROOT / "constraints.txt"]
     install = ["install", "--quiet", "--no-compile", *constraint, wheel]

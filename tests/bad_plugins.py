@@ -233,6 +233,44 @@ def a_weight_too_few(context):
     return [0, 1, 2], [0.5, 0.5]
 
 
+def a_weight_below_zero(context):
+    return [0, 1, 2], [1.0, 1.0, -1.0]
+
+
+def a_weight_that_is_none(context):
+    return [0, 1, 2], [0.5, 0.5, np.nan]
+
+
+def weights_in_words(context):
+    return [0, 1, 2], ["a", "b", "c"]
+
+
+class UnspeakableError(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+def fails_without_words(context):
+    raise UnspeakableError
+
+
+def fails_in_colour(context):
+    raise ValueError("\x1b[31mred\x1b[0m")
+
+
+def gives(value):
+    """A schedule, of any kind, that gives this value."""
+    return lambda context: value
+
+
+an_array = gives(np.ones(2))
+one_in_an_array = gives(np.ones(1))
+huge = gives(10**400)
+complex_number = gives(1j)
+truth = gives(np.True_)
+not_a_number = gives(np.float32("nan"))
+
+
 def more_than_all(context):
     return 99
 

@@ -148,6 +148,21 @@ class RoundsBack(nn.Module):
         return self.inside(x.long().clamp(0, 9))
 
 
+class RoundsLabels(nn.Module):
+    """Rounds inputs to whole numbers, without a look at their range."""
+
+    def __init__(self, problem):
+        super().__init__()
+        self.look_up, self.out = nn.Embedding(7, 4), nn.Linear(4, problem.outputs)
+
+    def forward(self, x):
+        return self.out(self.look_up(x.long()).mean(dim=1))
+
+
+def rounds_labels(problem):
+    return RoundsLabels(problem)
+
+
 def rounds_back(problem):
     return RoundsBack(problem)
 

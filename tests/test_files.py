@@ -4,6 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from command_line import environment
 from skerry.files import remove_leftovers, replace_file
@@ -78,3 +81,15 @@ def test_opening_a_store_to_record_removes_leftovers(tmp_path):
     os.utime(left, (0, 0))
     Store.read(tmp_path).close()
     assert left.exists()
+
+
+def test_special_files_are_never_replaced(tmp_path):
+    """An output that is a pipe or a device is refused, and stays what it is."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/null"), Path("/dev/stdout")):
+        before = path.lstat().st_mode
+        with pytest.raises(OSError, match="a pipe, a device or a socket, not a file"):
+            replace_file(path, b"content")
+        assert path.lstat().st_mode == before
+    assert [*tmp_path.iterdir()] == [pipe]

@@ -1,11 +1,14 @@
 """Exceptions and warnings. A message says what is wrong, the rule, what was got, and the fix."""
 
+import math
 import re
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from textwrap import shorten
+from typing import Any
 
 
 class SkerryError(Exception):
@@ -15,7 +18,7 @@ class SkerryError(Exception):
     @property
     def faults(self) -> list[str]:
         """The lines of the message, one for each fault."""
-        return [str(fault) for fault in self.args]
+        return [printable(str(fault)) for fault in self.args]
 
     def __str__(self) -> str:
         return "\n".join(self.faults)
@@ -45,8 +48,8 @@ class DamagedError(RecordsError):
     """A store, run or checkpoint whose content is not what was written."""
 
     def __init__(self, message: str, *, reason: str):
-        super().__init__(escape_surrogates(message))
-        self.reason = escape_surrogates(reason)
+        super().__init__(message)
+        self.reason = printable(reason)
 
 
 class SkerryWarning(UserWarning):
@@ -56,7 +59,7 @@ class SkerryWarning(UserWarning):
 @cache
 def warn_once(line: str) -> None:
     """Issue a SkerryWarning, once per process: a world is built for every seed."""
-    warnings.warn(line, SkerryWarning, stacklevel=3)
+    warnings.warn(printable(line), SkerryWarning, stacklevel=3)
 
 
 def argument(name: str) -> str:
@@ -82,19 +85,46 @@ def did_you_mean(got: str, names: Iterable[str]) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """An error of other code in one line: `ValueError: its message`."""
-    text = shorten(str(error), 200, placeholder=" ...")
+    """An error of other code in one line: `ValueError: its message`. Its text may contain anything,
+    and making it may fail, too."""
+    try:
+        text = shorten(printable(" ".join(str(error).split())), 200, placeholder=" ...")
+    except Exception:
+        text = "its message cannot be read"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def printable(text: str) -> str:
-    """The text in one line: line ends and other control characters are written as \\n or \\x1b."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+def printable(text: str, keep: str = "") -> str:
+    """The text in one line: line ends and other control characters, also those that reverse what
+    follows, are written as \\n or \\x1b, except those in `keep`. Names from files and stores pass
+    through here before they reach a terminal, a table, a page or a picture."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
-def escape_surrogates(text: str) -> str:
-    """Text as it can be printed: bytes of a damaged file that are no text are written out."""
-    return text.encode("utf-8", "backslashreplace").decode()
+def short_repr(value: object, length: int = 60) -> str:
+    """A value of other code in at most `length` printable characters."""
+    try:
+        return printable(repr(value))[:length]
+    except Exception:  # such as a number of thousands of digits
+        return f"a value of type {type(value).__name__}"
+
+
+def as_number(
+    value: Any, rule: str, least: float = -math.inf, most: float = math.inf, when: str = ""
+) -> float:
+    """A finite number from `least` to `most` that a plug-in gave, as a float: a number of Python,
+    NumPy, torch, decimal or fractions. A SkerryError with the rule for everything else, also for
+    truth values and for arrays with one number; `when` ends the part about what was received."""
+    dtype = str(getattr(value, "dtype", type(value).__name__))
+    found = math.nan
+    if not isinstance(value, str | bytes) and "bool" not in dtype and "complex" not in dtype:
+        with suppress(TypeError, ValueError, OverflowError, RuntimeError):
+            found = float(value) if getattr(value, "shape", ()) == () else math.nan
+    if not (math.isfinite(found) and least <= found <= most):
+        raise SkerryError(f"{rule} (got {short_repr(value)}{when}).")
+    return found
 
 
 _FULL = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")

@@ -19,6 +19,7 @@ from pathlib import Path
 PARTIAL = ".partial"
 GRACE_SECONDS = 60.0
 """A younger partial file may be about to be locked or renamed, so it is left alone."""
+SPECIAL = "a pipe, a device or a socket, not a file"
 WITHOUT_LOCKS_SECONDS = 86_400.0
 """Without locks, a younger partial file may still be in use, so it is left alone."""
 
@@ -33,7 +34,8 @@ def user_path(path: str | Path) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether the path is a file; False for names that no file can have, such as too long ones."""
+    """Whether the path is a file; False for names that no file can have, such as too long ones, and
+    for pipes, devices and sockets."""
     with suppress(OSError, ValueError):
         return path.is_file()
     return False
@@ -42,8 +44,28 @@ def is_file(path: Path) -> bool:
 def exists(path: Path) -> bool:
     """Whether the path is a file or folder; False for names that no file can have."""
     with suppress(OSError, ValueError):
-        return path.exists()
+        return path.is_file() or path.is_dir()
     return False
+
+
+def refuse_special(path: Path) -> Path:
+    """The path, or an OSError if it is a pipe, a device or a socket: reading one may never end, and
+    writing would replace it by a file."""
+    with suppress(ValueError, FileNotFoundError):
+        # /dev/stdout may lead to a file, but the name itself would be replaced.
+        if str(path.parent) == "/dev" or (path.exists() and not exists(path)):
+            raise OSError(errno.EINVAL, SPECIAL, str(path))
+    return path
+
+
+def what_is_wrong(path: Path) -> str:
+    """Why a path that should be a file or folder is none: "does not exist", or what it is."""
+    try:
+        refuse_special(path)
+    except OSError as error:
+        if error.strerror == SPECIAL:
+            return f"is {SPECIAL}"
+    return "does not exist"
 
 
 def cache_folder() -> Path:
@@ -68,6 +90,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield an empty partial file to write; it replaces `path` at the end of the `with` block."""
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    refuse_special(path)
     remove_leftovers(path.parent, path.name)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}{PARTIAL}")
     try:

@@ -55,7 +55,7 @@ def test_rules_that_meet_every_island_are_tried(among, own, K, sizes, tried) -> 
 
 def test_selections_alone_leave_the_usual_primitives() -> None:
     assert read_among("one_each").primitives == read_among(None).primitives
-    kept = candidates(read_among("s2s").primitives, [(5, 5), (6, 5)], ["one_each"], islands=3)
+    kept = candidates(read_among("s2s").primitives, [(5, 5), (6, 5)], ["one_each"], sizes=(2, 2, 2))
     assert [candidate.sampled for candidate in kept] == [6]  # as many from every island
 
 

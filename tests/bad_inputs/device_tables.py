@@ -196,6 +196,31 @@ ROWS = [
         file="f.csv",
     ),
     fleet(
+        "rows longer than the header",
+        TABLE_CSV.replace("\nd", "\n0,d"),
+        "f.csv: line 2 must have as many cells as the header, 4 (got 5). Separate cells by commas, "
+        "and quote text that has one.",
+        file="f.csv",
+    ),
+    fleet(
+        "a row shorter than the header",
+        "y,a,island,device\n" + "0,1,w,d\n1,2,w,d\n" * 9 + "1,2,w\n",
+        "f.csv: line 20 must have as many cells as the header, 4 (got 3).",
+        file="f.csv",
+    ),
+    fleet(
+        "a column twice",
+        TABLE_CSV.replace("device,a,b,y", "device,a,y,y"),
+        "f.csv has the column 'y' twice. Keep one of each.",
+        file="f.csv",
+    ),
+    fleet(
+        "a number that is missing",
+        TABLE_CSV.replace("4,-4", "4,NA"),
+        "f.csv: column 'b' must hold numbers (got 'NA' in row 5, device 'd1').",
+        file="f.csv",
+    ),
+    fleet(
         "a csv that is none", b"\xff\xfe\x00a", "f.csv cannot be read as a table (", file="f.csv"
     ),
     fleet(

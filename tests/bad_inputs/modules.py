@@ -76,6 +76,14 @@ ROWS = [
         'data.scaling = "raw", which leaves them whole.',
         also="model.name=task_plugins:embeds_labels",
     ),
+    npz(
+        "tokens that were standardised and rounded",
+        {"x_train": TEXT, "y_train": Y, "x_test": TEXT[:20], "y_test": Y[:20]},
+        "embedding 'look_up' has rows 0 to 6, but is given -1 to 1: the model gets scaled inputs"
+        ", which are no whole numbers. Give the data whole inputs and set data.scaling = "
+        '"raw", which leaves them whole.',
+        also="model.name=task_plugins:rounds_labels",
+    ),
     sets(
         "a model that knows too few tokens",
         f"{ON_TOKENS} model.name=task_plugins:few_tokens",

@@ -1,5 +1,6 @@
 """Who is sampled, and who is awake."""
 
+from bad_inputs.graphs import graph
 from bad_inputs.rows import SMALL, Row, plugin, sets, settings
 
 
@@ -9,6 +10,25 @@ def trace(id: str, content: str, *told: str) -> Row:
 
 
 ROWS = [
+    sets(
+        "one_each of no multiple",
+        "server.selection=one_each network.components=3 network.devices=30 server.sampled=10",
+        'server.sampled must be a multiple of the number of islands for server.selection = "one_eac'
+        'h" (got 10 for 3 islands). Change server.sampled, or use "per_component".',
+    ),
+    sets(
+        "one_each of more than an island has",
+        "server.selection=one_each network.components=[1,5,6] network.devices=12 server.sampled=12",
+        'server.selection = "one_each" samples 4 devices of every island (got one of 1). Lower '
+        'server.sampled to 3, or use "per_component".',
+    ),
+    graph(
+        "one_each of a graph",
+        "\n".join(["z z", *(f"a{i} b{i}\nb{i} c{i}\nc{i} d{i}" for i in range(99))]),
+        'server.selection = "one_each" samples 2 devices of every island (got one of 1). Lower '
+        'server.sampled to 100, or use "per_component".',
+        also="server.selection=one_each server.sampled=200 data.inter=iid",
+    ),
     plugin(
         "server.selection=strangers",
         "selection * names devices that are not in the fleet, 0 to 9 (got [10, 99]).",
@@ -27,6 +47,26 @@ ROWS = [
         "server.selection=nothing",
         "selection * must give the numbers of the sampled devices, a list of whole numbers (got "
         "None).",
+    ),
+    plugin(
+        "server.selection=a_weight_below_zero",
+        "selection * must give weights of at least 0 (got -1). Give weights from 0 to 1 that sum",
+    ),
+    plugin(
+        "server.selection=a_weight_that_is_none",
+        "selection * must give weights of at least 0 (got nan).",
+    ),
+    plugin(
+        "server.selection=weights_in_words",
+        "selection * must give weights that are numbers (got ['a', 'b', 'c']).",
+    ),
+    plugin(
+        "server.selection=fails_without_words",
+        "selection * failed (UnspeakableError: its message cannot be read).",
+    ),
+    plugin(
+        "server.selection=fails_in_colour",
+        "selection * failed (ValueError: \\x1b[31mred\\x1b[0m).",
     ),
     plugin(
         "server.selection=weights_that_do_not_sum",

@@ -2,6 +2,15 @@
 
 from bad_inputs.rows import plugin, sets
 
+GIVEN = {
+    "an_array": "array([1., 1.])",
+    "one_in_an_array": "array([1.])",
+    "huge": f"1{'0' * 59}",
+    "complex_number": "1j",
+    "truth": "np.True_",
+    "not_a_number": "np.float32(nan)",
+}
+
 ROWS = [
     plugin("network.topology=NUMBER", "topology * must be a function (got int)."),
     plugin("network.topology=raises", "topology * failed (ValueError: boom and a second line)."),
@@ -86,6 +95,10 @@ ROWS = [
         "schedule * must give the factor on the stepsize, a number "
         "of at least 0 (got None in round 0).",
     ),
+    *[
+        plugin(f"training.schedule={name}", f"a number of at least 0 (got {got} in round 0).")
+        for name, got in GIVEN.items()
+    ],
     plugin("training.schedule=negative", "a number of at least 0 (got -1 in round 0)."),
     plugin("training.schedule=text", "a number of at least 0 (got 'slower' in round 0)."),
     plugin("training.schedule=raises", "schedule * failed (ValueError: boom and a second line)."),

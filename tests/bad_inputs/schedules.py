@@ -1,8 +1,18 @@
 """How the server's fields change over a run."""
 
+from bad_inputs.plugins import GIVEN
 from bad_inputs.rows import plugin, sets
 
 ROWS = [
+    *[
+        plugin(
+            f"server.{field}_schedule={name}",
+            f"{field} schedule * must give server.{field}, a number of at least 1 (got {got} in "
+            "round 0).",
+        )
+        for name, got in GIVEN.items()
+        for field in ("sampled", "period")
+    ],
     sets(
         "schedule without an end",
         "server.sampled_schedule=cosine",

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import sparse
 
 from skerry.config.experiment import Data
 from skerry.data.dataset import Dataset, channel_moments
@@ -44,6 +45,12 @@ UNSOUND = [
     ({"x_train": np.full((6, 2), None)}, "real numbers"),
     ({"x_train": np.ones((6, 2), complex)}, "real numbers"),
     ({"x_train": [[1.0], [1.0, 2.0]]}, "rows differ"),
+    ({"x_train": [[1.0, torch.ones((), requires_grad=True)]] * 6}, "cannot be read (RuntimeErr"),
+    ({"x_train": np.ma.masked_less(np.arange(12.0).reshape(6, 2), 3)}, "3 masked values"),
+    ({"x_train": sparse.csr_array(np.ones((6, 2)))}, "Convert: x.toarray()"),
+    ({"x_train": torch.ones(6, 2).to_sparse()}, "Convert: x.to_dense()"),
+    ({"x_train": np.float32(1)}, "got shape ()"),
+    ({"y_train": np.uint64([0, 1, 2, 0, 1, 2**63])}, "below 2**63 (got 9223372036854775808)"),
     ({"x_train": np.ones(6)}, "got shape (6,)"),
     ({"x_train": np.ones((6, 2, 2, 2, 2))}, "N,H,W,C"),
     ({"x_train": np.ones((0, 2)), "y_train": np.ones(0, int)}, "must not be empty"),
@@ -73,6 +80,27 @@ def test_unsound_arrays_are_refused_in_one_line(changes, told):
         from_arrays(**vectors(**changes))
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        lambda x: torch.tensor(x, requires_grad=True),
+        lambda x: torch.tensor(x, dtype=torch.bfloat16),
+        lambda x: x.astype(np.float16),
+        lambda x: x.astype(">f8"),
+        lambda x: np.ma.masked_less(x, -1),
+        lambda x: x.astype(np.uint64),
+    ],
+    ids=["gradient", "bfloat16", "float16", "big-endian", "nothing masked", "uint64"],
+)
+def test_the_same_numbers_are_the_same_data(same):
+    """How an array stores its numbers makes no difference."""
+    x, found = vectors()["x_train"], from_arrays(**vectors(x_train=same(vectors()["x_train"])))
+    np.testing.assert_array_equal(found.x_train, x.astype(np.float32))
+    assert found.x_train.dtype == np.dtype("=f4")
+    pairs = list(zip(same(x), torch.arange(6) % 3, strict=True))
+    np.testing.assert_array_equal(from_torch(pairs, pairs).x_test, x)
 
 
 # What a model sees

@@ -11,7 +11,9 @@ import torch
 import fleet_data
 import skerry
 from skerry.config.experiment import Data, Experiment, Network
+from skerry.data.sources import formats
 from skerry.data.sources.catalog import load_dataset
+from skerry.data.sources.formats import load_npz
 from skerry.data.split import build_partition, layout_of
 from skerry.engine.world import build_world
 from skerry.errors import DataError, ExperimentError
@@ -85,14 +87,39 @@ def test_numbers_may_stand_for_names(tmp_path):
 
 def test_a_large_table_stays_on_disk(tmp_path):
     """What is not compressed is mapped, and compressed tables are read all the same."""
-    from skerry.data.sources.formats import load_npz
-
     x = np.arange(300_000, dtype=np.float32).reshape(-1, 5)
     for save in (np.savez, np.savez_compressed):
         save(tmp_path / "a.npz", x=x, y=x[:, 0].T)
         found = load_npz(tmp_path / "a.npz", "", mapped=True)["x"]
         assert np.array_equal(found, x)
         assert isinstance(found, np.memmap) == (save is np.savez)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_flipped_bit_in_a_large_array_is_found(tmp_path, mapped):
+    """Also in an array that is mapped, whose bytes zipfile would never look at."""
+    x = np.ones((300_000, 5), dtype=np.float32)
+    np.savez(tmp_path / "a.npz", x=x, y=x[:, 0])
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[3_000_000] ^= 1
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(
+        DataError, match=r"cannot be read \(BadZipFile: Bad CRC-32 for file 'x.npy'"
+    ):
+        load_npz(tmp_path / "a.npz", "", mapped)
+
+
+@pytest.mark.parametrize("ending", [".npz", ".parquet"])
+def test_small_files_of_endless_data_are_refused(tmp_path, ending, monkeypatch):
+    """A compressed file that would unpack past the limit is told before anything is read."""
+    monkeypatch.setattr(formats, "MOST_UNPACKED", 2**20)
+    path, zeros = tmp_path / f"bomb{ending}", np.zeros(10**6)
+    if ending == ".npz":
+        np.savez_compressed(path, x=zeros[:, np.newaxis], y=zeros, device=zeros.astype(np.int8))
+    else:
+        pd.DataFrame({"a": zeros, "y": zeros, "device": "d"}).to_parquet(path)
+    with pytest.raises(DataError, match=r"would unpack from 0 MiB to 0.0 GiB; the limit is"):
+        load_dataset(given(path).data, 0)
 
 
 def test_torch_data_sets_and_lists():
@@ -115,6 +142,28 @@ def test_text_labels_are_numbered_by_the_alphabet():
     assert (dataset.y_train == 0).sum() + (dataset.y_test == 0).sum() == sum(
         (labels == "run").sum() for _, labels in devices.values()
     )
+
+
+def test_whole_labels_of_any_dtype_are_labels():
+    """int64 beside uint64 labels are classes, not the numbers of a regression."""
+    kinds = [np.int64, np.uint64, np.int32, np.uint8] * 2
+    held = zip(fleet_data.devices().items(), kinds, strict=False)
+    dataset = skerry.from_devices({name: (x, y.astype(kind)) for (name, (x, y)), kind in held})
+    assert (dataset.targets, dataset.classes) == ("labels", 3)
+
+
+def test_words_for_nothing_are_names_in_a_table(tmp_path):
+    """A device NA, an island nan and a label None stay what they are called."""
+    cells = [f"{device},{island},{i},{label}" for i in range(6) for device, island, label in WORDS]
+    file = tmp_path / "f.csv"
+    file.write_text("\n".join(["device,island,a,y", *cells]) + "\n")
+    dataset = load_dataset(given(file).data, 0)
+    assert dataset.holdings.devices == ("NA", "null", "porch")
+    assert dataset.holdings.islands == ("nan", "None", "n/a")
+    assert dataset.classes == 3
+
+
+WORDS = [("NA", "nan", "None"), ("null", "None", "NA"), ("porch", "n/a", "1")]
 
 
 def test_without_test_samples_every_fifth_is_held_out():

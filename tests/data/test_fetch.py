@@ -23,7 +23,7 @@ import torch
 from safetensors.torch import save
 
 from skerry.data.sources.catalog import list_datasets
-from skerry.data.sources.fetch import cache_file, fetch, is_cached
+from skerry.data.sources.fetch import cache_file, fetch, is_cached, read_files
 from skerry.data.sources.formats import IDX
 from skerry.data.sources.published import (
     CIFAR10,
@@ -411,6 +411,14 @@ def test_archives_write_nothing_outside_the_cache(tmp_path, small_mnist, arrays,
 
 
 # The cache
+
+
+def test_an_archive_of_endless_data_is_refused(tmp_path, monkeypatch):
+    """What unpacks to more than any published archive ends with one line, however small it is."""
+    monkeypatch.setattr("skerry.data.sources.fetch._LARGEST_ARCHIVE", 2**20)
+    write_tar(tmp_path / "a.tar.gz", {f"{i}.bin": bytes(2**18) for i in range(5)})
+    with pytest.raises(DataError, match=r"unpacks to more than 1048576 bytes; no published arch"):
+        read_files(tmp_path / "a.tar.gz", ["train.bin"])
 
 
 @pytest.fixture

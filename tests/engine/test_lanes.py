@@ -1,11 +1,13 @@
 """A lane is a run of its own, whatever stands beside it; limits where two primitives coincide."""
 
+import numpy as np
 import pytest
 import torch
 
+from skerry.data.sources.arrays import from_arrays
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
-from skerry.engine.world import build_world
+from skerry.engine.world import Materials, build_world
 from skerry.errors import SkerryError
 from skerry.plugins import registry
 from skerry.plugins.context import Context
@@ -118,6 +120,19 @@ def test_a_diverging_lane_is_left_behind_and_the_others_go_on(small):
     assert moments[-1].stack.keys == (world.key(base),)
     (alone,) = last_models(world, base)
     assert torch.allclose(moments[-1].state.X_nld[:, 0], alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_a_lane_that_explodes_has_diverged_however_large_its_targets_are(small, scale):
+    """A loss of 10^9 times that at the start is divergence; that of large targets is not."""
+    x = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    arrays = (x, scale * x @ np.arange(4), x, scale * x @ np.arange(4))
+    base = small("rounds=25", "data.inter=iid", "training.stepsize=0.1", "evaluate.every=1")
+    lanes = [base, base.with_settings("training.stepsize=3")]
+    stack = build_stack(build_world(base, Materials(dataset=from_arrays(*arrays))), lanes)
+    start, *_, last = simulate(stack)
+    assert len(start.stack) == 2
+    assert (last.round, last.stack.experiments) == (25, (base,))
 
 
 def test_server_memory_follows_its_lane_when_another_is_left_behind(small):

@@ -489,11 +489,13 @@ def test_who_took_part_is_measured(small):
         *ISLANDS,
         "fleet.awake=0.5",
         "server.selection=one_each",
-        'evaluate.measures=["participation"]',
+        'evaluate.measures=["participation","communication"]',
     )
 
     (lane,) = skerry.run(base)
     history = lane.history
+    sent = np.nancumsum(history["sampled_devices"])
+    assert history["uplink_messages"].tolist() == sent.tolist()
     world = build_world(base)
     awake = [int(world.awake(base)(t).sum()) for t in range(7)]
     assert history["awake_devices"][1:].tolist() == awake

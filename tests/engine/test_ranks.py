@@ -157,8 +157,10 @@ def test_devices_are_judged_by_their_own_tests_wherever_they_are():
     assert last == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_lane_that_diverges_is_left_behind_on_all_ranks(small):
-    base = small("model.name=quadratic", "rounds=120", "evaluate.every=60")
+@pytest.mark.parametrize(("rounds", "every"), [(120, 60), (24, 2)], ids=["infinite", "exploded"])
+def test_a_lane_that_diverges_is_left_behind_on_all_ranks(small, rounds, every):
+    """Also when its loss is finite, and all ranks must know the loss at the start."""
+    base = small("model.name=quadratic", f"rounds={rounds}", f"evaluate.every={every}")
     lanes = [base, base.with_settings("training.stepsize=50")]
     models, _, _ = on_ranks(2, base, lanes)
     assert models[0].shape[1] == 2

@@ -1,8 +1,11 @@
 """Schedules of the server: beta, K and H over a run, held against the reference and by hand."""
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,7 +16,7 @@ from skerry.engine.participation.sampler import Sampler
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.errors import ExperimentError, SkerryError
+from skerry.errors import ExperimentError, SkerryError, as_number
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from trajectories import assert_same_trajectories
@@ -300,6 +303,16 @@ def test_a_schedule_of_ones_own(small):
 def test_options_of_ones_own_are_fields():
     server = Server(sampled_schedule=f"{__name__}:with_options", change_every=4)
     assert server.at(0, 10).sampled == 20 + 4 * 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0.5, Decimal("0.5"), Fraction(1, 2), np.float16(0.5), np.array(0.5), torch.tensor(0.5)],
+)
+def test_a_number_of_any_kind_is_a_number(value):
+    """A schedule may give any kind of single number; the run computes with a float."""
+    found = as_number(value, "a number")
+    assert (found, type(found)) == (0.5, float)
 
 
 @pytest.mark.parametrize(

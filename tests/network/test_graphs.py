@@ -1,14 +1,16 @@
 """Graph files: what is written comes back, and what is wrong is said with its line."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import networkx as nx
 import pytest
 
 from skerry.config.experiment import Network
-from skerry.errors import NetworkError
+from skerry.errors import NetworkError, SkerryWarning, warn_once
 from skerry.network.fleet import build_fleet
-from skerry.network.graphs import read_graphs
+from skerry.network.graphs import GraphSequence, as_graph, read_graphs
+from skerry.network.islands import islands_of_graph, islands_of_sequence
 
 
 def as_edge_list(graph: nx.Graph, path: Path) -> None:
@@ -127,3 +129,49 @@ def test_file_and_dynamic_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"network\.link_failure makes a given graph vary"):
         build_fleet(Network(topology=str(path), dynamic=True), seed=0)
     assert not build_fleet(Network(topology=str(path), link_failure=0.5), seed=0).fixed
+
+
+@pytest.mark.parametrize("line", ["{" * 10**6, '"' * 10**6 + "{ b", 'a"' * 10**6, "a," * 10**6])
+def test_a_long_line_is_read_in_linear_time(line: str, tmp_path: Path) -> None:
+    """A line of a megabyte is read or refused at once; a quadratic search would take an hour."""
+    (file := tmp_path / "g.txt").write_text(line + "\n")
+    with suppress(NetworkError):
+        read_graphs(file)
+
+
+def test_a_cell_of_any_length_is_read_or_refused(tmp_path: Path) -> None:
+    """A cell that is too long for the csv module is told in one line, shortened."""
+    (file := tmp_path / "g.csv").write_text("a" * 10**6 + ",b\n")
+    with pytest.raises(NetworkError, match=r"^line 1 of .*g.csv has a cell that cannot be read"):
+        read_graphs(file)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ([(1, "1"), ("1", 2)], "^two nodes of the graph are both called '1', such as 1 and '1'"),
+        ([("a\x1b[2J", "b")], r"^a device must have a name that can be printed \(got 'a\\x1b"),
+    ],
+)
+def test_nodes_need_names_of_their_own(nodes: list, told: str) -> None:
+    """Nodes whose names would be the same, or not printable, are refused."""
+    with pytest.raises(NetworkError, match=told):
+        islands_of_graph(nx.Graph(nodes))
+    with pytest.raises(NetworkError, match=told):
+        islands_of_sequence(GraphSequence(tuple(nx.Graph([link]) for link in nodes)))
+
+
+def test_weights_of_links_are_ignored_in_one_line(tmp_path: Path) -> None:
+    """Weights in a file or on a graph have no effect, and a warning says so."""
+    warn_once.cache_clear()
+    weighted = nx.Graph()
+    weighted.add_edge("a", "b", weight=3.0)
+    (tmp_path / "third.txt").write_text("a b 3\n")
+    nx.write_edgelist(weighted, tmp_path / "braces.txt")
+    nx.write_graphml(weighted, tmp_path / "xml.graphml")
+    for name in ("third.txt", "braces.txt", "xml.graphml"):
+        with pytest.warns(SkerryWarning, match="ignored: all links count alike"):
+            assert set(read_graphs(tmp_path / name).edges()) == {("a", "b")}
+        warn_once.cache_clear()
+    with pytest.warns(SkerryWarning, match="the links of the graph have weights, which are ign"):
+        as_graph([weighted])

@@ -1,6 +1,7 @@
 """A store from a stranger: looking at it runs none of the code that it names."""
 
 import json
+import re
 import sqlite3
 import sys
 
@@ -82,3 +83,64 @@ def test_looking_imports_nothing(evil, command):
     assert "Traceback" not in outcome.err
     if command[0] != "figure" or command[1] == "curves":
         assert outcome.code == 0, outcome.err
+
+
+HOSTILE = "a\x1b[2J\x9b31m\u202eb\x00c\rd\x07"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A folder with runs whose names try to command a terminal."""
+    folder = tmp_path_factory.mktemp("hostile")
+    lanes = [
+        small(f"name={HOSTILE}", f"server.name={HOSTILE}{i}", "rounds=2", f"seed={i // 2}")
+        for i in range(4)
+    ]
+    with Store.open(folder / "runs") as store:
+        for two in (lanes[:2], lanes[2:]):
+            run_world(build_world(two[0]), two, store, folder / "checkpoints")
+        store.finish(store.runs()[-1].key, "failed", wall_seconds=1.0, note=HOSTILE)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show", "runs"),
+        ("results", "runs"),
+        ("results", "runs", "--csv", "-"),
+        ("results", "runs", "--csv", "runs.csv", "--markdown", "runs.md", "--latex", "runs.tex"),
+        ("report", "runs", "--out", "page.html"),
+        ("figure", "curves", "runs", "--out", "curves.svg"),
+        ("figure", "curves", "runs", "--title", HOSTILE, "--out", "titled.svg"),
+        ("watch", "runs", "--once"),
+        ("store", "verify", "runs"),
+        ("store", "forget", "runs", HOSTILE),
+        ("show", HOSTILE),
+        ("run", HOSTILE),
+        ("run", "--set", HOSTILE),
+        ("run", "--compare", HOSTILE),
+    ],
+    ids=lambda command: ascii(" ".join(command)),
+)
+def test_names_command_no_terminal(hostile, command, monkeypatch):
+    """No control character of a name reaches the terminal, or a file that a command writes."""
+    monkeypatch.chdir(hostile)
+    before = {*hostile.iterdir()}
+    outcome = skerry(*command)
+    assert outcome.code in (0, 1, 2)
+    assert "Traceback" not in outcome.err
+    written = [path.read_text() for path in {*hostile.iterdir()} - before]
+    for told in (outcome.out, outcome.err, *written):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", told)
+
+
+def test_a_run_with_a_hostile_name_is_shown_and_recorded(hostile, monkeypatch):
+    """`skerry run` itself prints the name of its experiment without obeying it."""
+    monkeypatch.chdir(hostile)
+    name = json.dumps(HOSTILE).replace("\x9b", "\\u009b")
+    (hostile / "mine.toml").write_text(f"name = {name}\nrounds = 2\n[server]\nname = {name}\n")
+    outcome = skerry("run", "mine.toml", "--seeds", 1, "--out", "own")
+    assert outcome.code == 0, outcome.err
+    assert r"a\x1b[2J" in outcome.out
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", outcome.out + outcome.err)

@@ -1,13 +1,16 @@
 """Text that all screens and pages write alike."""
 
+import io
 from math import inf, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.text import Text
 
 from skerry.analysis.statistics import estimate
 from skerry.config.measures import MEASURES
+from skerry.errors import printable
 from skerry.report import text
 from skerry.report.text import Sheet
 
@@ -115,9 +118,16 @@ def test_bytes_are_written_in_millions_and_billions():
 
 @given(st.text())
 def test_no_control_character_reaches_a_terminal(anything):
-    told = text.clean_text(anything)
-    assert len(told) == len(anything)
-    assert told.isprintable()
+    """Neither through a table, nor through a printed line; what is printable stays as it is."""
+    lines = io.StringIO()
+    safe = text.safe_console(file=lines, width=10_000, force_terminal=False)
+    safe.print(Text(anything), soft_wrap=True)
+    table = text.empty_table()
+    table.add_row(Text(anything))
+    safe.print(table)
+    assert lines.getvalue().replace("\n", "").isprintable()
+    assert printable(anything).isprintable()
+    assert printable(anything) == anything or not anything.isprintable()
 
 
 def test_a_pipe_has_no_edge(capsys):

@@ -144,6 +144,23 @@ def test_what_is_not_divided_is_refused(small, settings, told):
         refuse_on_ranks([small(*settings)])
 
 
+def listening():
+    """The addresses on which this process listens, as the kernel writes them."""
+    tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    rows = [row.split() for table in tables for row in table]
+    addresses = {f"socket:[{row[9]}]": row[1] for row in rows if row[3] == "0A"}
+    own = [os.readlink(fd) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
+    return [addresses[name].partition(":")[0] for name in own if name in addresses]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/net")
+def test_ranks_listen_on_loopback_alone():
+    """Neither the store nor gloo can be reached from another machine."""
+    first, second = forked(2, lambda exchange: listening())
+    assert len(first) == len(second) + 1  # the store
+    assert {*first, *second} == {"0100007F"}
+
+
 def test_a_plan_tells_what_ranks_hold(small):
     plan = plan_ranks([small("network.components=3")], 3, "cpu")
     assert (plan.devices, plan.islands, plan.cut_islands) == ((4, 4, 4), (1, 1, 1), 0)

@@ -95,7 +95,7 @@ def candidates(
     primitives: Sequence[tuple[str, float | None]],
     servers: Sequence[tuple[int, int]],
     selections: Sequence[str] = ("uniform",),
-    islands: int = 1,
+    sizes: Sequence[int] = (1,),
 ) -> list[Candidate]:
     """Every (primitive, beta) under every selection rule, at every (K, H) of `servers`."""
     return [
@@ -103,7 +103,7 @@ def candidates(
         for selection in selections
         for server in servers
         for primitive in primitives
-        if can_sample(selection, server[0], islands)
+        if can_sample(selection, server[0], sizes)
     ]
 
 
@@ -116,7 +116,7 @@ def preset_candidates(
     """Every preset at each of these settings; presets that ignore a setting appear once."""
     found: dict[Candidate, None] = {}
     for preset, selection, (K, H) in product(presets, selections, servers):
-        if not can_sample(selection, K, len(base.network.sizes)):
+        if not can_sample(selection, K, base.network.sizes):
             continue
         s = preset_run(base, preset, K, H, selection).server
         if s.primitive not in PRIMITIVES:
@@ -127,9 +127,11 @@ def preset_candidates(
     return list(found)
 
 
-def can_sample(selection: str, K: int, islands: int) -> bool:
-    """Whether a rule can sample K devices: `one_each` needs the same number from every island."""
-    return selection != "one_each" or K % islands == 0
+def can_sample(selection: str, K: int, sizes: Sequence[int]) -> bool:
+    """Whether a rule can sample K devices of islands of these sizes: `one_each` needs the same
+    number from every island."""
+    fits = K % len(sizes) == 0 and len(sizes) * min(sizes) >= K
+    return selection != "one_each" or fits
 
 
 def nearby(n: int, K: int, H: int) -> Iterator[tuple[str, int, int]]:
@@ -290,7 +292,7 @@ def menus(
         (_one_blend(among), cross, FEW_FACTORS),
         (_one_blend(among), [own], FEW_FACTORS),
     ):
-        possible = candidates(primitives, servers, selections, len(sizes))
+        possible = candidates(primitives, servers, selections, sizes)
         possible += preset_candidates(question.among.presets, servers, selections, experiment)
         affordable = list(filter(budget.reach, possible))
         if not affordable:

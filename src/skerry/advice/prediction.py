@@ -136,7 +136,7 @@ def predict(
         order_by_server={
             (K, H): _pair(replace(setting, sampled=K, period=H), prices)
             for K, H in servers
-            if can_sample(setting.selection, K, len(setting.sizes))
+            if can_sample(setting.selection, K, setting.sizes)
         },
         certified=tuple(
             ask(setting, name, "certified", False, beta="best", prices=prices)

@@ -15,7 +15,7 @@ from skerry.advice.prediction import regime
 from skerry.advice.question import Goal
 from skerry.report.notebook import html_table
 from skerry.report.page.sections.advice import headings, score_text
-from skerry.report.text import Sheet, duration, number, plural, plus_minus, say
+from skerry.report.text import Sheet, duration, number, plural, plus_minus, safe_console, say
 from skerry.report.words import describe_network, describe_problem
 
 if TYPE_CHECKING:
@@ -146,7 +146,6 @@ def show_advice_progress(minutes: float) -> Iterator[AdviceProgress]:
     if not sys.stderr.isatty():
         yield _Lines()
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     with Progress(
@@ -154,7 +153,7 @@ def show_advice_progress(minutes: float) -> Iterator[AdviceProgress]:
         BarColumn(bar_width=16),
         TimeElapsedColumn(),
         TextColumn(f"of at most {duration(60 * minutes)}"),
-        console=Console(stderr=True),
+        console=safe_console(stderr=True),
     ) as progress:
         yield _Bar(progress, 60 * minutes)
 

@@ -39,13 +39,13 @@ def run_nearby(pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgr
     """Run the best entry of each primitive at neighbouring K and H, on a few seeds."""
     if pilot.question.chooses_server:  # they are candidates already
         return
-    server, n, islands = pilot.base.server, pilot.budget.devices, len(pilot.base.network.sizes)
+    server, n, sizes = pilot.base.server, pilot.budget.devices, pilot.base.network.sizes
     best = pilot.scores.best_by_primitive(pilot.entries, pilot.question.goal)
     entries = [
         Entry(at, stepsize)
         for _, K, H in nearby(n, server.sampled, server.period)
         for candidate, stepsize in best.values()
-        if can_sample(candidate.selection, K, islands)
+        if can_sample(candidate.selection, K, sizes)
         for at in _at(candidate, K, H, pilot.base)
     ]
     affordable = int(MARGIN * timer.left / max(pilot.seconds_for(len(entries)), 1e-9))

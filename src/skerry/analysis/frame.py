@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skerry.analysis.names import UNSET, flat_fields, short_names
+from skerry.errors import printable
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run
 
@@ -25,7 +26,7 @@ ALWAYS = {
     "network.devices": "devices",
 }
 """The fields that are always columns, and the names of those columns."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\n")
+_FORMULA = ("=", "+", "-", "@")
 """The first characters that make a spreadsheet compute a text as a formula."""
 
 
@@ -108,7 +109,7 @@ def _fields(run: Run) -> dict[str, Any]:
 def _escape_formula(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
-    text = cell.replace("\r", "\n")  # pandas quotes \n, which keeps it inside the cell
+    text = printable(cell)
     return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
 
 

@@ -24,6 +24,7 @@ from skerry.config.section import AtLeastZero, Fault, Takes, default
 from skerry.config.section import Count as Count
 from skerry.config.section import Section as Section
 from skerry.errors import ExperimentError
+from skerry.files import refuse_special
 from skerry.plugins import registry
 
 KEYS_VERSION = 2
@@ -85,7 +86,8 @@ class Experiment(Section, ignored_types=(cached_property,)):
         yield from methods.method_faults(self)
         if network.is_file or self.data.split == "given":
             return  # The file or the data set the number of devices, checked when they are read.
-        yield from network.size_faults()
+        wrong_sizes = [*network.size_faults()]
+        yield from wrong_sizes or server.island_faults(network.sizes)
         for field in ("sampled", "sampled_end") if server.is_there else ():
             sampled = getattr(server, field)
             if sampled is not None and sampled > network.devices:
@@ -285,7 +287,7 @@ def _digest(content: dict[str, Any]) -> str:
 def _file_hash(file: str) -> str:
     """The hash of a file; empty if it cannot be read."""
     try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+        return hashlib.sha256(refuse_special(Path(file)).read_bytes()).hexdigest()[:16]
     except (OSError, ValueError):
         return ""
 

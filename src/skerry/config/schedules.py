@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from skerry.errors import SkerryError
+from skerry.errors import as_number
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
@@ -129,14 +129,9 @@ def scheduled_value(
     kind, (least, most, is_whole) = f"{field} schedule", RANGES[field]
     with registry.users_own(kind, schedule):
         found = bind(kind, registry.resolve(kind, schedule), options)(context=context)
-    is_number = isinstance(found, int | float) or hasattr(found, "__float__")
-    if not registry.is_builtin(kind, schedule) and (
-        not is_number or not least <= float(found) <= most or math.isinf(found)
-    ):
+    if not registry.is_builtin(kind, schedule):
         rule = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
-        raise SkerryError(
-            f"{field} schedule '{schedule}' must give server.{field}, a number {rule} (got "
-            f"{found!r} in round {context.round})."
-        )
+        rule = f"{field} schedule '{schedule}' must give server.{field}, a number {rule}"
+        found = as_number(found, rule, least, most, f" in round {context.round}")
     clipped = min(max(found, least), most)
     return math.floor(clipped + 0.5) if is_whole else float(clipped)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import ExperimentError, escape_surrogates
+from skerry.errors import ExperimentError
+from skerry.files import refuse_special
 from skerry.plugins import fingerprint
 
 _JSON = json.JSONEncoder(default=lambda value: str(fingerprint.as_text(value)))
@@ -23,7 +24,9 @@ FORMER_SECTIONS = {"fleet": "availability"}
 def read_tables(path: str | Path) -> dict[str, Any]:
     """The nested tables of a TOML file."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin with a mark
+        text = refuse_special(Path(path)).read_text(
+            encoding="utf-8-sig"
+        )  # some editors begin with a mark
     except FileNotFoundError:
         raise ExperimentError(f"no file {path}. Make one: skerry new > {path}") from None
     except UnicodeDecodeError as error:
@@ -104,7 +107,7 @@ def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
     """Every setting, and a message for each that cannot be read."""
     found, faults = [], []
     for text in settings:
-        if text != escape_surrogates(text):
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
             faults.append(f"a setting must be text in UTF-8 (got {shorten_text(text)!a}).")
             continue
         path, equals, value = text.partition("=")

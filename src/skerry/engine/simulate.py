@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from skerry.engine.round import ServerRound, initial_state, run_server_rounds
+from skerry.engine.round import ServerRound, initial_state, run_server_rounds, start_loss
 from skerry.engine.stack import Stack, build_stack
 from skerry.engine.state import State, keep_lanes
 from skerry.engine.trainer import Trainer
+
+EXPLODED = 1e9
+"""A lane has diverged when its loss is not finite, or more than this times the loss at the start
+(or times 1, where that is less). A run that still learns stays far below, also with too large a
+stepsize; a regression that explodes passes it within a few rounds."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +35,13 @@ class Moment:
     train_loss_l: Tensor | None = None
     server_rounds: Sequence[ServerRound] = ()
     diverged: Sequence[int] = ()
-    """Lanes that are no longer finite; they are dropped after this moment."""
+    """Lanes that have diverged; they are dropped after this moment."""
 
 
 def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
     """Run a stack to its last round, from the start or from an earlier state.
 
-    Lanes whose loss is no longer finite are dropped at the next evaluation; the others go on.
+    Lanes that have diverged (`EXPLODED`) are dropped at the next evaluation; the others go on.
     """
     if state is None:
         state = initial_state(stack)
@@ -50,7 +56,7 @@ def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
         diverged = []
         if is_evaluated(stack, state.t):
             losses_l = stack.world.ranks.sum_parts(losses_l)
-            diverged = torch.nonzero(~losses_l.isfinite()).flatten().tolist()
+            diverged = _diverged(stack, state, losses_l)
         diverged = [lane for lane in diverged if lane not in _all_asleep(stack, state.t - 1)]
         yield Moment("end", stack, state, state.t, losses_l, server_rounds, diverged)
         if diverged:
@@ -60,6 +66,16 @@ def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
             stack = build_stack(stack.world, [stack.experiments[lane] for lane in going])
             state = keep_lanes(state, going)
             trainer = Trainer(stack, state)
+
+
+def _diverged(stack: Stack, state: State, losses_l: Tensor) -> list[int]:
+    """The lanes whose loss is not finite, or has exploded. The loss at the start is computed only
+    where a loss is suspicious, so that it costs nothing and need not be kept to resume."""
+    suspicious = torch.nonzero(~(losses_l <= EXPLODED)).flatten().tolist()
+    limit, losses = EXPLODED, losses_l.tolist() if suspicious else []
+    if any(isfinite(losses[lane]) for lane in suspicious):
+        limit *= max(1.0, abs(float(start_loss(stack, state.chunk))))
+    return [lane for lane in suspicious if not (isfinite(losses[lane]) and losses[lane] <= limit)]
 
 
 def is_evaluated(stack: Stack, round_: int) -> bool:

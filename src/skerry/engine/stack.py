@@ -28,7 +28,7 @@ from skerry.engine.participation.sampler import Sampler
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
 from skerry.engine.world import World
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, as_number
 from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method, overrides
 from skerry.plugins import registry
@@ -196,6 +196,8 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 "Run these experiments as separate stacks."
             )
         server = experiment.server
+        if faults := [line for _, line in server.island_faults(world.sizes)]:
+            raise SkerryError(*faults)
         for field in ("sampled", "sampled_end") if server.is_there else ():
             sampled = getattr(server, field)
             if sampled is not None and sampled > world.n:  # with a graph file, n is known only here
@@ -344,6 +346,7 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     training, server = experiment.training, experiment.server
     schedule = registry.resolve("schedule", training.schedule)
     call = bind("schedule", schedule, training.options_for("schedule"))
+    own = not registry.is_builtin("schedule", training.schedule)
     is_planned = server.is_there and not server.is_adaptive("period")
     server_rounds = server.server_rounds(world.rounds) if is_planned else ()
 
@@ -353,6 +356,9 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
             facts["number"] = bisect_left(server_rounds, t)
             facts["period"] = server.period_in(t, world.rounds)
         found: float = call(context=run_context(world, experiment, t, **facts))
+        if own:
+            rule = f"schedule '{training.schedule}' must give the factor on the stepsize, a number"
+            found = as_number(found, f"{rule} of at least 0", least=0, when=f" in round {t}")
         return found
 
     return factor

@@ -53,6 +53,12 @@ def _check_embeddings(module: nn.Module, problem: Problem) -> None:
                 'inputs and set data.scaling = "raw", which leaves them whole.'
             )
         lowest, highest = int(x.min()), int(x.max())
+        if lowest < 0 and problem.tokens is None:
+            raise ModelError(
+                f"embedding '{name}' has rows 0 to {embedding.num_embeddings - 1}, but is given "
+                f"{lowest} to {highest}: the model gets scaled inputs, which are no whole numbers. "
+                'Give the data whole inputs and set data.scaling = "raw", which leaves them whole.'
+            )
         if lowest < 0 or highest >= embedding.num_embeddings:
             rows = "problem.tokens" if highest + 1 == problem.tokens else str(highest + 1)
             raise ModelError(

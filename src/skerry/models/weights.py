@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from skerry.errors import ModelError, one_line
-from skerry.files import is_file, user_path
+from skerry.files import is_file, user_path, what_is_wrong
 
 MAX_NAMES = 3
 
@@ -85,7 +85,9 @@ def check_shape(path: str, name: str, weight: Tensor, shape: tuple[int, ...]) ->
 def _existing_file(path: str) -> Path:
     file = user_path(path)
     if not is_file(file):
-        raise ModelError(f"model.weights does not exist: {path!s:.200}. Name a .safetensors file.")
+        raise ModelError(
+            f"model.weights {what_is_wrong(file)}: {path!s:.200}. Name a .safetensors file."
+        )
     return file
 
 

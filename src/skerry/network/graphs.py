@@ -3,7 +3,7 @@
 import csv
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,18 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from skerry.errors import NetworkError, one_line
+from skerry.errors import NetworkError, one_line, printable, warn_once
 from skerry.files import is_file, user_path
 from skerry.network.links import Graph
 
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v")}
 _HOW_TO_WRITE = "Write one link per line: 'a b'; 'a a' is a device without links."
-_QUOTED = r'"(?:[^"]|"")*"'
-_BEFORE_COMMENT = re.compile(rf'(?:{_QUOTED}|[^"#])*')
+# Possessive quantifiers (*+) never go back, so a line of any length is read in linear time.
+_QUOTED = r'"(?:[^"]|"")*+"'
+_BEFORE_COMMENT = re.compile(rf'(?:{_QUOTED}|[^"#]++)*+')
 _WORD = re.compile(rf"{_QUOTED}|\S+")
 _ARROW = re.compile("->|<-|=>|<=|[→←↔⇒⇐⇔]")
 _DASH = re.compile("[-–—=~]+")
-_ATTRIBUTES = re.compile(r"\{.*\}$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,7 @@ def as_graph(value: Any) -> "Graph | GraphSequence | None":
     """A user's `graph` argument as one graph or a sequence: a graph, a list with one graph per
     round, or a dict of graphs by the round from which each holds."""
     if value is None or isinstance(value, GraphSequence | nx.Graph):
+        _warn_if_weighted([value] if isinstance(value, nx.Graph) else [])
         return value
     if isinstance(value, Mapping):
         for t in value:
@@ -84,7 +85,17 @@ def _check_graphs(graphs: Sequence[Any]) -> tuple[Graph, ...]:
                 "a sequence of graphs must hold undirected networkx graphs (got a "
                 f"{type(graph).__name__} at index {index})."
             )
+    _warn_if_weighted(graphs)
     return tuple(graphs)
+
+
+def _warn_of_weights(what: str) -> None:
+    warn_once(f"{what}: all links count alike, and network.mixing gives them their weights in W.")
+
+
+def _warn_if_weighted(graphs: Iterable[Graph]) -> None:
+    if any("weight" in data for graph in graphs for _, _, data in graph.edges(data=True)):
+        _warn_of_weights("the links of the graph have weights, which are ignored")
 
 
 # Graph files
@@ -94,9 +105,10 @@ def read_graphs(path: str | Path) -> Graph | GraphSequence:
     """Read an edge list or a .graphml file, with node labels as strings.
 
     An edge list has two columns, separated by spaces or commas; # starts a comment, and further
-    columns are ignored. A header that names a third column `round` makes it a sequence with a graph
-    for each of its rounds. Self-loops are dropped: `a a` is how an edge list names a device without
-    links. A directed graph is refused, because a link carries models both ways.
+    columns are ignored with a warning. A header that names a third column `round` makes it a
+    sequence with a graph for each of its rounds. Self-loops are dropped: `a a` is how an edge list
+    names a device without links. A directed graph is refused, because a link carries models both
+    ways.
     """
     path = user_path(path)
     if not is_file(path):
@@ -125,6 +137,7 @@ def _read_graphml(path: Path) -> Graph:
             f'{path} is directed (edgedefault="directed"), but a link carries models both ways. '
             "Save graph.to_undirected()."
         )
+    _warn_if_weighted([graph])
     return nx.Graph(graph)  # parallel links are one link
 
 
@@ -157,8 +170,11 @@ def _edges(path: Path) -> Iterator[tuple[int | None, tuple[str, str]]]:
             link = _link([cell for at, cell in enumerate(columns) if at != round_at])
         except ValueError as error:
             raise NetworkError(
-                f"line {number} of {path} {error} (got '{line.strip()[:60]}'). {_HOW_TO_WRITE}"
+                f"line {number} of {path} {error} (got '{printable(line.strip()[:60])}'). "
+                f"{_HOW_TO_WRITE}"
             ) from None
+        if len(columns) > 2 + (round_at is not None):
+            _warn_of_weights(f"{path} has more columns than the ends of a link, which are ignored")
         is_header = first and _is_header([end.lower() for end in link])
         first = False
         if not is_header:
@@ -183,9 +199,16 @@ def _columns(line: str) -> list[str]:
     text = before_comment[0] if before_comment else ""
     if line[len(text) :].startswith('"'):
         raise ValueError("has a quote that does not end")
-    text = _ATTRIBUTES.sub("", text.strip()) if '"' not in text else text.strip()
+    text = text.strip()
+    if '"' not in text and text.endswith("}"):  # attributes, as networkx writes them
+        text, _, attributes = text.partition("{")
+        if "weight" in attributes:
+            _warn_of_weights("a graph file has weights, which are ignored")
     if "," in re.sub(_QUOTED, "", text):
-        cells = next(csv.reader([text], skipinitialspace=True))
+        try:
+            cells = next(csv.reader([text], skipinitialspace=True))
+        except csv.Error:
+            raise ValueError("has a cell that cannot be read") from None
     else:
         words = _WORD.findall(text)
         cells = [w[1:-1].replace('""', '"') if w.startswith('"') else w for w in words]

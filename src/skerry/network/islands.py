@@ -1,5 +1,6 @@
 """Islands: their links, drawn by a topology or taken from a graph, and the weights on them."""
 
+from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from skerry.config.experiment import Network
-from skerry.errors import NetworkError
+from skerry.errors import NetworkError, printable
 from skerry.network import mixing
 from skerry.network.graphs import GraphSequence
 from skerry.network.links import Graph, Links
@@ -152,10 +153,23 @@ def number_by_island(graph: Graph) -> tuple[Links, tuple[str, ...]]:
     in_node_order, order = _island_order(graph)
     place = np.argsort(order)
     nodes = list(graph)
-    return (
-        Links.between(in_node_order.size, place[in_node_order.edges]),
-        tuple(str(nodes[device]) for device in order),
-    )
+    labels = tuple(str(nodes[device]) for device in order)
+    _check_labels(labels)
+    return Links.between(in_node_order.size, place[in_node_order.edges]), labels
+
+
+def _check_labels(labels: tuple[str, ...]) -> None:
+    """Raise NetworkError unless every device of a graph has a printable name of its own."""
+    if len(set(labels)) < len(labels):
+        twice = next(label for label, times in Counter(labels).items() if times > 1)
+        raise NetworkError(
+            f"two nodes of the graph are both called '{printable(twice)[:60]}', such as 1 and '1'. "
+            "Give every device its own name: networkx.relabel_nodes(graph, {...})"
+        )
+    if strange := next((label for label in labels if not label.isprintable()), None):
+        raise NetworkError(
+            f"a device must have a name that can be printed (got {strange!r:.60}). Rename it."
+        )
 
 
 def _split_by_island(links: Links, sizes: NDArray[np.integer]) -> tuple[Links, ...]:

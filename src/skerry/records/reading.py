@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
 from skerry.config.experiment import Experiment, Section
 from skerry.config.toml import current_names
-from skerry.errors import DamagedError, RecordsError, SkerryWarning, escape_surrogates
+from skerry.errors import DamagedError, RecordsError, SkerryWarning, printable
 from skerry.records import database
 from skerry.records.activity import Activity, read_activity
 from skerry.records.parts import (
@@ -294,7 +294,7 @@ class RecordedRuns:
         fresh = [key for key in self.damaged if key not in known]
         if not fresh:
             return
-        named = [escape_surrogates(f"{key} ({self.damaged[key]})") for key in fresh[:MOST_NAMED]]
+        named = [printable(f"{key} ({self.damaged[key]})") for key in fresh[:MOST_NAMED]]
         if len(fresh) > MOST_NAMED:
             named.append(f"{len(fresh) - MOST_NAMED} more")
         are = "1 run is" if len(fresh) == 1 else f"{len(fresh)} runs are"

@@ -60,6 +60,8 @@ class Store(RecordedRuns):
             raise RecordsError(
                 f"cannot make the folder {folder} ({error.strerror}). Choose another folder."
             ) from None
+        if path.exists() and not path.is_file():
+            raise RecordsError(f"{path} is not a file. Choose another folder.")
         remove_leftovers(path.parent)
         return cls(database.create_or_open(path), path)
 

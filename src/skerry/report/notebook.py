@@ -13,7 +13,7 @@ import numpy as np
 
 from skerry.analysis.names import format_value, parse_where
 from skerry.config.measures import traits
-from skerry.errors import SkerryError, unknown
+from skerry.errors import SkerryError, printable, unknown
 from skerry.report.figure_kinds import KINDS, DrawnFigure, FigureRequest, draw_figure
 from skerry.report.screens.progress import SweepProgress, show_sweep_progress
 from skerry.report.style import WIDTHS, paper
@@ -39,7 +39,7 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     def cells(tag: str, texts: Sequence[str]) -> str:
         return "".join(
             f'<{tag} style="text-align:{"left" if place == 0 else "right"};'
-            f'padding:.15em .6em;white-space:pre-line">{escape(text)}</{tag}>'
+            f'padding:.15em .6em;white-space:pre-line">{_safe(text)}</{tag}>'
             for place, text in enumerate(texts)
         )
 
@@ -61,7 +61,12 @@ def html_of_table(table: "Table") -> str:
 
 
 def _paragraph(text: str, bold: str = "") -> str:
-    return f"<p>{f'<b>{escape(bold)}</b> ' if bold else ''}{escape(text)}</p>"
+    return f"<p>{f'<b>{_safe(bold)}</b> ' if bold else ''}{_safe(text)}</p>"
+
+
+def _safe(text: str) -> str:
+    """Foreign text for HTML."""
+    return escape(printable(text, keep="\n"))
 
 
 def html_of_results(results: "Results") -> str:
@@ -208,11 +213,11 @@ class NotebookBar(SweepProgress):
         self._shown = time.monotonic()
         self._draw(
             f'<progress value="{self.share:.3f}" max="1" style="width:18em"></progress> '
-            f"{self.share:.0%} {escape(self.status_line())}"
+            f"{self.share:.0%} {_safe(self.status_line())}"
         )
 
     def say(self, line: str) -> None:
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
 
     def end(self) -> None:
         if self._handle is not None:

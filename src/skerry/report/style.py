@@ -4,7 +4,6 @@ The colours are Okabe and Ito's colour-blind-safe set. A primitive looks the sam
 """
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -95,10 +94,10 @@ def paper() -> Iterator[None]:
 def safe_text(text: object, longest: int = LONGEST) -> str:
     """Foreign text that matplotlib draws literally: without mathematics between dollars, control
     characters (SVG forbids them) or a leading underscore (it hides a legend entry), shortened."""
-    printable = re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", " ", str(text))
-    short = shorten(printable, longest, placeholder=" …")
+    plain = "".join(c if c.isprintable() else " " for c in str(text))
+    short = shorten(plain, longest, placeholder=" …")
     if short == "…" or len(short) > longest:  # one long word
-        short = printable.strip()[: longest - 1] + "…"
+        short = plain.strip()[: longest - 1] + "…"
     return (" " if short.startswith("_") else "") + short.replace("$", r"\$")
 
 

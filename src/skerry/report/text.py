@@ -3,11 +3,12 @@
 import math
 import re
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from skerry.config.measures import traits
+from skerry.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,11 +85,6 @@ def size(count: float, unit: Literal["MB", "GB"] = "MB", digits: int = 1) -> str
     return f"{count / {'MB': 1e6, 'GB': 1e9}[unit]:,.{digits}f} {unit}"
 
 
-def clean_text(text: str) -> str:
-    """Text with control characters replaced by spaces, so that none reaches the terminal."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)
-
-
 def _styles(measure: str) -> tuple[str, str]:
     """The formats of a measure's values and of their errors."""
     row = traits(measure)
@@ -103,17 +99,31 @@ def _styles(measure: str) -> tuple[str, str]:
 def console(fold_at: int | None = None) -> "Console":
     """A rich console. Lines are folded at the edge of a terminal; in a file or a pipe they are
     folded only at `fold_at` letters, if it is given."""
-    from rich.console import Console
-
-    found = Console(highlight=False, soft_wrap=fold_at is None)
+    found = safe_console(highlight=False, soft_wrap=fold_at is None)
     if not found.is_terminal:
         found.width = fold_at or UNFOLDED
     return found
 
 
+def safe_console(**options: Any) -> "Console":
+    """A rich console that no text can command: control characters are written out."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        def render(self, *arguments: Any, **named: Any) -> Iterator[Segment]:
+            for segment in super().render(*arguments, **named):
+                if segment.control or segment.text.isprintable():
+                    yield segment
+                else:
+                    yield Segment(printable(segment.text, keep="\n"), segment.style)
+
+    return SafeConsole(**options)
+
+
 def say(line: str) -> None:
     """Print a line on stderr, so that stdout has only results."""
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)
 
 
 # Tables
@@ -145,11 +155,11 @@ class Sheet:
     def to_markdown(self) -> str:
         marks = ["---" if side == "l" else "---:" for side in self.sides]
         lines = [_piped(self.header), _piped(marks), *map(_piped, self.rows)]
-        return f"**{self.title}**\n\n" + "\n".join(lines) + "\n"
+        return f"**{printable(self.title)}**\n\n" + "\n".join(lines) + "\n"
 
     def to_latex(self) -> str:
         """The table as a LaTeX tabular for the package booktabs."""
-        start = f"% {self.title}\n" + rf"\begin{{tabular}}{{@{{}}{self.sides}@{{}}}}"
+        start = f"% {printable(self.title)}\n" + rf"\begin{{tabular}}{{@{{}}{self.sides}@{{}}}}"
         head, rows = _latex_row(self.header), map(_latex_row, self.rows)
         lines = [start, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
         return "\n".join(lines) + "\n"
@@ -188,7 +198,7 @@ _NEGATIVE = re.compile(r"(?<![\w.])-(?=\d)")
 
 def latex(text: str) -> str:
     """Text for LaTeX: special characters are escaped, minus signs and ± are mathematics."""
-    escaped = _LATEX_SPECIAL.sub(lambda found: _LATEX[found[0]], text)
+    escaped = _LATEX_SPECIAL.sub(lambda found: _LATEX[found[0]], printable(text))
     return _NEGATIVE.sub("$-$", escaped)
 
 
@@ -197,4 +207,4 @@ def _latex_row(cells: tuple[str, ...]) -> str:
 
 
 def _piped(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+    return "| " + " | ".join(printable(cell).replace("|", r"\|") for cell in cells) + " |"

@@ -53,7 +53,8 @@ def launch(ranks: int, arguments: Sequence[str], threads: int) -> tuple[int, str
         LIFELINE: "1",
     }
     if sys.platform in LOCAL:
-        environment.setdefault("GLOO_SOCKET_IFNAME", LOCAL[sys.platform])
+        for library in ("GLOO", "NCCL"):  # each listens for the other ranks
+            environment.setdefault(f"{library}_SOCKET_IFNAME", LOCAL[sys.platform])
     team = [_start(rank, arguments, environment) for rank in range(ranks)]
     try:
         return _watch(team)

@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 
 from skerry.config.experiment import Experiment
-from skerry.engine.simulate import Moment, simulate
+from skerry.engine.simulate import EXPLODED, Moment, simulate
 from skerry.engine.world import World
 from skerry.errors import RecordsError
 from skerry.measure.observer import Observer, Reading, columns_by_key
@@ -154,7 +154,7 @@ class StackRecorder:
             store.keep_devices({key: table for key, table in tables if key not in diverged})
             for lane, key in enumerate(moment.stack.keys):
                 if lane in moment.diverged:
-                    note = f"no longer finite after round {moment.round}"
+                    note = f"{_why_diverged(moment, lane)} after round {moment.round}"
                     store.finish(key, "diverged", wall_seconds=seconds, note=note)
                 elif over:
                     store.finish(key, "finished", wall_seconds=seconds)
@@ -163,6 +163,12 @@ class StackRecorder:
         self._rows.update({key: len(table["round"]) for key, table in columns.items()})
         self._readings = []
         report_recorded(store, self._progress, columns, ended)
+
+
+def _why_diverged(moment: Moment, lane: int) -> str:
+    losses_l = moment.train_loss_l
+    exploded = losses_l is not None and bool(losses_l[lane].isfinite())
+    return f"loss {EXPLODED:g} times that at the start" if exploded else "no longer finite"
 
 
 def report_recorded(

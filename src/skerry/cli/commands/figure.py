@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from skerry.cli.commands.options import Folder, PictureFile, save_picture, split_names
-from skerry.errors import SkerryError, as_options, unknown
+from skerry.errors import SkerryError, as_options, printable, unknown
 from skerry.report.figure_kinds import KINDS, FigureRequest, draw_figure
 
 
@@ -135,7 +135,7 @@ def figure_command(
         drawn = draw_figure(kind, asked)
         save_picture(drawn.figure, path, dpi=200)
     for line in drawn.notes:
-        typer.echo(as_options(line))
+        typer.echo(printable(as_options(line)))
     typer.echo(f"Wrote {path}.")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skerry.cli.commands.options import AsJson, Folder, cannot_write, print_json, split_names
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, printable
 from skerry.files import replace_file
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _to_latex(view: _View) -> bytes:
 
 def _to_markdown(view: _View) -> bytes:
     tables = [sheet.to_markdown() for sheet in view.sheets]
-    sentences = [sentence for part in view.footer.values() for sentence in part]
+    sentences = [printable(sentence) for part in view.footer.values() for sentence in part]
     return "\n".join([*tables, *sentences, ""]).encode()
 
 

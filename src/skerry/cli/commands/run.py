@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from skerry.cli.commands import options
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, printable
 from skerry.plugins import registry
 
 DEFAULT_COMPARE = "s2s,s2a,blend"
@@ -173,5 +173,5 @@ def _launch_ranks(ranks: int, arguments: Sequence[str]) -> None:
     threads = max(1, torch.get_num_threads() // ranks)
     code, line = launch(ranks, arguments, threads)
     if line:
-        typer.echo(f"error: {line}", err=True)
+        typer.echo(f"error: {printable(line)}", err=True)
     raise typer.Exit(code)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from skerry.cli.commands.options import Folder
-from skerry.errors import RecordsError, escape_surrogates, unknown
+from skerry.errors import RecordsError, printable, unknown
 from skerry.report.text import plural
 
 app = typer.Typer(
@@ -23,10 +23,10 @@ def store_verify(folder: Folder = Path("runs")) -> None:
 
     found = verify_store(folder)
     for key, fault in found.faults.items():
-        typer.echo(f"damaged: {escape_surrogates(str(key))}: {fault}")
+        typer.echo(f"damaged: {printable(f'{key}: {fault}')}")
     for reason, keys in found.not_checked.items():
         more = f", and {len(keys) - SHOWN_KEYS} more" if len(keys) > SHOWN_KEYS else ""
-        shown = ", ".join(keys[:SHOWN_KEYS]) + more
+        shown = printable(", ".join(keys[:SHOWN_KEYS])) + more
         typer.echo(f"not checked: {reason.format(plural(len(keys), 'run'))} ({shown})")
     damaged = len(found.faults)
     intact = max(0, found.runs - damaged)
@@ -85,7 +85,7 @@ def store_repair(folder: Folder) -> None:
         typer.echo(f"Nothing is damaged in {folder}.")
         return
     for key, reason in done.lost.items():
-        typer.echo(f"lost: {escape_surrogates(str(key))}: {reason}")
+        typer.echo(f"lost: {printable(f'{key}: {reason}')}")
     typer.echo(
         f"Kept {plural(done.kept, 'run')} in {folder}. The command that computed the lost runs "
         f"computes them again. The damaged file is {done.aside}."

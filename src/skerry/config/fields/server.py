@@ -119,6 +119,26 @@ class Server(Section, extra="allow"):
                 f'(got server.weights = "{self.weights}"). Leave server.weights out.',
             )
 
+    def island_faults(self, sizes: Sequence[int]) -> Iterator[Fault]:
+        """Whether `one_each` can take the same number of devices from islands of these sizes."""
+        if not self.is_there or self.selection != "one_each":
+            return
+        each, rest = divmod(self.sampled, len(sizes))
+        if rest:
+            yield (
+                ("server.selection", "server.sampled"),
+                "server.sampled must be a multiple of the number of islands for server.selection = "
+                f'"one_each" (got {self.sampled} for {len(sizes):,} islands). Change '
+                'server.sampled, or use "per_component".',
+            )
+        elif each > min(sizes):
+            yield (
+                ("server.selection", "server.sampled"),
+                f'server.selection = "one_each" samples {each} devices of every island (got one of '
+                f"{min(sizes)}). Lower server.sampled to {len(sizes) * min(sizes)}, or use "
+                '"per_component".',
+            )
+
     def _schedule_faults(self, name: str) -> Iterator[Fault]:
         """Missing ends and targets, and selections that an adaptive schedule cannot use."""
         schedule, field = self._schedule(name), f"server.{name}_schedule"

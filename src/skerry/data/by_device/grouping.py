@@ -138,11 +138,7 @@ class _Gathered:
         return tuple(self._island_of[device] for device in self.number_of)
 
     def _number(self, name: str, where: str) -> int:
-        if not name.isprintable():
-            raise DataError(
-                f"{where or 'the data'}: a device must have a name that can be printed (got "
-                f"{name!r:.60})."
-            )
+        _check_name("a device", name, where)
         return self.number_of.setdefault(name, len(self.number_of))
 
     def _set_islands(self, names: tuple[str, ...], index: Ints, rows: DeviceRows) -> None:
@@ -154,6 +150,7 @@ class _Gathered:
             listed = rows.island if isinstance(rows.island, list) else [rows.island]
             named = [(names[0], str(island)) for island in listed]
         for device, island in named:
+            _check_name("an island", island, rows.where)
             before = self._island_of.setdefault(device, island) if device else island
             if before != island:
                 raise DataError(
@@ -180,6 +177,14 @@ class _Gathered:
                 f"{source} has labels that are {_describe(y)}, but {first} has "
                 f"{_describe(y_first)}. All devices must have the same kind of labels."
             )
+
+
+def _check_name(what: str, name: str, where: str) -> None:
+    if not name.isprintable():
+        raise DataError(
+            f"{where or 'the data'}: {what} must have a name that can be printed (got "
+            f"{name!r:.60})."
+        )
 
 
 class _GrowingArrays:

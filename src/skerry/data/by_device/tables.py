@@ -5,11 +5,13 @@ features). It may have a column `split` (train or test) and a column `island`. I
 of a file is that of its device, and the name of a subfolder that of an island.
 """
 
+import csv
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +19,9 @@ from numpy.typing import NDArray
 from skerry.data.by_device.grouping import DeviceRows, dataset_from_rows
 from skerry.data.dataset import Array, Dataset
 from skerry.data.holdings import quote_names
-from skerry.data.sources.formats import load_npz, release_pages
+from skerry.data.sources.formats import load_npz, refuse_bomb, release_pages
 from skerry.errors import DataError, one_line
-from skerry.files import exists, user_path
+from skerry.files import exists, user_path, what_is_wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,8 +45,8 @@ def read_devices(path: str) -> Dataset:
     place = user_path(path)
     if not path or not exists(place):
         raise DataError(
-            f"data.path does not exist: {place!s:.200}. Name a table ({', '.join(ENDINGS)}) or a "
-            "folder with a file per device."
+            f"data.path {what_is_wrong(place)}: {place!s:.200}. Name a table "
+            f"({', '.join(ENDINGS)}) or a folder with a file per device."
         )
     files = [file for file, _ in _files(place)] if place.is_dir() else [place]
     stats = [(str(file.absolute()), file.stat()) for file in files]
@@ -211,8 +213,11 @@ def _read_frames(file: Path) -> Iterator["pd.DataFrame"]:
 
     try:
         if file.suffix.lower() == ".csv":
+            _check_cells(file)
             text = dict.fromkeys(NOT_FEATURES, str)
-            with pd.read_csv(file, chunksize=BLOCK_ROWS, dtype=text) as chunks:
+            # Only an empty cell is missing: "NA", "None" and "nan" are names of devices or labels.
+            missing: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
+            with pd.read_csv(file, chunksize=BLOCK_ROWS, dtype=text, **missing) as chunks:
                 yield from chunks
         else:
             yield from _parquet_frames(file)
@@ -220,6 +225,27 @@ def _read_frames(file: Path) -> Iterator["pd.DataFrame"]:
         raise
     except Exception as error:  # damaged bytes lead a decoder to errors of any kind
         raise DataError(f"{file} cannot be read as a table ({one_line(error)}).") from None
+
+
+def _check_cells(file: Path) -> None:
+    """Raise DataError unless all rows have as many cells as the header, which pandas would take for
+    another index or fill up. Reading the file twice costs as much time as pandas needs."""
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        rows = csv.reader(lines)
+        header = next((row for row in rows if row), [])
+        for row in rows:
+            if row and len(row) != len(header):
+                raise DataError(
+                    f"{file}: line {rows.line_num} must have as many cells as the header, "
+                    f"{len(header)} (got {len(row)}). Separate cells by commas, and quote text "
+                    "that has one."
+                )
+    _refuse_duplicates(file, header)
+
+
+def _refuse_duplicates(file: Path, columns: list[str]) -> None:
+    if twice := [name for name, times in Counter(columns).items() if times > 1]:
+        raise DataError(f"{file} has the column {quote_names(twice)} twice. Keep one of each.")
 
 
 def _parquet_frames(file: Path) -> Iterator["pd.DataFrame"]:
@@ -231,12 +257,17 @@ def _parquet_frames(file: Path) -> Iterator["pd.DataFrame"]:
             "'skerry[parquet]'"
         ) from None
     with parquet.ParquetFile(file, memory_map=True) as table:
+        groups = map(table.metadata.row_group, range(table.metadata.num_row_groups))
+        columns = (group.column(i) for group in groups for i in range(group.num_columns))
+        # A column may repeat one value a billion times in a few bytes.
+        refuse_bomb(file, sum(max(c.total_uncompressed_size, 4 * c.num_values) for c in columns))
         for batch in table.iter_batches(BLOCK_ROWS):
             yield batch.to_pandas()
 
 
 def _feature_columns(file: Path, frame: "pd.DataFrame") -> list[str]:
     columns = [str(name) for name in frame.columns]
+    _refuse_duplicates(file, columns)
     labels = [name for name in LABELS if name in columns]
     if len(labels) != 1:
         raise DataError(

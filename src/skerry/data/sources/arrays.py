@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from skerry.data.dataset import Array, Dataset, target_kind
 from skerry.data.holdings import DeviceHoldings
-from skerry.errors import DataError
+from skerry.errors import DataError, one_line
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +51,7 @@ def from_arrays(
         x_test=x_later,
         y_test=y_later,
         classes=_count_outputs(x, y, x_later, y_later),
-        whole=np.issubdtype(np.asarray(x_train).dtype, np.integer),
+        whole=np.issubdtype(as_array("x_train", x_train).dtype, np.integer),
         mean=None if mean is None else tuple(float(value) for value in mean),
         std=None if std is None else tuple(float(value) for value in std),
         holdings=holdings,
@@ -80,7 +80,9 @@ def stack_torch(who: str, dataset: "torch.utils.data.Dataset[Any]") -> tuple[Arr
             for x, label in map(dataset.__getitem__, range(len(dataset)))
         ]
     except (TypeError, ValueError, NotImplementedError) as error:
-        raise DataError(f"the {who} must give pairs of x and a whole label ({error}).") from None
+        raise DataError(
+            f"the {who} must give pairs of x and a whole label ({one_line(error)})."
+        ) from None
     if len({(x.shape, np.shape(label)) for x, label in items}) > 1:
         raise DataError(f"all samples of the {who} must have the same shape.")
     return np.array([x for x, _ in items]), np.array([label for _, label in items])
@@ -89,10 +91,8 @@ def stack_torch(who: str, dataset: "torch.utils.data.Dataset[Any]") -> tuple[Arr
 def _channels_last(x: Any) -> Array:
     import torch
 
-    if isinstance(x, torch.Tensor):
-        array: Array = x.detach().cpu().numpy()
-        return np.moveaxis(array, 0, -1) if array.ndim == 3 else array
-    return np.asarray(x)
+    array = as_array("a sample", x)
+    return np.moveaxis(array, 0, -1) if isinstance(x, torch.Tensor) and x.ndim == 3 else array
 
 
 def _target(label: Any) -> Any:
@@ -100,7 +100,7 @@ def _target(label: Any) -> Any:
     try:
         return operator.index(label)
     except TypeError:
-        return np.asarray(label)
+        return as_array("a target", label)
 
 
 @contextmanager
@@ -115,11 +115,40 @@ def errors_about(source: str) -> Iterator[None]:
 
 
 def as_array(name: str, values: ArrayLike) -> Array:
-    """Convert values to an array; raise DataError with `name` if their rows differ in length."""
+    """Convert values to a plain array; raise DataError with `name` if that would lose something.
+
+    Gradients of tensors are left behind. Whole numbers are signed, except for pixels: NumPy takes
+    uint64 beside int64 for real numbers, so labels of both would become those of a regression.
+    """
     try:
-        return np.asarray(values)
-    except ValueError:
-        raise DataError(f"{name} must be an array: its rows differ in length.") from None
+        array = np.asarray(_dense(name, values))
+    except (ValueError, TypeError, RuntimeError) as error:
+        uneven = "inhomogeneous" in str(error)
+        why = "its rows differ in length" if uneven else f"it cannot be read ({one_line(error)})"
+        raise DataError(f"{name} must be an array: {why}.") from None
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        masked = np.ma.getmaskarray(values).sum()
+        raise DataError(
+            f"{name} has {masked:,} masked values, whose numbers mean nothing. Fill or drop them: "
+            "x.filled(0), or x.compress(~y.mask, axis=0)."
+        )
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8:
+        if array.size and array.max() >= 2**63:
+            raise DataError(f"{name} must hold numbers below 2**63 (got {array.max()}).")
+        return array.astype(np.int64)
+    return array
+
+
+def _dense(name: str, values: Any) -> Any:
+    """A tensor of torch on the CPU, in a precision that NumPy has; anything else as it is."""
+    layout = str(getattr(values, "layout", ""))
+    if hasattr(values, "todense") or "sparse" in layout:
+        how = "to_dense" if layout else "toarray"
+        raise DataError(f"{name} must be dense (got a sparse array). Convert: x.{how}()")
+    if not hasattr(values, "detach"):
+        return values
+    tensor = values.detach().cpu()
+    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
 
 
 def _as_inputs(name: str, values: ArrayLike) -> Array:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skerry.errors import DataError, argument, one_line
-from skerry.files import replace_file, user_path
+from skerry.files import refuse_special, replace_file, user_path
 
 HEADER = ("device", "from", "to")
 EXAMPLE = '{"1": {"active": [0, 900], "inactive": [600, 1200], "finish_time": 3600}}'
@@ -77,7 +77,7 @@ def convert_trace(
 
 def _read_records(source: Path) -> dict[str, Any]:
     try:
-        records = json.loads(user_path(source).read_text(encoding="utf-8-sig"))
+        records = json.loads(refuse_special(user_path(source)).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read {source} as JSON ({one_line(error)}).") from None
     if not isinstance(records, dict) or not records:

@@ -20,10 +20,11 @@ from skerry.data.sources.formats import Arrays, matches_pattern
 from skerry.data.sources.hosts import download_sources
 from skerry.data.sources.published import PUBLISHED, Published, array_sha256
 from skerry.errors import DataError, one_line, unknown
-from skerry.files import cache_folder, exists, is_file, replace_file, user_path
+from skerry.files import cache_folder, exists, is_file, replace_file, user_path, what_is_wrong
 
 # The largest published file, CIFAR-100's train.bin, has 154 MB; a larger one is a damaged archive.
 _LARGEST_FILE = 256 * 2**20
+_LARGEST_ARCHIVE = 8 * _LARGEST_FILE
 
 
 def fetch(name: str, path: str = "", progress: bool = True) -> Arrays:
@@ -53,7 +54,7 @@ def _read(published: Published, where: Path) -> tuple[Arrays, bool]:
     compared with a published checksum."""
     if not exists(where):
         raise DataError(
-            f"data.path does not exist: {where!s:.200}. "
+            f"data.path {what_is_wrong(where)}: {where!s:.200}. "
             f"Give the folder or archive of {published.name}, or leave data.path empty to fetch it."
         )
     wanted = [name for layout in published.layouts for name in layout.files]
@@ -155,16 +156,23 @@ def _read_folder(folder: Path, wanted: Collection[str]) -> tuple[dict[str, bytes
 
 def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[str]]:
     # Not with pooch.Untar, which writes all members to disk, before Python 3.12 without a filter.
-    files, present = {}, set()
+    files, present, total = {}, set(), 0
     with tarfile.open(path) as archive:
         for member in archive:
+            total += member.size
+            if total > _LARGEST_ARCHIVE:
+                raise DataError(
+                    f"{path} unpacks to more than {_LARGEST_ARCHIVE} bytes; no published archive "
+                    "does."
+                )
             name = PurePosixPath(member.name).name
             file = archive.extractfile(member) if member.isreg() else None
             if file is None:
                 continue
             present.add(name)
             if matches_pattern(name.removesuffix(".gz"), wanted):
-                files[name.removesuffix(".gz")] = _content(name, file)
+                files[name.removesuffix(".gz")] = content = _content(name, file)
+                total += max(0, len(content) - member.size)
     return files, present
 
 

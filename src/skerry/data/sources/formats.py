@@ -218,6 +218,22 @@ _LOCAL_HEADER = 30
 """Bytes before the name of a member of a zip file."""
 
 
+MOST_UNPACKED, MOST_RATIO = 4 * 2**30, 100
+"""Data of more bytes than the first, and of more than the second times the bytes of its file, are
+refused: a small file must not fill the memory."""
+
+
+def refuse_bomb(path: Path, unpacked: int) -> None:
+    """Raise DataError if a compressed file says that it unpacks to very many bytes."""
+    size = path.stat().st_size
+    if unpacked > max(MOST_UNPACKED, MOST_RATIO * size):
+        raise DataError(
+            f"{path} would unpack from {size / 2**20:,.0f} MiB to {unpacked / 2**30:,.1f} GiB; the "
+            f"limit is {MOST_UNPACKED // 2**30} GiB, or {MOST_RATIO} times the file. Save such "
+            "data without compression: np.savez(path, ...)"
+        )
+
+
 def load_npz(path: Path, how_to_write: str, mapped: bool = False) -> Arrays:
     """The arrays of a .npz file by name; `how_to_write` ends error messages. `mapped` maps large
     arrays that are not compressed into memory instead of reading them."""
@@ -226,6 +242,11 @@ def load_npz(path: Path, how_to_write: str, mapped: bool = False) -> Arrays:
             f"{path} cannot be read: it is not a .npz file, or it is truncated. {how_to_write}"
         )
     try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+        refuse_bomb(path, sum(member.file_size for member in members))
+        if len({member.filename for member in members}) < len(members):
+            raise DataError(f"{path} has two arrays of the same name. {how_to_write}")
         if mapped:
             return _map_npz(path)
         with np.load(path, allow_pickle=False) as file:
@@ -266,9 +287,14 @@ def _map_array(path: Path, member: zipfile.ZipInfo, stream: IO[bytes]) -> Array:
     shape, fortran_order, dtype = read[version](stream)
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded when allow_pickle=False")
+    header = stream.tell()
+    # Only a read to the end compares the checksum. It takes about a second per gigabyte, once, and
+    # leaves the pages in the system's cache, where the training reads them.
+    while stream.read(LARGE_ARRAY):
+        pass
     with path.open("rb") as file:
         file.seek(member.header_offset + _LOCAL_HEADER - 4)
         lengths = file.read(4)
     skipped = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
-    start = member.header_offset + _LOCAL_HEADER + skipped + stream.tell()
+    start = member.header_offset + _LOCAL_HEADER + skipped + header
     return np.memmap(path, dtype, "r", start, shape, "F" if fortran_order else "C")

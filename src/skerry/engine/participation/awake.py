@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from skerry.config.fields import Availability
 from skerry.errors import ExperimentError, did_you_mean
+from skerry.files import refuse_special
 from skerry.seeds import stream
 
 Mask = NDArray[np.bool_]
@@ -93,9 +94,9 @@ def _spans(file: str, names: tuple[str, ...]) -> list[AwakeSpan]:
     """The spans of a trace file; every error names its line."""
     number = {name: device for device, name in enumerate(names)}
     try:
-        with Path(file).open(encoding="utf-8-sig", newline="") as lines:
+        with refuse_special(Path(file)).open(encoding="utf-8-sig", newline="") as lines:
             rows = list(csv.reader(lines))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise ExperimentError(
             f"cannot read the trace {file} ({error}). Check availability.awake."
         ) from None

@@ -12,7 +12,7 @@ from skerry.engine.facts import run_context
 from skerry.engine.participation.selection import Array, Ints
 from skerry.engine.server_schedule import ScheduledRound, planned_round
 from skerry.engine.world import World
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, short_repr
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
@@ -134,7 +134,7 @@ def _check_selection(
     if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
         raise SkerryError(
             f"selection '{name}' must give the numbers of the sampled devices, a list of whole "
-            f"numbers (got {str(devices)[:60]})."
+            f"numbers (got {short_repr(devices)})."
         )
     found = found.astype(np.int64)
     strangers = [int(i) for i in found if not 0 <= i < len(context.awake)]
@@ -156,7 +156,17 @@ def _check_selection(
         )
     if weights is None:
         return found, None
-    weighed = np.asarray(weights, dtype=float)
+    try:
+        weighed = np.asarray(weights, dtype=float)
+    except (TypeError, ValueError, RuntimeError):
+        raise SkerryError(
+            f"selection '{name}' must give weights that are numbers (got {short_repr(weights)})."
+        ) from None
+    if not (weighed >= 0).all():
+        raise SkerryError(
+            f"selection '{name}' must give weights of at least 0 (got "
+            f"{weighed[~(weighed >= 0)][0]:.4g}). Give weights from 0 to 1 that sum to 1."
+        )
     if weighed.shape != found.shape or not np.isclose(weighed.sum(), 1.0, atol=1e-6):
         raise SkerryError(
             f"selection '{name}' must give a weight for each sampled device, which sum to 1 (got "

@@ -6,12 +6,13 @@ exchanged and why.
 """
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -60,7 +61,11 @@ class TorchCommunicator:
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         with _connection_errors():
-            dist.init_process_group(backend, timeout=PATIENCE)
+            if (store := _store(self.rank, self.ranks)) is None:
+                dist.init_process_group(backend, timeout=PATIENCE)
+            else:
+                own = {"store": store, "rank": self.rank, "world_size": self.ranks}
+                dist.init_process_group(backend, timeout=PATIENCE, **own)
 
     def close(self) -> None:
         """Close the connection, without waiting long for ranks that may be busy after an error."""
@@ -99,6 +104,23 @@ class TorchCommunicator:
             sent = sent if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
             dist.broadcast(sent, 0)
         return bytes(sent.tolist()).decode()
+
+
+def _store(rank: int, ranks: int) -> Any:
+    """The store through which ranks find each other. It listens on MASTER_ADDR, which is loopback
+    with --ranks; the one that torch would start listens on all interfaces. None under torchrun,
+    which has started its own."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return None
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    own: dict[str, Any] = {}
+    if rank == 0:
+        with suppress(OSError):  # an address of another machine in front: torch listens by itself
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            own["master_listen_fd"] = socket.create_server((host, port), family=family).detach()
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        host, port, ranks, rank == 0, timeout=PATIENCE, **own
+    )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import RecordsError, SkerryError, argument
+from skerry.errors import RecordsError, SkerryError, argument, printable
 from skerry.files import replace_file
 from skerry.report.page.blocks import PageSection, note
 from skerry.report.page.model import array_chunks, page_model
@@ -64,7 +64,7 @@ def page_html(data: ReportData) -> str:
         "answer": overview.answer_sentence(data),
         "glossary": overview.GLOSSARY,
     }
-    parts = [_data("data", "application/json", json_text(content))]
+    parts = [_data("data", "application/json", json_text(_printable(content)))]
     if data.runs:
         parts.append(_data("plotly", "text/plain", plotly))
         parts += [_data(f"data-{name}", "text/plain", text) for name, text in array_chunks(data)]
@@ -72,7 +72,7 @@ def page_html(data: ReportData) -> str:
     values = {
         "policy": POLICY.format(hashes=" ".join((_hash(f"\n{script}\n"), plotly_hash))),
         "generator": f"skerry {version('skerry')}",
-        "title": html.escape(title.encode("utf-8", "replace").decode()),
+        "title": html.escape(printable(title)),
         "styles": _asset("page.css") + _asset("explorer.css"),
         "footer": f"Written by skerry {version('skerry')} on {now}. This page is complete: it "
         "needs no other file and no network.",
@@ -108,6 +108,15 @@ def _script() -> str:
     widgets = sorted(one.name for one in ASSETS.joinpath("widgets").iterdir())
     names = [*SCRIPTS, *(f"widgets/{name}" for name in widgets), "page.js"]
     return "\n".join(_asset(name) for name in names)
+
+
+def _printable(value: Any) -> Any:
+    """The value with texts whose control characters, except line ends, are written out."""
+    if isinstance(value, dict):
+        return {_printable(name): _printable(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_printable, value)]
+    return printable(value, keep="\n\t") if isinstance(value, str) else value
 
 
 def _asset(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.config.measures import shown, traits
 from skerry.records.activity import device_steps
-from skerry.report.text import duration, plural, say
+from skerry.report.text import duration, plural, safe_console, say
 from skerry.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -241,7 +241,6 @@ def describe_stack(job: "StackJob") -> str:
 
 
 def _bars() -> "RichProgress":
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
     from rich.text import Text
 
@@ -256,5 +255,5 @@ def _bars() -> "RichProgress":
         BarColumn(),
         Share(),
         TextColumn("{task.fields[status]}"),
-        console=Console(stderr=True),
+        console=safe_console(stderr=True),
     )

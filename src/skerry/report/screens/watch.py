@@ -8,8 +8,9 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from skerry.analysis.names import format_value, short_names
+from skerry.errors import printable
 from skerry.report.snapshot import Best, Message, RunningStack, Snapshot
-from skerry.report.text import clean_text, duration, empty_table, plural, plus_minus
+from skerry.report.text import duration, empty_table, plural, plus_minus
 from skerry.report.watched import WatchedFolder
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def render(snapshot: Snapshot, bar: bool = False) -> "RenderableType":
     from rich.text import Text
 
     name = f"{snapshot.name}, " if snapshot.name else ""
-    title = Text(clean_text(f"{name}{snapshot.folder}"), style="bold")
+    title = Text(printable(f"{name}{snapshot.folder}"), style="bold")
     parts: list[RenderableType] = [title]
     if bar:
         parts.append(progress_bar(snapshot))
@@ -102,7 +103,7 @@ def verdict(snapshot: Snapshot) -> str:
         return "The sweep is running. Ctrl-C ends this view, not the sweep."
     if snapshot.state == "done":
         failed = f" {plural(snapshot.failed, 'run')} failed." if snapshot.failed else ""
-        return f"Done.{failed} Look closer: skerry results {clean_text(snapshot.folder)}"
+        return f"Done.{failed} Look closer: skerry results {printable(snapshot.folder)}"
     waiting = snapshot.running + (snapshot.to_do or 0)
     left = plural(waiting, "run is", "runs are")
     return f"The sweep has stopped, and {left} left. The same command resumes it."
@@ -116,13 +117,13 @@ def best_table(found: Sequence[Best]) -> "Table":
     table = empty_table(show_edge=False)
     table.add_column("primitive", style="bold", overflow="fold")
     for name in fields.values():
-        table.add_column(Text(clean_text(name)), justify="right", overflow="fold")
+        table.add_column(Text(printable(name)), justify="right", overflow="fold")
     table.add_column("mean", justify="right", no_wrap=True)
     table.add_column("seeds", justify="right", no_wrap=True)
     for best in found:
-        cell = [Text(clean_text(format_value(best.cell.get(name)))) for name in fields]
+        cell = [Text(printable(format_value(best.cell.get(name)))) for name in fields]
         mean = plus_minus(best.mean, best.half_width)
-        table.add_row(Text(clean_text(best.primitive)), *cell, mean, str(best.seeds))
+        table.add_row(Text(printable(best.primitive)), *cell, mean, str(best.seeds))
     return table
 
 
@@ -151,5 +152,5 @@ def _message(message: Message) -> str:
     shown_time = f"{when:%H:%M:%S}" if today else f"{when:%Y-%m-%d %H:%M}"
     seeds = ", ".join(map(str, message.seeds[:5])) + (", ..." if len(message.seeds) > 5 else "")
     of = f"of {'seed' if len(message.seeds) == 1 else 'seeds'} {seeds}"
-    note = f": {shorten(clean_text(message.note), NOTE)}" if message.note else ""
+    note = f": {shorten(printable(message.note), NOTE)}" if message.note else ""
     return f"{shown_time}  {plural(message.runs, 'run')} {of} {message.status}{note}"
