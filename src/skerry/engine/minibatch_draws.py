@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
-from skerry.data.batches import WithReplacement
+from skerry.data.batches import LocalEpochs, WithReplacement
 from skerry.data.partition import Partition
 from skerry.errors import DataError
 from skerry.kernels import fused
@@ -54,6 +54,19 @@ class MinibatchDraws:
             indices = self._sampling.indices(t, step, steps)
         self._check(indices)
         return self._to_device(indices[self._devices])
+
+    def epoch_orders(self, t: int) -> Tensor:
+        """[E, samples]: training indices of the devices in the order of each local epoch."""
+        assert self.local_epochs is not None
+        return self._to_device(self.local_epochs.orders(t, self._devices))
+
+    @cached_property
+    def local_epochs(self) -> LocalEpochs | None:
+        """The draws of `training.local_epochs`; None where all devices take as many steps."""
+        batch, epochs = self._training.batch, self._training.local_epochs
+        if epochs is None:
+            return None
+        return LocalEpochs(self._partition, batch, epochs, self._seed)
 
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device, for models that draw noise of their own."""

@@ -30,6 +30,7 @@ class Reference:
         "server.compression": ("none",),
         **{f"server.{name}_schedule": ("constant",) for name in ("beta", "sampled", "period")},
         "training.optimizer": ("sgd",),
+        "training.local_epochs": (None,),
         "training.order": ("adapt_then_mix",),
         "training.weights": ("equal",),
         "training.weight_decay": (0.0,),

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from skerry.engine.round import RoundDraws, draw_round, local_steps, mix, train
+from skerry.engine.minibatches import RoundDraws, draw_round
+from skerry.engine.round import local_steps, mix, train
 from skerry.engine.stack import Stack, step_bytes
 from skerry.engine.state import State
 from skerry.kernels.cuda_graph import WARM_UP, capture, capture_pays

@@ -218,6 +218,8 @@ def _remarks(world: World) -> Iterator[str]:
     """Differences between the experiment and the assumptions of the theory."""
     experiment = world.experiment
     training, server = experiment.training, experiment.server
+    if training.local_epochs is not None:
+        yield f"the theory takes one local step a round (here {training.local_epochs} local epochs)"
     if training.local_steps > 1:
         yield f"the theory takes one local step a round (here {training.local_steps})"
     if training.schedule != "constant":
