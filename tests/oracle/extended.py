@@ -1,6 +1,7 @@
 """Algorithm 1 with the extensions of the fast engine, except methods that keep arrays.
 
-These are local epochs, sleep, weights, optimizers, schedules of beta, K and H, and compressed messages.
+These are local epochs, sleep, weights, optimizers, schedules of beta, K and H, and compressed
+messages.
 
 Methods that keep more than a model are in `oracle/methods.py`.
 """

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry.data.batches import LocalEpochs
@@ -131,8 +132,8 @@ def _group(world: World, devices: Ints, number: Ints, size: int) -> StepGroup:
     first = (np.cumsum(sizes) - sizes)[devices] + number * epochs.batch
     steps = epochs.steps[world.ranks.devices][devices] // epochs.epochs
 
-    def tensor(array: Ints) -> Tensor:
-        return torch.from_numpy(np.asarray(array)).to(world.device)
+    def tensor(array: Ints | NDArray[np.float64]) -> Tensor:
+        return torch.from_numpy(array).to(world.device)
 
     device_m = tensor(devices)
     neighbours = devices[-1] - devices[0] + 1 == len(devices)

@@ -30,7 +30,7 @@ Arrays = dict[str, "Tensor"]
 
 @dataclass(frozen=True)
 class Lanes:
-    """Some lanes of a stack, restricted to the devices that step now. Tensors are changed in place."""
+    """Some lanes of a stack, restricted to the devices that step now. Hooks change its tensors."""
 
     t: int
     """The round."""
