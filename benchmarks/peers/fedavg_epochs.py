@@ -2,7 +2,8 @@
 
 For every seed both get the same unequal devices (digits, split by a Dirichlet distribution) and the
 same initial model. Each draws its own cohorts and orders, so single runs differ, and their means
-over the seeds must agree. Intervals are Student's, of 95%; that of the difference is paired.
+over the seeds must agree. Intervals are Student's, of 95%; that of the difference is paired. As a
+control, Skerry also runs with one epoch less, which must not agree.
 
     python benchmarks/peers/fedavg_epochs.py --save benchmarks/results/fedavg-epochs.json
 """
@@ -48,11 +49,11 @@ def network() -> nn.Module:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=positive, default=10)
+    parser.add_argument("--seeds", type=positive, default=20)
     parser.add_argument("--save", type=Path, help="keep the figures as JSON")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    python, scores, sizes = interpreter("pfl"), {"Skerry": [], "pfl": []}, []
+    python, scores, sizes = interpreter("pfl"), {"Skerry": [], "pfl": [], "one epoch less": []}, []
     versions = {name: version(name) for name in ("skerry", "torch", "numpy")}
     for seed in range(options.seeds):
         say(f"seed {seed + 1} of {options.seeds} ...")
@@ -60,11 +61,14 @@ def main() -> int:
         world = build_world(experiment, Materials(model=network))
         sizes += [int(world.partition.sizes.min()), int(world.partition.sizes.max())]
         scores["Skerry"].append(scored(world, in_skerry(world)))
+        less = experiment.replace(training={"local_epochs": experiment.training.local_epochs - 1})
+        control = build_world(less, Materials(model=network))
+        scores["one epoch less"].append(scored(control, in_skerry(control)))
         with tempfile.TemporaryDirectory(prefix="epochs-") as folder:
             scores["pfl"].append(scored(world, in_pfl(world, python, Path(folder))))
             peer = json.loads((Path(folder) / "versions.json").read_text())
     found = {
-        "command": "python benchmarks/peers/fedavg_epochs.py --save FILE",
+        "command": f"python benchmarks/peers/fedavg_epochs.py --seeds {options.seeds} --save FILE",
         "settings": SETTINGS, "model": LAYERS, "seeds": options.seeds,
         "samples_of_a_device": [min(sizes), max(sizes)],
         "versions": {"Skerry": versions, "pfl": peer}, "machine": machine(),
@@ -120,10 +124,15 @@ def scored(world: World, model: Model) -> dict[str, float]:
 def row(scores: dict[str, list[dict[str, float]]], measure: str) -> dict[str, object]:
     """Values by seed, and means with the half-width of their intervals."""
     values = {who: [one[measure] for one in of] for who, of in scores.items()}
-    difference = [a - b for a, b in zip(*values.values(), strict=True)]
-    mean = {who: interval(of) for who, of in {**values, "difference": difference}.items()}
-    away, half = mean["difference"]
-    return {"by_seed": values, "mean": mean, "agree": abs(away) <= half}
+    found = {"by_seed": values, "mean": {who: interval(of) for who, of in values.items()}}
+    for who, name in {
+        "Skerry": "difference",
+        "one epoch less": "difference of the control",
+    }.items():
+        pairs = zip(values[who], values["pfl"], strict=True)
+        found["mean"][name] = interval([a - b for a, b in pairs])
+    away, half = found["mean"]["difference"]
+    return {**found, "agree": abs(away) <= half}
 
 
 def interval(values: list[float]) -> tuple[float, float]:

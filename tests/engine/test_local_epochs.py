@@ -22,7 +22,7 @@ from skerry.engine.world import Materials, build_world
 from skerry.errors import ExperimentError, SkerryError
 from skerry.models.layout import named_tensors
 from skerry.runs.memory import measure_footprint
-from skerry.theory.constants import _remarks
+from skerry.theory.constants import measure_constants
 from thread_ranks import build, together
 from trajectories import assert_same_trajectories
 
@@ -234,6 +234,11 @@ def test_the_reference_refuses_what_algorithm_1_does_not_have(small):
         Reference(build_world(base), base)
 
 
-def test_the_theory_says_that_it_takes_one_step(small):
-    remarks = _remarks(build_world(small(*UNEQUAL)))
-    assert "the theory takes one local step a round (here 2 local epochs)" in remarks
+def test_the_theory_refuses_bounds(small):
+    """Constants can be measured, also where a minibatch holds all samples; bounds are refused."""
+    base = small(*UNEQUAL, "training.batch=1000000", "rounds=1")
+    constants = measure_constants(base, rounds=[0], draws=2)
+    with pytest.raises(
+        SkerryError, match=r"one local step a round \(got training.local_epochs = 2"
+    ):
+        constants.parameters(epsilon=0.1)

@@ -153,8 +153,7 @@ SYSTEMS = {
             "No links. The sampled devices' average is sent to all devices, with equal weights.",
             "McMahan et al., AISTATS 2017",
             COMMON,
-            "H rounds of local steps lie between two server rounds; epochs if training.local_epochs is "
-            "set.",
+            "H rounds of local steps lie between two server rounds; see training.local_epochs.",
             _fedavg,
         ),
         Preset(

@@ -68,6 +68,12 @@ class MinibatchDraws:
             return None
         return LocalEpochs(self._partition, batch, epochs, self._seed)
 
+    @cached_property
+    def batch(self) -> int:
+        """The number of samples in the largest minibatch."""
+        batch, largest = self._training.batch, int(self._partition.sizes.max())
+        return batch if self.local_epochs is None else min(batch, largest)
+
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device, for models that draw noise of their own."""
         return self.keys("noise", t, step)[self._devices]
@@ -93,7 +99,7 @@ class MinibatchDraws:
         with registry.users_own("sampling", training.sampling, DataError):
             sampling = registry.resolve("sampling", training.sampling)
             options = training.options_for("sampling")
-            return sampling(self._partition, training.batch, self._seed, **options)
+            return sampling(self._partition, self.batch, self._seed, **options)
 
     @cached_property
     def _kernel(self) -> "IndexSampler | None":
@@ -103,7 +109,7 @@ class MinibatchDraws:
         from skerry.kernels.draws import IndexSampler
 
         order, offsets = self._partition.order, self._partition.offsets
-        return IndexSampler(order, offsets, self._training.batch, self._device, self._devices)
+        return IndexSampler(order, offsets, self.batch, self._device, self._devices)
 
     def _check(self, indices: Any) -> None:
         """Raise a DataError for a user's own sampling that breaks the contract."""

@@ -189,8 +189,7 @@ class World:
     @property
     def batch(self) -> int:
         """The number of samples in the largest minibatch."""
-        batch = self.experiment.training.batch
-        return batch if self.local_epochs is None else min(batch, int(self.partition.sizes.max()))
+        return self.draws.batch
 
     @property
     def steps_a_round(self) -> int:
