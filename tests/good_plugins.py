@@ -135,6 +135,20 @@ class HeavyBall(Method):
         torch.sub(before, eta * V, out=lanes.X_nld)
 
 
+class PerStep(HeavyBall):
+    """A method of a user's own that asks for the steps of each device."""
+
+    local_epochs = True
+
+    def after_step(self, lanes, before):
+        assert lanes.local_steps.shape == (len(lanes.X_nld), 1, 1)
+        lanes.state["v"].copy_((lanes.context.step + 1) / lanes.local_steps)
+
+    def aggregate(self, lanes, server):
+        assert server.eta_sum_l1.shape == (len(server.sampled_k), lanes.X_nld.shape[1], 1)
+        return super().aggregate(lanes, server)
+
+
 class Signs(Compression):
     """The sign of every number, and their mean size."""
 

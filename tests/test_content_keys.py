@@ -49,6 +49,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "training.decay_every": (["training.schedule=step"], "7", ["training.schedule=cosine"]),
     "training.decay_factor": (["training.schedule=step"], "0.7", ["training.schedule=constant"]),
     "training.local_steps": ([], "3", None),
+    "training.local_epochs": ([], "3", None),
     "training.order": ([], "mix_then_adapt", None),
     "training.weights": ([], "data", None),
     "training.precision": ([], "tf32", None),

@@ -21,6 +21,7 @@ WORLDS = {
     "quadratic": ["model.name=quadratic"],
     "private bias": ['model.private=["bias"]', "server.selection=importance"],
     "unequal": ["network.components=[7, 4, 1]", "training.local_steps=2"],
+    "local epochs": ["training.local_epochs=2", "data.intra=dirichlet"],
     "dynamic": ["network.dynamic=true", "network.topology=regular", "network.degree=3"],
     "failing links": ["network.link_failure=0.3"],
     "one of each": [

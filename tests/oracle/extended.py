@@ -1,12 +1,13 @@
 """Algorithm 1 with the extensions of the fast engine, except methods that keep arrays.
 
-These are sleep, weights, optimizers, schedules of beta, K and H, compressed messages, and private
-parts of models.
+These are local epochs, sleep, weights, optimizers, schedules of beta, K and H, compressed messages,
+and private parts of models.
 
 Methods that keep more than a model are in `oracle/methods.py`.
 """
 
 from fnmatch import fnmatchcase
+from math import ceil
 from typing import ClassVar
 
 import torch
@@ -62,6 +63,10 @@ class ExtendedReference(Reference):
             p = self.fleet.mixing_parameters().minimum
         self.p = 1 - (1 - p) ** experiment.network.gossip_steps
         self.eta_sum = 0.0  # the stepsizes of all local steps since the last server round
+        epochs = training.local_epochs
+        self.sizes = sizes
+        # With local epochs, `eta_sum` has a stepsize for each round, not for each of these steps.
+        self.steps = [epochs * ceil(m / training.batch) if epochs else 1 for m in sizes]
 
     # Private parts
 
@@ -79,8 +84,23 @@ class ExtendedReference(Reference):
     def local_steps(self, t):
         self.awake = [True] * self.n if self.sleep is None else self.sleep(t).tolist()
         self.before_steps = list(self.x)
-        super().local_steps(t)
+        if self.experiment.training.local_epochs is None:
+            super().local_steps(t)
+        else:
+            self.local_epochs(t)
         self.eta_sum += self.experiment.training.local_steps * self.eta(t)
+
+    def local_epochs(self, t):
+        """E passes of every device over its samples, in minibatches of at most B."""
+        eta, batch, last = self.eta(t), self.experiment.training.batch, 0
+        orders = self.world.draws.epoch_orders(t)
+        for i, m in enumerate(self.sizes):
+            own, last = orders[:, last : last + m], last + m
+            minibatches = [rows for order in own for rows in order.split(batch)]
+            for step, rows in enumerate(minibatches):
+                g = self.gradient(self.x[i], rows, self.world.noise_keys(t, step)[i])
+                direction = self.direction(i, g, t * self.steps[i] + step)
+                self.x[i] = self.x[i] - eta * direction
 
     def direction(self, i, g, steps_done):
         if not self.awake[i]:

@@ -118,7 +118,8 @@ class Scaffold(MethodReference):
         return g - self.own[i] + self.all
 
     def aggregate(self, t, S, weights, beta):
-        fresh = {i: self.own[i] - self.all + (self.x0 - self.x[i]) / self.eta_sum for i in S}
+        away = {i: (self.x0 - self.x[i]) / (self.eta_sum * self.steps[i]) for i in S}
+        fresh = {i: self.own[i] - self.all + away[i] for i in S}
         self.all = self.all + sum((fresh[i] - self.own[i] for i in S), self.zero) / self.n
         for i in S:
             self.own[i] = fresh[i]

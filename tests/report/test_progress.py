@@ -24,18 +24,23 @@ def clock(monkeypatch):
     return hand
 
 
-def test_time_left_does_not_count_the_start(clock):
+@pytest.mark.parametrize(("settings", "steps"), [((), 10), (("training.local_epochs=2",), 70)])
+def test_time_left_does_not_count_the_start(clock, settings, steps):
     """Building a world and making kernels ready took 100 s for the first round; the others take
-    a second each, so 50 rounds take 48 s more after the second."""
+    a second each, so 50 rounds take 48 s more after the second. The steps of local epochs, which
+    are known only with the data, are counted as they are."""
     watcher = SweepProgress()
-    watcher.planned([Experiment.parse({}, ["rounds=50", "network.devices=10", "server.sampled=2"])])
+    asked = Experiment.parse({}, ["rounds=50", "network.devices=10", "server.sampled=2", *settings])
+    watcher.planned([asked])
     assert watcher.status_line() == "0 of 1 runs"
+    stack = StackJob((asked,), SimpleNamespace(steps=steps))
     clock.now = 100
-    watcher.tick("stack", Tick(1, 10, 10))
+    watcher.tick(stack, Tick(1, steps, steps))
     assert watcher.status_line() == "0 of 1 runs"
     clock.now = 101
-    watcher.tick("stack", Tick(2, 20, 20))
-    assert watcher.status_line() == "0 of 1 runs, about 48 s left, 10 device-steps/s"
+    watcher.tick(stack, Tick(2, 2 * steps, 2 * steps))
+    assert watcher.share == 2 / 50
+    assert watcher.status_line() == f"0 of 1 runs, about 48 s left, {steps} device-steps/s"
 
 
 class Interrupted(SweepProgress):
@@ -101,7 +106,7 @@ def test_a_run_tells_how_long_it_takes_yet(clock):
     ]
     bars = RunBars(Rows())
     bars.planned(asked)
-    stack = StackJob(tuple(asked[:1]), None)
+    stack = StackJob(tuple(asked[:1]), SimpleNamespace(steps=10))
     bars.stack_begun(stack)
     clock.now = 100
     bars.tick(stack, Tick(1, 10, 10))

@@ -154,9 +154,27 @@ def method_faults(parts: Parts) -> Iterator[Fault]:
     yield from _compression_faults(parts)
     if parts.method.is_plain:
         return
+    yield from local_epoch_faults(parts)
     rules = _built_in(parts.method.name, "rules") or ()
     for rule in (*ALL_METHODS, *rules):
         yield from rule(parts)
+
+
+def local_epoch_faults(parts: Parts) -> Iterator[Fault]:
+    """Local epochs need a method whose laws allow for devices with different numbers of steps."""
+    name = parts.method.name
+    if parts.training.local_epochs is None or getattr(
+        registry.resolve("method", name), "local_epochs", False
+    ):
+        return
+    known = [one for one in registry.METHODS if _built_in(one, "local_epochs")]
+    own = "" if registry.is_builtin("method", name) else " (a class of yours: local_epochs = True)"
+    yield (
+        ("training.local_epochs", "method.name"),
+        f"training.local_epochs is not defined for method '{name}': its rule counts on devices "
+        f"that take the same number of steps. Set training.local_steps, or set method.name to one "
+        f"of {', '.join(known)}{own}.",
+    )
 
 
 def _built_in(name: str, attribute: str) -> Any:

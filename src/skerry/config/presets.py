@@ -153,7 +153,7 @@ SYSTEMS = {
             "No links. The sampled devices' average is sent to all devices, with equal weights.",
             "McMahan et al., AISTATS 2017",
             COMMON,
-            "It counts rounds, not epochs: H rounds of local steps lie between two server rounds.",
+            "H rounds of local steps lie between two server rounds; see training.local_epochs.",
             _fedavg,
         ),
         Preset(

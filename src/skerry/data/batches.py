@@ -83,6 +83,34 @@ class ShuffledEpochs:
         return path
 
 
+class LocalEpochs:
+    """Every round, each device makes some passes over all its samples, each in a new order.
+
+    A pass is cut into minibatches of `batch` samples; the last one has what is left. So devices
+    take steps in proportion to their data (FedAvg; McMahan et al., 2017).
+    """
+
+    def __init__(self, partition: Partition, batch: int, epochs: int, seed: int):
+        self.batch, self.epochs, self.sizes = batch, epochs, partition.sizes
+        self._partition, self._seed = partition, seed
+
+    @property
+    def steps(self) -> Ints:
+        """The local steps of each device in a round."""
+        return self.epochs * -(-self.sizes // self.batch)
+
+    def orders(self, t: int, devices: slice = slice(None)) -> Ints:
+        """[epochs, samples]: training indices of these devices, device by device, each device's in
+        the order of its pass."""
+        start, stop, _ = devices.indices(len(self.sizes))
+        held = slice(*self._partition.offsets[[start, stop]])
+        owner = np.repeat(np.arange(start, stop), self.sizes[start:stop])
+        samples, total = self._partition.order[held], len(self._partition.order)
+        # Samples are sorted by random keys of their own: a rank draws the same for its devices.
+        keys = (stream(self._seed, "local_epochs", t, e).random(total) for e in range(self.epochs))
+        return np.stack([samples[np.lexsort((key[held], owner))] for key in keys])
+
+
 def _epochs_per_stretch(size: int) -> int:
     """Epochs that come from one stream, so that devices with few samples do not need many."""
     return -(-1024 // size)

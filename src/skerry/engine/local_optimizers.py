@@ -42,8 +42,15 @@ def adam(
     m, v, count = state["m"], state["v"], context.step + 1
     m.mul_(momentum).add_(gradient, alpha=1 - momentum)
     v.mul_(second_momentum).addcmul_(gradient, gradient, value=1 - second_momentum)
-    root = (v / (1 - second_momentum**count)).sqrt_().add_(smallest)
-    return (m / (1 - momentum**count)).div_(root)
+    root = (v / _correction(second_momentum, count, v)).sqrt_().add_(smallest)
+    return (m / _correction(momentum, count, m)).div_(root)
+
+
+def _correction(rate: float, count: int | Tensor, like: Tensor) -> float | Tensor:
+    """1 - rate^count; with local epochs for each device, computed in double precision."""
+    if isinstance(count, Tensor):
+        return (1 - rate ** count.double()).to(like)
+    return float(1 - rate**count)
 
 
 momentum.keeps = ("v",)  # type: ignore[attr-defined]
@@ -54,6 +61,7 @@ class LocalOptimizer(Method):
     """A local optimizer as a method."""
 
     needs_gradient = True
+    local_epochs = True
 
     def __init__(self, training: Training):
         self.optimizer = training.optimizer

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from skerry.engine.facts import run_context
 from skerry.engine.participation.sampler import Sample
 from skerry.engine.server_schedule import past_server_rounds
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
-from skerry.engine.state import COMPRESSION, Companions, State
+from skerry.engine.state import COMPRESSION, Companions, Devices, State
 from skerry.kernels import fused
 from skerry.methods.method import Aggregation, Lanes, Method, Mixing, Traffic, overrides
 from skerry.models.layout import Layout, set_aside
@@ -49,18 +50,30 @@ def start_companions(stack: Stack, X_nld: Tensor) -> Companions:
 
 @contextmanager
 def step_hooks(
-    stack: Stack, state: State, eta_l: Tensor, devices: slice, step: int
-) -> Iterator[None]:
-    """Context of one local step of some devices, with the hooks of all methods around it."""
+    stack: Stack, state: State, eta_l: Tensor, devices: Devices, step: int | Tensor
+) -> Iterator[Tensor]:
+    """Context of one local step of some devices, with the hooks of all methods around it.
+
+    It gives the models of these devices. Devices that are no neighbours are copied, with all that
+    their methods keep, and written back at the end.
+    """
+    X_mld = state.X_nld[devices]
     methods = [
-        (group.method, lanes_of(stack, state, eta_l, group.lanes, devices, step))
+        (group, group.method, lanes_of(stack, state, eta_l, group.lanes, devices, step, X_mld))
         for group in stack.mixing
         if group.method is not None
     ]
-    kept = [method.before_step(lanes) for method, lanes in methods]
-    yield
-    for (method, lanes), before in zip(methods, kept, strict=True):
+    kept = [method.before_step(lanes) for _, method, lanes in methods]
+    yield X_mld
+    for (_, method, lanes), before in zip(methods, kept, strict=True):
         method.after_step(lanes, before)
+    if isinstance(devices, slice):
+        return
+    state.X_nld[devices] = X_mld
+    for group, _, lanes in methods:
+        for name, array in state.companions.of_method(group.lanes).items():
+            if array.ndim == 3:
+                array[devices] = lanes.state[name]
 
 
 def lanes_of(
@@ -68,23 +81,29 @@ def lanes_of(
     state: State,
     eta_l: Tensor,
     lanes: slice,
-    devices: slice = ALL_DEVICES,
-    step: int = 0,
+    devices: Devices = ALL_DEVICES,
+    step: int | Tensor = 0,
+    X_mld: Tensor | None = None,
 ) -> Lanes:
-    """Lanes with the same method, as its hooks receive them."""
-    first, local_steps = stack.experiments[lanes.start], stack.world.experiment.training.local_steps
+    """Lanes with the same method, as its hooks receive them; X_mld are the models of the devices
+    where they were copied."""
+    first, world = stack.experiments[lanes.start], stack.world
     past = past_server_rounds(first, state.memory, lanes.start, state.t)
-    steps = state.t * local_steps + step
-    context = run_context(stack.world, first, state.t, past, step=steps)
-    if devices != ALL_DEVICES:
-        context = context.with_facts(rows=np.arange(stack.world.n)[devices])
+    steps: Any = world.experiment.training.local_steps
+    if world.local_epochs is not None:
+        steps = world.epoch_steps_n[devices].view(-1, 1, 1)
+        step = step.view(-1, 1, 1) if isinstance(step, Tensor) else step
+    context = run_context(world, first, state.t, past, step=state.t * steps + step)
+    if not (isinstance(devices, slice) and devices == ALL_DEVICES):
+        some = devices if isinstance(devices, slice) else devices.cpu().numpy()
+        context = context.with_facts(rows=np.arange(world.n)[some])
     return Lanes(
-        state.X_nld[devices, lanes],
+        (state.X_nld[devices] if X_mld is None else X_mld)[:, lanes],
         state.companions.of_method(lanes, devices),
         eta_l[lanes, None],
-        local_steps,
+        steps,
         context,
-        stack.world.shared_d if stack.world.private else None,
+        world.shared_d if world.private else None,
     )
 
 
@@ -176,7 +195,11 @@ def aggregate_lanes(
         weights_k = state.X_nld.new_full((len(sample),), 1 / len(sample))
     first = stack.experiments[lanes.start]
     since = past_server_rounds(first, state.memory, lanes.start, state.t).last
-    etas_l = stack.etas_tl[since : state.t + 1, lanes].sum(dim=0)
+    etas_l1 = stack.etas_tl[since : state.t + 1, lanes].sum(dim=0)[:, None]
+    if stack.world.local_epochs is not None:
+        steps: Any = stack.world.epoch_steps_n[sampled_k].view(-1, 1, 1)
+    else:
+        steps = stack.world.experiment.training.local_steps
 
     def collect(A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> int:
         if group.is_plain_s2s and fused.runs_on(A_nld):
@@ -195,7 +218,7 @@ def aggregate_lanes(
         sampled_k,
         weights_k,
         stack.world.island_n,
-        etas_l[:, None] * stack.world.experiment.training.local_steps,
+        etas_l1 * steps,
         deliver,
         collect,
         receivers(group, sample, len(state.X_nld)),

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
-from skerry.data.batches import WithReplacement
+from skerry.data.batches import LocalEpochs, WithReplacement
 from skerry.data.partition import Partition
 from skerry.errors import DataError
 from skerry.kernels import fused
@@ -62,6 +62,25 @@ class MinibatchDraws:
         self._check(indices)
         return self._to_device(indices[self._devices])
 
+    def epoch_orders(self, t: int) -> Tensor:
+        """[E, samples]: training indices of the devices in the order of each local epoch."""
+        assert self.local_epochs is not None
+        return self._to_device(self.local_epochs.orders(t, self._devices))
+
+    @cached_property
+    def local_epochs(self) -> LocalEpochs | None:
+        """The draws of `training.local_epochs`; None where all devices take as many steps."""
+        batch, epochs = self._training.batch, self._training.local_epochs
+        if epochs is None:
+            return None
+        return LocalEpochs(self._partition, batch, epochs, self._seed)
+
+    @cached_property
+    def batch(self) -> int:
+        """The number of samples in the largest minibatch."""
+        batch, largest = self._training.batch, int(self._partition.sizes.max())
+        return batch if self.local_epochs is None else min(batch, largest)
+
     def noise_keys(self, t: int, step: int) -> Tensor:
         """One integer per device, for models that draw noise of their own."""
         return self.keys("noise", t, step)[self._devices]
@@ -87,7 +106,7 @@ class MinibatchDraws:
         with registry.users_own("sampling", training.sampling, DataError):
             sampling = registry.resolve("sampling", training.sampling)
             call = bind("sampling", sampling, training.options_for("sampling"))
-            return call(self._partition, training.batch, context=self._context)
+            return call(self._partition, self.batch, context=self._context)
 
     @cached_property
     def _kernel(self) -> "IndexSampler | None":
@@ -97,7 +116,7 @@ class MinibatchDraws:
         from skerry.kernels.draws import IndexSampler
 
         order, offsets = self._partition.order, self._partition.offsets
-        return IndexSampler(order, offsets, self._training.batch, self._device, self._devices)
+        return IndexSampler(order, offsets, self.batch, self._device, self._devices)
 
     def _check(self, indices: Any) -> None:
         """Raise a DataError for a user's own sampling that breaks the contract."""

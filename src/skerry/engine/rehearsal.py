@@ -33,7 +33,8 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
         if not registry.is_builtin("schedule", experiment.training.schedule):
             _try_schedule(world, experiment)
     stack = build_stack(world, experiments)
-    world.batch_indices(0, 0)
+    if world.local_epochs is None:
+        world.batch_indices(0, 0)
     for mixing in stack.mixing:
         network = mixing.mixer.fleet.network
         if ":" in network.topology or ":" in network.mixing:
@@ -63,9 +64,10 @@ def _try_local_optimizer(method: LocalOptimizer, experiment: Experiment, world: 
     X_nld = world.initial().expand(2, 1, -1).clone()
     with registry.users_own("local optimizer", method.optimizer):
         eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
-        context = run_context(world, experiment, 0, number=0, period=1, step=0)
+        steps = _steps(world, len(X_nld))
+        context = run_context(world, experiment, 0, number=0, period=1, step=0 * steps)
         context = context.with_facts(rows=np.arange(2))
-        lanes = Lanes(X_nld, method.start(X_nld), eta_l1, 1, context)
+        lanes = Lanes(X_nld, method.start(X_nld), eta_l1, steps, context)
         method.after_step(lanes, method.before_step(lanes))
 
 
@@ -85,15 +87,15 @@ def _try_method(method: Method, experiment: Experiment, world: World, unmixed: M
             f"[devices, lanes, parameters], or without the devices (got {_describe(own)})."
         )
     eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
-    period = experiment.server.period
-    context = run_context(world, experiment, 0, number=0, period=period, step=0)
-    lanes = Lanes(X_nld, own, eta_l1, 1, context.with_facts(rows=np.arange(devices)))
+    period, steps = experiment.server.period, _steps(world, devices)
+    context = run_context(world, experiment, 0, number=0, period=period, step=0 * steps)
+    lanes = Lanes(X_nld, own, eta_l1, steps, context.with_facts(rows=np.arange(devices)))
     sampled_k = torch.arange(sampled, device=X_nld.device)
     server = Aggregation(
         sampled_k,
         X_nld.new_full((sampled,), 1 / sampled),
         torch.zeros(devices, dtype=torch.int64, device=X_nld.device),
-        eta_l1,
+        eta_l1 * steps[:sampled] if isinstance(steps, Tensor) else eta_l1,
         lambda A_nld: len(A_nld),
         lambda A_nld, into_nld, scale_l1: len(A_nld),
         sampled_k,
@@ -110,6 +112,13 @@ def _try_method(method: Method, experiment: Experiment, world: World, unmixed: M
             f"method '{name}': aggregate must give a Traffic, the vectors sent up and down (got "
             f"{_describe(sent)})."
         )
+
+
+def _steps(world: World, devices: int) -> Any:
+    """`Lanes.local_steps`: 1, or with local epochs a number for each of so many devices."""
+    if world.local_epochs is None:
+        return 1
+    return torch.arange(1, devices + 1, device=world.device).view(-1, 1, 1)
 
 
 def _try_compression(

@@ -1,9 +1,8 @@
 """One round of Algorithm 1 for all lanes: local steps, D2D mixing, server round."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +17,7 @@ from skerry.engine.method_hooks import (
     start_companions,
     step_hooks,
 )
+from skerry.engine.minibatches import RoundDraws, minibatches
 from skerry.engine.participation.sampler import Sample
 from skerry.engine.primitives import deliver
 from skerry.engine.ranks.group import RankGroup
@@ -67,61 +67,34 @@ def initial_state(stack: Stack) -> State:
     return State(0, X, memory, stack.chunk(), start_companions(stack, X))
 
 
-class RoundDraws(NamedTuple):
-    """The minibatches, noise keys and stepsizes of one round of local steps."""
-
-    indices_snb: Tensor
-    """Training indices of every local step and device."""
-    noise_sn: Tensor
-    eta_l: Tensor
-
-
-def draw_round(stack: Stack, t: int) -> RoundDraws:
-    """The draws of round t."""
-    world = stack.world
-    steps = range(world.experiment.training.local_steps)
-    return RoundDraws(
-        _stacked([world.batch_indices(t, step) for step in steps]),
-        _stacked([world.noise_keys(t, step) for step in steps]),
-        stack.etas_tl[t],
-    )
-
-
-def _stacked(tensors: Sequence[Tensor]) -> Tensor:
-    """Along a new first dimension; a single one is not copied, for it may be large."""
-    return torch.stack(list(tensors)) if len(tensors) > 1 else tensors[0].unsqueeze(0)
-
-
 def local_steps(
     stack: Stack, state: State, draws: RoundDraws, counted_nl: Tensor | None = None
 ) -> Tensor:
     """X <- X - eta G(X), at each device's own model.
 
-    Returns the mean losses [L] over all devices, or over those with a 1 in `counted_nl`; a rank
-    returns the part of its devices.
+    Returns the mean losses [L] over all devices, or over those with a 1 in `counted_nl`; the loss
+    of a device is the mean over its steps, or with local epochs over its samples. A rank returns
+    the part of its devices.
     """
     world = stack.world
     scaled = [group for group in stack.mixing if group.scale_n is not None]
     total_l, stride_l = state.X_nld.new_zeros(len(stack)), stack.stride(draws.eta_l)
     local_nl = None if counted_nl is None else counted_nl[world.ranks.devices]
     with arithmetic(world.experiment.training.precision):
-        both = zip(draws.indices_snb, draws.noise_sn, strict=True)
-        for step, (indices_nb, noise_n) in enumerate(both):
-            for first in range(0, world.local_devices, state.chunk):
-                devices = slice(first, first + state.chunk)
-                rows = indices_nb[devices]
-                batch = LazyBatch(world.x_train, world.y_train, rows, noise_n[devices])
-                before = [state.X_nld[devices, group.lanes].clone() for group in scaled]
-                with step_hooks(stack, state, draws.eta_l, devices, step):
-                    losses = world.learner.step(state.X_nld[devices], batch, stride_l)
-                    for group, start_nld in zip(scaled, before, strict=True):
-                        assert group.scale_n is not None  # steps are eta n p_i long, not eta
-                        scale_n11 = group.scale_n[devices, None, None]
-                        X_group = state.X_nld[devices, group.lanes]
-                        X_group.sub_(start_nld).mul_(scale_n11).add_(start_nld)
-                total_l += (losses if local_nl is None else losses * local_nl[devices]).sum(dim=0)
+        for devices, rows, noise, step, share_m in minibatches(world, draws, state.chunk):
+            batch = LazyBatch(world.x_train, world.y_train, rows, noise)
+            with step_hooks(stack, state, draws.eta_l, devices, step) as X_mld:
+                before = [X_mld[:, group.lanes].clone() for group in scaled]
+                losses = world.learner.step(X_mld, batch, stride_l)
+                for group, start_mld in zip(scaled, before, strict=True):
+                    assert group.scale_n is not None  # steps are eta n p_i long, not eta
+                    X_group, scale_m11 = X_mld[:, group.lanes], group.scale_n[devices, None, None]
+                    X_group.sub_(start_mld).mul_(scale_m11).add_(start_mld)
+            if share_m is not None:
+                losses = losses * share_m[:, None]
+            total_l += (losses if local_nl is None else losses * local_nl[devices]).sum(dim=0)
     counted_l = world.n if counted_nl is None else counted_nl.sum(dim=0)
-    return total_l / (counted_l * len(draws.indices_snb))
+    return total_l / (counted_l * len(draws.indices))
 
 
 def start_loss(stack: Stack, chunk: int) -> Tensor:

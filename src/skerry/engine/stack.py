@@ -160,12 +160,13 @@ class Stack:
         """The number of devices that step at once: as many as the working memory holds."""
         n, device = self.world.local_devices, self.world.device
         each, room = step_bytes(self.world, len(self)), working_memory(device)
-        if not self.has_methods:
+        if not self.has_methods and self.world.local_epochs is None:
             return max(1, min(n, room // max(1, each)))
         models = len(self) * self.world.learner.d * self.world.dtype.itemsize
         if device.type == "cuda":  # small compared with the arrays of methods
             room = min(room, max(GPU_LEAST, n * models // GPU_PART))
-        # One of the methods may keep the models that a step starts from.
+        # One of the methods may keep the models that a step starts from; with local epochs, rows of
+        # X are copied.
         return max(1, min(n, room // (each + models)))
 
 
@@ -173,7 +174,7 @@ def step_bytes(world: World, lanes: int) -> int:
     """Temporary memory of a local step in bytes, per device."""
     training = world.experiment.training
     with arithmetic(training.precision):
-        return world.learner.bytes_per_device(lanes, training.batch)
+        return world.learner.bytes_per_device(lanes, world.batch)
 
 
 def working_memory(device: torch.device) -> int:

@@ -9,6 +9,9 @@ from torch import Tensor
 from skerry.engine.server import Memory
 from skerry.methods.method import Arrays
 
+Devices = slice | Tensor
+"""Rows of X: a slice, or a tensor of numbers for rows that are no neighbours."""
+
 COMPRESSION = "compression"
 """The owner of the companions that compressed links and servers keep, in the place of a method."""
 
@@ -32,15 +35,16 @@ class Companions:
             self.arrays[key] = array if known is None else torch.cat([known, array], dim=-2)
             self.lanes.setdefault(key, []).extend(range(lanes.start, lanes.stop))
 
-    def of_method(self, lanes: slice, devices: slice = slice(None)) -> Arrays:
-        """Views of the arrays that the method of these lanes keeps, for some devices."""
+    def of_method(self, lanes: slice, devices: Devices = slice(None)) -> Arrays:
+        """Views of the arrays that the method of these lanes keeps, for some devices; copies for
+        devices that are no neighbours."""
         return self._views(lanes, devices, of_compression=False)
 
     def of_compression(self, lanes: slice) -> Arrays:
         """Views of the arrays that compressed messages of these lanes need."""
         return self._views(lanes, slice(None), of_compression=True)
 
-    def _views(self, lanes: slice, devices: slice, of_compression: bool) -> Arrays:
+    def _views(self, lanes: slice, devices: Devices, of_compression: bool) -> Arrays:
         found = {}
         for key, array in self.arrays.items():
             owner, _, name = key.rpartition(".")

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from skerry.engine.round import RoundDraws, draw_round, local_steps, mix, train
+from skerry.engine.minibatches import RoundDraws, draw_round
+from skerry.engine.round import local_steps, mix, train
 from skerry.engine.stack import Stack, step_bytes
 from skerry.engine.state import State
 from skerry.kernels.cuda_graph import WARM_UP, capture, capture_pays
@@ -49,10 +50,11 @@ class Trainer:
 def can_be_captured(stack: Stack, state: State) -> bool:
     """Whether the training of a round may be captured in a CUDA graph, and whether that pays.
 
-    Loops over models and gradients of embeddings cannot be captured reliably.
+    Loops over models and gradients of embeddings cannot be captured reliably; with local epochs a
+    round may have thousands of steps.
     """
     X, world = state.X_nld, stack.world
-    if not (X.is_cuda and stack.never_needs_models_before):
+    if not (X.is_cuda and stack.never_needs_models_before and world.local_epochs is None):
         return False
     worth_it = capture_pays(X.nbytes, state.chunk * step_bytes(world, len(stack)))
     return worth_it and world.x_train.is_floating_point() and not goes_one_by_one(world.learner)

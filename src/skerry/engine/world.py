@@ -14,6 +14,7 @@ from torch import Tensor
 
 from skerry.config.experiment import Experiment, Network
 from skerry.config.fields import Availability
+from skerry.data.batches import LocalEpochs
 from skerry.data.dataset import Split
 from skerry.data.holdings import Ints
 from skerry.data.partition import Partition
@@ -79,6 +80,8 @@ class World:
     """The processes that hold the devices; `x_train` holds the samples of the local ones."""
     _awake: dict[Availability, Awake] = field(default_factory=dict)
     _fleets: dict[tuple[Network, Availability], Fleet] = field(default_factory=dict)
+    step_groups: dict[int, list[Any]] = field(default_factory=dict)
+    """A cache of `engine/minibatches.py`: with local epochs, the devices that step together."""
 
     @property
     def n(self) -> int:
@@ -183,6 +186,29 @@ class World:
             _is_kept=True,
         )
         return MinibatchDraws(self.experiment, partition, samples, self.device, local, context)
+
+    @property
+    def local_epochs(self) -> LocalEpochs | None:
+        """Passes over the data and their steps; None where all devices take as many steps."""
+        return self.draws.local_epochs
+
+    @property
+    def batch(self) -> int:
+        """The number of samples in the largest minibatch."""
+        return self.draws.batch
+
+    @property
+    def steps_a_round(self) -> int:
+        """The local steps of all devices in a round, summed."""
+        epochs = self.local_epochs
+        steps = self.n * self.experiment.training.local_steps
+        return steps if epochs is None else int(epochs.steps.sum())
+
+    @cached_property
+    def epoch_steps_n(self) -> Tensor:
+        """The local steps of every device in a round, on the compute device, with local epochs."""
+        assert self.local_epochs is not None
+        return torch.from_numpy(self.local_epochs.steps).to(self.device)
 
     def initial(self) -> Tensor:
         """The common initial point [d]."""

@@ -25,6 +25,7 @@ class FedProx(Method):
     presets = (("fedprox", server_only_settings("fedprox"), ""),)
     link_compressions = ANY_COMPRESSION
     compresses_server = True
+    local_epochs = True
     is_repeatable = True
     allows_private = True
 

@@ -30,6 +30,7 @@ class FedVarp(Method):
     checked = "read in code of others"
     presets = (("fedvarp", server_only_settings("fedvarp"), "As scaffold."),)
     rules = (*SERVER_ONLY, not_selected_by("importance"), reaches_sleepers)
+    local_epochs = True
     is_repeatable = True
     allows_private = True
 

@@ -30,7 +30,7 @@ Arrays = dict[str, "Tensor"]
 
 @dataclass(frozen=True)
 class Lanes:
-    """Some lanes of a stack, restricted to the devices that step now. All tensors are views."""
+    """Some lanes of a stack, restricted to the devices that step now. Hooks change its tensors."""
 
     X_nld: Tensor
     state: Arrays
@@ -38,7 +38,8 @@ class Lanes:
     eta_l1: Tensor
     """The stepsize of each lane, as a column."""
     local_steps: int
-    """Local steps of a round."""
+    """Local steps of a round; with `training.local_epochs` a tensor [n, 1, 1], those of each
+    device."""
     context: Context
     shared_d: Tensor | None = None
     """Mask of the places that travel; None: all. In `mix` and `aggregate` nothing else may."""
@@ -64,7 +65,8 @@ class Aggregation:
     islands_n: Tensor
     """The island of every device."""
     eta_sum_l1: Tensor
-    """The stepsizes of all local steps since the last server round, summed, as a column."""
+    """The stepsizes of all local steps since the last server round, summed, as a column; with
+    `training.local_epochs` [k, l, 1], a column for each of the sampled devices in their order."""
     deliver: Callable[[Tensor], int]
     """Apply the experiment's primitive to an array in place; returns how many devices receive."""
     collect: Callable[[Tensor, Tensor, Tensor], int]
@@ -117,6 +119,9 @@ class Method:
     """The compressions of links under which its laws hold."""
     compresses_server: ClassVar[bool] = False
     """Whether its laws hold where messages to and from the server are compressed."""
+
+    local_epochs: ClassVar[bool] = False
+    """Whether its laws hold where devices take different numbers of local steps."""
 
     mixed_arrays: ClassVar[int] = 1
     """The number of arrays that are mixed over links."""
@@ -171,6 +176,7 @@ class Sgd(Method):
     exact = "no: data that differ between devices leave a permanent error"
     link_compressions = ANY_COMPRESSION
     compresses_server = True
+    local_epochs = True
 
 
 def overrides(method: Method, *hooks: str) -> bool:

@@ -39,6 +39,7 @@ class Scaffold(Method):
         no_sleeping_devices,
     )
     up = down = 2
+    local_epochs = True
     is_repeatable = True
     allows_private = True
 

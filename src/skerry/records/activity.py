@@ -76,8 +76,11 @@ class RunPlan:
 
 
 def device_steps(experiment: Experiment) -> int:
-    """Local steps of all devices over all rounds of a run."""
-    return experiment.rounds * experiment.network.devices * experiment.training.local_steps
+    """Local steps of all devices over all rounds of a run. With local epochs, whose steps are known
+    once the data are read, it counts epochs: it compares runs, and tells no speed."""
+    training = experiment.training
+    each = training.local_epochs or training.local_steps
+    return experiment.rounds * experiment.network.devices * each
 
 
 def text_digest(experiment: Experiment) -> str:

@@ -136,6 +136,7 @@ def take_snapshot(
     left = sum(missing) + sum(watched.steps - watched.steps_done for watched in running)
     whole = sum(missing) + sum(watched.steps for watched in planned)
     idle = not running and not missing
+    in_epochs = any(watched.run.experiment.training.local_epochs for watched in runs)
     return Snapshot(
         folder=folder,
         name=(planned or runs)[-1].run.name if runs else "",
@@ -147,7 +148,7 @@ def take_snapshot(
         to_do=len(missing) if plan is not None else None,
         others=len(runs) - len(planned),
         share=1 - left / whole if whole else 0.0,
-        device_steps_per_second=speed.steps if speed else None,
+        device_steps_per_second=speed.steps if speed and not in_epochs else None,
         rounds_per_second=speed.rounds if speed else None,
         seconds_left=left / speed.steps if working and speed else None,
         stacks=tuple(_stacks(watched.run for watched in running)),

@@ -226,7 +226,7 @@ def _workspaces(world: World) -> int:
     training, evaluate = world.experiment.training, world.experiment.evaluate
     evaluations = 1 + -(-world.rounds // evaluate.every)
     with arithmetic(training.precision):
-        by_torch = not steps_on_chip(world.learner, training.batch)
+        by_torch = not steps_on_chip(world.learner, world.batch)
     return (2 if by_torch or evaluations > WARM_UP else 1) * WORKSPACE
 
 
@@ -255,6 +255,10 @@ def _draws(world: World) -> int:
     """Bytes of the minibatch draws of this round and the next one, and of their tables."""
     training = world.experiment.training
     a_round = DOUBLE * (training.batch + 1) * training.local_steps * world.local_devices
+    if (epochs := world.local_epochs) is not None:  # orders, noise keys, places of minibatches
+        steps = 2 * int(epochs.steps.max()) if world.learner.noisy else 1
+        a_round = DOUBLE * (epochs.epochs * len(world.y_train) + steps * world.local_devices)
+        return 2 * a_round + 3 * DOUBLE * len(world.y_train)
     rounds = 2 if training.local_steps == 1 else 3  # more steps are drawn apart, then put together
     return rounds * a_round + DOUBLE * (len(world.partition.order) + TABLE * world.n)
 

@@ -101,6 +101,11 @@ class Constants:
     @property
     def why_no_bounds(self) -> str:
         """Why no bound holds for the experiment; empty if there are bounds."""
+        if (epochs := self.experiment.training.local_epochs) is not None:
+            return (
+                "bounds hold for devices that take one local step a round (got "
+                f"training.local_epochs = {epochs}). Set training.local_steps=1 in its place."
+            )
         moving = self.experiment.server.first_schedule("sampled", "period")
         return moving and (
             f"bounds hold for a K and an H that stay (got {moving}). Set it to constant, or give "

@@ -1,10 +1,13 @@
 """The sections [training] and [method]: what devices do in a round."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from skerry.config.section import (
     BelowOne,
     Count,
+    Fault,
+    KeyedIfSet,
     Named,
     Names,
     NotNegative,
@@ -32,6 +35,9 @@ class Training(Section, extra="allow"):
     """Factor of each drop of the step schedule."""
     local_steps: Count = 1
     """SGD steps on every device between two mixings."""
+    local_epochs: Annotated[Count | None, KeyedIfSet()] = None
+    """In the place of local_steps: passes of every device over its own samples between two mixings,
+    each in a new order and in minibatches of `batch`, of which the last may be smaller."""
     order: Literal["adapt_then_mix", "mix_then_adapt"] = "adapt_then_mix"
     """adapt_then_mix: W (X - eta G(X)); mix_then_adapt: W X - eta G(X)."""
     weights: Literal["equal", "data"] = "equal"
@@ -61,6 +67,24 @@ class Training(Section, extra="allow"):
         own = ("stepsize", "schedule", "order", "weights", "optimizer", "weight_decay")
         declared = ("schedule", "local optimizer")
         return {*own, *(o for kind in declared for o in self.options_declared(kind)), *further}
+
+    def faults(self) -> Iterator[Fault]:
+        """Fields that local epochs decide themselves."""
+        if self.local_epochs is None:
+            return
+        decided = {
+            "local_steps": (1, "it makes a device take as many steps as it has minibatches"),
+            "sampling": ("replacement", "every pass goes through all samples in a new order"),
+            "weights": ("equal", "steps in proportion to the data count them already"),
+        }
+        fixes = {"weights": "Leave it out; FedAvg's weights are server.weights=data"}
+        for field, (value, why) in decided.items():
+            if (got := getattr(self, field)) != value:
+                yield (
+                    ("training.local_epochs", f"training.{field}"),
+                    f"training.local_epochs cannot be combined with training.{field} (got {got!r}):"
+                    f" {why}. {fixes.get(field, 'Leave one of them out')}.",
+                )
 
     @property
     def is_plain(self) -> bool:

@@ -27,11 +27,12 @@ class CountingProgress(Progress):
 
     def __init__(self) -> None:
         self.runs = self.done = self.reused = 0
-        self._steps = self._done_steps = self._fresh = 0
+        self._steps = self._fresh = 0
+        self._done_steps = self._fresh_planned = 0.0
         self._ticks: dict[StackJob, Tick] = {}
-        self._start: tuple[float, int] | None = None
-        """Time and device-steps of the first rounds: before them a world is built and kernels are
-        compiled, which says nothing about later rounds."""
+        self._start: tuple[float, int, float] | None = None
+        """Time, device-steps and planned steps of the first rounds: before them a world is built
+        and kernels are compiled, which says nothing about later rounds."""
         self._remarked = False
 
     def planned(self, experiments: Sequence["Experiment"]) -> None:
@@ -54,7 +55,7 @@ class CountingProgress(Progress):
     def tick(self, job: "StackJob", tick: "Tick") -> None:
         self._ticks[job] = tick
         if self._start is None and tick.fresh:
-            self._start = time.monotonic(), tick.fresh
+            self._start = time.monotonic(), tick.fresh, _planned(job, tick.fresh)
         self.show()
 
     def stack_split(self, job: "StackJob") -> None:
@@ -63,29 +64,36 @@ class CountingProgress(Progress):
     def stack_done(self, job: "StackJob", finals: Mapping[str, Mapping[str, float]]) -> None:
         last = self._ticks.pop(job, None)
         self._fresh += last.fresh if last else 0
-        self._done_steps += job.steps
+        self._fresh_planned += _planned(job, last.fresh) if last else 0
+        self._done_steps += _planned(job, job.steps)
         self.done += len(job)
 
     @property
     def share(self) -> float:
         """The share of the computing that is done."""
-        under_way = sum(tick.steps for tick in self._ticks.values())
+        under_way = sum(_planned(job, tick.steps) for job, tick in self._ticks.items())
         return min(1.0, (self._done_steps + under_way) / max(1, self._steps))
 
     def pace(self) -> list[str]:
         """`about 40 s left`, `310,000 device-steps/s`; empty as long as they are unknown."""
-        began, already = self._start or (0.0, 0)
-        fresh = self._fresh + sum(tick.fresh for tick in self._ticks.values())
-        rate = (fresh - already) / max(1e-9, time.monotonic() - began)  # since the first rounds
+        began, already, planned = self._start or (0.0, 0, 0.0)
+        seconds, ticks = max(1e-9, time.monotonic() - began), self._ticks.items()
+        rate = (self._fresh + sum(tick.fresh for _, tick in ticks) - already) / seconds
         if self._start is None or not rate:
             return []
-        left = self._steps * (1 - self.share) / rate
+        fresh = self._fresh_planned + sum(_planned(job, tick.fresh) for job, tick in ticks)
+        left = self._steps * (1 - self.share) * seconds / (fresh - planned)
         return [f"about {duration(left)} left", f"{rate:,.0f} device-steps/s"]
 
     def say(self, line: str) -> None:
         say(line)
 
     def show(self) -> None: ...
+
+
+def _planned(job: "StackJob", steps: int) -> float:
+    """Device-steps of a job, as they were planned before its data were read (local epochs)."""
+    return steps * sum(map(device_steps, job.experiments)) / job.steps
 
 
 class RunBars(CountingProgress):

@@ -90,8 +90,10 @@ def status_lines(snapshot: Snapshot) -> list[str]:
     if snapshot.others:
         lines[0] += f"; and {plural(snapshot.others, 'run')} of other sweeps"
     steps, rounds = snapshot.device_steps_per_second, snapshot.rounds_per_second
-    if steps is not None and rounds is not None:
-        pace = f"{steps:,.0f} device-steps/s, {rounds:,.3g} rounds/s"
+    if rounds is not None:  # steps are unknown with local epochs
+        pace = (
+            "" if steps is None else f"{steps:,.0f} device-steps/s, "
+        ) + f"{rounds:,.3g} rounds/s"
         left = snapshot.seconds_left
         lines.append(pace if left is None else f"{pace}, about {duration(left)} left")
     return lines

@@ -42,7 +42,8 @@ class WorldSurvey:
 
     fingerprints: dict[str, str]
     """Fingerprints of what lies outside the experiment's text; they are part of every key."""
-    devices: int
+    steps: int
+    """Local steps of all devices in a round."""
     footprint: Footprint
     world: World | None = None
     """The world itself, where it was built in this process."""
@@ -88,7 +89,7 @@ class StackJob:
     def steps(self) -> int:
         """Device-steps from start to end."""
         first = self.experiments[0]
-        return len(self) * first.rounds * self.survey.devices * first.training.local_steps
+        return len(self) * first.rounds * self.survey.steps
 
 
 def group_by_world(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
@@ -149,7 +150,7 @@ class WorldCache:
 
 def survey_world(world: World) -> WorldSurvey:
     """Describe a world that was built in this process."""
-    return WorldSurvey(world.fingerprints, world.n, measure_footprint(world), world)
+    return WorldSurvey(world.fingerprints, world.steps_a_round, measure_footprint(world), world)
 
 
 def release_memory() -> None:
@@ -178,7 +179,7 @@ class StepCounter:
 
     def __init__(self, world: World):
         self._world = world
-        self._unit = world.n * world.experiment.training.local_steps
+        self._unit = world.steps_a_round
         self._lanes: frozenset[str] = frozenset()
         self._before = self._fresh = 0
 
