@@ -57,6 +57,7 @@ class LocalOptimizer(Method):
     """A local optimizer as a method."""
 
     needs_gradient = True
+    takes_different_starts = True
 
     def __init__(self, training: Training):
         self.optimizer = training.optimizer

@@ -45,15 +45,16 @@ class ServerRound:
 
 
 def initial_state(stack: Stack) -> State:
-    """The state with all devices of all lanes at the common initial point."""
+    """The state with the devices of all lanes at their initial point; servers start at its mean."""
     world, lanes = stack.world, len(stack)
-    X = world.initial().expand(world.local_devices, lanes, -1).clone()
+    X = world.initial_models().unsqueeze(1).repeat(1, lanes, 1)
+    x0_ld = world.initial().repeat(lanes, 1)
     memory: Memory = {}
     for group in stack.servers:
-        for name, start_ld in group.start(X[0, group.lanes]).items():
-            memory.setdefault(name, torch.zeros_like(X[0]))[group.lanes] = start_ld
+        for name, start_ld in group.start(x0_ld[group.lanes].clone()).items():
+            memory.setdefault(name, torch.zeros_like(x0_ld))[group.lanes] = start_ld
         if group.sampler.asks_distances:
-            memory.setdefault(REFERENCE, torch.zeros_like(X[0]))[group.lanes] = X[0, group.lanes]
+            memory.setdefault(REFERENCE, torch.zeros_like(x0_ld))[group.lanes] = x0_ld[group.lanes]
     adapting = [group for group in stack.servers if group.schedule.adapts]
     if adapting:
         width = max(group.schedule.width for group in adapting)

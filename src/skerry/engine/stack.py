@@ -210,6 +210,8 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                     f"server.{field} must be between 1 and the number of devices (got {sampled} "
                     f"of {world.n} devices). Lower server.{field}."
                 )
+        if world.starts is not None:
+            _check_different_starts(experiment)
     keyed = sorted(((group_keys(e), e) for e in experiments), key=itemgetter(0))
     keys, ordered = [key for key, _ in keyed], [e for _, e in keyed]
     # A lane whose schedule adapts to the models has a server group of its own.
@@ -228,6 +230,21 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
         ),
         etas_tl=torch.from_numpy(_stepsizes(world, ordered)).to(world.device, world.dtype),
     )
+
+
+def _check_different_starts(experiment: Experiment) -> None:
+    """Raise a SkerryError for what needs devices that start at the same point."""
+    method, network, server = method_of(experiment), experiment.network, experiment.server
+    needs = None
+    if method is not None and not method.takes_different_starts:
+        needs = f"method '{experiment.method.name}'"
+    elif network.compresses or (server.compresses and server.is_there):
+        needs = "compression"  # both sides of a message hold a copy from the start on
+    if needs:
+        raise SkerryError(
+            f"{needs} needs devices that start at the same point (got weights by device). Give all "
+            "the same weights, or change the experiment."
+        )
 
 
 def group_keys(experiment: Experiment) -> tuple[str, str]:

@@ -25,6 +25,7 @@ class FedProx(Method):
     presets = (("fedprox", server_only_settings("fedprox"), ""),)
     link_compressions = ANY_COMPRESSION
     compresses_server = True
+    takes_different_starts = True
     is_repeatable = True
 
     def __init__(self, *, mu: float):

@@ -130,6 +130,9 @@ class Method:
     needs_gradient: ClassVar[bool] = False
     """Whether the step before `after_step` is X - G, not scaled by eta."""
 
+    takes_different_starts: ClassVar[bool] = False
+    """Whether its laws hold where devices start at different points (`weights` by device)."""
+
     is_repeatable: ClassVar[bool] = False
     """Whether the local steps and the mixing of all rounds launch the same work, so that a GPU may
     replay them from a CUDA graph."""
@@ -139,7 +142,8 @@ class Method:
         return self.is_repeatable
 
     def start(self, X_nld: Tensor) -> Arrays:
-        """The arrays that it keeps, for models that are all at the initial point."""
+        """The arrays that it keeps, for models at the initial point, which all devices share unless
+        `takes_different_starts`."""
         return {}
 
     def before_step(self, lanes: Lanes) -> Tensor | None:
@@ -168,6 +172,7 @@ class Sgd(Method):
     exact = "no: data that differ between devices leave a permanent error"
     link_compressions = ANY_COMPRESSION
     compresses_server = True
+    takes_different_starts = True
 
 
 def count_companions(method: Method) -> int:
