@@ -26,7 +26,7 @@ from skerry.models.layers import Slot
 from skerry.models.layout import Layout, contiguous
 from skerry.models.learner import ALIGNMENT, Batch, Problem
 from skerry.models.noise import key_dropouts
-from skerry.models.weights import Untrained, check_names, check_shape, plain_name, untrained_part
+from skerry.models.weights import check_names, check_shape, plain_name, untrained_part
 from skerry.tasks.task import over_lanes
 
 Parameters = dict[str, Tensor]

@@ -61,8 +61,8 @@ class Weights:
         missing = [name for name in names if name not in self.by_device]
         if missing and DEFAULT not in self.by_device:
             raise ModelError(
-                f"model.weights: {self.source} must have weights for every device, or '{DEFAULT}' for the others "
-                f"(got none for {_first_names(missing)}). Add them."
+                f"model.weights: {self.source} must have weights for every device, or '{DEFAULT}' "
+                f"for the others (got none for {_first_names(missing)}). Add them."
             )
         found = [DEFAULT if name in missing else name for name in names]
         return [(self.by_device[name], self.name_of(name)) for name in found]
