@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from skerry.engine.world import World
-from skerry.errors import DamagedError, SkerryError, did_you_mean
+from skerry.errors import DamagedError, SkerryError, argument, did_you_mean
 from skerry.files import remove_leftovers
 from skerry.models.layout import Layout, count, named_tensors, parameter_mask, without_padding
 from skerry.models.weights import Untrained
@@ -134,7 +134,7 @@ class FinalModels:
 def _damaged(path: Path, reason: str) -> DamagedError:
     return DamagedError(
         f"the models {path} are damaged ({reason}). Delete the file, and compute the run again "
-        "with --keep-models.",
+        f"with {argument('keep_models')}.",
         reason=reason,
     )
 

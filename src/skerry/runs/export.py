@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skerry.analysis.results import Lane, read_studies
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, argument
 from skerry.plugins.registry import GIVEN
 from skerry.records.final_models import FinalModels
 from skerry.records.store import models_file
@@ -85,5 +85,5 @@ def _check_same(lane: Lane, again: Lane) -> None:
             raise SkerryError(
                 f"computed again, run {lane.key} ends at {name} = {fresh:.6g}, recorded is "
                 f"{value:.6g}: this machine or version computes it differently. Run it again with "
-                "--keep-models."
+                f"{argument('keep_models')}."
             )
