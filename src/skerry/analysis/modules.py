@@ -27,7 +27,9 @@ def load_module(
             f"the model of this run was given from Python, so it is not in the store. {instead}"
         )
     dataset = _dataset(experiment, materials, instead)
-    problem = problem_of(experiment, dataset, choose_task(experiment.task, dataset))
+    problem = problem_of(
+        experiment, dataset, choose_task(experiment.task, dataset, experiment.seed)
+    )
     module = build_module(experiment.model, problem, materials.model)
     if module is None:
         raise ModelError(f"model '{experiment.model.name}' has no nn.Module. {instead}")
@@ -53,7 +55,7 @@ def load_samples(
     some = dataset.common_tests if part == "test" else slice(None)
     x = torch.from_numpy(dataset.inputs(part, experiment.data.scaling, some))
     y = torch.from_numpy((dataset.y_test if part == "test" else dataset.y_train)[some])
-    return x, choose_task(experiment.task, dataset).targets(y, torch.float32)
+    return x, choose_task(experiment.task, dataset, experiment.seed).targets(y, torch.float32)
 
 
 def _dataset(experiment: Experiment, materials: Materials, instead: str) -> Dataset:

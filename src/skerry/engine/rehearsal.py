@@ -15,7 +15,8 @@ from torch import Tensor
 
 from skerry.config.experiment import Experiment
 from skerry.engine.compressed_messages import message_draws
-from skerry.engine.compression import Compression
+from skerry.engine.compression import Compression, compress
+from skerry.engine.facts import run_context
 from skerry.engine.local_optimizers import LocalOptimizer
 from skerry.engine.method_hooks import UncompressedMixing
 from skerry.engine.server import Memory
@@ -39,7 +40,9 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
         if ":" in network.topology or ":" in network.mixing:
             mixing.mixer.fleet.blocks(0)
         if mixing.compression is not None and ":" in network.compression:
-            _try_compression(network.compression, mixing.compression.compression, world)
+            experiment = stack.experiments[mixing.lanes.start]
+            compression = mixing.compression.compression
+            _try_compression(network.compression, compression, experiment, world)
     for group in stack.servers:
         if isinstance(group.method, LocalOptimizer) and ":" in group.method.optimizer:
             _try_local_optimizer(group.method, stack.experiments[group.lanes.start], world)
@@ -48,9 +51,11 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
             _try_method(group.method, stack.experiments[group.lanes.start], world, unmixed)
         if group.compression is not None and ":" in group.server.compression:
             compression = group.compression.up or group.compression.down or Compression()
-            _try_compression(group.server.compression, compression, world)
+            experiment = stack.experiments[group.lanes.start]
+            _try_compression(group.server.compression, compression, experiment, world)
         if ":" in group.server.primitive or ":" in group.server.optimizer:
-            _try_server_round(group.at(ScheduledRound(group.server, 0), 0), world)
+            scheduled = ScheduledRound(group.server, 0, group.server.period)
+            _try_server_round(group.at(scheduled, 0), world)
         _try_sampling(group, world)
 
 
@@ -59,7 +64,9 @@ def _try_local_optimizer(method: LocalOptimizer, experiment: Experiment, world: 
     X_nld = world.initial().expand(2, 1, -1).clone()
     with registry.users_own("local optimizer", method.optimizer):
         eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
-        lanes = Lanes(0, X_nld, method.start(X_nld), eta_l1, 1, 1, world.context(0))
+        context = run_context(world, experiment, 0, number=0, period=1, step=0)
+        context = context.with_facts(rows=np.arange(2))
+        lanes = Lanes(X_nld, method.start(X_nld), eta_l1, 1, context)
         method.after_step(lanes, method.before_step(lanes))
 
 
@@ -79,7 +86,9 @@ def _try_method(method: Method, experiment: Experiment, world: World, unmixed: M
             f"[devices, lanes, parameters], or without the devices (got {_describe(own)})."
         )
     eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
-    lanes = Lanes(0, X_nld, own, eta_l1, 1, experiment.server.period, world.context(0))
+    period = experiment.server.period
+    context = run_context(world, experiment, 0, number=0, period=period, step=0)
+    lanes = Lanes(X_nld, own, eta_l1, 1, context.with_facts(rows=np.arange(devices)))
     sampled_k = torch.arange(sampled, device=X_nld.device)
     server = Aggregation(
         sampled_k,
@@ -104,19 +113,21 @@ def _try_method(method: Method, experiment: Experiment, world: World, unmixed: M
         )
 
 
-def _try_compression(name: str, compression: Compression, world: World) -> None:
+def _try_compression(
+    name: str, compression: Compression, experiment: Experiment, world: World
+) -> None:
     """Compress a message of zeros and one of numbers from -1 to 1."""
     d = world.learner.d
     V_rld = torch.linspace(-1, 1, d, dtype=world.dtype, device=world.device).repeat(2, 1, 1)
     V_rld[0] = 0
     with registry.users_own("compression", name):
-        compression.squeeze(
-            V_rld, message_draws(world, world.compression_keys("rehearsed", 0)[:1].repeat(2))
-        )
+        keys_r = world.compression_keys("rehearsed", 0)[:1].repeat(2)
+        context = run_context(world, experiment, 0, number=0, period=experiment.server.period)
+        compress(compression, V_rld, message_draws(world, keys_r), context, torch.arange(2))
         size: Any = compression.bytes(world.learner.parameters)
     if not torch.isfinite(V_rld).all() or V_rld[0].any():
         raise SkerryError(
-            f"compression '{name}': squeeze must leave finite numbers, and zeros of zeros."
+            f"compression '{name}': compress must leave finite numbers, and zeros of zeros."
         )
     if not isinstance(size, int | np.integer) or size < 0:
         raise SkerryError(
@@ -161,7 +172,10 @@ def _try_server_round(group: ServerGroup, world: World) -> None:
     before_nld, delivered_ld = X_nld.clone(), _delivered(group, X_nld)
     with registry.users_own("primitive", server.primitive):
         receivers: Any = group.primitive(
-            X_nld, torch.arange(sampled, device=X_nld.device), delivered_ld, server
+            X_nld,
+            torch.arange(sampled, device=X_nld.device),
+            delivered_ld,
+            context=group.context,
         )
     if not isinstance(receivers, int | np.integer) or not 0 <= receivers <= devices:
         raise SkerryError(
@@ -187,7 +201,7 @@ def _delivered(group: ServerGroup, X_nld: Tensor) -> Tensor:
             f"[lanes, parameters], or an empty one (got {_describe(memory)})."
         )
     with registry.users_own("server optimizer", name):
-        delivered_ld = group.deliver(memory, average_ld, group.server)
+        delivered_ld = group.deliver(memory, average_ld, context=group.context)
     if not _is_like(average_ld, delivered_ld):
         raise SkerryError(
             f"server optimizer '{name}': deliver must give a tensor of the average's shape, "

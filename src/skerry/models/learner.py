@@ -20,6 +20,8 @@ from skerry.config.experiment import Model
 from skerry.errors import ModelError, one_line
 from skerry.kernels import fused
 from skerry.plugins import registry
+from skerry.plugins.context import Context
+from skerry.plugins.options import CONTEXT, bind
 from skerry.seeds import torch_seed
 from skerry.tasks.built_in import CLASSIFICATION
 from skerry.tasks.task import LearningTask
@@ -236,7 +238,8 @@ def _make(
 
     make = factory or registry.resolve("model", name)
     arguments = (problem,) if _takes_problem(make) else ()
-    made = make(*arguments, **model.options)
+    context = Context("a model is built", seed=problem.seed)
+    made = bind("model", make, model.options)(*arguments, context=context)
     if isinstance(made, torch.nn.Module):
         refuse_batch_statistics(made)
         made.float()
@@ -252,7 +255,9 @@ def _factory_name(factory: Callable[..., Any]) -> str:
 
 def _takes_problem(make: Callable[..., Any]) -> bool:
     return any(
-        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        and p.default is p.empty
+        and p.name != CONTEXT
         for p in inspect.signature(make).parameters.values()
     )
 
