@@ -32,6 +32,7 @@ from skerry.config.experiment import Experiment
 from skerry.config.fields import Network, Server
 from skerry.engine.compression import Compression, MessageDraws, compress
 from skerry.engine.mixer import Mixer
+from skerry.engine.unpadded import UnpaddedCompression
 from skerry.engine.world import World
 from skerry.methods.method import Arrays
 from skerry.plugins import registry
@@ -118,7 +119,8 @@ def compression_temporaries(experiment: Experiment, devices: int) -> tuple[float
 
 def _build(section: Network | Server) -> Compression:
     options = section.options_for("compression")
-    return registry.build("compression", section.compression, options, Compression)
+    made = registry.build("compression", section.compression, options, Compression)
+    return UnpaddedCompression(made) if ":" in section.compression else made
 
 
 class CompressedMixing:
@@ -246,4 +248,4 @@ class CompressedServerRound:
 
 def message_draws(world: World, keys_r: Tensor) -> MessageDraws:
     """The random numbers of messages, from a key for each."""
-    return MessageDraws(keys_r, world.real_d, world.learner.parameters)
+    return MessageDraws(keys_r, world.real_d, world.learner.parameters, world.padding)

@@ -5,12 +5,13 @@ that both sides hold (`engine/compressed_messages.py`). Random numbers follow fr
 each row, so that a result depends neither on lanes and chunks nor on the compute device.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from skerry.models.layout import Padding
 from skerry.models.noise import keyed_uniform
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind, has_context
@@ -41,6 +42,8 @@ class MessageDraws:
     real_d: Tensor
     parameters: int
     """The number of places that hold parameters."""
+    padding: Padding | None = None
+    """None: every place holds a parameter."""
 
     def numbers(self) -> Tensor:
         """Uniform numbers in [0, 1) for every place of every row, [rows, d]."""
@@ -48,7 +51,11 @@ class MessageDraws:
 
     def of(self, rows: slice) -> "MessageDraws":
         """The draws of some rows."""
-        return MessageDraws(self.keys_r[rows], self.real_d, self.parameters)
+        return replace(self, keys_r=self.keys_r[rows])
+
+    def without_padding(self) -> "MessageDraws":
+        """The draws of messages whose padding has been removed."""
+        return MessageDraws(self.keys_r, self.real_d.new_ones(self.parameters), self.parameters)
 
 
 class Compression:

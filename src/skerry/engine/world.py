@@ -25,7 +25,7 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.ranks.group import Rank, RankGroup
 from skerry.errors import SkerryError, argument, unknown
-from skerry.models.layout import Layout, parameter_mask, parameters_of
+from skerry.models.layout import Layout, Padding, parameter_mask, parameters_of
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.models.module_checks import warn_of_scaled_tokens
 from skerry.models.weights import Weights, read_weights, start_rows, weights_fingerprint
@@ -226,6 +226,11 @@ class World:
     def real_d(self) -> Tensor:
         """Mask of the places of a model that hold parameters; the others are padding."""
         return parameter_mask(self.layout, self.learner.d).to(self.device)
+
+    @cached_property
+    def padding(self) -> Padding | None:
+        """The padding of a row of X; None if it has none."""
+        return None if self.real_d.all() else Padding(self.real_d)
 
     @cached_property
     def layout(self) -> Layout:
