@@ -1,5 +1,7 @@
 """Final models in plain PyTorch: they score what the run reported, and runs start from them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch import nn
 
 import skerry
 from command_line import skerry as command
+from skerry.analysis.results import read_studies
 from skerry.errors import SkerryError
 
 SIZE = ["rounds=4", "network.devices=6", "server.sampled=2", "server.period=2", "training.batch=4"]
@@ -179,8 +182,6 @@ def test_what_came_from_python_cannot_be_computed_again_from_a_store(tmp_path):
         tiny(*DIGITS), model=lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10)),
         out=tmp_path, keep_models=True,
     )  # fmt: skip
-    from skerry.analysis.results import read_studies
-
     ((lane,),) = read_studies(tmp_path)
     assert torch.equal(lane.state_dict(1)["1.bias"], kept.state_dict(1)["1.bias"])
     with pytest.raises(SkerryError, match="given from Python"):
@@ -189,6 +190,27 @@ def test_what_came_from_python_cannot_be_computed_again_from_a_store(tmp_path):
     told = command("export", tmp_path, "-o", tmp_path / "no.safetensors")
     assert told.code == 2
     assert "its model came from Python" in told.err
+
+
+def test_a_module_is_not_built_from_what_has_changed_since(tmp_path):
+    """Other code or other data than those of the run are refused; the state dict is still there."""
+    rng = np.random.default_rng(0)
+    arrays = {f"{part}_{split}": rng.normal(size=(30, 3)) if part == "x" else np.arange(30) % 2
+              for part in "xy" for split in ("train", "test")}  # fmt: skip
+    file = tmp_path / "data.npz"
+    np.savez(file, **arrays)
+    (kept,) = skerry.run(
+        tiny("data.dataset=npz", f"data.path={file}"), out=tmp_path, keep_models=True
+    )
+    ((lane,),) = read_studies(tmp_path)
+    assert scores(lane.model(), lane) == scores(kept.model(), kept)
+    np.savez(file, **{**arrays, "x_test": arrays["x_test"] + 1})
+    with pytest.raises(SkerryError, match="have changed since the run"):
+        lane.model()
+    other = replace(lane, key="f" * 16, kept={"models": lane._models})
+    assert torch.equal(other.state_dict()["bias"], lane.state_dict()["bias"])
+    with pytest.raises(SkerryError, match="has changed since, or another version"):
+        other.model()
 
 
 # A start per device

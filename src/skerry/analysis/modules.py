@@ -18,15 +18,19 @@ if TYPE_CHECKING:
 
 
 def load_module(
-    experiment: Experiment, materials: Materials, state: "Mapping[str, Tensor]"
+    experiment: Experiment,
+    materials: Materials,
+    state: "Mapping[str, Tensor]",
+    recorded: str | None = None,
 ) -> nn.Module:
-    """A new module of an experiment's model with these weights, on the CPU, for evaluation."""
+    """A new module of an experiment's model with these weights, on the CPU, for evaluation.
+    `recorded` is the fingerprint of the data, where they come from outside the experiment."""
     instead = "Take lane.state_dict(...) and load it into a module of yours."
     if experiment.model.name == GIVEN and materials.model is None:
         raise ModelError(
             f"the model of this run was given from Python, so it is not in the store. {instead}"
         )
-    dataset = _dataset(experiment, materials, instead)
+    dataset = _dataset(experiment, materials, recorded, instead)
     problem = problem_of(
         experiment, dataset, choose_task(experiment.task, dataset, experiment.seed)
     )
@@ -46,23 +50,34 @@ def load_module(
 
 
 def load_samples(
-    experiment: Experiment, materials: Materials, part: Literal["train", "test"]
+    experiment: Experiment,
+    materials: Materials,
+    part: Literal["train", "test"],
+    recorded: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Inputs and targets as a model of the experiment gets them."""
     if part not in ("train", "test"):
         raise DataError(f"data must be 'train' or 'test' (got {part!r}).")
-    dataset = _dataset(experiment, materials, "Take the arrays that you gave.")
+    dataset = _dataset(experiment, materials, recorded, "Take the arrays that you gave.")
     some = dataset.common_tests if part == "test" else slice(None)
     x = torch.from_numpy(dataset.inputs(part, experiment.data.scaling, some))
     y = torch.from_numpy((dataset.y_test if part == "test" else dataset.y_train)[some])
     return x, choose_task(experiment.task, dataset, experiment.seed).targets(y, torch.float32)
 
 
-def _dataset(experiment: Experiment, materials: Materials, instead: str) -> Dataset:
+def _dataset(
+    experiment: Experiment, materials: Materials, recorded: str | None, instead: str
+) -> Dataset:
     if materials.dataset is not None:
         return materials.dataset
     if experiment.data.dataset == GIVEN:
         raise DataError(
             f"the data of this run were given from Python, so they are not in the store. {instead}"
         )
-    return load_dataset(experiment.data, experiment.seed)
+    dataset = load_dataset(experiment.data, experiment.seed)
+    if recorded is not None and dataset.fingerprint() != recorded:
+        raise DataError(
+            f"the data of {experiment.data.path or experiment.data.dataset} have changed since the "
+            "run. Restore the old ones."
+        )
+    return dataset

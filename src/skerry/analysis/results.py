@@ -87,14 +87,22 @@ class Lane:
         """
         from skerry.analysis.modules import load_module
 
-        return load_module(self.experiment, self._materials, self.state_dict(device, island=island))
+        known = {} if self.run is None else self.run.materials
+        if "materials" not in self.kept and self.experiment.key(known) != self.key:
+            raise SkerryError(
+                f"the code that run {self.key} names has changed since, or another version of "
+                "skerry recorded it. Take lane.state_dict(...) and load it into a module of yours."
+            )
+        state, recorded = self.state_dict(device, island=island), known.get("dataset")
+        return load_module(self.experiment, self._materials, state, recorded)
 
     def data(self, part: Literal["train", "test"] = "test") -> "tuple[Tensor, Tensor]":
         """Inputs and targets, scaled as the models of this run get them (`data.scaling`). Test data
         are those that all devices are scored on."""
         from skerry.analysis.modules import load_samples
 
-        return load_samples(self.experiment, self._materials, part)
+        recorded = None if self.run is None else self.run.materials.get("dataset")
+        return load_samples(self.experiment, self._materials, part, recorded)
 
     @property
     def _materials(self) -> "Materials":

@@ -32,7 +32,6 @@ from skerry.config.experiment import Experiment
 from skerry.config.fields import Network, Server
 from skerry.engine.compression import Compression, MessageDraws, compress
 from skerry.engine.mixer import Mixer
-from skerry.engine.unpadded import UnpaddedCompression
 from skerry.engine.world import World
 from skerry.methods.method import Arrays
 from skerry.plugins import registry
@@ -119,8 +118,7 @@ def compression_temporaries(experiment: Experiment, devices: int) -> tuple[float
 
 def _build(section: Network | Server) -> Compression:
     options = section.options_for("compression")
-    made = registry.build("compression", section.compression, options, Compression)
-    return UnpaddedCompression(made) if ":" in section.compression else made
+    return registry.build("compression", section.compression, options, Compression)
 
 
 class CompressedMixing:

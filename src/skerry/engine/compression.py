@@ -147,8 +147,15 @@ def compress(
 ) -> Tensor:
     """Replace rows by what arrives of them, in place, a few at a time; returns the rows.
 
-    `devices_r` are the devices of the rows; None: all devices.
+    `devices_r` are the devices of the rows; None: all devices. A user's own compression does not
+    see the padding.
     """
+    padding = draws.padding
+    if padding is not None and not type(compression).__module__.startswith("skerry."):
+        unpadded = padding.remove(V_rld)
+        compress(compression, unpadded, draws.without_padding(), context, devices_r)
+        padding.write(unpadded, V_rld)
+        return V_rld
     call, knows = bind("compression", compression.compress), has_context(compression.compress)
     step = max(1, PORTION // max(1, V_rld[0].numel())) if len(V_rld) else 1
     for first in range(0, len(V_rld), step):

@@ -8,12 +8,10 @@ has the signature of what it adapts.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import Any
 
 from torch import Tensor
 
-from skerry.engine.compression import Compression, MessageDraws
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import LOG
 from skerry.methods.method import Aggregation, Arrays, Lanes, Method, Mixing, Traffic
@@ -68,24 +66,6 @@ def unpadded_deliver(deliver: Call, padding: Padding) -> Call:
         return rule(average_ld, own, **context)
 
     return call
-
-
-class UnpaddedCompression(Compression):
-    """A user's own compression, which gets messages without padding."""
-
-    def __init__(self, inner: Compression):
-        @wraps(inner.compress)
-        def compress(V_rld: Tensor, draws: MessageDraws, **context: Any) -> None:
-            padding = draws.padding
-            if padding is None:
-                inner.compress(V_rld, draws, **context)
-                return
-            V = padding.remove(V_rld)
-            inner.compress(V, draws.without_padding(), **context)
-            padding.write(V, V_rld)
-
-        # `wraps` shows whether the inner one takes a context.
-        self.compress, self.bytes, self.quality = compress, inner.bytes, inner.quality  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)
