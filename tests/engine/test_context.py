@@ -315,7 +315,8 @@ def test_random_numbers_are_new_each_round_and_the_same_for_all_lanes(small):
 
 def flipped(X_nld, sampled_k, delivered_ld, context):
     keep("primitive", context)
-    return 0
+    X_nld[sampled_k] = delivered_ld
+    return len(sampled_k)
 
 
 def test_kinds_islands_and_seeds_draw_differently(small):

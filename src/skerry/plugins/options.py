@@ -99,9 +99,12 @@ def call_fault(kind: str, name: str) -> str | None:
     with registry.users_own(kind, name):
         function = _called(kind, name)
         parameters = _parameters(function)
+    own = [p for p in parameters or () if p.name == CONTEXT]
+    if own and kind in ("method", "compression"):
+        hooks = {"method": "lanes.context in its hooks", "compression": "context in compress"}
+        return f"{kind} '{name}' is built with its options, without a context. Use {hooks[kind]}."
     if parameters is None or kind not in ARGUMENTS:
         return None
-    own = [p for p in parameters if p.name == CONTEXT]
     if own and own[0].default not in (inspect.Parameter.empty, None):
         return (
             f"{kind} '{name}' has a parameter 'context' with the value {own[0].default!r:.40}, but "
