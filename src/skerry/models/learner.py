@@ -71,7 +71,11 @@ class LazyBatch(Batch):
 
 @runtime_checkable
 class Learner(Protocol):
-    """A model as the engine trains it: steps, losses and scores on flat parameters."""
+    """A model as the engine trains it: steps, losses and scores on flat parameters.
+
+    Optional are `layout()`, the parameters by name (without it, all d numbers count as one), and
+    `load(weights, path)`, after which `initial()` gives the weights of a state dict.
+    """
 
     d: int
     """Length of a flat parameter vector, padding included."""

@@ -176,7 +176,7 @@ def put_models_aside(folder: Path) -> dict[str, str]:
 def _damaged_models(folder: Path) -> dict[str, str]:
     """By key, what is wrong with the models that were kept in the folder of a store."""
     faults = {}
-    for file in sorted((folder / MODELS).glob(models_file(folder, "*").name)):
+    for file in sorted((folder / MODELS).glob("*.safetensors")):
         from skerry.records.final_models import FinalModels  # torch, only where it is needed
 
         try:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
@@ -252,7 +253,7 @@ class Store(RecordedRuns):
 
 def models_file(folder: Path, key: str) -> Path:
     """The file with a run's final models, in the folder of its store."""
-    return folder / MODELS / f"{key}.safetensors"
+    return folder / MODELS / f"{quote(key, safe='')}.safetensors"  # a store may come from anywhere
 
 
 def _remove(file: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skerry.cli.commands import options
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, printable
 from skerry.files import replacing
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ def export_command(
     options.find_plug_ins()
     folder, key = _folder_and_key(run)
     lane = find_run(folder, key)
+    shown = printable(lane.key)
     if not models_file(folder, lane.key).exists():
-        typer.echo(f"The models of run {lane.key} were not kept: computing it again.", err=True)
+        typer.echo(f"The models of run {shown} were not kept: computing it again.", err=True)
     with (
         options.handle_ctrl_c(),
         redirect_stdout(sys.stderr),
@@ -64,14 +65,14 @@ def export_command(
     if not every:
         state = models.state_dict(device, island)
         _write(out, state, {**about, "device": device})
-        typer.echo(f"Wrote {len(state)} tensors of run {lane.key} ({device}) to {out}.")
+        typer.echo(f"Wrote {len(state)} tensors of run {shown} ({device}) to {out}.")
         return
     from skerry.models.weights import file_name
 
     for row, name in enumerate(models.devices):
         _write(out / file_name(name), models.state_dict(row), {**about, "device": name})
     typer.echo(
-        f"Wrote the models of {len(models.devices)} devices of run {lane.key} to {out}. To start "
+        f"Wrote the models of {len(models.devices)} devices of run {shown} to {out}. To start "
         f"from them: --set model.weights={out}"
     )
 
