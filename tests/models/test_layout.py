@@ -4,7 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from skerry.models.layout import flat_vector, named_tensors, parameter_mask, without_padding
+from skerry.models.layout import (
+    Padding,
+    flat_vector,
+    named_tensors,
+    parameter_mask,
+    without_padding,
+)
 from skerry.models.learner import Problem
 from skerry.models.linear import LinearLearner
 from skerry.models.module import ModuleLearner
@@ -39,3 +45,19 @@ def test_the_linear_layout_is_that_of_a_torch_layer():
     x = torch.randn(4, 6)
     scores = learner.scores(vector[None].detach(), learner.prepare(x))[0]
     torch.testing.assert_close(scores, layer(x))
+
+
+def test_padding_is_removed_and_added_again_as_zeros():
+    """What is changed without padding is written back, and the padding stays zero."""
+    padding = Padding(torch.tensor([True, True, False, True, False]))
+    A = torch.tensor([[1.0, 2, 0, 3, 0], [4, 5, 0, 6, 0]])
+    compact = padding.remove(A)
+    assert compact.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert torch.equal(padding.add(compact), A)
+    with padding.added(compact) as (padded,):
+        padded += 1
+    assert compact.tolist() == [[2, 3, 4], [5, 6, 7]]
+    padding.write(compact, A)
+    assert A[0].tolist() == [2, 3, 0, 4, 0]
+    assert padding.add(torch.ones(2)).tolist() == [1, 1]
+    assert padding.add("no array") == "no array"

@@ -32,7 +32,7 @@ class ExtendedReference(Reference):
     def __init__(self, world, experiment):
         super().__init__(world, experiment)
         training, server = experiment.training, experiment.server
-        x0 = self.x[0]
+        x0 = self.world.initial()
         self.zero = torch.zeros_like(x0)
         self.is_private = torch.zeros_like(x0, dtype=torch.bool)
         for parameter in world.layout:

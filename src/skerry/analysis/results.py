@@ -4,8 +4,9 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -18,11 +19,17 @@ from skerry.config.presets import fields_of_preset
 from skerry.errors import SkerryError, unknown
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
-from skerry.records.parts import History, last_values
-from skerry.records.store import Run, Store
+from skerry.records.parts import last_values
+from skerry.records.store import Run, Store, models_file
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
+    from torch import Tensor
+
+    from skerry.engine.world import Materials
+    from skerry.plugins.context import Parameter
+    from skerry.records.final_models import FinalModels
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class Lane:
     """The entry of the run in the store."""
     kept: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Models and device scores, where the caller asked to keep them."""
+    folder: Path | None = field(default=None, compare=False, repr=False)
+    """The folder of the store that the run was read from."""
 
     def __repr__(self) -> str:
         about = f"{self.label}, seed {self.experiment.seed}, {self.status}"
@@ -53,9 +62,65 @@ class Lane:
 
     @property
     def models(self) -> "np.ndarray[Any, np.dtype[np.float32]]":
-        """The models of all devices at the end, [devices, parameters], including the padding
-        between layers."""
-        models: np.ndarray[Any, np.dtype[np.float32]] = self._kept("models")
+        """The models of all devices at the end as flat vectors, [devices, parameters]."""
+        return self._models.X_nd.numpy()
+
+    @property
+    def parameters(self) -> "tuple[Parameter, ...]":
+        """Names, shapes and places of the parameters in a row of `models`."""
+        return self._models.parameters
+
+    def state_dict(
+        self, device: str | int = "average", *, island: str | None = None
+    ) -> "dict[str, Tensor]":
+        """The final weights of a device (its name or row), or the average over all devices or over
+        those of an island, by their names in the module."""
+        return self._models.state_dict(device, island)
+
+    def model(
+        self, device: str | int = "average", *, island: str | None = None
+    ) -> "torch.nn.Module":
+        """A new nn.Module with the weights that `state_dict` gives, on the CPU, in eval mode.
+
+        x, y = lane.data("test")
+        accuracy = 100 * (lane.model("average")(x).argmax(1) == y).float().mean()
+        """
+        from skerry.analysis.modules import load_module
+
+        known = {} if self.run is None else self.run.materials
+        if "materials" not in self.kept and self.experiment.key(known) != self.key:
+            raise SkerryError(
+                f"the code that run {self.key} names has changed since, or another version of "
+                "skerry recorded it. Take lane.state_dict(...) and load it into a module of yours."
+            )
+        state, recorded = self.state_dict(device, island=island), known.get("dataset")
+        return load_module(self.experiment, self._materials, state, recorded)
+
+    def data(self, part: Literal["train", "test"] = "test") -> "tuple[Tensor, Tensor]":
+        """Inputs and targets, scaled as the models of this run get them (`data.scaling`). Test data
+        are those that all devices are scored on."""
+        from skerry.analysis.modules import load_samples
+
+        recorded = None if self.run is None else self.run.materials.get("dataset")
+        return load_samples(self.experiment, self._materials, part, recorded)
+
+    @property
+    def _materials(self) -> "Materials":
+        from skerry.engine.world import Materials
+
+        return self.kept.get("materials") or Materials()
+
+    @cached_property
+    def _models(self) -> "FinalModels":
+        from skerry.records.final_models import FinalModels
+
+        if (
+            "models" not in self.kept
+            and self.folder
+            and models_file(self.folder, self.key).exists()
+        ):
+            return FinalModels.load(self.folder, self.key)
+        models: FinalModels = self._kept("models")
         return models
 
     @property
@@ -66,6 +131,8 @@ class Lane:
         return pd.DataFrame(self._kept("devices"))
 
     def _kept(self, what: str) -> Any:
+        if what == "models" and self.status not in ("finished", "running"):
+            raise SkerryError(f"run {self.key} has {self.status}, so it has no final models.")
         if what not in self.kept:
             raise SkerryError(
                 f"the {what} of run {self.key} were not kept. Call skerry.run(..., "
@@ -203,12 +270,14 @@ class Results(Sequence[Lane]):
 def results_of(store: Store, keys: Iterable[str]) -> Results:
     """The recorded runs with these keys, in the order of the keys."""
     table = RunTable.from_store(store, keys)
-    return Results(tuple(_lane(run, table.histories[run.key]) for run in table.runs))
+    return Results(tuple(_lane(run, table) for run in table.runs))
 
 
-def _lane(run: Run, history: History) -> Lane:
-    final = last_values(history)
-    return Lane(run.key, run.experiment, run.status, final, history, run.note, run)
+def _lane(run: Run, table: RunTable) -> Lane:
+    history = table.histories[run.key]
+    final, path = last_values(history), table.path
+    folder = path if path.is_dir() else path.parent
+    return Lane(run.key, run.experiment, run.status, final, history, run.note, run, folder=folder)
 
 
 def _plain(name: str, value: float) -> float | int | None:
@@ -234,7 +303,7 @@ def read_studies(folder: Path) -> list[Results]:
         elif study.hidden and not own.hidden:
             study.fields, study.hidden = own.fields, own.hidden
         known.setdefault(own.text, study)
-        study.lanes.append(_lane(run, table.histories[run.key]))
+        study.lanes.append(_lane(run, table))
     return [Results(tuple(study.lanes)) for study in studies]
 
 

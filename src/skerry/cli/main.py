@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from skerry.cli import exit_codes
 from skerry.cli.commands import data, store, theory
 from skerry.cli.commands.advise import advise_command
+from skerry.cli.commands.export import export_command
 from skerry.cli.commands.figure import figure_command
 from skerry.cli.commands.new import new_command
 from skerry.cli.commands.report import report_command
@@ -48,7 +49,7 @@ app = typer.Typer(
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(run_command, advise_command, sweep_command, watch_command, results_command),
-    *(report_command, figure_command, show_command, new_command, schema_command),
+    *(report_command, figure_command, show_command, export_command, new_command, schema_command),
 )
 for _function in COMMANDS:
     app.command(_function.__name__.removesuffix("_command"))(_function)

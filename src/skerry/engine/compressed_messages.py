@@ -246,4 +246,4 @@ class CompressedServerRound:
 
 def message_draws(world: World, keys_r: Tensor) -> MessageDraws:
     """The random numbers of messages, from a key for each."""
-    return MessageDraws(keys_r, world.shared_d, world.shared_parameters)
+    return MessageDraws(keys_r, world.shared_d, world.shared_parameters, world.padding)

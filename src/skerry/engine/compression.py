@@ -5,12 +5,13 @@ that both sides hold (`engine/compressed_messages.py`). Random numbers follow fr
 each row, so that a result depends neither on lanes and chunks nor on the compute device.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from skerry.models.layout import Padding
 from skerry.models.noise import keyed_uniform
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind, has_context
@@ -41,6 +42,8 @@ class MessageDraws:
     real_d: Tensor
     parameters: int
     """The number of places that travel."""
+    padding: Padding | None = None
+    """None: every place holds a parameter."""
 
     def numbers(self) -> Tensor:
         """Uniform numbers in [0, 1) for every place of every row, [rows, d]."""
@@ -48,7 +51,12 @@ class MessageDraws:
 
     def of(self, rows: slice) -> "MessageDraws":
         """The draws of some rows."""
-        return MessageDraws(self.keys_r[rows], self.real_d, self.parameters)
+        return replace(self, keys_r=self.keys_r[rows])
+
+    def without_padding(self) -> "MessageDraws":
+        """The draws of messages whose padding has been removed."""
+        assert self.padding is not None
+        return replace(self, real_d=self.padding.remove(self.real_d), padding=None)
 
 
 class Compression:
@@ -140,8 +148,15 @@ def compress(
 ) -> Tensor:
     """Replace rows by what arrives of them, in place, a few at a time; returns the rows.
 
-    `devices_r` are the devices of the rows; None: all devices.
+    `devices_r` are the devices of the rows; None: all devices. A user's own compression does not
+    see the padding.
     """
+    padding = draws.padding
+    if padding is not None and not type(compression).__module__.startswith("skerry."):
+        unpadded = padding.remove(V_rld)
+        compress(compression, unpadded, draws.without_padding(), context, devices_r)
+        padding.write(unpadded, V_rld)
+        return V_rld
     call, knows = bind("compression", compression.compress), has_context(compression.compress)
     step = max(1, PORTION // max(1, V_rld[0].numel())) if len(V_rld) else 1
     for first in range(0, len(V_rld), step):

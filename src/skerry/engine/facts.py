@@ -11,6 +11,7 @@ from skerry.config.experiment import Experiment
 from skerry.data.holdings import Ints
 from skerry.engine.world import World
 from skerry.errors import SkerryError
+from skerry.models.layout import without_padding
 from skerry.network.links import Graph
 from skerry.plugins.context import Context
 
@@ -42,7 +43,7 @@ class RunFacts:
         return self.world.partition.sizes
 
     def parameters(self, context: Context) -> Sequence[Any]:
-        return self.world.layout
+        return without_padding(self.world.layout, self.world.learner.d)
 
     def sampled(self, context: Context) -> int:
         server, rounds = self.experiment.server, self.world.rounds

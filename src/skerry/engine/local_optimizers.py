@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Training
+from skerry.engine.unpadded import unpadded_rule
 from skerry.errors import SkerryError
 from skerry.methods.method import Arrays, Lanes, Method
+from skerry.models.layout import Padding
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
@@ -62,13 +64,16 @@ class LocalOptimizer(Method):
 
     needs_gradient = True
     local_epochs = True
+    takes_different_starts = True
 
-    def __init__(self, training: Training):
+    def __init__(self, training: Training, padding: Padding | None = None):
         self.optimizer = training.optimizer
         self._decay = training.weight_decay
         rule = registry.resolve(LOCAL_OPTIMIZER, training.optimizer)
         self._keeps = tuple(getattr(rule, "keeps", ()))
         self._rule = bind(LOCAL_OPTIMIZER, rule, training.options_for(LOCAL_OPTIMIZER))
+        if padding is not None and ":" in self.optimizer:
+            self._rule = unpadded_rule(self._rule, padding)
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: torch.zeros_like(X_nld) for name in self._keeps}

@@ -49,7 +49,7 @@ class Reference:
         self.world, self.experiment = world, experiment
         self.fleet, self.n = world.fleet_of(experiment), world.n
         self.stepsize_factor = schedule_of(world, experiment)
-        self.x = [world.initial() for _ in range(self.n)]
+        self.x = [*world.initial_models().clone()]
 
     @classmethod
     def check(cls, experiment: Experiment) -> None:

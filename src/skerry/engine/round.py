@@ -47,17 +47,18 @@ class ServerRound:
 
 
 def initial_state(stack: Stack) -> State:
-    """The state with all devices of all lanes at the common initial point."""
+    """The state with the devices of all lanes at their initial point; servers start at its mean."""
     world, lanes = stack.world, len(stack)
-    X = world.initial().expand(world.local_devices, lanes, -1).clone()
+    X = world.initial_models().unsqueeze(1).repeat(1, lanes, 1)
+    x0_ld = world.initial().repeat(lanes, 1)
     memory: Memory = {}
-    with set_aside(world.private, X):
+    with set_aside(world.private, x0_ld):
         for group in stack.servers:
-            starts = group.start(X[0, group.lanes])
+            starts = group.start(x0_ld[group.lanes].clone())
             if group.sampler.needs_distances:
-                starts = {**starts, REFERENCE: X[0, group.lanes]}
+                starts = {**starts, REFERENCE: x0_ld[group.lanes]}
             for name, start_ld in starts.items():
-                memory.setdefault(name, torch.zeros_like(X[0]))[group.lanes] = start_ld
+                memory.setdefault(name, torch.zeros_like(x0_ld))[group.lanes] = start_ld
     adapting = [group for group in stack.servers if group.schedule.adapts]
     if adapting:
         width = max(group.schedule.width for group in adapting)

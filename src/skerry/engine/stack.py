@@ -27,10 +27,17 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
+from skerry.engine.unpadded import (
+    UnpaddedMethod,
+    unpadded_deliver,
+    unpadded_primitive,
+    unpadded_start,
+)
 from skerry.engine.world import World
 from skerry.errors import SkerryError, as_number
 from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method, overrides
+from skerry.models.layout import Padding
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
@@ -102,6 +109,8 @@ class ServerGroup:
     """None: messages are whole models."""
     context: Context | None = None
     """The context of its server round, in a group of `at`."""
+    padding: Padding | None = None
+    """The padding that a user's own functions do not see."""
 
     @property
     def is_plain_s2s(self) -> bool:
@@ -114,7 +123,8 @@ class ServerGroup:
         context, server = self.sampler.context(t, scheduled), scheduled.server
         if server is self.server:
             return replace(self, context=context)
-        return replace(self, server=server, primitive=_bind_primitive(server), context=context)
+        primitive = _bind_primitive(server, self.padding)
+        return replace(self, server=server, primitive=primitive, context=context)
 
 
 @dataclass(frozen=True)
@@ -206,6 +216,8 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                     f"server.{field} must be between 1 and the number of devices (got {sampled} "
                     f"of {world.n} devices). Lower server.{field}."
                 )
+        if world.starts is not None:
+            _check_different_starts(experiment)
     keyed = sorted(((group_keys(e), e) for e in experiments), key=itemgetter(0))
     keys, ordered = [key for key, _ in keyed], [e for _, e in keyed]
     # A lane whose schedule adapts to the models has a server group of its own, and if its context
@@ -228,6 +240,21 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
         ),
         etas_tl=torch.from_numpy(_stepsizes(world, ordered)).to(world.device, world.dtype),
     )
+
+
+def _check_different_starts(experiment: Experiment) -> None:
+    """Raise a SkerryError for what needs devices that start at the same point."""
+    method, network, server = method_of(experiment), experiment.network, experiment.server
+    needs = None
+    if method is not None and not method.takes_different_starts:
+        needs = f"method '{experiment.method.name}'"
+    elif network.compresses or (server.compresses and server.is_there):
+        needs = "compression"  # both sides of a message hold a copy from the start on
+    if needs:
+        raise SkerryError(
+            f"{needs} needs devices that start at the same point (got weights by device). Give all "
+            "the same weights, or change the experiment."
+        )
 
 
 def group_keys(experiment: Experiment) -> tuple[str, str]:
@@ -269,7 +296,7 @@ def _check_private(world: World, method: Method | None, first: Experiment) -> No
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
-    method = method_of(first)
+    method = method_of(first, world.padding)
     _check_private(world, method, first)
     unmixed = () if first.network.mix_with_server else first.server.server_rounds(first.rounds)
     return MixingGroup(
@@ -285,12 +312,13 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
     )
 
 
-def method_of(experiment: Experiment) -> Method | None:
-    """The method of an experiment; None for plain SGD."""
+def method_of(experiment: Experiment, padding: Padding | None = None) -> Method | None:
+    """The method of an experiment; None for plain SGD. A user's own does not see the padding."""
     method, training = experiment.method, experiment.training
     if method.is_plain:
-        return None if training.is_plain else LocalOptimizer(training)
-    return registry.build("method", method.name, method.options_for("method"), Method)
+        return None if training.is_plain else LocalOptimizer(training, padding)
+    made = registry.build("method", method.name, method.options_for("method"), Method)
+    return made if padding is None or ":" not in method.name else UnpaddedMethod(made, padding)
 
 
 def data_scale(world: World) -> Tensor:
@@ -304,23 +332,32 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
     optimizer = registry.resolve(OPTIMIZER, server.optimizer)
     context = run_context(world, first, 0, number=0, period=server.period)
+    start = bind(OPTIMIZER, optimizer.start)
+    deliver = bind(OPTIMIZER, optimizer.deliver, server.options_for(OPTIMIZER))
+    if world.padding is not None and ":" in server.optimizer:
+        start = unpadded_start(start, world.padding)
+        deliver = unpadded_deliver(deliver, world.padding)
     return ServerGroup(
         lanes,
         server,
-        _bind_primitive(server),
-        partial(bind(OPTIMIZER, optimizer.start), context=context),
-        bind(OPTIMIZER, optimizer.deliver, server.options_for(OPTIMIZER)),
+        _bind_primitive(server, world.padding),
+        partial(start, context=context),
+        deliver,
         Sampler(world, first),
         ServerSchedule(world, first),
         first.availability.reach_asleep,
-        method_of(first),
+        method_of(first, world.padding),
         server_compression(first),
+        padding=world.padding,
     )
 
 
-def _bind_primitive(server: Server) -> Primitive:
+def _bind_primitive(server: Server, padding: Padding | None) -> Primitive:
     primitive = registry.resolve(PRIMITIVE, server.primitive)
-    return bind(PRIMITIVE, primitive, server.options_for(PRIMITIVE))
+    call = bind(PRIMITIVE, primitive, server.options_for(PRIMITIVE))
+    if padding is None or ":" not in server.primitive:
+        return call
+    return unpadded_primitive(call, padding)
 
 
 def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.float64]:

@@ -26,10 +26,17 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.ranks.group import Rank, RankGroup
 from skerry.errors import SkerryError, argument, unknown
-from skerry.models.layout import Layout, count, parameter_mask, parameters_of, private_parameters
+from skerry.models.layout import (
+    Layout,
+    Padding,
+    count,
+    parameter_mask,
+    parameters_of,
+    private_parameters,
+)
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.models.module_checks import warn_of_scaled_tokens
-from skerry.models.weights import weights_fingerprint
+from skerry.models.weights import Weights, read_weights, start_rows, weights_fingerprint
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graphs import GraphSequence, read_graphs
 from skerry.plugins.context import Context
@@ -47,11 +54,22 @@ BLOCK = 2**16
 
 @dataclass(frozen=True)
 class Materials:
-    """Objects given from Python: a graph, a data set, a model factory."""
+    """Objects given from Python: a graph, a data set, a model factory, initial weights."""
 
     graph: "nx.Graph[Any] | GraphSequence | None" = None
     dataset: Dataset | None = None
     model: Callable[..., Any] | None = None
+    weights: Weights | None = None
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Initial models that differ between devices."""
+
+    rows_nd: Tensor
+    """Those of the local devices."""
+    mean_d: Tensor
+    """The mean over all devices."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +96,8 @@ class World:
     fingerprints: dict[str, str] = field(default_factory=dict)
     ranks: RankGroup = field(default_factory=RankGroup)
     """The processes that hold the devices; `x_train` holds the samples of the local ones."""
+    starts: Starts | None = None
+    """None: all devices start at the same point."""
     _awake: dict[Availability, Awake] = field(default_factory=dict)
     _fleets: dict[tuple[Network, Availability], Fleet] = field(default_factory=dict)
     step_groups: dict[int, list[Any]] = field(default_factory=dict)
@@ -211,8 +231,15 @@ class World:
         return torch.from_numpy(self.local_epochs.steps).to(self.device)
 
     def initial(self) -> Tensor:
-        """The common initial point [d]."""
-        return self.learner.initial().to(self.device, self.dtype)
+        """The common initial point [d]; the mean where devices start at different points."""
+        start_d = self.learner.initial() if self.starts is None else self.starts.mean_d
+        return start_d.to(self.device, self.dtype)
+
+    def initial_models(self) -> Tensor:
+        """The initial models of the local devices, [n, d]."""
+        if self.starts is None:
+            return self.initial().expand(self.local_devices, -1)
+        return self.starts.rows_nd.to(self.device, self.dtype)
 
     def batch_indices(self, t: int, step: int) -> Tensor:
         """Training indices [n, B] of the local devices' minibatches in a local step."""
@@ -238,6 +265,11 @@ class World:
         """Mask of the places of a model that travel; the others are private parts or padding."""
         shared = [parameter for parameter in self.layout if parameter not in self.private]
         return parameter_mask(tuple(shared), self.learner.d).to(self.device)
+
+    @cached_property
+    def padding(self) -> Padding | None:
+        """The padding of a row of X; None if it has none."""
+        return None if self.real_d.all() else Padding(self.real_d)
 
     @cached_property
     def layout(self) -> Layout:
@@ -308,15 +340,13 @@ def build_world(
     fleet = build_fleet(network, experiment.seed, graph, names, experiment.rounds)
     task = choose_task(experiment.task, dataset, experiment.seed)
     partition = build_partition(dataset, fleet.sizes, fleet.labels, data, experiment.seed)
-    problem = Problem(
-        dataset.input_shape,
-        outputs_of(task, dataset),
-        experiment.seed,
-        task,
-        dataset.tokens(data.scaling),
-    )
-    learner = build_learner(experiment.model, problem, materials.model)
+    weights = materials.weights
+    if weights is None and experiment.model.weights:
+        weights = read_weights(experiment.model.weights)
+    problem = problem_of(experiment, dataset, task)
+    learner = build_learner(experiment.model, problem, materials.model, weights)
     private_parameters(parameters_of(learner), experiment.model.private)  # refuse wrong names early
+    rows_nd = start_rows(learner, weights, fleet.labels) if weights else None
     learner.to(device, dtype)
     warn_of_scaled_tokens(experiment, dataset, has_own_model=materials.model is not None)
     fingerprints = material_fingerprints(experiment, materials, fleet, dataset, learner)
@@ -357,7 +387,14 @@ def build_world(
         y_own=y_own,
         fingerprints=fingerprints,
         ranks=ranks,
+        starts=None if rows_nd is None else Starts(rows_nd[ranks.devices], rows_nd.mean(dim=0)),
     )
+
+
+def problem_of(experiment: Experiment, dataset: Dataset, task: LearningTask) -> Problem:
+    """The shapes of data and task, as a model factory receives them."""
+    outputs, tokens = outputs_of(task, dataset), dataset.tokens(experiment.data.scaling)
+    return Problem(dataset.input_shape, outputs, experiment.seed, task, tokens)
 
 
 def in_blocks(count: int, rows: Callable[[slice], Tensor]) -> Tensor:
@@ -392,7 +429,11 @@ def material_fingerprints(
         "devices": lambda: hashlib.sha256(repr(fleet.labels).encode()).hexdigest(),
         "dataset": dataset.fingerprint,
         "model": lambda: _model_fingerprint(learner, materials.model),
-        "weights": lambda: weights_fingerprint(experiment.model.weights),
+        "weights": lambda: (
+            materials.weights.digest
+            if materials.weights
+            else weights_fingerprint(experiment.model.weights)
+        ),
     }
     return {name: fingerprints[name]() for name in outside(experiment, materials)}
 
@@ -407,7 +448,7 @@ def outside(experiment: Experiment, materials: Materials) -> list[str]:
         "devices": graph and experiment.data.split == "given",
         "dataset": materials.dataset is not None or data.get("path") or ":" in data["dataset"],
         "model": materials.model is not None or ":" in experiment.model.name,
-        "weights": bool(experiment.model.weights),
+        "weights": bool(experiment.model.weights) or materials.weights is not None,
     }
     return [name for name, external in is_external.items() if external]
 

@@ -32,10 +32,16 @@ class MeasureFacts(RunFacts):
         return self.world.y_test
 
     def outputs(self, models_md: Tensor, x: Tensor) -> Tensor:
-        return self.world.learner.scores(models_md, x)
+        return self.world.learner.scores(self._padded(models_md), x)
 
     def losses(self, models_md: Tensor) -> Tensor:
-        return self.world.learner.test_loss(models_md, self.world.x_test, self.world.y_test)
+        world = self.world
+        return world.learner.test_loss(self._padded(models_md), world.x_test, world.y_test)
+
+    def _padded(self, models_md: Tensor) -> Tensor:
+        padding = self.world.padding
+        padded: Tensor = models_md if padding is None else padding.add(models_md)
+        return padded
 
 
 class CustomMeasures:
@@ -62,8 +68,11 @@ class CustomMeasures:
         past = past_server_rounds(experiment, moment.state.memory, lane, moment.round)
         facts = MeasureFacts(world, experiment)
         context = run_context(world, experiment, moment.round, past, facts)
+        models_nd = moment.state.X_nld[:, lane]
+        if world.padding is not None:
+            models_nd = world.padding.remove(models_nd)
         with registry.users_own(KIND, name), torch.no_grad():
-            found = self._functions[name](moment.state.X_nld[:, lane], context=context)
+            found = self._functions[name](models_nd, context=context)
         try:
             return float(found)
         except (TypeError, ValueError, RuntimeError):

@@ -26,6 +26,7 @@ class FedProx(Method):
     link_compressions = ANY_COMPRESSION
     compresses_server = True
     local_epochs = True
+    takes_different_starts = True
     is_repeatable = True
     allows_private = True
 

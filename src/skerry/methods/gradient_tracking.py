@@ -54,6 +54,7 @@ class GradientTracking(Method):
     mixed_arrays = 2
     up = 2
     down_to_sampled = 1
+    takes_different_starts = True
     is_repeatable = True
     allows_private = True
 

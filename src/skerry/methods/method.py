@@ -138,6 +138,9 @@ class Method:
     needs_gradient: ClassVar[bool] = False
     """Whether the step before `after_step` is X - G, not scaled by eta."""
 
+    takes_different_starts: ClassVar[bool] = False
+    """Whether its laws hold where devices start at different points (`weights` by device)."""
+
     is_repeatable: ClassVar[bool] = False
     """Whether the local steps and the mixing of all rounds launch the same work, so that a GPU may
     replay them from a CUDA graph."""
@@ -147,7 +150,8 @@ class Method:
         return self.is_repeatable
 
     def start(self, X_nld: Tensor) -> Arrays:
-        """The arrays that it keeps, for models that are all at the initial point."""
+        """The arrays that it keeps, for models at the initial point, which all devices share unless
+        `takes_different_starts`."""
         return {}
 
     def before_step(self, lanes: Lanes) -> Tensor | None:
@@ -177,11 +181,13 @@ class Sgd(Method):
     link_compressions = ANY_COMPRESSION
     compresses_server = True
     local_epochs = True
+    takes_different_starts = True
 
 
 def overrides(method: Method, *hooks: str) -> bool:
     """Whether a method has any of these hooks of its own."""
-    return any(getattr(type(method), hook) is not getattr(Method, hook) for hook in hooks)
+    kind = type(getattr(method, "inner", method))  # of a method that is adapted
+    return any(getattr(kind, hook) is not getattr(Method, hook) for hook in hooks)
 
 
 def count_companions(method: Method) -> int:

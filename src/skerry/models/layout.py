@@ -114,3 +114,38 @@ def clear(parameters: Layout, *arrays: Tensor) -> None:
     for array in arrays:
         for parameter in parameters:
             parameter.of(array).zero_()
+
+
+class Padding:
+    """Removes the padding of flat vectors, and adds it again as zeros."""
+
+    def __init__(self, real_d: Tensor):
+        """`real_d` masks the places that hold parameters."""
+        self.d, self.parameters = len(real_d), int(real_d.sum())
+        self._places = real_d.nonzero().flatten()  # once: a captured CUDA graph cannot compute it
+
+    def remove(self, A: Tensor) -> Tensor:
+        """A copy without padding, [..., d] -> [..., parameters]."""
+        return A.index_select(-1, self._places)
+
+    def write(self, compact: Tensor, into: Tensor) -> None:
+        """Write vectors without padding into others that have it."""
+        into.index_copy_(-1, self._places, compact)
+
+    def add(self, found: Any) -> Any:
+        """A copy with padding; what is no tensor of vectors without padding is returned as it is,
+        and a check that knows the shapes reports it."""
+        if not isinstance(found, Tensor) or not found.ndim or found.shape[-1] != self.parameters:
+            return found
+        padded = found.new_zeros(*found.shape[:-1], self.d)
+        self.write(found, padded)
+        return padded
+
+    @contextmanager
+    def added(self, *arrays: Tensor) -> Iterator[list[Tensor]]:
+        """Context with padded copies of arrays, whose changes are written back at its end."""
+        padded = [self.add(array) for array in arrays]
+        yield padded
+        for array, changed in zip(arrays, padded, strict=True):
+            if changed is not array:
+                array.copy_(self.remove(changed))

@@ -7,10 +7,11 @@ the loss of one model, differentiable by autograd, which is all that the referen
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -24,6 +25,9 @@ from skerry.plugins.options import CONTEXT, bind
 from skerry.seeds import torch_seed
 from skerry.tasks.built_in import CLASSIFICATION
 from skerry.tasks.task import LearningTask
+
+if TYPE_CHECKING:
+    from skerry.models.weights import Weights
 
 ALIGNMENT = 8  # numbers: memory and matrix units are fastest at multiples of 16 or 32 bytes
 
@@ -67,7 +71,11 @@ class LazyBatch(Batch):
 
 @runtime_checkable
 class Learner(Protocol):
-    """A model as the engine trains it: steps, losses and scores on flat parameters."""
+    """A model as the engine trains it: steps, losses and scores on flat parameters.
+
+    Optional are `layout()`, the parameters by name (without it, all d numbers count as one), and
+    `load(weights, path)`, after which `initial()` gives the weights of a state dict.
+    """
 
     d: int
     """Length of a flat parameter vector, padding included."""
@@ -168,32 +176,34 @@ class Problem:
 
 
 def build_learner(
-    model: Model, problem: Problem, factory: Callable[..., Any] | None = None
+    model: Model,
+    problem: Problem,
+    factory: Callable[..., Any] | None = None,
+    weights: "Weights | None" = None,
 ) -> Learner:
     """Build the learner for a model's name, or from a factory given from Python.
 
     A factory takes `(problem, **options)` or only its options, and returns an `nn.Module` or a
-    learner of its own.
+    learner of its own. `weights` replace those that the model names.
     """
-    from skerry.models.weights import read_weights
+    from skerry.models.module import ModuleLearner
+    from skerry.models.weights import load_weights, read_weights
 
-    weights = read_weights(model.weights) if model.weights else None
+    if weights is None and model.weights:
+        weights = read_weights(model.weights)
     name = model.name if factory is None else _factory_name(factory)
-    # Modules draw initial weights from torch's global generator, so it is seeded and restored.
-    with registry.users_own("model", name, ModelError), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(torch_seed(problem.seed, "initial"))
-        make = factory or registry.resolve("model", name)
-        arguments = (problem,) if _takes_problem(make) else ()
-        context = Context("a model is built", seed=problem.seed)
-        made = bind("model", make, model.options)(*arguments, context=context)
+    with _making(name, problem):
+        made = _make(name, model, problem, factory)
         if isinstance(made, torch.nn.Module):
-            made = _from_module(made, problem, weights, model.weights)
+            if weights is not None:
+                load_weights(made, *weights.first)
+            made = ModuleLearner(made, problem)
         elif weights is not None:
             if not hasattr(made, "load"):
                 raise ModelError(
                     f"model '{name}' cannot start from weights. Leave out model.weights."
                 )
-            made.load(weights, model.weights)
+            made.load(*weights.first)
     if not isinstance(made, Learner):
         raise ModelError(
             f"model '{name}' must give an nn.Module or a learner (got {type(made).__name__}). "
@@ -204,20 +214,42 @@ def build_learner(
     return made
 
 
-def _from_module(
-    module: torch.nn.Module, problem: Problem, weights: dict[str, Tensor] | None, path: str
-) -> Learner:
-    from skerry.models.module import ModuleLearner
-    from skerry.models.module_checks import example_outputs, refuse_batch_statistics
-    from skerry.models.weights import load_weights
+def build_module(
+    model: Model, problem: Problem, factory: Callable[..., Any] | None = None
+) -> torch.nn.Module | None:
+    """A new module of a model, on the CPU; None if the model is a learner without a module."""
+    name = model.name if factory is None else _factory_name(factory)
+    with _making(name, problem):
+        made = _make(name, model, problem, factory)
+        if not isinstance(made, torch.nn.Module) and hasattr(made, "module"):
+            made = made.module()
+    return made if isinstance(made, torch.nn.Module) else None
 
-    refuse_batch_statistics(module)
-    module.float()
-    if any(map(torch.nn.parameter.is_lazy, module.parameters())):
-        example_outputs(module, problem)  # gives layers such as nn.LazyLinear their parameters
-    if weights is not None:
-        load_weights(module, weights, path)
-    return ModuleLearner(module, problem)
+
+@contextmanager
+def _making(name: str, problem: Problem) -> Iterator[None]:
+    """Seed torch's global generator, from which modules draw initial weights, and restore it."""
+    with registry.users_own("model", name, ModelError), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(problem.seed, "initial"))
+        yield
+
+
+def _make(
+    name: str, model: Model, problem: Problem, factory: Callable[..., Any] | None
+) -> torch.nn.Module | Any:
+    """Call the factory of a model; a module is checked, and its lazy layers are made."""
+    from skerry.models.module_checks import example_outputs, refuse_batch_statistics
+
+    make = factory or registry.resolve("model", name)
+    arguments = (problem,) if _takes_problem(make) else ()
+    context = Context("a model is built", seed=problem.seed)
+    made = bind("model", make, model.options)(*arguments, context=context)
+    if isinstance(made, torch.nn.Module):
+        refuse_batch_statistics(made)
+        made.float()
+        if any(map(torch.nn.parameter.is_lazy, made.parameters())):
+            example_outputs(made, problem)  # gives layers such as nn.LazyLinear their parameters
+    return made
 
 
 def _factory_name(factory: Callable[..., Any]) -> str:

@@ -27,6 +27,14 @@ def linear(problem: Problem) -> "LinearLearner | nn.Module":
     return LinearLearner(math.prod(problem.input_shape), problem.outputs, problem.task)
 
 
+class FlattenedLinear(nn.Linear):
+    """nn.Linear on flattened inputs: the module of a linear model."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The outputs [N, outputs] for inputs [N, ...]."""
+        return super().forward(x.flatten(1).to(self.weight.dtype))
+
+
 class LinearLearner:
     """Learner of a linear model, with gradients in closed form.
 
@@ -67,6 +75,10 @@ class LinearLearner:
             Parameter("weight", (self.outputs, self.features), 0, (self.p, 1)),
             Parameter("bias", (self.outputs,), self.features, (self.p,)),
         )
+
+    def module(self) -> nn.Module:
+        """A module that computes what this learner does, with `weight` and `bias` of nn.Linear."""
+        return FlattenedLinear(self.features, self.outputs)
 
     def load(self, weights: Mapping[str, Tensor], path: str) -> None:
         """Start from `weight` [outputs, features] and `bias` [outputs], as in nn.Linear."""

@@ -26,6 +26,7 @@ from skerry.models.layers import Slot
 from skerry.models.layout import Layout, contiguous
 from skerry.models.learner import ALIGNMENT, Batch, Problem
 from skerry.models.noise import key_dropouts
+from skerry.models.weights import check_names, check_shape, plain_name, untrained_part
 from skerry.tasks.task import over_lanes
 
 Parameters = dict[str, Tensor]
@@ -44,6 +45,8 @@ class ModuleLearner:
     classifies = True
 
     def __init__(self, module: nn.Module, problem: Problem):
+        self.untrained = untrained_part(module)
+        """Frozen parameters, buffers and tied names, as they are in the user's module."""
         self._key_names = key_dropouts(module)
         self.noisy = bool(self._key_names)
         trainable = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
@@ -100,6 +103,25 @@ class ModuleLearner:
         """The trainable parameters, by their names in the module."""
         slots = self._slots.items()
         return tuple(contiguous(name, slot.shape, slot.start) for name, slot in slots)
+
+    def load(self, weights: Mapping[str, Tensor], path: str) -> None:
+        """Start from the trained parameters of a state dict; its frozen part must be this one's."""
+        given = {plain_name(name): tensor for name, tensor in weights.items()}
+        trained = {plain_name(name): name for name in (*self._slots, *self.untrained.tied)}
+        fixed = {plain_name(name): tensor for name, tensor in self.untrained.fixed.items()}
+        missing = {plain_name(name) for name in self._slots} - given.keys()
+        check_names(path, sorted(missing), sorted(given.keys() - trained.keys() - fixed.keys()))
+        for name in fixed.keys() & given.keys():
+            if not torch.equal(fixed[name], given[name].to(fixed[name].dtype)):
+                raise ModelError(
+                    f"model.weights: '{name}' is frozen, so that all devices share it (got other "
+                    f"numbers in {path}). Give all devices the same."
+                )
+        for plain, name in trained.items():
+            slot = self._slots[self.untrained.tied.get(name, name)]
+            if plain in given:
+                check_shape(path, plain, given[plain], slot.shape)
+                slot.view(self._initial).copy_(given[plain])
 
     def loss(self, x_d: Tensor, x: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         return self._loss(self._views(x_d), x, y, noise)

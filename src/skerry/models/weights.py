@@ -1,19 +1,137 @@
-"""Initial weights from a .safetensors file, whose names and shapes must be those of the model."""
+"""Initial weights as state dicts, from .safetensors files or from Python: one for all devices, or
+one for each device. Their names and shapes must be those of the model."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
 
+import torch
 from torch import Tensor, nn
 
-from skerry.errors import ModelError, one_line
-from skerry.files import is_file, user_path, what_is_wrong
+from skerry.errors import ModelError, did_you_mean, one_line
+from skerry.files import exists, is_file, user_path, what_is_wrong
+from skerry.plugins.registry import GIVEN
 
 MAX_NAMES = 3
+SUFFIX = ".safetensors"
+DEFAULT = "default"
+"""The name whose weights all devices get that have none of their own."""
+
+StateDict = Mapping[str, Tensor]
 
 
-def read_weights(path: str) -> dict[str, Tensor]:
-    """Read the tensors of a .safetensors file by name."""
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The initial weights of all devices, or of each device by its name."""
+
+    source: str
+    """The path, or the argument, for messages."""
+    digest: str
+    """A hash of all names and numbers; it is part of the content key of a run."""
+    common: StateDict | None = None
+    by_device: Mapping[str, StateDict] = field(default_factory=dict)
+    path: str = ""
+    """The path that they were read from, if any."""
+
+    @property
+    def first(self) -> tuple[StateDict, str]:
+        """The weights that a model is built with, and their name for messages."""
+        if self.common is not None:
+            return self.common, self.source
+        name = DEFAULT if DEFAULT in self.by_device else next(iter(self.by_device))
+        return self.by_device[name], self.name_of(name)
+
+    def name_of(self, device: str) -> str:
+        """The weights of a device in messages."""
+        where = Path(self.source) / file_name(device)
+        return str(where) if self.path else f"{self.source}[{device!r}]"
+
+    def of_devices(self, names: Sequence[str]) -> list[tuple[StateDict, str]]:
+        """The weights of every device, and their name for messages."""
+        for name in self.by_device:
+            if name not in names and name != DEFAULT:
+                raise ModelError(
+                    f"model.weights: {self.source} must have names of devices, or '{DEFAULT}' (got "
+                    f"{name!r}){did_you_mean(name, names)} The names are those in the data or the "
+                    "graph, else numbers from 0."
+                )
+        missing = [name for name in names if name not in self.by_device]
+        if missing and DEFAULT not in self.by_device:
+            raise ModelError(
+                f"model.weights: {self.source} must have weights for every device, or '{DEFAULT}' "
+                f"for the others (got none for {_first_names(missing)}). Add them."
+            )
+        found = [DEFAULT if name in missing else name for name in names]
+        return [(self.by_device[name], self.name_of(name)) for name in found]
+
+
+def file_name(device: str) -> str:
+    """The name of a device's file in a folder of weights; characters that no file name may have
+    are written as in addresses, `%2F`."""
+    quoted = quote(device, safe=" +,=@")
+    return (f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted) + SUFFIX
+
+
+def read_weights(path: str) -> Weights:
+    """Read a .safetensors file, or a folder with one for each device."""
+    if path == GIVEN:
+        raise ModelError(
+            "model.weights = 'given' stands for weights from Python, which are not in the "
+            "experiment. Give them again: skerry.run(..., weights=...)."
+        )
+    digest, folder = weights_fingerprint(path), user_path(path)
+    if not folder.is_dir():
+        return Weights(path, digest, _read_file(path), path=path)
+    states = {unquote(file.stem): _read_file(str(file)) for file in _files_of(folder)}
+    return Weights(path, digest, by_device=states, path=path)
+
+
+def weights_from(given: Any) -> Weights:
+    """The weights that were given from Python: a path, a state dict, or a mapping of device names
+    to either."""
+    if isinstance(given, str | Path):
+        return read_weights(str(given))
+    tables = given.values() if isinstance(given, Mapping) else ()
+    if not isinstance(given, Mapping) or not given or not all(isinstance(n, str) for n in given):
+        raise ModelError(
+            "weights takes a state dict, a path, or a dict of device names to either (got "
+            f"{type(given).__name__}). Give weights=module.state_dict()."
+        )
+    if all(isinstance(value, Tensor) for value in tables):
+        common = _detached(given)
+        return Weights("weights", _digest({"": common}), common)
+    states = {}
+    for device, value in given.items():
+        if isinstance(value, str | Path):
+            states[device] = _read_file(str(value))
+        elif isinstance(value, Mapping) and all(isinstance(t, Tensor) for t in value.values()):
+            states[device] = _detached(value)
+        else:
+            raise ModelError(
+                f"weights[{device!r}] must be a state dict or the path of a {SUFFIX} file (got "
+                f"{type(value).__name__})."
+            )
+    return Weights("weights", _digest(states), by_device=states)
+
+
+def _detached(state: StateDict) -> dict[str, Tensor]:
+    """A copy, which training elsewhere does not change."""
+    return {name: tensor.detach().cpu().clone() for name, tensor in state.items()}
+
+
+def _digest(states: Mapping[str, StateDict]) -> str:
+    digest = hashlib.sha256()
+    for device, state in sorted(states.items()):
+        for name, tensor in sorted(state.items()):
+            digest.update(f"{device!r} {name!r} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _read_file(path: str) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -28,9 +146,24 @@ def read_weights(path: str) -> dict[str, Tensor]:
 
 
 def weights_fingerprint(path: str) -> str:
-    """SHA-256 of the file; it is part of the content key of a run."""
+    """SHA-256 of a file, or of the names and contents of the files in a folder; it is part of the
+    content key of a run."""
+    folder = user_path(path)
+    if exists(folder) and folder.is_dir():
+        files = [f"{file.name} {weights_fingerprint(str(file))}" for file in _files_of(folder)]
+        return hashlib.sha256("\n".join(files).encode()).hexdigest()
     with _existing_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _files_of(folder: Path) -> list[Path]:
+    files = sorted(file for file in folder.glob(f"*{SUFFIX}") if not file.name.startswith("."))
+    if not files:
+        raise ModelError(
+            f"model.weights: the folder {folder} must hold a file NAME{SUFFIX} for each device "
+            "(got none). skerry export --all writes such a folder."
+        )
+    return files
 
 
 def load_weights(module: nn.Module, weights: Mapping[str, Tensor], path: str) -> None:
@@ -46,9 +179,52 @@ def load_weights(module: nn.Module, weights: Mapping[str, Tensor], path: str) ->
     missing = state.keys() - given.keys() - (trainable if some_frozen else set())
     check_names(path, sorted(missing), sorted(given.keys() - state.keys()))
     for name, tensor in given.items():
-        check_shape(path, name, tensor, tuple(state[name].shape))
+        if state[name].is_floating_point():
+            check_shape(path, name, tensor, tuple(state[name].shape))
+        elif (tensor.shape, tensor.dtype) != (state[name].shape, state[name].dtype):
+            raise _wrong_shape(path, name, tensor, tuple(state[name].shape))
     for name, tensor in given.items():
         state[name].copy_(tensor)  # in place: state_dict gives views
+
+
+def start_rows(learner: Any, weights: Weights, devices: Sequence[str]) -> Tensor | None:
+    """The initial models of all devices [n, d]; None if all have the same weights."""
+    if weights.common is not None:
+        return None
+    rows = []
+    for state, name in weights.of_devices(devices):
+        learner.load(state, name)
+        rows.append(learner.initial().clone())
+    learner.load(*weights.first)
+    return torch.stack(rows)
+
+
+def untrained_part(module: nn.Module) -> "Untrained":
+    """The frozen parameters and buffers of a module, and the other names of tied parameters."""
+    first = {id(p): name for name, p in module.named_parameters() if p.requires_grad}
+    every = module.named_parameters(remove_duplicate=False)
+    trained = {name: first[id(p)] for name, p in every if id(p) in first}
+    fixed = {
+        name: value.detach().cpu().clone()
+        for name, value in module.state_dict().items()
+        if isinstance(value, Tensor) and name not in trained
+    }
+    return Untrained(fixed, {name: of for name, of in trained.items() if name != of})
+
+
+@dataclass(frozen=True)
+class Untrained:
+    """The part of a state dict that all devices share, and names that mean the same parameter."""
+
+    fixed: Mapping[str, Tensor] = field(default_factory=dict)
+    """Frozen parameters and buffers."""
+    tied: Mapping[str, str] = field(default_factory=dict)
+    """By a further name of a tied parameter, the name that its numbers have in the layout."""
+
+    def complete(self, parameters: StateDict) -> dict[str, Tensor]:
+        """The state dict of a model with these parameters."""
+        tied = {name: parameters[of] for name, of in self.tied.items()}
+        return {**parameters, **tied, **self.fixed}
 
 
 def plain_name(name: str) -> str:
@@ -74,12 +250,16 @@ def check_names(path: str, missing: list[str], unexpected: list[str]) -> None:
 def check_shape(path: str, name: str, weight: Tensor, shape: tuple[int, ...]) -> None:
     """Raise ModelError unless the weight has this shape and finite floating-point numbers."""
     if tuple(weight.shape) != shape or not weight.is_floating_point():
-        raise ModelError(
-            f"model.weights: '{name}' in {path} must be numbers of shape {shape} (got "
-            f"{str(weight.dtype).removeprefix('torch.')} of shape {tuple(weight.shape)})."
-        )
+        raise _wrong_shape(path, name, weight, shape)
     if not weight.isfinite().all():
         raise ModelError(f"model.weights: '{name}' in {path} must be finite.")
+
+
+def _wrong_shape(path: str, name: str, weight: Tensor, shape: tuple[int, ...]) -> ModelError:
+    return ModelError(
+        f"model.weights: '{name}' in {path} must be numbers of shape {shape} (got "
+        f"{str(weight.dtype).removeprefix('torch.')} of shape {tuple(weight.shape)})."
+    )
 
 
 def _existing_file(path: str) -> Path:

@@ -225,7 +225,11 @@ class Fleet:
     def _islands_differ(self) -> bool:
         """Whether a user's own function may treat islands with the same links differently."""
         functions = self.network.functions
-        own = {kind: name for kind in ("topology", "mixing") if ":" in (name := functions[kind])}
+        own = {
+            kind: name
+            for kind in ("topology", "mixing")
+            if ":" in (name := functions.get(kind, ""))
+        }
         return any(starmap(takes_context, own.items()))
 
     def fingerprint(self) -> str:

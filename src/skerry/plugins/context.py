@@ -75,9 +75,9 @@ class Context:
     the islands. Arrays, the graph and W are read-only. A fact that is not known yet, such as the
     graph while a data set is loaded, raises an error of one line.
 
-        def halfway(X_nld, sampled_k, delivered_ld, *, context):
-            X_nld[context.index("porch")] = delivered_ld
-            return 1
+    def to_the_porch(X_nld, sampled_k, delivered_ld, *, context):
+        X_nld[context.index("porch")] = delivered_ld
+        return 1
     """
 
     seed: int

@@ -15,7 +15,7 @@ from skerry.files import replacing
 from skerry.records import database
 from skerry.records.parts import CHECKSUM_TABLE, DEVICE_TABLE, ENTRY_COLUMNS, History
 from skerry.records.reading import Run
-from skerry.records.store import FILE, Store
+from skerry.records.store import FILE, MODELS, Store, models_file
 
 # Messages about what is not checked; {} is the number of runs.
 NO_CHECKSUM = "the checksums of {} that an older version recorded"
@@ -48,13 +48,17 @@ class Findings:
     """By key of a run, or THE_FILE, what is wrong."""
     not_checked: dict[str, list[str]] = field(default_factory=dict)
     """By reason, the keys of runs that could not be checked completely."""
+    models: dict[str, str] = field(default_factory=dict)
+    """By key of a run whose kept models are damaged, what is wrong with them."""
 
 
 def verify_store(folder: Path | str) -> Findings:
     """Check the file, every run and every key of a store, without importing what runs name."""
     try:
         with Store.read(folder) as store:
-            return check_store(store)
+            found = check_store(store)
+            found.models = _damaged_models(store.path.parent)
+            return found
     except DamagedError as error:
         return Findings(Path(folder), faults={THE_FILE: error.reason})
 
@@ -158,6 +162,28 @@ def repair_store(folder: Path) -> Repaired | None:
             fresh.execute("PRAGMA journal_mode = DELETE")
         _put_aside(path, aside)
     return Repaired(kept, lost, aside)
+
+
+def put_models_aside(folder: Path) -> dict[str, str]:
+    """Rename the files of damaged models to `.damaged`; returns what is wrong, by run key."""
+    faults = _damaged_models(folder)
+    for file in (models_file(folder, key) for key in faults):
+        with _writing(file):
+            os.replace(file, f"{file}.damaged")
+    return faults
+
+
+def _damaged_models(folder: Path) -> dict[str, str]:
+    """By key, what is wrong with the models that were kept in the folder of a store."""
+    faults = {}
+    for file in sorted((folder / MODELS).glob("*.safetensors")):
+        from skerry.records.final_models import FinalModels  # torch, only where it is needed
+
+        try:
+            FinalModels.load(folder, file.stem)
+        except DamagedError as error:
+            faults[file.stem] = error.reason
+    return faults
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from skerry.measure.device_scores import DeviceTable
 
 __all__ = ["FILE", "Run", "Status", "Store", "versions"]
+
+MODELS = "models"
+"""The folder beside a store that holds the final models of runs, where they are kept."""
 
 _STORED_PARTS = """SELECT first, last, names, matrix FROM parts
     LEFT JOIN measures ON measures.id = parts.measures WHERE run = ? ORDER BY last"""
@@ -208,13 +212,16 @@ class Store(RecordedRuns):
                 )
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Remove runs and their histories, to compute them again."""
+        """Remove runs with their histories and models, to compute them again."""
         keys = list(keys)
         with self.transaction():
             self._db.executemany("DELETE FROM runs WHERE key = ?", [(key,) for key in keys])
         for key in keys:
             self._written.pop(key, None)
             self._appended.pop(key, None)
+        if (self.path.parent / MODELS).is_dir():
+            for key in keys:
+                _remove(models_file(self.path.parent, key))
 
     # Inside
 
@@ -244,6 +251,18 @@ class Store(RecordedRuns):
             (run, stored.first, stored.last, stored.blob, stored.names),
         )
         return stored
+
+
+def models_file(folder: Path, key: str) -> Path:
+    """The file with a run's final models, in the folder of its store."""
+    return folder / MODELS / f"{quote(key, safe='')}.safetensors"  # a store may come from anywhere
+
+
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise RecordsError(f"cannot remove {file} ({error.strerror}).") from None
 
 
 def versions() -> dict[str, str]:

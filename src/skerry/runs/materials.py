@@ -15,6 +15,7 @@ from skerry.data.sources.catalog import Dataset, from_arrays, load_dataset
 from skerry.data.split import layout_of
 from skerry.engine.world import Materials
 from skerry.errors import DataError, ExperimentError, NetworkError, SkerryError
+from skerry.models.weights import weights_from
 from skerry.network.fleet import build_fleet
 from skerry.network.graphs import as_graph
 from skerry.plugins.registry import GIVEN
@@ -77,6 +78,8 @@ def _material_fields(experiment: Experiment, materials: Materials) -> dict[str, 
             fields["network"] = {"devices": network.devices, "components": network.components}
     if materials.model is not None:
         fields["model"] = {"name": GIVEN}
+    if materials.weights is not None:
+        fields.setdefault("model", {})["weights"] = materials.weights.path or GIVEN
     return fields
 
 
@@ -113,6 +116,7 @@ def collect_materials(
     graph: "Given",
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None",
     model: Callable[..., Any] | None,
+    weights: Any = None,
 ) -> Materials:
     """Check and collect the objects from Python that replace parts of an experiment."""
     if dataset is not None and not isinstance(dataset, Dataset):
@@ -129,4 +133,5 @@ def collect_materials(
             "model takes a function that returns a new nn.Module, so that every seed has its own "
             f"start (got {type(model).__name__}). Give model=lambda: MyNet(), or the class itself."
         )
-    return Materials(as_graph(graph), dataset, model)
+    initial = None if weights is None else weights_from(weights)
+    return Materials(as_graph(graph), dataset, model, initial)

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 from skerry.config.experiment import Experiment
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from skerry.engine.simulate import Moment
     from skerry.engine.world import World
+    from skerry.records.final_models import FinalModels
     from skerry.records.store import Run
     from skerry.runs.executors.executor import StackJob, Tick
 
@@ -85,12 +88,23 @@ def _call_all(methods: Sequence[Any], *values: Any) -> None:
 
 
 class ModelKeeper(Progress):
-    """Keeps the models of runs at their last round."""
+    """Keeps the models of runs at their last round: in the folder of a store, or in memory."""
 
-    def __init__(self) -> None:
-        self.models: dict[str, Any] = {}
+    def __init__(self, folder: "Path | None" = None) -> None:
+        self._folder = folder
+        self.models: dict[str, FinalModels] = {}
 
     def moment(self, moment: "Moment") -> None:
-        if moment.phase == "end" and moment.round == moment.stack.world.rounds:
-            X_nld = moment.state.X_nld.cpu().numpy()
-            self.models |= {key: X_nld[:, i].copy() for i, key in enumerate(moment.stack.keys)}
+        from skerry.records.final_models import FinalModels
+
+        stack, X_nld = moment.stack, moment.state.X_nld
+        if moment.phase != "end" or moment.round != stack.world.rounds:
+            return
+        for lane, key in enumerate(stack.keys):
+            if lane in moment.diverged:
+                continue
+            found = FinalModels.of_world(stack.world, X_nld[:, lane])
+            if self._folder is None:
+                self.models[key] = found
+            else:
+                found.save(self._folder, key)

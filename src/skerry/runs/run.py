@@ -1,7 +1,7 @@
 """`skerry.run`, which the command line calls too: run experiments and return their results."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,6 +42,7 @@ def run(
     graph: "Given" = None,
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
     model: Callable[..., Any] | None = None,
+    weights: "Mapping[str, Any] | str | Path | None" = None,
     device: str = "auto",
     executor: str | Callable[..., Any] | None = None,
     workers: int | None = None,
@@ -62,7 +63,8 @@ def run(
     `again`), and interrupted ones resume. `graph`, `dataset` and `model` replace what the
     experiment names: a networkx graph, arrays (x_train, y_train, x_test, y_test), a function that
     returns an nn.Module. A list of graphs is repeated round by round; in a dict, each graph holds
-    from its round on.
+    from its round on. `weights` are the initial ones: a state dict or its .safetensors file for all
+    devices, or a dict with one for each device by name.
 
     `executor` chooses where runs are computed: here, processes (with `workers`), ray (at
     `ray_address`), or your own. The first error of a run ends all runs, unless `keep_going` (the
@@ -71,7 +73,8 @@ def run(
 
     `progress` is True for a progress bar (the default on a terminal and in a notebook), False for
     none, or your own `skerry.Progress` callback. `keep_models` and `keep_devices` keep the last
-    models and evaluations of all devices: `results[0].models`, `results[0].devices`.
+    models and evaluations of all devices: `results[0].model("average")` is an nn.Module,
+    `results[0].models` an array, `results[0].devices` a table.
 
     `deterministic` runs repeat to the bit on machines of one type, whatever else is computed. They
     are computed one by one, each on one thread, which takes longer.
@@ -83,7 +86,7 @@ def run(
         tables = read_tables(experiment)
         experiment = Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)
     requested = experiment
-    materials = collect_materials(graph, dataset, model)
+    materials = collect_materials(graph, dataset, model, weights)
     if isinstance(requested, Sweep):
         if compare or seeds is not None:
             raise SkerryError(
@@ -108,7 +111,8 @@ def run(
                 f"{argument('workers')}."
             )
         refuse_on_ranks(first)
-    models, tracking = ModelKeeper(), open_trackers(trackers, out) if is_first() else []
+    models = ModelKeeper(None if out is None else Path(out))
+    tracking = open_trackers(trackers, out) if is_first() else []
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with (
         deterministic_torch(deterministic),
@@ -143,7 +147,8 @@ def run(
             more = _read_results(driver, further, driver.run(further))
             results = Results((*results, *more))
         scores = {lane.key: driver.store.devices(lane.key) for lane in results if keep_devices}
-        return results.keeping(models=models.models, devices=scores)
+        given = {lane.key: materials for lane in results if keep_models}
+        return results.keeping(models=models.models, devices=scores, materials=given)
 
 
 def _progress_bar(progress: Progress | bool | None) -> AbstractContextManager[Progress | None]:

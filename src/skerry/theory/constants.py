@@ -235,6 +235,8 @@ def _remarks(world: World) -> Iterator[str]:
     training, server = experiment.training, experiment.server
     if training.local_steps > 1:
         yield f"the theory takes one local step a round (here {training.local_steps})"
+    if world.starts is not None:
+        yield "the theory starts all devices at one point (here each has its own weights)"
     if training.schedule != "constant":
         yield f"the theory keeps the stepsize constant (here {training.schedule})"
     if training.sampling != "replacement":

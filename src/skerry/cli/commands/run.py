@@ -53,6 +53,12 @@ def run_command(
     precision: options.Precision = None,
     out: options.Out = Path("runs"),
     again: options.Again = False,
+    keep_models: Annotated[
+        bool,
+        typer.Option(
+            "--keep-models", help="Record the final models of all devices too, for skerry export."
+        ),
+    ] = False,
     deterministic: options.Deterministic = False,
     track: options.Track = None,
     as_json: options.AsJson = False,
@@ -100,6 +106,7 @@ def run_command(
             again=again,
             progress=display,
             trackers=track or (),
+            keep_models=keep_models,
             deterministic=deterministic,
         )
     if not results:  # another rank has them

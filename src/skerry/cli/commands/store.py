@@ -24,6 +24,8 @@ def store_verify(folder: Folder = Path("runs")) -> None:
     found = verify_store(folder)
     for key, fault in found.faults.items():
         typer.echo(f"damaged: {printable(f'{key}: {fault}')}")
+    for key, fault in found.models.items():
+        typer.echo(f"damaged: the models of {printable(f'{key}: {fault}')}")
     for reason, keys in found.not_checked.items():
         more = f", and {len(keys) - SHOWN_KEYS} more" if len(keys) > SHOWN_KEYS else ""
         shown = printable(", ".join(keys[:SHOWN_KEYS])) + more
@@ -31,7 +33,7 @@ def store_verify(folder: Folder = Path("runs")) -> None:
     damaged = len(found.faults)
     intact = max(0, found.runs - damaged)
     typer.echo(f"{plural(found.runs, 'run')} in {found.path}: {intact} intact, {damaged} damaged.")
-    if damaged:
+    if damaged or found.models:
         typer.echo(f"To keep the intact runs: skerry store repair {folder}")
         raise typer.Exit(1)
 
@@ -77,12 +79,14 @@ def store_backup(
 @app.command("repair")
 def store_repair(folder: Folder) -> None:
     """Recover the intact runs of a damaged file; the damaged file is kept."""
-    from skerry.records.maintenance import repair_store
+    from skerry.records.maintenance import put_models_aside, repair_store
 
     _check_idle(folder)
-    done = repair_store(folder)
+    models, done = put_models_aside(folder), repair_store(folder)
+    for key, reason in models.items():
+        typer.echo(f"put aside: the models of {printable(f'{key}: {reason}')}")
     if done is None:
-        typer.echo(f"Nothing is damaged in {folder}.")
+        typer.echo(f"{'Nothing else' if models else 'Nothing'} is damaged in {folder}.")
         return
     for key, reason in done.lost.items():
         typer.echo(f"lost: {printable(f'{key}: {reason}')}")

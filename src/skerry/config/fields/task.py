@@ -58,7 +58,8 @@ class Model(Section, extra="allow"):
     """linear, mlp, cnn_cifar10, cnn_cifar100, gru, transformer, quadratic, or your own
     "package.module:factory"."""
     weights: str = ""
-    """A .safetensors file with the initial weights; empty: drawn from the seed."""
+    """A .safetensors file with the initial weights, or a folder with a file NAME.safetensors for
+    each device; empty: drawn from the seed."""
     private: Annotated[Takes[str | Sequence[str], tuple[str, ...]], OneOrMany, KeyedIfSet()] = (
         default(())
     )
