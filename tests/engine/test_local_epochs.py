@@ -225,7 +225,8 @@ def test_a_method_of_ones_own_gets_the_steps_of_each_device(small):
     world = build_world(base)
     rehearse(world, [base])
     last = run(world, [base])[-1]
-    assert torch.allclose(last.state.companions.arrays[f"{base.method.name}.v"], torch.tensor(4.0))
+    v = last.state.companions.arrays[f"{base.method.name}.v"]
+    assert torch.allclose(v[..., world.real_d], torch.tensor(4.0))
 
 
 def test_the_reference_refuses_what_algorithm_1_does_not_have(small):
@@ -242,3 +243,14 @@ def test_the_theory_refuses_bounds(small):
         SkerryError, match=r"one local step a round \(got training.local_epochs = 2"
     ):
         constants.parameters(epsilon=0.1)
+
+
+def noisy(gradient, state, context):
+    return gradient + 1e-3 * float(context.random().random())
+
+
+def test_draws_of_a_local_step_are_refused(small):
+    """Devices that step together are in different steps, so a draw has no step to belong to."""
+    base = small(*UNEQUAL).replace(training={"optimizer": noisy})
+    with pytest.raises(SkerryError, match="Use training.local_steps"):
+        run(build_world(base), [base])

@@ -59,7 +59,11 @@ def step_hooks(
     """
     X_mld = state.X_nld[devices]
     methods = [
-        (group, group.method, lanes_of(stack, state, eta_l, group.lanes, devices, step, X_mld))
+        (
+            group,
+            group.method,
+            lanes_of(stack, state, eta_l, group.lanes, "step", devices, step, X_mld),
+        )
         for group in stack.mixing
         if group.method is not None
     ]
@@ -81,19 +85,21 @@ def lanes_of(
     state: State,
     eta_l: Tensor,
     lanes: slice,
+    purpose: str,
     devices: Devices = ALL_DEVICES,
     step: int | Tensor = 0,
     X_mld: Tensor | None = None,
 ) -> Lanes:
-    """Lanes with the same method, as its hooks receive them; X_mld are the models of the devices
-    where they were copied."""
+    """Lanes with the same method, as its hooks receive them. The `purpose` separates the random
+    numbers of hooks; X_mld are the models of the devices where they were copied."""
     first, world = stack.experiments[lanes.start], stack.world
     past = past_server_rounds(first, state.memory, lanes.start, state.t)
     steps: Any = world.experiment.training.local_steps
     if world.local_epochs is not None:
         steps = world.epoch_steps_n[devices].view(-1, 1, 1)
         step = step.view(-1, 1, 1) if isinstance(step, Tensor) else step
-    context = run_context(world, first, state.t, past, step=state.t * steps + step)
+    facts = {"step": state.t * steps + step, "_kind": "method", "_purpose": purpose}
+    context = run_context(world, first, state.t, past, **facts)
     if not (isinstance(devices, slice) and devices == ALL_DEVICES):
         some = devices if isinstance(devices, slice) else devices.cpu().numpy()
         context = context.with_facts(rows=np.arange(world.n)[some])
@@ -147,7 +153,7 @@ def mix_lanes(stack: Stack, group: MixingGroup, state: State, eta_l: Tensor) -> 
     method = group.method or Method()
     whole = group.compression is None and fused.mixes(state.X_nld, max(stack.world.sizes))
     for piece in lane_pieces(stack, group.lanes, state, 0 if whole else stack.world.n):
-        lanes = lanes_of(stack, state, eta_l, piece)
+        lanes = lanes_of(stack, state, eta_l, piece, "mix")
         method.mix(lanes, _mixing(stack, group, state, piece, lanes.context))
 
 
@@ -224,7 +230,7 @@ def aggregate_lanes(
         receivers(group, sample, len(state.X_nld)),
         s2a_receivers(group, sample, len(state.X_nld)),
     )
-    method_lanes = lanes_of(stack, state, stack.etas_tl[state.t], lanes)
+    method_lanes = lanes_of(stack, state, stack.etas_tl[state.t], lanes, "aggregate")
     context = method_lanes.context.with_facts(sampled=group.server.sampled)
     return group.method.aggregate(replace(method_lanes, context=context), server)
 
