@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
 from textwrap import shorten
+from typing import Any
 
 
 class SkerryError(Exception):
@@ -47,6 +48,12 @@ class DamagedError(RecordsError):
     def __init__(self, message: str, *, reason: str):
         super().__init__(escape_surrogates(message))
         self.reason = escape_surrogates(reason)
+
+
+class CallbackError(SkerryError):
+    """An error that a progress callback raised. `results` holds what was recorded until then."""
+
+    results: Any = ()
 
 
 class SkerryWarning(UserWarning):

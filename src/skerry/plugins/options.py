@@ -15,7 +15,7 @@ from skerry.plugins import registry
 CONTEXT = "context"
 """The parameter by which a plug-in receives a Context (plugins/context.py)."""
 WITH_CONTEXT = frozenset(
-    ("topology", "mixing", "schedule", "primitive", "selection", "server optimizer")
+    ("topology", "mixing", "schedule", "primitive", "selection", "server optimizer", "stop rule")
 )
 """Kinds whose functions may take a Context. Others are called before there are rounds, or get the
 same facts in another argument: for them `context` is an option like any other."""

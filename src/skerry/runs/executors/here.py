@@ -6,7 +6,7 @@ from typing import Self
 from skerry.config.experiment import Experiment
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, World, pick_device
-from skerry.errors import RecordsError, SkerryError
+from skerry.errors import CallbackError, RecordsError, SkerryError
 from skerry.records.activity import CHECKPOINT_FOLDER
 from skerry.records.checkpoint import remove_checkpoint
 from skerry.records.store import Store
@@ -93,7 +93,7 @@ class Here:
             self._ticks = self._ticks or self._begin(job)
             for tick in self._ticks:
                 return [(job, tick)]
-        except RecordsError:
+        except (RecordsError, CallbackError):
             raise
         except Exception as error:  # a user's code may raise anything
             if not self.errors_are_events:
