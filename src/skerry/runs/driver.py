@@ -191,9 +191,10 @@ class Driver:
             with Presence(self.store.path, experiments) as self._presence:
                 yield
         except BaseException as error:
-            if isinstance(error, CallbackError):
+            if isinstance(error, CallbackError | KeyboardInterrupt):
                 # Executors of a user's own need not have it.
                 getattr(self._executor, "interrupt", self._executor.cancel)()
+            if isinstance(error, CallbackError):
                 known = self.store.keys()
                 keys = dict.fromkeys(key for key in self._keys.values() if key in known)
                 error.results = results_of(self.store, keys)

@@ -40,6 +40,10 @@ CONTINUE, SAVE, STOP = range(3)
 """What a rank may request at the end of a round; the largest request of all ranks counts."""
 
 
+class EndAfterRoundError(Exception):
+    """Thrown into `run_lanes` at a tick to save a checkpoint of this round and end."""
+
+
 def run_lanes(
     world: World,
     experiments: Sequence[Experiment],
@@ -72,7 +76,7 @@ def run_lanes(
                 if tick := counter.count(moment):
                     try:
                         yield tick
-                    except GeneratorExit:  # the driver ends: a callback has raised an error
+                    except EndAfterRoundError:
                         recorder.save(moment, last=True)
                         raise
                 recorder.save(moment)
@@ -127,7 +131,7 @@ class StackRecorder:
                 self._signals.act()
                 if self._error is not None:
                     raise self._error
-            elif self._store is not None and len(self._start.stack) == 1:
+            elif self._store and issubclass(kind, Exception) and len(self._start.stack) == 1:
                 # A stack that is split starts again; this run ends here, with what it has measured.
                 with suppress(RecordsError):  # the first error is the one to report
                     self._append_rows()

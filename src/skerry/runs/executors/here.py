@@ -1,6 +1,7 @@
 """The executor `here`: computes jobs in this process, one after the other."""
 
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Self
 
 from skerry.config.experiment import Experiment
@@ -23,7 +24,7 @@ from skerry.runs.executors.executor import (
 )
 from skerry.runs.memory import Footprint
 from skerry.runs.progress import Progress
-from skerry.runs.stack_run import run_lanes
+from skerry.runs.stack_run import EndAfterRoundError, run_lanes
 
 
 class Here:
@@ -104,6 +105,13 @@ class Here:
             release_memory()
         self._job = None
         return [(job, event)]
+
+    def interrupt(self) -> None:
+        """End the job after its round, with a checkpoint."""
+        if self._job is not None and self._ticks is not None:
+            with suppress(EndAfterRoundError, StopIteration):
+                self._ticks.throw(EndAfterRoundError())
+        self.cancel()
 
     def cancel(self) -> None:
         if self._job is not None and self._ticks is not None:

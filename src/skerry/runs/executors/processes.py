@@ -157,12 +157,8 @@ class Processes(WorkerExecutor):
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            if error and error[0] is KeyboardInterrupt:
-                self.interrupt()
-        finally:
-            self.cancel()
-            self._remove_folder()
+        self.cancel()
+        self._remove_folder()
 
     def interrupt(self) -> None:
         """End all jobs after their round, with a checkpoint of each."""
