@@ -357,10 +357,11 @@ def describe_stopped(runs: Iterable[Run]) -> str:
     rounds = [run.rounds_done for run in finished if run.is_stopped]
     if not rounds:
         return ""
-    span = " to ".join(f"{one:,}" for one in dict.fromkeys((min(rounds), max(rounds))))
+    first, last = min(rounds), max(rounds)
+    when = f"round {first:,}" if first == last else f"rounds {first:,} to {last:,}"
     return (
-        f"Stopped early, after {span} rounds: {len(rounds):,} of {len(finished):,} finished runs. "
-        "Their values are of their last round."
+        f"Stopped early: {len(rounds):,} of {len(finished):,} finished runs, after {when}. Their "
+        "values are of their last round."
     )
 
 
