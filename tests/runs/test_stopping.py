@@ -107,8 +107,9 @@ def test_the_most_important_measure_must_be_measured(small):
     with pytest.raises(SkerryError, match="Name a measure"):
         small("stop=no gain in 2 rounds", "evaluate.measures=consensus")
     assert not [*measure_faults("no gain in 2 rounds", {"average_loss"})]
-    with pytest.raises(SkerryError, match="not measured for the task classification"):
-        quiet(small("stop=average_r2 >= 0.5"))
+    for settings in (["stop=average_r2 > 0"], ["stop=own_accuracy > 9", "model.name=quadratic"]):
+        with pytest.raises(SkerryError, match="not measured with this task and model"):
+            quiet(small(*settings))
 
 
 # Runs

@@ -61,7 +61,8 @@ class Observer:
     row with its consensus measures too, so that every server round is recorded.
     """
 
-    def __init__(self, stack: Stack, ledger: Ledger | None = None):
+    def __init__(self, stack: Stack, ledger: Ledger | None = None, keeps_scores: bool = False):
+        """With `keeps_scores`, `complete` need not score devices again in the same round."""
         self.world = stack.world
         self.wanted = stack.world.experiment.evaluate.wanted
         self.ledger = ledger or Ledger()
@@ -69,6 +70,7 @@ class Observer:
         self._custom = CustomMeasures(stack.world)
         self.device_tables: dict[str, DeviceTable] = {}
         """The scores of every device in the lane's last round, by the lane's key."""
+        self._keeps_scores = keeps_scores
         self._scored: tuple[int, ScoresByDevice] | None = None
         """The newest scores of all devices, with their round."""
         self._before: Spread | None = None
@@ -176,7 +178,7 @@ class Observer:
 
     def _score_devices(self, moment: Moment) -> dict[str, Tensor]:
         found = self._devices.score(moment.state.X_nld, alike=moment.phase == "start")
-        self._scored = moment.round, found
+        self._scored = (moment.round, found) if self._keeps_scores else None
         if moment.round == self.world.rounds:
             self.device_tables = found.tables(self.world, moment.stack.keys)
         values = self._devices.measure(found)

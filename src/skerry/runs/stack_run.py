@@ -109,7 +109,7 @@ class StackRecorder:
         """Checkpoints of lanes that the callback has ended."""
         self._endings, self._decider = Endings(), self._make_decider() if stops else None
         self._checkpoint_seconds = checkpoint_seconds
-        self._observer = Observer(start.stack, start.ledger)
+        self._observer = Observer(start.stack, start.ledger, keeps_scores=stops)
         self._readings: list[Reading] = []
         self._rows = Counter(start.rows)
         world = start.stack.world
@@ -153,7 +153,7 @@ class StackRecorder:
         start, store = self._start, self._store
         ask = partial(self._call, self._progress.measured)
         wanted = ask if self._progress.wants_values else None
-        decider = StopDecider(start.stack.world, start.stack.experiments, wanted)
+        decider = StopDecider(start.stack.world, wanted)
         if start.state is not None and store is not None:
             for key in start.stack.keys:
                 decider.load(key, store.history(key), start.state.t)

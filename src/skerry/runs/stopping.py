@@ -5,7 +5,7 @@ key says nothing of the callback: it keeps a checkpoint, and the next call resum
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,13 +123,10 @@ class Endings:
 class StopDecider:
     """Decides at each evaluation which lanes end, from the values of each lane alone."""
 
-    def __init__(self, world: World, experiments: Sequence[Experiment], ask: Ask | None):
+    def __init__(self, world: World, ask: Ask | None):
         """`ask` is the progress callback's `measured`, if it has one."""
         self._world, self._ask = world, ask
         self._values: dict[str, LaneValues] = {}
-        for text in dict.fromkeys(one.stop for one in experiments if one.stop):
-            if not stopping.names_function(text):
-                check_task(text, world.task.name)
 
     def load(self, key: str, history: History, until: int) -> None:
         """Take the recorded values of a lane that resumes after `until` rounds."""
@@ -150,6 +147,8 @@ class StopDecider:
         ):
             if key not in values:
                 continue
+            if not moment.round and one.stop and not stopping.names_function(one.stop):
+                check_measured(one.stop, values[key])
             if moment.round and (reason := self._reason(one, values[key], moment)):
                 stopped[lane] = reason
             asked = self._ask(one, values[key]) if self._ask is not None else None
@@ -171,13 +170,16 @@ class StopDecider:
         return _as_reason(found, f"{stopping.KIND} '{text}'")
 
 
-def check_task(text: str, task: str) -> None:
-    """Raise SkerryError for a rule on a measure that this task does not have."""
+def check_measured(text: str, values: LaneValues) -> None:
+    """Raise SkerryError if a rule names a measure that the start of the run lacks: this task or
+    model does not have it, and the rule would never be met."""
     for name in stopping.parse_rule(text).measures():
-        if name in MEASURES and task not in MEASURES[name].tasks:
+        scores = name in MEASURES and MEASURES[name].group in ("average", "devices", "fairness")
+        if scores and name not in values:
+            found = ", ".join(one for one in MEASURES if one in values)
             raise SkerryError(
-                f"stop names {name}, which is not measured for the task {task} (got '{text}'). "
-                "Name another measure, such as average_loss."
+                f"stop names {name}, which is not measured with this task and model (got "
+                f"'{text}'). Measured at the start: {found}."
             )
 
 
