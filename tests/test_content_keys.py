@@ -17,6 +17,7 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "rounds": ([], "50", None),
     "network.devices": ([], "90", None),
     "network.components": ([], "4", None),
+    "stop": ([], "average_accuracy >= 90", None),
     "network.topology": ([], "grid", None),
     "network.degree": (["network.topology=regular"], "6", ["network.topology=ring"]),
     "network.edge_prob": (["network.topology=erdos_renyi"], "0.5", ["network.topology=grid"]),
@@ -162,6 +163,7 @@ LANES = {
     "training.smallest",
     "training.weight_decay",
     "training.weights",
+    "stop",
 }
 
 

@@ -52,6 +52,12 @@ class DamagedError(RecordsError):
         self.reason = printable(reason)
 
 
+class CallbackError(SkerryError):
+    """An error that a progress callback raised. `results` holds what was recorded until then."""
+
+    results: Any = ()
+
+
 class SkerryWarning(UserWarning):
     """A warning of one line, which the command line prints; the work goes on."""
 

@@ -126,10 +126,12 @@ def test_what_cannot_be_answered_is_one_line(settings: list[str], asked: dict, s
 
 
 def test_a_stepsize_that_diverges_is_left(tmp_path) -> None:
-    """Where the experiment's own stepsize diverges, smaller ones are found."""
-    advice = advise(exact("training.stepsize=30"), minutes=LONG, seeds=2)
+    """Where the experiment's own stepsize diverges, smaller ones are found; a stop rule, which
+    would end every run after its first round, is left out."""
+    advice = advise(exact("training.stepsize=30", "stop=train_loss >= 0"), minutes=LONG, seeds=2)
     assert advice.best.stepsize < 2
     assert any("diverge" in note for note in advice.notes)
+    assert any("stop is left out" in note for note in advice.notes)
 
 
 def test_a_fixed_plan_gives_the_same_answer(small) -> None:

@@ -20,7 +20,8 @@ ROWS = [
         "unknown section",
         "[netwrok]\ndevices = 3",
         "unknown field 'netwrok'; did you mean 'network'? An experiment takes: name, seed, "
-        "rounds, network, data, task, model, training, server, availability, method, evaluate.",
+        "rounds, stop, network, data, task, model, training, server, availability, method, "
+        "evaluate.",
     ),
     toml(
         "field of another section",
@@ -34,7 +35,7 @@ ROWS = [
         "field outside its section",
         "devices = 3",
         "unknown field 'devices'; did you mean 'network.devices'? An experiment takes: name, "
-        "seed, rounds, network, data, task, model, training, server, availability, method, "
+        "seed, rounds, stop, network, data, task, model, training, server, availability, method, "
         "evaluate.",
     ),
     toml(

@@ -252,5 +252,5 @@ def noisy(gradient, state, context):
 def test_draws_of_a_local_step_are_refused(small):
     """Devices that step together are in different steps, so a draw has no step to belong to."""
     base = small(*UNEQUAL).replace(training={"optimizer": noisy})
-    with pytest.raises(SkerryError, match="Use training.local_steps"):
+    with pytest.raises(SkerryError, match=r"Use training\.local_steps"):
         run(build_world(base), [base])

@@ -358,6 +358,16 @@ def test_a_pipe_gets_one_plain_snapshot(swept):
     assert skerry("watch", swept, "--once").out == outcome.out
 
 
+def test_a_pipe_tells_that_runs_are_missing(swept, tmp_path):
+    """Exit code 1, as its help says, wherever it prints."""
+    with Store.open(tmp_path) as store:
+        one = Experiment(rounds=3)
+        store.begin({one.key(): one}, materials={}, world="w", versions={})
+    for options in ([], ["--once"], ["--json"]):
+        assert skerry("watch", tmp_path, *options).code == 1
+        assert skerry("watch", swept, *options).code == 0
+
+
 def test_json_is_one_object(swept):
     found = json.loads(skerry("watch", swept, "--json", "--measure", "average_loss").out)
     assert (found["state"], found["finished"], found["runs"]) == ("done", 12, 12)

@@ -69,6 +69,26 @@ def test_records_of_ranks_are_those_of_one_process(small, tmp_path):
     nearly(record_on(3, tmp_path / "ranks", lanes), record(tmp_path / "alone", lanes))
 
 
+def test_ranks_stop_where_one_process_stops(small, tmp_path):
+    """The first rank decides for all, also after a kill; the devices of a lane that ends are scored
+    by all ranks."""
+    s2s, s2a, other = lanes_of(small("evaluate.devices_every=4"))
+    whole = record(tmp_path / "whole", [s2s, s2a])
+    losses = [history["average_loss"] for *_, history in whole.values()]
+    rules = [f"average_loss < {one[:4].min() + 1e-3}" for one in losses]
+    lanes = [one.replace(stop=rule) for one, rule in zip((s2s, s2a), rules, strict=True)]
+    alone = record(tmp_path / "alone", [*lanes, other])
+    assert {rounds for _, rounds, _ in alone.values()} > {7}
+    nearly(record_on(2, tmp_path / "ranks", [*lanes, other]), alone)
+    with pytest.raises(PlugPulledError):
+        record_on(2, tmp_path / "parts", [*lanes, other], 2)
+    with Store.open(tmp_path / "parts") as store:
+        done = store.finished(alone)
+    left = [one for one in [*lanes, other] if build_world(one).key(one) not in done]
+    record_on(3, tmp_path / "parts", left)
+    nearly(histories(tmp_path / "parts"), alone)
+
+
 @pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 3), (3, 1)])
 def test_resumed_on_another_number_of_ranks(small, tmp_path, before, after):
     """To the bit, where islands stay whole: what a checkpoint holds belongs to no rank."""

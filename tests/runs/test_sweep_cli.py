@@ -107,6 +107,8 @@ def test_a_dry_run_tells_and_writes_nothing(grid, tmp_path):
     assert "2 worlds, 2 stacks of up to 4 lanes, 1 at once." in outcome.out
     assert "GB" in outcome.out
     assert "It will take about " in outcome.out
+    stopping = skerry("sweep", file, "--dry-run", "--set", "stop=average_accuracy >= 90").out
+    assert "It will take at most about " in stopping
     assert set(tmp_path.iterdir()) == before
 
 

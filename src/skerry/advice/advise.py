@@ -321,6 +321,9 @@ def advise_on(
     progress.doing("building the fleet")
     world = here.world(experiment)  # built first: an error leaves no files behind
     notes = list(questions.special_cases(question, experiment, world))
+    if experiment.stop:
+        notes.append("candidates are compared after equal rounds or cost, so stop is left out")
+        experiment = experiment.model_copy(update={"stop": ""})
     progress.doing("measuring the theory's constants")
     constants = measure_in_time(world, timer, notes)
     prediction = (

@@ -54,6 +54,8 @@ class Cells:
     """The fields that are the same in all runs."""
     statuses: Counter[str]
     """How many runs are finished, diverged, running or failed."""
+    stopped: str = ""
+    """A sentence on runs that a stop rule has ended, if there are any."""
     unmeasured: int = 0
     """How many of the finished runs have no value of this measure."""
 

@@ -44,7 +44,7 @@ class Lane:
     history: dict[str, np.ndarray]
     """`round` (rounds done) and one column per measure, NaN where it was not measured."""
     note: str = ""
-    """Why it diverged or failed."""
+    """Why it stopped early, diverged or failed."""
     run: Run | None = field(default=None, compare=False)
     """The entry of the run in the store."""
     kept: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -241,7 +241,9 @@ class Results(Sequence[Lane]):
 
         parts = [
             pd.DataFrame(
-                {"key": lane.key, "label": lane.label, "seed": lane.experiment.seed} | lane.history
+                {"key": lane.key, "label": lane.label, "seed": lane.experiment.seed}
+                | {"status": lane.status}
+                | lane.history
             )
             for lane in self.lanes
         ]

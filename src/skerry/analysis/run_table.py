@@ -245,7 +245,7 @@ class RunTable:
         measure = self.check_measure(measure)
         table = self.finished.where(where or {}, compare)
         values = [
-            final_value(self.histories[run.key], measure, run.experiment.rounds, last)
+            final_value(self.histories[run.key], measure, run.rounds_done, last)
             for run in table.runs
         ]
         if np.isnan(values).all():
@@ -255,7 +255,7 @@ class RunTable:
             )
         diverged = [run for run in self.runs if run.status == "diverged"]
         cells = table.arrange(measure, values, last=last, diverged=diverged)
-        return replace(cells, statuses=self.statuses)
+        return replace(cells, statuses=self.statuses, stopped=describe_stopped(table.runs))
 
     def arrange(
         self,
@@ -292,6 +292,7 @@ class RunTable:
             readings={cell: [part] for cell, part in readings.items() if measured_labels(part)},
             constants=self.constants,
             statuses=self.statuses,
+            stopped=describe_stopped(self.runs),
             unmeasured=sum(finished) - int(np.isfinite(values[finished]).sum()),
         )
 
@@ -348,6 +349,20 @@ def results(
 def format_statuses(statuses: Mapping[str, int]) -> str:
     """`3 finished, 1 diverged`."""
     return ", ".join(f"{count:,} {status}" for status, count in statuses.items())
+
+
+def describe_stopped(runs: Iterable[Run]) -> str:
+    """A sentence on the runs that a stop rule has ended; empty if there are none."""
+    finished = [run for run in runs if run.status == "finished"]
+    rounds = [run.rounds_done for run in finished if run.is_stopped]
+    if not rounds:
+        return ""
+    first, last = min(rounds), max(rounds)
+    when = f"round {first:,}" if first == last else f"rounds {first:,} to {last:,}"
+    return (
+        f"Stopped early: {len(rounds):,} of {len(finished):,} finished runs, after {when}. Their "
+        "values are of their last round."
+    )
 
 
 def final_value(history: History, measure: str, rounds: int, last: int | None = None) -> float:

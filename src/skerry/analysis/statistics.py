@@ -69,6 +69,22 @@ def moments(values_cs: ArrayLike) -> tuple[Array, Array, NDArray[np.int64]]:
     return mean_c, variance_c, count_c
 
 
+def carry_stopped(values_rs: Array, rounds_r: ArrayLike, last_s: ArrayLike) -> Array:
+    """Values by round and run, in which runs that ended early, after `last_s`, keep their last
+    value wherever the others have one. So a mean over runs is of all of them in every round."""
+    rounds_r, last_s = np.asarray(rounds_r), np.asarray(last_s)
+    carried_rs = values_rs.copy()
+    for s, last in enumerate(last_s.tolist()):
+        finite = np.flatnonzero(np.isfinite(values_rs[:, s]))
+        others_r = np.isfinite(values_rs[:, last_s > last]).any(axis=1)
+        if not len(finite) or not (last_s > last).any():
+            continue
+        carried_rs[others_r & (rounds_r > last), s] = values_rs[finite[-1], s]
+        # A last round may be evaluated where the others are not.
+        carried_rs[~others_r & (rounds_r == last), s] = np.nan
+    return carried_rs
+
+
 def best_place(
     score_vs: ArrayLike, ran_vs: ArrayLike | None = None, *, lower_is_better: bool = False
 ) -> Any:

@@ -5,11 +5,17 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
-from skerry.config import methods, toml
+from skerry.config import methods, stopping, toml
 from skerry.config.explain import any_inside, explain, faulty_paths, without_faulty
 from skerry.config.fields import Availability as Availability
 from skerry.config.fields import Data as Data
@@ -20,12 +26,13 @@ from skerry.config.fields import Network as Network
 from skerry.config.fields import Server as Server
 from skerry.config.fields import Task as Task
 from skerry.config.fields import Training as Training
-from skerry.config.section import AtLeastZero, Fault, Takes, default
+from skerry.config.section import AtLeastZero, Fault, KeyedIfSet, Named, Takes, default
 from skerry.config.section import Count as Count
 from skerry.config.section import Section as Section
 from skerry.errors import ExperimentError
 from skerry.files import refuse_special
 from skerry.plugins import registry
+from skerry.plugins.fingerprint import as_text
 
 KEYS_VERSION = 2
 """Version of content keys. Version 1 left out fields that older versions of skerry did not have."""
@@ -40,6 +47,11 @@ class Experiment(Section, ignored_types=(cached_property,)):
     """Seed of all random draws."""
     rounds: Count = 100
     """Number of rounds (T)."""
+    stop: Annotated[
+        Named, BeforeValidator(as_text), AfterValidator(stopping.check_stop), KeyedIfSet()
+    ] = default("")
+    """A rule that ends the run before its last round: "average_accuracy >= 90", "no gain in 20
+    rounds", several joined by and / or, or your own "package.module:function"; empty: none."""
     network: Takes[Network | Mapping[str, Any], Network] = default(Network())
     data: Takes[Data | Mapping[str, Any], Data] = default(Data())
     task: Takes[Task | Mapping[str, Any], Task] = default(Task())
@@ -84,6 +96,8 @@ class Experiment(Section, ignored_types=(cached_property,)):
                 f'(got server.period_schedule = "{server.period_schedule}"). Change one of them.',
             )
         yield from methods.method_faults(self)
+        for line in stopping.measure_faults(self.stop, self.evaluate.wanted):
+            yield ("stop", "evaluate.measures", "evaluate.own"), line
         if network.is_file or self.data.split == "given":
             return  # The file or the data set the number of devices, checked when they are read.
         wrong_sizes = [*network.size_faults()]
@@ -210,6 +224,8 @@ class Experiment(Section, ignored_types=(cached_property,)):
                 name = getattr(section, field)
                 if ":" in name and kind in section.functions:
                     yield f"{place}.{field}", name
+        if stopping.names_function(self.stop):
+            yield "stop", self.stop
         for name in self.evaluate.own:
             yield f"{OWN_MEASURES}{name}", name
 
@@ -269,8 +285,8 @@ _SHARED = (
     "training.sampling",
 )
 """Fields whose plug-ins all lanes of a world share."""
-_OF_A_LANE = ("server", "availability", "method")
-"""Sections in which lanes of a world may differ."""
+_OF_A_LANE = ("server", "availability", "method", "stop")
+"""Sections and fields in which lanes of a world may differ."""
 
 
 OWN_MEASURES = "evaluate.own."

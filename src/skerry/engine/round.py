@@ -102,12 +102,13 @@ def start_loss(stack: Stack, chunk: int) -> Tensor:
     """The mean loss of all devices at the initial point, on their first minibatches."""
     world, total = stack.world, torch.zeros(1, dtype=torch.float64)
     indices_nb, noise_n = world.batch_indices(0, 0), world.noise_keys(0, 0)
+    models_nd = world.initial_models()
     with arithmetic(world.experiment.training.precision):
         for first in range(0, world.local_devices, chunk):
             devices = slice(first, first + chunk)
             rows = indices_nb[devices]
             batch = LazyBatch(world.x_train, world.y_train, rows, noise_n[devices])
-            X_nld = world.initial().expand(len(rows), 1, -1).clone()
+            X_nld = models_nd[devices].unsqueeze(1).clone()
             total += world.learner.step(X_nld, batch, X_nld.new_zeros(1)).sum().cpu()
     return world.ranks.sum_parts((total / world.n).to(world.device, world.dtype))
 

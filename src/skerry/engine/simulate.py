@@ -1,7 +1,7 @@
 """The simulation loop, a generator of moments; recording and drawing are left to the caller."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Literal
 
@@ -36,12 +36,15 @@ class Moment:
     server_rounds: Sequence[ServerRound] = ()
     diverged: Sequence[int] = ()
     """Lanes that have diverged; they are dropped after this moment."""
+    ended: list[int] = field(default_factory=list)
+    """Lanes that the caller ends here, by adding them; they are dropped after this moment."""
 
 
 def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
     """Run a stack to its last round, from the start or from an earlier state.
 
-    Lanes that have diverged (`EXPLODED`) are dropped at the next evaluation; the others go on.
+    Lanes that have diverged (`EXPLODED`) are dropped at the next evaluation, and lanes that the
+    caller ends at once; the others go on.
     """
     if state is None:
         state = initial_state(stack)
@@ -58,9 +61,10 @@ def simulate(stack: Stack, state: State | None = None) -> Iterator[Moment]:
             losses_l = stack.world.ranks.sum_parts(losses_l)
             diverged = _diverged(stack, state, losses_l)
         diverged = [lane for lane in diverged if lane not in _all_asleep(stack, state.t - 1)]
-        yield Moment("end", stack, state, state.t, losses_l, server_rounds, diverged)
-        if diverged:
-            going = [lane for lane in range(len(stack)) if lane not in diverged]
+        moment = Moment("end", stack, state, state.t, losses_l, server_rounds, diverged)
+        yield moment
+        if dropped := {*diverged, *moment.ended}:
+            going = [lane for lane in range(len(stack)) if lane not in dropped]
             if not going:
                 return
             stack = build_stack(stack.world, [stack.experiments[lane] for lane in going])

@@ -1,7 +1,7 @@
 """Observe the moments of a stack: take the wanted measures when they are due, for every lane."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
@@ -18,7 +18,7 @@ from skerry.engine.stack import Stack
 from skerry.kernels.cuda_graph import MAX_MODEL_BYTES, CapturedFunction
 from skerry.measure.accuracy import average_model, bytes_per_score
 from skerry.measure.custom_measures import CustomMeasures
-from skerry.measure.device_scores import DeviceScorer, DeviceTable
+from skerry.measure.device_scores import DeviceScorer, DeviceTable, ScoresByDevice
 from skerry.measure.disagreement import Spread, spread, spread_over_ranks, squared_shift
 from skerry.measure.ledger import Ledger
 from skerry.models.layout import set_aside
@@ -62,14 +62,18 @@ class Observer:
     row with its consensus measures too, so that every server round is recorded.
     """
 
-    def __init__(self, stack: Stack, ledger: Ledger | None = None):
+    def __init__(self, stack: Stack, ledger: Ledger | None = None, keeps_scores: bool = False):
+        """With `keeps_scores`, `complete` need not score devices again in the same round."""
         self.world = stack.world
         self.wanted = stack.world.experiment.evaluate.wanted
         self.ledger = ledger or Ledger()
         self._devices = DeviceScorer(stack.world)
         self._custom = CustomMeasures(stack.world)
         self.device_tables: dict[str, DeviceTable] = {}
-        """The scores of every device in the last round, by the lane's key."""
+        """The scores of every device in the lane's last round, by the lane's key."""
+        self._keeps_scores = keeps_scores
+        self._scored: tuple[int, ScoresByDevice] | None = None
+        """The newest scores of all devices, with their round."""
         self._before: Spread | None = None
         """The spread before the server round that is about to happen, if there is one."""
         # Three captures of the same work, because a replay overwrites its earlier result.
@@ -144,12 +148,36 @@ class Observer:
             return self._with_average_model(X_nld)  # a captured graph would keep its temporaries
         return self._spread_and_score(X_nld)
 
+    def complete(self, moment: Moment, reading: Reading, lanes: Sequence[int]) -> Reading:
+        """The reading with the last row of lanes that end here: as after the last round, their
+        devices are scored, even if that is not due."""
+        if not (lanes and self._scores_devices):
+            return reading
+        values: dict[str, Tensor] = {}
+        if self._scored is None or self._scored[0] != moment.round:
+            values = self._score_devices(moment)
+            values = {name: value for name, value in values.items() if name in self.wanted}
+        assert self._scored is not None
+        tables = self._scored[1].tables(self.world, moment.stack.keys)
+        self.device_tables |= {key: tables[key] for key in (moment.stack.keys[i] for i in lanes)}
+        if not values:
+            return reading
+        others = torch.ones(len(moment.stack), dtype=torch.bool, device=reading.table.device)
+        others[list(lanes)] = False
+        rows = torch.stack([*values.values()]).masked_fill(others, torch.nan)
+        table = torch.cat([reading.table, rows.to(reading.table.dtype)])
+        return replace(reading, names=(*reading.names, *values), table=table)
+
+    @property
+    def _scores_devices(self) -> bool:
+        wanted = self.wants("devices") or self.wants("fairness")
+        return wanted and self.world.learner.classifies
+
     def _evaluate(self, moment: Moment) -> dict[str, Tensor]:
         values: dict[str, Tensor] = {}
-        wanted = self.wants("devices") or self.wants("fairness")
         last = moment.round == self.world.rounds
         due = last or moment.round % self.world.experiment.evaluate.devices_every == 0
-        if wanted and due and self.world.learner.classifies:
+        if due and self._scores_devices:
             values |= self._score_devices(moment)
         if moment.train_loss_l is not None:
             values["train_loss"] = moment.train_loss_l
@@ -159,6 +187,7 @@ class Observer:
 
     def _score_devices(self, moment: Moment) -> dict[str, Tensor]:
         found = self._devices.score(moment.state.X_nld, alike=moment.phase == "start")
+        self._scored = (moment.round, found) if self._keeps_scores else None
         if moment.round == self.world.rounds:
             self.device_tables = found.tables(self.world, moment.stack.keys)
         values = self._devices.measure(found)

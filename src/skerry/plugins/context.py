@@ -231,12 +231,13 @@ class Context:
                 f"context.random() is new in every round, which is not known while {self._during}."
                 " Use context.random(..., same=True)."
             )
-        if not same and not isinstance(vars(self).get("step", 0), int):
+        stepping = isinstance(vars(self).get("step", 0), int)
+        if not same and not stepping and self._purpose == "step":
             raise SkerryError(
                 "context.random() is for devices that take each local step together, which they do "
                 "not with training.local_epochs. Use training.local_steps."
             )
-        moving = ("island",) if same else ("round", "step", "island")
+        moving = ("island",) if same else ("round", *(["step"] if stepping else []), "island")
         known = [f"{name}={vars(self)[name]}" for name in moving if name in vars(self)]
         parts = ("plug-in", self._kind, self._purpose, *map(str, words), *known)
         return stream(self.seed, "/".join(parts))

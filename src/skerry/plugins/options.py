@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "period schedule": (),
     "server optimizer": ("memory", "average_ld"),
     "measure": ("models",),
+    "stop rule": ("values",),
 }
 """What a plug-in of each kind is called with, beside the context and its options. Models, methods
 and compressions have rules of their own."""

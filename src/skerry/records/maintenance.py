@@ -96,7 +96,8 @@ def _fault(run: Run, history: History, current: bool) -> str | None:
 def _fault_of_rows(run: Run, history: History) -> str | None:
     rounds, evaluate = history["round"], run.experiment.evaluate
     last = int(rounds[-1]) if len(rounds) else 0
-    if run.status == "finished" and last != run.experiment.rounds:
+    stopped = run.experiment.stop and run.note.startswith(f"stopped after round {last} of ")
+    if run.status == "finished" and last != run.experiment.rounds and not stopped:
         return f"finished, but recorded up to round {last} of {run.experiment.rounds} only"
     evaluated = (rounds % evaluate.every == 0) & (rounds > evaluate.after)
     expected = max(0, last // evaluate.every - evaluate.after // evaluate.every)

@@ -67,6 +67,11 @@ class Run:
     rounds_done: int
     note: str
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its stop rule has ended it before its last round."""
+        return self.status == "finished" and self.rounds_done < self.experiment.rounds
+
 
 class RecordedRuns:
     """Read access to the runs of a store. A damaged run raises an error where it is requested by

@@ -200,6 +200,13 @@ class Store(RecordedRuns):
                 run = self._to_run([None, parts[-1].last, *entry])
                 self._written[key] = run, join_parts(parts)
 
+    def annotate(self, key: str, note: str) -> None:
+        """Record a note about a run that is not finished; its next start removes the note."""
+        with self.transaction():
+            self._open_run(key)
+            self._db.execute("UPDATE runs SET note = ? WHERE key = ?", (note, key))
+            store_entry_checksum(self._db, key)
+
     def keep_devices(self, tables: Mapping[str, "DeviceTable"]) -> None:
         """Record the last evaluation of every device of these runs."""
         with self.transaction():

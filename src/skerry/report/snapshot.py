@@ -255,8 +255,9 @@ def recent_speed(runs: Sequence[Run], recent: float = RECENT_SECONDS) -> RunSpee
     steps = rounds = 0
     for (finished, _, seconds), stack in groupby(ended, key=stack_key):
         for run in stack:
-            steps += device_steps(run.experiment)
-            rounds += run.experiment.rounds
+            done = run.rounds_done if run.is_stopped else run.experiment.rounds
+            steps += device_steps(run.experiment) * done // run.experiment.rounds
+            rounds += done
         # Records keep whole seconds: a span ends within the recorded second.
         end = datetime.fromisoformat(finished).timestamp() + 1
         spans.append((end - max(1.0, seconds), end))

@@ -139,7 +139,7 @@ def _fields_of(name: str) -> tuple[str, ...]:
 
 
 def _known_fields() -> list[str]:
-    fields = ["rounds", COMPARE]
+    fields = ["rounds", "stop", COMPARE]
     for name, section in Experiment():
         if isinstance(section, Section):
             fields += [f"{name}.{field}" for field in type(section).model_fields]

@@ -16,10 +16,11 @@ from typing import Self
 
 from filelock import FileLock
 
+from skerry.analysis.results import results_of
 from skerry.config.experiment import Experiment
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, outside
-from skerry.errors import RecordsError, SkerryError, argument
+from skerry.errors import CallbackError, RecordsError, SkerryError, argument
 from skerry.records.activity import (
     CHECKPOINT_FOLDER,
     FolderGuard,
@@ -66,6 +67,7 @@ class _OpenWorld:
     key: str
     jobs: int = 0
     failed: bool = False
+    """Whether some of its runs are not finished, so that its checkpoints are kept."""
 
 
 class Driver:
@@ -188,7 +190,14 @@ class Driver:
         try:
             with Presence(self.store.path, experiments) as self._presence:
                 yield
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, CallbackError | KeyboardInterrupt):
+                # Executors of a user's own need not have it.
+                getattr(self._executor, "interrupt", self._executor.cancel)()
+            if isinstance(error, CallbackError):
+                known = self.store.keys()
+                keys = dict.fromkeys(key for key in self._keys.values() if key in known)
+                error.results = results_of(self.store, keys)
             if math.isinf(self._checkpoint_seconds):
                 with suppress(RecordsError):  # the first error is the one to report
                     self._forget_unfinished(groups)
@@ -407,6 +416,8 @@ class Driver:
                 self.store.finish(key, run.status, wall_seconds=seconds, note=run.note)
         histories = {key: outcome.history for key, outcome in outcomes.items()}
         stack_run.report_recorded(self.store, self._progress, histories, list(outcomes))
+        if len(self.store.finished(job.keys)) < len(job):  # a callback has ended runs
+            self._open_worlds[job.experiments[0].world_key()].failed = True
         self._progress.stack_done(job, self.store.finals(job.keys))
         self._leave(job)
 

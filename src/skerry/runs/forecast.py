@@ -58,6 +58,8 @@ class Forecast:
     free_bytes: int
     at_once: int
     seconds: float
+    stops: bool = False
+    """Whether runs have a stop rule, so that all this is needed at most."""
 
 
 def forecast_sweep(
@@ -96,6 +98,7 @@ def forecast_sweep(
         free_bytes=free,
         at_once=at_once,
         seconds=seconds / max(1, min(at_once, len(pieces))),
+        stops=any(one.stop for piece in pieces for one in piece),
     )
 
 

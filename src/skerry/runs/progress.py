@@ -1,10 +1,12 @@
 """The progress callback: what progress bars, trackers and other observers of runs implement."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skerry.config.experiment import Experiment
+from skerry.errors import CallbackError, SkerryWarning, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,11 +16,18 @@ if TYPE_CHECKING:
     from skerry.records.final_models import FinalModels
     from skerry.records.store import Run
     from skerry.runs.executors.executor import StackJob, Tick
+    from skerry.runs.stopping import LaneValues
+
+KEPT = (
+    "Correct it; finished runs are kept, and with a folder to record in the same call resumes the "
+    "others."
+)
 
 
 class Progress:
     """Callback that follows runs: `skerry.run(..., progress=...)` calls its methods. Override those
-    that you need; an error that one raises ends the runs.
+    that you need. An error that one raises ends all runs after their round, as Ctrl-C does:
+    finished runs stay, checkpoints are saved, and the same call resumes the others.
 
     class Best(skerry.Progress):
         def stack_done(self, job, finals):
@@ -27,6 +36,11 @@ class Progress:
 
     wants_rows = False
     """Whether `recorded` and `run_ended` are called."""
+
+    @property
+    def wants_values(self) -> bool:
+        """Whether `measured` is called: where it is overridden."""
+        return type(self).measured is not Progress.measured
 
     def planned(self, experiments: Sequence[Experiment]) -> None:
         """All runs that were requested."""
@@ -66,6 +80,13 @@ class Progress:
     def world_ready(self, world: "World") -> None:
         """Fleet, data and model of a world are built."""
 
+    def measured(self, experiment: Experiment, values: "LaneValues") -> str | bool | None:
+        """A run was evaluated: `values["average_accuracy"]` is the last value of a measure,
+        `values.history("average_accuracy")` are all, `values.round` counts the rounds done. Return
+        a reason, as text, to end this run here: it is recorded as not finished, with its rounds and
+        a checkpoint, and the same call resumes it. `skerry.run(stop=...)` finishes runs early."""
+        return None
+
     def moment(self, moment: "Moment") -> None:
         """All models, `moment.state.X_nld`, `[devices, lanes, parameters]`, at the start, before
         the server round, and at the end of each round. It is the live array: copy what you keep,
@@ -73,18 +94,37 @@ class Progress:
 
 
 class ProgressGroup(Progress):
-    """Several callbacks as one, called in order."""
+    """Several callbacks as one, called in order. An error of a user's own is a CallbackError."""
 
     def __init__(self, *members: Progress):
         self.wants_rows = any(member.wants_rows for member in members)
+        self._wants_values = any(member.wants_values for member in members)
         for name in (name for name, value in vars(Progress).items() if callable(value)):
-            methods = [getattr(member, name) for member in members]
-            setattr(self, name, partial(_call_all, methods))
+            setattr(self, name, partial(_call_all, members, name))
+
+    @property
+    def wants_values(self) -> bool:
+        return self._wants_values
 
 
-def _call_all(methods: Sequence[Any], *values: Any) -> None:
-    for method in methods:
-        method(*values)
+def _call_all(members: Sequence[Progress], name: str, *values: Any) -> Any:
+    """Call all members, also after an error of one; returns the first answer."""
+    answers, errors = [], []
+    for member in members:
+        try:
+            answers.append(getattr(member, name)(*values))
+        except Exception as error:  # a user's code may raise anything
+            if type(member).__module__.startswith("skerry."):
+                raise
+            line = f"the progress callback {type(member).__name__} failed in {name}"
+            errors.append(CallbackError(f"{line} ({one_line(error)}). {KEPT}"))
+            errors[-1].__cause__ = error
+    if not errors:
+        return next(filter(None, answers), None)
+    if name != "close":
+        raise errors[0]
+    warnings.warn(f"{errors[0]}", SkerryWarning, stacklevel=3)
+    return None
 
 
 class ModelKeeper(Progress):
@@ -98,12 +138,13 @@ class ModelKeeper(Progress):
         from skerry.records.final_models import FinalModels
 
         stack, X_nld = moment.stack, moment.state.X_nld
-        if moment.phase != "end" or moment.round != stack.world.rounds:
+        if moment.phase != "end":
             return
-        for lane, key in enumerate(stack.keys):
+        is_last = moment.round == stack.world.rounds
+        for lane in range(len(stack)) if is_last else moment.ended:
             if lane in moment.diverged:
                 continue
-            found = FinalModels.of_world(stack.world, X_nld[:, lane])
+            found, key = FinalModels.of_world(stack.world, X_nld[:, lane]), stack.keys[lane]
             if self._folder is None:
                 self.models[key] = found
             else:

@@ -55,6 +55,12 @@ class StackStart:
     rows: Mapping[str, int] = field(default_factory=dict)
     """By key, the recorded rows."""
 
+    def file_of(self, keys: Sequence[str]) -> Path:
+        """The path of the checkpoints of some of its lanes."""
+        world, _, rest = self.file.stem.partition("-")
+        mark = ALONE if f"-{rest}".endswith(ALONE) else ""
+        return _file_of(keys, self.file.parent, world, mark)
+
 
 def find_starts(
     world: World,
@@ -82,7 +88,7 @@ def find_starts(
             continue
         store.rewind(list(rows), found.state.t)
         stack = build_stack(world, [waiting.pop(key) for key in rows])
-        yield found.start(stack, _file_of(stack, folder, name, mark), rows)
+        yield found.start(stack, _file_of(stack.keys, folder, name, mark), rows)
         # Some of its lanes may be in another stack now, or in another process.
         if store.finished(found.lanes) == set(found.lanes):
             checkpoint.remove_checkpoint(file)
@@ -93,7 +99,7 @@ def find_starts(
             )
         stack = build_stack(world, list(waiting.values()))
         store.rewind(stack.keys, -1)
-        yield StackStart(stack, _file_of(stack, folder, name, mark))
+        yield StackStart(stack, _file_of(stack.keys, folder, name, mark))
 
 
 @dataclass(frozen=True)
@@ -169,8 +175,8 @@ def count_runs(count: int) -> str:
     return "1 run" if count == 1 else f"{count:,} runs"
 
 
-def _file_of(stack: Stack, folder: Path, world: str, mark: str) -> Path:
-    lanes = hashlib.sha256("".join(stack.keys).encode()).hexdigest()[:8]
+def _file_of(keys: Sequence[str], folder: Path, world: str, mark: str) -> Path:
+    lanes = hashlib.sha256("".join(keys).encode()).hexdigest()[:8]
     return folder / f"{world}-{lanes}{mark}.safetensors"
 
 

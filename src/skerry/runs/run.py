@@ -36,6 +36,7 @@ def run(
     *,
     compare: Compared | Sequence[Compared] = (),
     seeds: int | None = None,
+    stop: str | Callable[..., Any] | None = None,
     out: str | Path | None = None,
     again: bool = False,
     keep_going: bool | None = None,
@@ -66,6 +67,10 @@ def run(
     from its round on. `weights` are the initial ones: a state dict or its .safetensors file for all
     devices, or a dict with one for each device by name.
 
+    `stop` ends runs before their last round: a rule such as "average_accuracy >= 90 or no gain in
+    20 rounds", or a function `(values) -> reason or None` that is called after every evaluation of
+    a run. Such runs are finished, and their `note` says after which round and why.
+
     `executor` chooses where runs are computed: here, processes (with `workers`), ray (at
     `ray_address`), or your own. The first error of a run ends all runs, unless `keep_going` (the
     default of a sweep) records it and continues. `trackers` receive what is recorded: tensorboard,
@@ -85,7 +90,7 @@ def run(
     if isinstance(experiment, str | Path):
         tables = read_tables(experiment)
         experiment = Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)
-    requested = experiment
+    requested = experiment if stop is None else _stopping(experiment, stop)
     materials = collect_materials(graph, dataset, model, weights)
     if isinstance(requested, Sweep):
         if compare or seeds is not None:
@@ -149,6 +154,16 @@ def run(
         scores = {lane.key: driver.store.devices(lane.key) for lane in results if keep_devices}
         given = {lane.key: materials for lane in results if keep_models}
         return results.keeping(models=models.models, devices=scores, materials=given)
+
+
+def _stopping(requested: Runnable, stop: str | Callable[..., Any]) -> Runnable:
+    """The experiments or the sweep with a stop rule."""
+    if isinstance(requested, Experiment):
+        return requested.replace(stop=stop)
+    if isinstance(requested, Sweep):
+        points = [point.experiment.replace(stop=stop) for point in requested.points]
+        return requested.with_experiments(points)
+    return [one.replace(stop=stop) for one in requested]
 
 
 def _progress_bar(progress: Progress | bool | None) -> AbstractContextManager[Progress | None]:

@@ -40,12 +40,12 @@ def watch_command(
 
     watched, screen = WatchedFolder(folder, measure), console(fold_at=PAGE)
     if as_json:
-        print_json(watched.look().to_json())
+        print_json((last := watched.look()).to_json())
     elif once or not screen.is_terminal:
-        screen.print(render(watched.look()))
+        screen.print(render(last := watched.look()))
     else:
         try:
             last = show_live(watched, screen, every)
         except KeyboardInterrupt:
             return
-        raise typer.Exit(1 if last.state == "stopped" else 0)
+    raise typer.Exit(1 if last.state == "stopped" else 0)

@@ -84,6 +84,10 @@ class RankGroup:
     def broadcast(self, **order: Any) -> None:
         """Send an order from rank 0 to all other ranks."""
 
+    def share(self, decision: Any) -> Any:
+        """What rank 0 has decided, on all ranks; it travels as JSON."""
+        return decision
+
 
 class Rank(RankGroup):
     """One of several processes, with the devices assigned to it."""
@@ -154,6 +158,9 @@ class Rank(RankGroup):
     def broadcast(self, **order: Any) -> None:
         if self.rank == 0:
             self.exchange.broadcast(json.dumps(order))
+
+    def share(self, decision: Any) -> Any:
+        return json.loads(self.exchange.broadcast(json.dumps(decision)))
 
     def _is_local(self, devices: Tensor) -> Tensor:
         start, stop = self.devices.start, self.devices.stop

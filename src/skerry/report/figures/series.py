@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skerry.analysis.statistics import Array, estimates
+from skerry.analysis.statistics import Array, carry_stopped, estimates
 from skerry.config.labels import BLEND, label_order, write_label
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, unknown
@@ -94,8 +94,17 @@ def split_by_dash(
 
 def band_over_seeds(frame: "pd.DataFrame", measure: str, along: str) -> Band:
     """Means and intervals over seeds at each value of the column `along`. Runs of one seed are
-    averaged first, because only seeds are independent."""
+    averaged first, because only seeds are independent. Runs that stopped early keep their last
+    value."""
     table = frame.pivot_table(index=along, columns="seed", values=measure)
+    if along == "round" and {"key", "status"} <= set(frame):
+        last = frame[frame["status"] == "finished"].groupby("key")["round"].max()
+        if last.nunique() > 1:
+            runs = frame.pivot_table(index=along, columns=["seed", "key"], values=measure)
+            keys = runs.columns.get_level_values("key")
+            ends = [last.get(key, runs.index.max()) for key in keys]
+            runs[:] = carry_stopped(runs.to_numpy(), runs.index, ends)
+            table = runs.T.groupby(level="seed").mean().T.dropna(how="all")
     found = estimates(table.to_numpy())
     return Band(
         table.index.to_numpy(),

@@ -18,7 +18,7 @@ from skerry.analysis.cells import Cell, ComparedCells, TunedValue
 from skerry.analysis.compare import reference_label
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.run_table import Group, RunTable, final_value
-from skerry.analysis.statistics import CONFIDENCE, moments
+from skerry.analysis.statistics import CONFIDENCE, carry_stopped, moments
 from skerry.config.experiment import Experiment, Server
 from skerry.config.measures import MEASURES, headline, traits
 from skerry.records.parts import History
@@ -57,11 +57,14 @@ class Curves:
     def measures(self) -> list[str]:
         return list(self._curves)
 
-    def add(self, number: int, histories: Sequence[History], server: Server) -> None:
-        """Add the curves of one group, whose runs have these histories, for all measures."""
+    def add(
+        self, number: int, histories: Sequence[History], server: Server, carries: bool = False
+    ) -> None:
+        """Add the curves of one group, whose runs have these histories, for all measures. With
+        `carries`, runs that ended before the others keep their last values."""
         names = dict.fromkeys(name for history in histories for name in history)
         measures = [name for name in names if name != "round"]
-        rounds, mean, half = _mean_over_seeds(histories, measures)
+        rounds, mean, half = _mean_over_seeds(histories, measures, carries)
         shown = rounds_to_show(rounds, server, self.most)
         if not shown.all() and (self.thinned is None or len(rounds) > self.thinned[1]):
             self.thinned = int(shown.sum()), len(rounds)
@@ -188,7 +191,8 @@ def _read(table: RunTable) -> ReportData:
                 mean_ratios[name][place] = final_value(history, name, rounds, last=rounds)
         # If no run of the group is finished, the unfinished ones are drawn.
         if shown := list((finished or begun).values()):
-            curves.add(number, shown, table.runs[positions[0]].experiment.server)
+            server = table.runs[positions[0]].experiment.server
+            curves.add(number, shown, server, carries=bool(finished))
     known = [name for name in MEASURES if name in curves.measures]
     measures = [*known, *sorted(set(curves.measures).difference(known))]
     return ReportData(
@@ -245,7 +249,7 @@ def _evenly_spaced(indices: Ints, count: int) -> Ints:
 
 
 def _mean_over_seeds(
-    histories: Sequence[History], measures: Sequence[str]
+    histories: Sequence[History], measures: Sequence[str], carries: bool
 ) -> tuple[Ints, Array, Array]:
     """The rounds [R], and for each measure and round the mean and half interval [M, R]."""
     rounds = np.unique(np.concatenate([history["round"] for history in histories]))
@@ -255,6 +259,9 @@ def _mean_over_seeds(
         for m, measure in enumerate(measures):
             if measure in history:
                 values[m, rows, s] = history[measure]
+    last_s = [history["round"][-1] for history in histories]
+    if carries and len(set(last_s)) > 1:
+        values = np.stack([carry_stopped(values_rs, rounds, last_s) for values_rs in values])
     mean, variance, count = moments(values.reshape(-1, len(histories)))
     with np.errstate(invalid="ignore", divide="ignore"):
         half = t_quantiles(len(histories))[count] * np.sqrt(variance / count)

@@ -99,6 +99,8 @@ def results_notes(compared: ComparedCells) -> list[str]:
     if left_out:
         total = plural(cells.statuses.total(), "run")
         found.append(f"Not counted: {format_statuses(left_out)}, of {total}.")
+    if cells.stopped:
+        found.append(cells.stopped)
     if cells.unmeasured:
         runs = plural(cells.unmeasured, "finished run")
         found.append(f"Not counted: {runs} without {cells.measure} ({_when(cells)}).")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from skerry.analysis.compare import BestLabel, find_best_label
 from skerry.analysis.results import Results
+from skerry.analysis.run_table import describe_stopped
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.config.measures import own_name, traits
 from skerry.report import text
@@ -61,7 +62,8 @@ def print_run(results: Results) -> None:
     name, study = escape(experiments[0].name), escape(task + describe_runs(experiments))
     console.print(f"[bold]{name}[/]: {study}")
     console.print(summary_table(results))
-    for line in describe_leaders(results):
+    stopped = describe_stopped(lane.run for lane in results if lane.run)
+    for line in [*describe_leaders(results), *([stopped] if stopped else [])]:
         console.print(line, markup=False)
 
 

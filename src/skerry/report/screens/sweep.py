@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from skerry.analysis.cells import Cell, Cells, Readings
 from skerry.analysis.names import format_value
 from skerry.analysis.results import Results
-from skerry.analysis.run_table import format_statuses
+from skerry.analysis.run_table import describe_stopped, format_statuses
 from skerry.report import text
 from skerry.runs.stages import ranking_measure, tuned_cells
 from skerry.runs.sweep import Point, Sweep
@@ -32,6 +32,8 @@ def print_sweep(sweep: Sweep, results: Results) -> None:
     name = escape(results[0].experiment.name)
     console.print(f"[bold]{name}[/]: {len(results):,} runs, {counts}")
     console.print(best_cells_table(sweep, results))
+    if stopped := describe_stopped(lane.run for lane in results if lane.run):
+        console.print(stopped, markup=False)
 
 
 def best_cells_table(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Table":
@@ -92,7 +94,8 @@ def print_forecast(found: "Forecast", out: Path) -> None:
             f"{found.worlds:,} worlds, {found.stacks:,} stacks of up to {found.lanes:,} lanes, "
             f"{found.at_once:,} at once.",
             f"A stack takes about {need} of memory; {free} are free.",
-            f"It will take about {text.duration(found.seconds)}, measured by a one-second trial.",
+            f"It will take {'at most ' * found.stops}about {text.duration(found.seconds)}, "
+            "measured by a one-second trial.",
         ]
     for line in lines:
         console.print(line, markup=False)

@@ -1,12 +1,13 @@
 """The executor `here`: computes jobs in this process, one after the other."""
 
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Self
 
 from skerry.config.experiment import Experiment
 from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, World, pick_device
-from skerry.errors import RecordsError, SkerryError
+from skerry.errors import CallbackError, RecordsError, SkerryError
 from skerry.records.activity import CHECKPOINT_FOLDER
 from skerry.records.checkpoint import remove_checkpoint
 from skerry.records.store import Store
@@ -23,7 +24,7 @@ from skerry.runs.executors.executor import (
 )
 from skerry.runs.memory import Footprint
 from skerry.runs.progress import Progress
-from skerry.runs.stack_run import run_lanes
+from skerry.runs.stack_run import EndAfterRoundError, run_lanes
 
 
 class Here:
@@ -93,7 +94,7 @@ class Here:
             self._ticks = self._ticks or self._begin(job)
             for tick in self._ticks:
                 return [(job, tick)]
-        except RecordsError:
+        except (RecordsError, CallbackError):
             raise
         except Exception as error:  # a user's code may raise anything
             if not self.errors_are_events:
@@ -104,6 +105,13 @@ class Here:
             release_memory()
         self._job = None
         return [(job, event)]
+
+    def interrupt(self) -> None:
+        """End the job after its round, with a checkpoint."""
+        if self._job is not None and self._ticks is not None:
+            with suppress(EndAfterRoundError, StopIteration):
+                self._ticks.throw(EndAfterRoundError())
+        self.cancel()
 
     def cancel(self) -> None:
         if self._job is not None and self._ticks is not None:

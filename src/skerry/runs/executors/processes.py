@@ -157,13 +157,14 @@ class Processes(WorkerExecutor):
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            if error and error[0] is KeyboardInterrupt:
-                working = [process.popen for process in self._pool if process and process.job]
-                terminate_and_wait(working, SAVING_SECONDS)
-        finally:
-            self.cancel()
-            self._remove_folder()
+        self.cancel()
+        self._remove_folder()
+
+    def interrupt(self) -> None:
+        """End all jobs after their round, with a checkpoint of each."""
+        working = [process.popen for process in self._pool if process and process.job]
+        terminate_and_wait(working, SAVING_SECONDS)
+        self.cancel()
 
     def cancel(self) -> None:
         running = [process for process in self._pool if process is not None]

@@ -119,7 +119,8 @@ def follow_first_rank(exchange: Communicator, world_of: Callable[[Experiment], W
                 if order["resumed"]:
                     assert found is not None, "all ranks have loaded it, or none"
                     start = found.start(stack, start.file, found.rows)
-                with StackRecorder(start, None, order["checkpoint_seconds"]) as recorder:
+                seconds, stops = order["checkpoint_seconds"], order["stops"]
+                with StackRecorder(start, None, seconds, stops=stops) as recorder:
                     for moment in simulate(start.stack, start.state):
                         recorder.measure(moment)
                         recorder.save(moment)

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from skerry.analysis.names import format_value, short_names
-from skerry.analysis.run_table import format_statuses
+from skerry.analysis.run_table import describe_stopped, format_statuses
 from skerry.config.experiment import Experiment
 from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
@@ -141,8 +141,9 @@ def _warnings(data: ReportData) -> list[Block]:
         words = f"No runs are recorded in {folder}. Record some: skerry run --out {folder}"
         return [note(words, "warning")]
     left = {status: count for status, count in data.grid.statuses.items() if status != "finished"}
+    stopped = [note(words) for words in [describe_stopped(data.runs)] if words]
     if not left:
-        return []
+        return stopped
     runs, statuses = plural(len(data.runs), "run"), format_statuses(left)
     if not data.grid.statuses["finished"]:
         words = (
@@ -153,7 +154,7 @@ def _warnings(data: ReportData) -> list[Block]:
         words = f"Of {runs}, {statuses}. All comparisons use only finished runs."
     if "running" in left:
         words += " Give the command that started the running ones again to resume them."
-    return [note(words, "warning")]
+    return [note(words, "warning"), *stopped]
 
 
 def _description(data: ReportData) -> list[Block]:
