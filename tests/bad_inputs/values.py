@@ -17,6 +17,11 @@ ROWS = [
     toml(
         "nan", "[training]\nstepsize = nan", "training.stepsize must be a finite number (got NaN)."
     ),
+    toml(
+        "beyond all numbers",
+        "[training]\nstepsize = 1e400",
+        "training.stepsize must be a finite number (got Infinity).",
+    ),
     toml("zero", "[training]\nstepsize = 0", "training.stepsize must be above 0 (got 0)."),
     toml("above 1", "[server]\nbeta = 1.5", "server.beta must be at most 1 (got 1.5)."),
     toml("not below 1", "[server]\nmomentum = 1", "server.momentum must be below 1 (got 1)."),

@@ -13,6 +13,7 @@ TOKENS = [
     "data.vocabulary=6", "training.batch=3",
 ]  # fmt: skip
 DIGITS = ["data.dataset=digits"]
+SMALL_STEPS = "training.stepsize=0.001"
 
 
 def experiment(*settings):
@@ -29,7 +30,8 @@ def experiment(*settings):
         [*REGRESSION, "model.name=mlp", "model.hidden=5"],
         [*REGRESSION, "model.name=mlp", "model.hidden=5", "task.loss=huber"],
         [*REGRESSION, "model.name=task_plugins:tanh_net"],
-        [*REGRESSION, "model.name=linear", "task.loss=task_plugins:quartic"],
+        # Larger steps make this loss explode within four rounds, and such a lane is dropped.
+        [*REGRESSION, "model.name=linear", "task.loss=task_plugins:quartic", SMALL_STEPS],
         [*REGRESSION, "model.name=mlp", "model.hidden=5", "task.loss=task_plugins:quartic"],
         [*REGRESSION, "model.name=task_plugins:tanh_net", "task.loss=task_plugins:quartic"],
         [*DIGITS, "task.name=regression", "model.name=linear", "training.stepsize=0.001"],

@@ -124,7 +124,8 @@ def test_a_score_of_ones_own(portions, monkeypatch):
     from skerry.measure import accuracy as measured
 
     settings = ("task.score=task_plugins:within_half", "task.loss=task_plugins:quartic")
-    world = build_world(experiment("regression", *settings), dtype=torch.float64)
+    slow = experiment("regression", *settings, "training.stepsize=0.001")
+    world = build_world(slow, dtype=torch.float64)
     if portions > 1:
         each = world.learner.bytes_per_device(1, 2) - world.learner.bytes_per_device(1, 1)
         monkeypatch.setattr(measured, "MEMORY", {"cpu": 15 * each})

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
-from skerry.files import remove_leftovers
+from skerry.files import exists, remove_leftovers
 from skerry.records import database
 from skerry.records.parts import (
     DEVICE_TABLE,
@@ -64,7 +64,7 @@ class Store(RecordedRuns):
             raise RecordsError(
                 f"cannot make the folder {folder} ({error.strerror}). Choose another folder."
             ) from None
-        if path.exists() and not path.is_file():
+        if path.exists() and not exists(path):  # a pipe: reading from it would never end
             raise RecordsError(f"{path} is not a file. Choose another folder.")
         remove_leftovers(path.parent)
         return cls(database.create_or_open(path), path)
