@@ -45,3 +45,11 @@ class Counting(Here):
     def survey(self, experiment):
         Counting.surveys += 1
         return super().survey(experiment)
+
+
+def enough(values, context):
+    """A function of a module: reads the history, and gets the context of the run."""
+    losses = values.history("average_loss")
+    assert (values.round, context.rounds) == (values.rounds("average_loss")[-1], 6)
+    assert values["average_loss"] == losses[-1]
+    return "third value" if len(losses) == 3 else None
