@@ -83,8 +83,17 @@ def did_you_mean(got: str, names: Iterable[str]) -> str:
 
 def one_line(error: BaseException) -> str:
     """An error of other code in one line: `ValueError: its message`."""
-    text = shorten(str(error), 200, placeholder=" ...")
+    text = printable(shorten(_text(error), 200, placeholder=" ..."))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:10_000]
+    except BaseException as another:  # a user's own exception may fail to be printed
+        if is_interrupt(another):
+            raise
+        return "its text cannot be printed"
 
 
 def printable(text: str) -> str:
@@ -97,6 +106,12 @@ def escape_surrogates(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether this is Ctrl-C or a signal, not an exception of a user's own."""
+    own = type(error) is KeyboardInterrupt or type(error).__module__.startswith("skerry.")
+    return isinstance(error, KeyboardInterrupt) and own
+
+
 _FULL = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
@@ -105,7 +120,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     loaded; for a full machine torch raises a RuntimeError with one of these texts."""
     if isinstance(error, RuntimeError):
         named = type(error).__name__ == "OutOfMemoryError"
-        return named or any(words in str(error) for words in _FULL)
+        return named or any(words in _text(error) for words in _FULL)
     return isinstance(error, MemoryError)
 
 

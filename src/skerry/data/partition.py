@@ -21,6 +21,7 @@ from skerry.config.experiment import Data
 from skerry.data.holdings import Ints, SamplesByDevice
 from skerry.errors import DataError
 from skerry.plugins import registry
+from skerry.plugins.calls import read_only
 from skerry.seeds import stream
 
 Floats = NDArray[np.float64]
@@ -54,7 +55,7 @@ def split(
     intra = registry.resolve("intra partition", data.intra)
     with registry.users_own("inter partition", data.inter, DataError):
         options = data.options_for("inter partition")
-        dealt = inter(labels, classes, sizes, data, stream(seed, "inter"), **options)
+        dealt = inter(read_only(labels), classes, sizes, data, stream(seed, "inter"), **options)
     everything = np.arange(len(labels))
     islands = _check_shares(f"inter partition '{data.inter}'", dealt, len(sizes), everything)
     shares: Shares = []
@@ -66,7 +67,14 @@ def split(
             )
         with registry.users_own("intra partition", data.intra, DataError):
             options = data.options_for("intra partition")
-            dealt = intra(labels, indices, size, data, stream(seed, "intra", c), **options)
+            dealt = intra(
+                read_only(labels),
+                read_only(indices),
+                size,
+                data,
+                stream(seed, "intra", c),
+                **options,
+            )
         dealt = _check_shares(f"intra partition '{data.intra}'", dealt, size, indices)
         shares += level_shares(dealt, [data.min_samples] * size)
     samples = SamplesByDevice.from_shares(shares)

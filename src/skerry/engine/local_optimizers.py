@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Training
+from skerry.engine.plugin_results import direction_fault
 from skerry.errors import SkerryError
 from skerry.methods.method import Arrays, Lanes, Method
 from skerry.plugins import registry
+from skerry.plugins.calls import guarded
 from skerry.plugins.context import Context
 
 LOCAL_OPTIMIZER = "local optimizer"
@@ -63,8 +65,9 @@ class LocalOptimizer(Method):
         self._decay = training.weight_decay
         self._options: Mapping[str, Any] = training.options_for(LOCAL_OPTIMIZER)
         rule = registry.resolve(LOCAL_OPTIMIZER, training.optimizer)
-        self._keeps = tuple(getattr(rule, "keeps", ()))
-        self._rule: Callable[..., Any] = partial(rule, **self._options)
+        self._keeps = _names_of(training.optimizer, getattr(rule, "keeps", ()))
+        own = guarded(LOCAL_OPTIMIZER, training.optimizer, rule, direction_fault)
+        self._rule: Callable[..., Any] = partial(own, **self._options)
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: torch.zeros_like(X_nld) for name in self._keeps}
@@ -79,11 +82,15 @@ class LocalOptimizer(Method):
             gradient.add_(kept, alpha=self._decay)
         context = lanes.context.with_options(self._options)
         direction = self._rule(gradient, lanes.own, context)
-        if not isinstance(direction, Tensor) or direction.shape != gradient.shape:
-            got = getattr(direction, "shape", None)
-            raise SkerryError(
-                f"{LOCAL_OPTIMIZER} '{self.optimizer}' must give the direction to step along, a "
-                f"tensor of the gradient's shape {tuple(gradient.shape)} (got "
-                f"{type(direction).__name__ if got is None else tuple(got)})."
-            )
         lanes.X_nld.copy_(kept.addcmul_(direction, lanes.eta_l1, value=-1))
+
+
+def _names_of(optimizer: str, keeps: Any) -> tuple[str, ...]:
+    """The names of the arrays that a local optimizer keeps."""
+    names = tuple(keeps) if isinstance(keeps, tuple | list | set | frozenset) else (keeps,)
+    if not all(isinstance(name, str) and name for name in names):
+        raise SkerryError(
+            f"{LOCAL_OPTIMIZER} '{optimizer}': keeps must be names of arrays, as in ('mean',) (got "
+            f"{keeps!r:.60})."
+        )
+    return tuple(sorted(names)) if isinstance(keeps, set | frozenset) else names

@@ -23,6 +23,13 @@ from skerry.engine.local_optimizers import LOCAL_OPTIMIZER, LocalOptimizer
 from skerry.engine.mixer import Mixer
 from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
+from skerry.engine.plugin_results import (
+    companions_fault,
+    delivery_fault,
+    memory_fault,
+    receivers_fault,
+    traffic_fault,
+)
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
 from skerry.engine.world import World
@@ -30,6 +37,7 @@ from skerry.errors import SkerryError
 from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method
 from skerry.plugins import registry
+from skerry.plugins.calls import guard_methods, guarded
 from skerry.plugins.options import CONTEXT, takes_context
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
@@ -40,6 +48,15 @@ GPU_FIXED_SHARE = 0.02  # of all memory, where the order of sums must not depend
 
 Primitive = Callable[..., int]
 PRIMITIVE, OPTIMIZER = "primitive", "server optimizer"
+METHOD_CHECKS = {
+    "start": companions_fault,
+    "before_step": None,
+    "after_step": None,
+    "mix": None,
+    "aggregate": traffic_fault,
+    "repeats": None,
+}
+"""The hooks of a method, and the checks of their results."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +287,8 @@ def method_of(experiment: Experiment) -> Method | None:
     method, training = experiment.method, experiment.training
     if method.is_plain:
         return None if training.is_plain else LocalOptimizer(training)
-    return registry.build("method", method.name, method.options_for("method"), Method)
+    made = registry.build("method", method.name, method.options_for("method"), Method)
+    return guard_methods("method", method.name, made, METHOD_CHECKS)
 
 
 def data_scale(world: World) -> Tensor:
@@ -289,8 +307,11 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
         lanes,
         server,
         _bind_primitive(server),
-        optimizer.start,
-        partial(optimizer.deliver, **server.options_for(OPTIMIZER)),
+        guarded(OPTIMIZER, server.optimizer, optimizer.start, memory_fault),
+        partial(
+            guarded(OPTIMIZER, server.optimizer, optimizer.deliver, delivery_fault),
+            **server.options_for(OPTIMIZER),
+        ),
         Sampler(world, first),
         ServerSchedule(world, first),
         first.availability.reach_asleep,
@@ -301,7 +322,8 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
 
 
 def _bind_primitive(server: Server) -> Primitive:
-    primitive = registry.resolve(PRIMITIVE, server.primitive)
+    function = registry.resolve(PRIMITIVE, server.primitive)
+    primitive = guarded(PRIMITIVE, server.primitive, function, receivers_fault)
     return partial(primitive, **server.options_for(PRIMITIVE))
 
 

@@ -185,6 +185,18 @@ class Fleet:
         islands, sequence = self._islands, self._sequence
         return Fleet(self.network, self.seed, self.sizes, islands, self.labels, awake, sequence)
 
+    def part(self, rows: slice) -> "Fleet":
+        """The fleet of consecutive devices, with the links between them in round 0."""
+        inside = np.bincount(self.island_of[rows], minlength=len(self.sizes))
+        links, edges = [], self.edges(0) - rows.start
+        first = 0
+        for size in inside[inside > 0].tolist():
+            own = edges[((edges >= first) & (edges < first + size)).all(axis=1)] - first
+            links.append(Links(size, own))
+            first += size
+        sizes = tuple(island.size for island in links)
+        return Fleet(self.network, self.seed, sizes, tuple(links), self.labels[rows])
+
     def _draw(self, t: int) -> tuple[Links, ...]:
         failure = self.network.link_failure
         islands = self._islands or (self._sequence.at(t) if self._sequence else None)

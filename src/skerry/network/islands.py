@@ -115,7 +115,7 @@ def weigh(
         return W
     with registry.users_own("mixing", name, NetworkError):
         weights, options = registry.resolve("mixing", name), _options("mixing", network, t, context)
-        W_user = weights(links.to_graph(), **options)
+        W_user = weights(nx.freeze(links.to_graph()), **options)
     try:
         return mixing.check_mixing_matrix(W_user, links)
     except NetworkError as error:

@@ -17,7 +17,6 @@ from typing import Self
 from filelock import FileLock
 
 from skerry.config.experiment import Experiment
-from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, outside
 from skerry.errors import RecordsError, SkerryError, argument
 from skerry.records.activity import (
@@ -42,6 +41,7 @@ from skerry.runs.executors.executor import (
     error_line,
     group_by_world,
     memory_shape,
+    rehearse,
     split_lanes,
 )
 from skerry.runs.materials import with_sizes
@@ -188,10 +188,12 @@ class Driver:
         try:
             with Presence(self.store.path, experiments) as self._presence:
                 yield
-        except BaseException:
-            if math.isinf(self._checkpoint_seconds):
-                with suppress(RecordsError):  # the first error is the one to report
+        except BaseException as error:
+            with suppress(RecordsError):  # the first error is the one to report
+                if math.isinf(self._checkpoint_seconds):
                     self._forget_unfinished(groups)
+                elif isinstance(error, Exception) and not isinstance(error, RecordsError):
+                    self._fail_begun(groups, error_line(error))
             raise
         finally:
             for world in self._open_worlds.values():
@@ -230,14 +232,25 @@ class Driver:
     def _forget_unfinished(self, groups: Sequence[Sequence[Experiment]]) -> None:
         """Cancel all jobs, and remove the runs that have started and will not finish."""
         self._executor.cancel()
-        begun = {
+        begun = self._begun(groups)
+        self.store.forget(begun - self.store.finished(begun))
+
+    def _fail_begun(self, groups: Sequence[Sequence[Experiment]], message: str) -> None:
+        """Record the runs that have started and will not finish as failed, not as running."""
+        with self.store.transaction():
+            for run in map(self.store.run, self._begun(groups)):
+                if run is not None and run.status == "running":
+                    self.store.finish(run.key, "failed", wall_seconds=0.0, note=message)
+
+    def _begun(self, groups: Sequence[Sequence[Experiment]]) -> set[str]:
+        """The keys of the runs of worlds that this driver has opened."""
+        return {
             self._keys[experiment.key()]
             for group in groups
             if group[0].world_key() in self._open_worlds
             for experiment in group
             if experiment.key() in self._keys  # else its world could not be built
         }
-        self.store.forget(begun - self.store.finished(begun))
 
     # Submitting
 

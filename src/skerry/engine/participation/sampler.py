@@ -15,6 +15,7 @@ from skerry.engine.server_schedule import ScheduledRound
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.plugins import registry
+from skerry.plugins.calls import guarded
 from skerry.plugins.context import Context
 from skerry.plugins.options import CONTEXT, takes_context
 from skerry.seeds import stream
@@ -49,7 +50,8 @@ class Sampler:
             server.selection == "uniform" and self._awake is None and server.weights == "equal"
         )
         self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
-        self._selection: Callable[..., Any] = registry.resolve("selection", server.selection)
+        selection = registry.resolve("selection", server.selection)
+        self._selection: Callable[..., Any] = guarded("selection", server.selection, selection)
         self._asks_context = takes_context("selection", server.selection)
 
     @property
@@ -163,10 +165,15 @@ def _check_selection(name: str, devices: Any, weights: Any, who: Who) -> tuple[I
         )
     if weights is None:
         return found, None
-    weighed = np.asarray(weights, dtype=float)
-    if weighed.shape != found.shape or not np.isclose(weighed.sum(), 1.0, atol=1e-6):
+    try:
+        weighed = np.asarray(weights, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        weighed = np.empty(0)
+    fits = weighed.shape == found.shape and bool((weighed >= 0).all())
+    if not fits or not np.isclose(weighed.sum(), 1.0, atol=1e-6):
         raise SkerryError(
-            f"selection '{name}' must give a weight for each sampled device, which sum to 1 (got "
-            f"{weighed.size} weights for {len(found)} devices, sum {weighed.sum():.4g})."
+            f"selection '{name}' must give a weight of at least 0 for each sampled device, which "
+            f"sum to 1 (got {weighed.size} weights for {len(found)} devices, sum "
+            f"{weighed.sum():.4g}, smallest {weighed.min(initial=0):.4g})."
         )
     return found, weighed

@@ -4,7 +4,6 @@ from collections.abc import Generator
 from typing import Self
 
 from skerry.config.experiment import Experiment
-from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, World, pick_device
 from skerry.errors import RecordsError, SkerryError
 from skerry.records.activity import CHECKPOINT_FOLDER
@@ -18,6 +17,7 @@ from skerry.runs.executors.executor import (
     WorldCache,
     WorldSurvey,
     failure_of,
+    rehearse,
     release_memory,
     survey_world,
 )

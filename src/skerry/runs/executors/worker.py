@@ -27,7 +27,6 @@ import torch
 from filelock import FileLock, Timeout
 
 from skerry.config.experiment import Experiment
-from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import SOURCE, Materials, World, source_of
 from skerry.errors import SkerryError, one_line
 from skerry.plugins import fingerprint
@@ -41,6 +40,7 @@ from skerry.runs.executors.executor import (
     WorldCache,
     WorldSurvey,
     failure_of,
+    rehearse,
     release_memory,
     survey_world,
 )
