@@ -71,11 +71,8 @@ class CustomMeasures:
         number, _ = past_server_rounds(experiment, moment.state.memory, lane, moment.round)
         facts = (world.seed, moment.round, world.rounds, number, world.sizes, world.fleet.labels)
         context = MeasureContext(*facts, world=world)
-        models, tests = (
-            moment.state.X_nld[:, lane],
-            {"x_test": world.x_test, "y_test": world.y_test},
-        )
-        with lend(KIND, name, models=models, **tests), torch.no_grad():
+        models, x, y = moment.state.X_nld[:, lane], world.x_test, world.y_test
+        with lend(KIND, name, models=models, x_test=x, y_test=y), torch.no_grad():
             found = self._functions[name](models, context)
         return _number(name, found)
 
