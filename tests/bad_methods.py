@@ -15,7 +15,7 @@ class wrong_aggregate(Method):  # noqa: N801
 
 
 class raises(Method):  # noqa: N801
-    def after_step(self, lanes, kept):
+    def after_step(self, lanes, before):
         raise ValueError("boom")
 
 
@@ -24,7 +24,7 @@ class no_method:  # noqa: N801
 
 
 class infinite(Compression):  # noqa: N801
-    def squeeze(self, V_rld, draws):
+    def compress(self, V_rld, draws):
         V_rld.div_(0)
 
 
@@ -34,5 +34,5 @@ class without_bytes(Compression):  # noqa: N801
 
 
 class shouts(Compression):  # noqa: N801
-    def squeeze(self, V_rld, draws):
+    def compress(self, V_rld, draws):
         raise ValueError("boom")

@@ -18,15 +18,15 @@ def nothing(*args):
 # Topologies and weights
 
 
-def one_node_more(size, network, rng):
+def one_node_more(size):
     return nx.cycle_graph(size + 1)
 
 
-def directed(size, network, rng):
+def directed(size):
     return nx.cycle_graph(size, create_using=nx.DiGraph)
 
 
-def in_pieces(size, network, rng):
+def in_pieces(size):
     return nx.empty_graph(size)
 
 
@@ -41,39 +41,39 @@ def weights_off_the_links(graph):
 # Data sets, partitions and samplings
 
 
-def three_arrays(data, seed):
+def three_arrays():
     return 1, 2, 3
 
 
-def no_arrays(data, seed):
+def no_arrays():
     return 1, 2, 3, 4
 
 
-def not_finite(data, seed):
+def not_finite():
     x, y = np.full((100, 3), np.nan), np.arange(100) % 2
     return x, y, x, y
 
 
-def sized(data, seed, *, size):
+def sized(*, size):
     raise AssertionError("never called without its option")
 
 
-def one_share(labels, classes, sizes, data, rng):
+def one_share(labels, classes, sizes):
     return [np.arange(len(labels))]
 
 
-def every_sample_twice(labels, classes, sizes, data, rng):
+def every_sample_twice(labels, classes, sizes):
     return [np.arange(len(labels)) for _ in sizes]
 
 
-def one_sample_lost(labels, indices, size, data, rng):
+def one_sample_lost(labels, indices, size):
     return np.array_split(indices[1:], size)
 
 
 class Foreign:
     """A sampling whose indices lie outside the data."""
 
-    def __init__(self, partition, batch, seed):
+    def __init__(self, partition, batch):
         self.shape = (len(partition.sizes), batch)
 
     def indices(self, t, step, steps):
@@ -93,23 +93,23 @@ class Small(Foreign):
 # Schedules, primitives and server optimizers
 
 
-def negative(t, rounds, training):
+def negative():
     return -1
 
 
-def text(t, rounds, training):
+def text():
     return "slower"
 
 
-def forgets_to_count(X_nld, sampled_k, delivered_ld, server):
+def forgets_to_count(X_nld, sampled_k, delivered_ld):
     X_nld[sampled_k] = delivered_ld
 
 
-def counts_too_many(X_nld, sampled_k, delivered_ld, server):
+def counts_too_many(X_nld, sampled_k, delivered_ld):
     return len(X_nld) + 1
 
 
-def too_narrow(X_nld, sampled_k, delivered_ld, server):
+def too_narrow(X_nld, sampled_k, delivered_ld):
     X_nld[sampled_k] = delivered_ld[:, :3]
     return len(sampled_k)
 
@@ -120,13 +120,13 @@ class DeliversNothing:
         return {}
 
     @staticmethod
-    def deliver(memory, average_ld, server):
+    def deliver(memory, average_ld):
         return None
 
 
 class DeliversLess(DeliversNothing):
     @staticmethod
-    def deliver(memory, average_ld, server):
+    def deliver(memory, average_ld):
         return average_ld[:, :3]
 
 
@@ -198,7 +198,7 @@ def wide(*, width):
 # Options that cannot be set
 
 
-def lacks_an_option(X_nld, sampled_k, delivered_ld, server, *, strength):
+def lacks_an_option(X_nld, sampled_k, delivered_ld, *, strength):
     raise AssertionError("never called without its option")
 
 
@@ -206,42 +206,42 @@ def option_of_another_kind(graph, *, degree):
     raise AssertionError("the degree is told to topologies")
 
 
-def default_of_its_own(size, network, rng, *, degree=7):
+def default_of_its_own(size, *, degree=7):
     raise AssertionError("the field has a default")
 
 
 # Who takes part, and when
 
 
-def strangers(who):
+def strangers(context):
     return [10, 99]
 
 
-def one_twice(who):
+def one_twice(context):
     return [0, 1, 1]
 
 
-def table_of_devices(who):
+def table_of_devices(context):
     return [[0, 1], [2, 3]]
 
 
-def weights_that_do_not_sum(who):
+def weights_that_do_not_sum(context):
     return [0, 1, 2], [0.5, 0.5, 0.5]
 
 
-def a_weight_too_few(who):
+def a_weight_too_few(context):
     return [0, 1, 2], [0.5, 0.5]
 
 
-def more_than_all(when):
+def more_than_all(context):
     return 99
 
 
-def text_of_a_number(when):
+def text_of_a_number(context):
     return "slower"
 
 
-def works_on_a_copy(X_nld, sampled_k, delivered_ld, server):
+def works_on_a_copy(X_nld, sampled_k, delivered_ld):
     """What it computes is thrown away."""
     X_nld = X_nld.clone()
     X_nld[sampled_k] = delivered_ld

@@ -26,14 +26,14 @@ class AnyOptimizer:
         return {}
 
     @staticmethod
-    def deliver(memory, average_ld, server):
+    def deliver(memory, average_ld):
         return average_ld
 
 
 # One of every kind, with an option of its own
 
 
-def near(size, network, rng, *, reach=1):
+def near(size, *, reach=1):
     """A ring on which devices talk to those up to `reach` places away."""
     TOLD["topology"] = reach
     return nx.circulant_graph(size, range(1, reach + 1))
@@ -44,19 +44,19 @@ def keeping(graph, *, own):
     return own * np.eye(len(graph)) + (1 - own) * metropolis(graph).toarray()
 
 
-def points(data, seed, *, noise=0.0):
+def points(*, noise=0.0, context):
     TOLD["dataset"] = noise
     y = np.arange(120) % 3
-    x = np.eye(3)[y] + noise * np.random.default_rng(seed).normal(size=(120, 3))
+    x = np.eye(3)[y] + noise * context.random().normal(size=(120, 3))
     return x, y, x, y
 
 
-def turned(labels, classes, sizes, data, rng, *, turn=0):
+def turned(labels, classes, sizes, *, turn=0):
     TOLD["inter partition"] = turn
     return np.array_split(np.roll(np.arange(len(labels)), turn), len(sizes))
 
 
-def woven(labels, indices, size, data, rng, *, turn=0):
+def woven(labels, indices, size, *, turn=0):
     TOLD["intra partition"] = turn
     return [np.roll(indices, turn)[i::size] for i in range(size)]
 
@@ -67,15 +67,15 @@ def narrow(problem, *, width=3):
     return nn.Sequential(nn.Flatten(), *layers)
 
 
-def falling(t, rounds, training, *, power):
+def falling(context, *, power):
     TOLD["schedule"] = power
-    return (t + 1) ** -power
+    return (context.round + 1) ** -power
 
 
 class FromThe:
     """Every batch is the `first` sample of a device, over and over."""
 
-    def __init__(self, partition, batch, seed, *, first=0):
+    def __init__(self, partition, batch, *, first=0):
         TOLD["sampling"] = first
         own = [partition.indices(i)[first] for i in range(len(partition.sizes))]
         self.rows = np.repeat(own, batch).reshape(-1, batch)
@@ -84,7 +84,7 @@ class FromThe:
         return self.rows
 
 
-def pull(X_nld, sampled_k, delivered_ld, server, *, strength):
+def pull(X_nld, sampled_k, delivered_ld, *, strength):
     """All devices go the same part of the way to the average."""
     TOLD["primitive"] = strength
     X_nld.lerp_(delivered_ld, strength)
@@ -97,7 +97,7 @@ class Damped:
         return {"last": x0_ld.clone()}
 
     @staticmethod
-    def deliver(memory, average_ld, server, *, damping=0.0):
+    def deliver(memory, average_ld, *, damping=0.0):
         TOLD["server optimizer"] = damping
         return memory["last"].lerp_(average_ld, 1 - damping)
 
@@ -105,12 +105,12 @@ class Damped:
 # Options that the sections declare
 
 
-def by_field(size, network, rng, *, degree):
+def by_field(size, *, degree):
     TOLD["topology"] = degree
     return nx.circulant_graph(size, range(1, degree + 1))
 
 
-def half_a_blend(X_nld, sampled_k, delivered_ld, server, *, beta):
+def half_a_blend(X_nld, sampled_k, delivered_ld, *, beta):
     TOLD["primitive"] = beta
     X_nld.lerp_(delivered_ld, beta / 2)
     return len(X_nld)
@@ -129,10 +129,10 @@ class HeavyBall(Method):
     def before_step(self, lanes):
         return lanes.X_nld.clone()
 
-    def after_step(self, lanes, kept):
-        eta, V = lanes.eta_l1, lanes.own["v"]
-        V.mul_(self.momentum).add_((kept - lanes.X_nld) / eta)
-        torch.sub(kept, eta * V, out=lanes.X_nld)
+    def after_step(self, lanes, before):
+        eta, V = lanes.eta_l1, lanes.state["v"]
+        V.mul_(self.momentum).add_((before - lanes.X_nld) / eta)
+        torch.sub(before, eta * V, out=lanes.X_nld)
 
 
 class Signs(Compression):
@@ -144,7 +144,7 @@ class Signs(Compression):
         TOLD["compression"] = factor
         self.factor = factor
 
-    def squeeze(self, V_rld, draws):
+    def compress(self, V_rld, draws):
         size = V_rld.abs().sum(dim=-1, keepdim=True) / draws.parameters
         V_rld.copy_(self.factor * size * V_rld.sign())
 

@@ -5,9 +5,9 @@ import signal
 import time
 
 
-def slow(who):
+def slow(context):
     """The usual one, slow on ranks. After a while the one that SKERRY_TEST_KILL names is gone."""
     time.sleep(0.15 if "RANK" in os.environ else 0)
-    if who.number > 20 and os.environ.get("SKERRY_TEST_KILL") == os.environ.get("RANK", "-"):
+    if context.number > 20 and os.environ.get("SKERRY_TEST_KILL") == os.environ.get("RANK", "-"):
         os.kill(os.getpid(), signal.SIGKILL)
-    return who.order[: who.sampled]
+    return context.order[: context.sampled]

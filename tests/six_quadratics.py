@@ -48,9 +48,9 @@ class Quadratics:
         return 8 * lanes
 
 
-def named(who):
+def named(context):
     """The devices of the worked example: {1, 3} after t = 1, {0, 5} after t = 3."""
-    return np.array([1, 3] if who.round == 1 else [0, 5])
+    return np.array([1, 3] if context.round == 1 else [0, 5])
 
 
 def six(*settings, rounds=5):
@@ -83,5 +83,5 @@ def six_world(experiment):
     )
 
 
-def one_island(who):
+def one_island(context):
     return np.array([0, 1])

@@ -10,18 +10,18 @@ from skerry.runs.executors.here import Here
 ROOM = 3
 
 
-def greedy(X_nld, sampled_k, delivered_ld, server):
+def greedy(X_nld, sampled_k, delivered_ld):
     """S2S that needs so much memory that only a few lanes fit."""
     if X_nld.shape[1] > ROOM:
         raise MemoryError(f"{X_nld.shape[1]} lanes")
-    return s2s(X_nld, sampled_k, delivered_ld, server)
+    return s2s(X_nld, sampled_k, delivered_ld)
 
 
-def broken(X_nld, sampled_k, delivered_ld, server):
+def broken(X_nld, sampled_k, delivered_ld):
     raise ValueError("this primitive is broken")
 
 
-def deadly(X_nld, sampled_k, delivered_ld, server):
+def deadly(X_nld, sampled_k, delivered_ld):
     """Takes its process with it, as the system does when memory runs out."""
     os._exit(9)
 

@@ -122,7 +122,7 @@ def test_a_plug_in_lies_beside_the_experiment(monkeypatch):
         "from torch import nn\n"
         "def net(*, width): return nn.Sequential(nn.Flatten(), nn.LazyLinear(width), nn.ReLU(),\n"
         "                                        nn.Dropout(0.1), nn.LazyLinear(10))\n"
-        "def halve(t, rounds, training): return 0.5**t\n"
+        "def halve(context): return 0.5**context.round\n"
         "def s2one(X, sampled, delivered, server): X[sampled[0]] = delivered; return 1\n"
     )
     own = ["model.name=my_own:net", "model.width=5", "training.schedule=my_own:halve"]

@@ -115,7 +115,7 @@ def test_a_plug_in_never_hides_a_library():
     for place in (Path(), Path("beside")):
         (place / "networkx.py").write_text("raise SystemError('hidden')\n")
     Path("beside/theirs.py").write_text(
-        "import networkx\ndef line(size, network, rng): return networkx.path_graph(size)\n"
+        "import networkx\ndef line(size): return networkx.path_graph(size)\n"
     )
     Path("ours.py").write_text("from skerry.network.mixing import metropolis as mix\n")
     outcome = shell('"$SKERRY" theory mixing beside/mine.toml')

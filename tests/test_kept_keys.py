@@ -7,41 +7,41 @@ import pytest
 from skerry.config.experiment import Experiment
 
 PARTS = """\
-def topology(size, network, rng):
-    return network.degree
+def topology(size, *, degree):
+    return degree
 
 
 def mixing(graph):
     return graph
 
 
-def dataset(data, seed, *, samples=3):
-    return data.path
+def dataset(*, path, samples=3):
+    return path
 
 
-def inter(labels, classes, sizes, data, rng):
-    return data.inter_alpha
+def inter(labels, classes, sizes, *, inter_alpha):
+    return inter_alpha
 
 
-def intra(labels, indices, size, data, rng):
-    return data.shards
+def intra(labels, indices, size, *, shards):
+    return shards
 
 
 def model(problem, *, width=3):
     return width
 
 
-def schedule(t, rounds, training):
-    return training.decay_factor
+def schedule(context, *, decay_factor):
+    return decay_factor
 
 
 class Sampling:
-    def __init__(self, partition, batch, seed):
+    def __init__(self, partition, batch, context):
         pass
 
 
-def primitive(X, sampled, delivered, server):
-    return server.beta
+def primitive(X, sampled, delivered, *, beta):
+    return beta
 
 
 class Optimizer:
@@ -50,8 +50,8 @@ class Optimizer:
         return {}
 
     @staticmethod
-    def deliver(memory, average, server):
-        return server.momentum
+    def deliver(memory, average, *, momentum):
+        return momentum
 """
 # Settings, and below them the key of the run and that of its world.
 KEPT = """\

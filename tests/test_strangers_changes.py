@@ -19,14 +19,12 @@ PACKAGE = ROOT / "src" / "skerry"
 RECIPES = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Recipes")[2]
 
 OWN_PLUG_IN = """\
-def pull(X_nld, sampled_k, delivered_ld, server):
+def pull(X_nld, sampled_k, delivered_ld):
     X_nld[sampled_k] = (X_nld[sampled_k] + delivered_ld) / 2
     return len(sampled_k)
 """
 PRIMITIVE = '''\
-def halve(
-    X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server, *, beta: float
-) -> int:
+def halve(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, *, beta: float) -> int:
     """Every device moves halfway to the average."""
     X_nld.lerp_(delivered_ld, 0.5)
     return len(X_nld)
@@ -36,14 +34,13 @@ def halve(
 DATASET = '''\
 """Two classes of points."""
 
-from skerry.config.experiment import Data
 from skerry.data.dataset import Dataset
 from skerry.data.sources.synthetic import classes
 
 
-def stripes(data: Data, seed: int, *, samples: int = 60) -> Dataset:
+def stripes(*, samples: int = 60) -> Dataset:
     """Gaussian points in two classes."""
-    return classes(data, seed, samples=samples, test_samples=20, features=3, classes=2)
+    return classes(samples=samples, test_samples=20, features=3, classes=2)
 '''
 METHOD = '''\
 """Anchor: plain SGD under another name."""

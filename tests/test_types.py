@@ -18,16 +18,15 @@ SOUND = """
 from typing import Any
 
 import skerry
-from skerry.plugins.context import Context
 from torch import Tensor
 
 
-def halfway(X: Tensor, sampled: Tensor, delivered: Tensor, server: skerry.Server) -> int:
+def halfway(X: Tensor, sampled: Tensor, delivered: Tensor) -> int:
     X.lerp_(delivered, 0.5)
     return len(X)
 
 
-def farthest(models: Tensor, context: Context) -> float:
+def farthest(models: Tensor, context: skerry.Context) -> float:
     return float(models.norm(dim=1).max())
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from skerry.data import batches
 from skerry.data.batches import ShuffledEpochs, WithReplacement
 from skerry.data.partition import Partition
+from skerry.plugins.context import Context
 from skerry.plugins.registry import KINDS, resolve
 from skerry.seeds import stream
 
@@ -30,7 +31,7 @@ SIZES = (1, 5, 40, 1500)
 def test_batches_come_from_a_device_s_own_samples(name, sizes, batch, t, step):
     """Row i holds `batch` training indices of device i."""
     partition = partition_of(sizes)
-    indices = resolve("sampling", name)(partition, batch, seed=1).indices(t, step, 3)
+    indices = resolve("sampling", name)(partition, batch, Context(seed=1)).indices(t, step, 3)
     assert indices.shape == (len(sizes), batch)
     assert indices.dtype == np.int64
     for device, row in enumerate(indices):
@@ -42,9 +43,9 @@ def test_batches_come_from_a_device_s_own_samples(name, sizes, batch, t, step):
 def test_batches_do_not_depend_on_what_was_asked_before(name, moments):
     """Any order of asking gives what a fresh sampling gives."""
     partition = partition_of((3, 20, 700))
-    used = resolve("sampling", name)(partition, 64, seed=2)
+    used = resolve("sampling", name)(partition, 64, Context(seed=2))
     for t, step in moments:
-        fresh = resolve("sampling", name)(partition, 64, seed=2)
+        fresh = resolve("sampling", name)(partition, 64, Context(seed=2))
         np.testing.assert_array_equal(used.indices(t, step, 2), fresh.indices(t, step, 2))
 
 
@@ -65,7 +66,7 @@ def test_epochs_see_every_sample_equally_often(size, batch):
     """After k whole epochs every sample has been seen k times, and at any moment the counts
     differ by at most one."""
     partition = partition_of((size, 3))
-    sampling = ShuffledEpochs(partition, batch, seed=0)
+    sampling = ShuffledEpochs(partition, batch, Context(seed=0))
     rounds = min(-(-2 * size // batch) + 40, 400)
     walk = np.concatenate([sampling.indices(t, 0, 1)[0] for t in range(rounds)])
     for end in {1, len(walk) // 2, len(walk)}:
@@ -78,7 +79,7 @@ def test_epochs_see_every_sample_equally_often(size, batch):
 
 def test_epochs_are_shuffled_anew():
     """One epoch's order is not the next one's."""
-    walk = ShuffledEpochs(partition_of((50,)), 50, seed=0)
+    walk = ShuffledEpochs(partition_of((50,)), 50, Context(seed=0))
     orders = {walk.indices(t, 0, 1).tobytes() for t in range(60)}
     assert len(orders) == 60
 
@@ -86,7 +87,7 @@ def test_epochs_are_shuffled_anew():
 def test_local_steps_continue_the_walk():
     """Two local steps a round are two rounds of one: the walk knows only its batches."""
     partition = partition_of((30, 11))
-    by_rounds, by_steps = (ShuffledEpochs(partition, 8, seed=3) for _ in range(2))
+    by_rounds, by_steps = (ShuffledEpochs(partition, 8, Context(seed=3)) for _ in range(2))
     for number in range(12):
         np.testing.assert_array_equal(
             by_rounds.indices(number, 0, 1), by_steps.indices(number // 2, number % 2, 2)
@@ -96,7 +97,7 @@ def test_local_steps_continue_the_walk():
 def test_drawing_with_replacement_is_uniform():
     """Each sample is as likely as any other, on small and large devices alike."""
     partition = partition_of((4, 10))
-    sampling = WithReplacement(partition, 1000, seed=0)
+    sampling = WithReplacement(partition, 1000, Context(seed=0))
     drawn = np.concatenate([sampling.indices(t, 0, 1) for t in range(20)], axis=1)
     for device, size in enumerate((4, 10)):
         share = np.bincount(drawn[device], minlength=14)[partition.indices(device)] / 20_000
@@ -119,7 +120,7 @@ def test_devices_draw_independently():
 )
 def test_some_neighbours_draw_what_they_draw_among_all(name, sizes, batch, ends):
     """So ranks need not draw for each other."""
-    sampling = resolve("sampling", name)(partition_of(sizes), batch, seed=1)
+    sampling = resolve("sampling", name)(partition_of(sizes), batch, Context(seed=1))
     first, last = sorted(min(end, len(sizes) - 1) for end in ends)
     some = slice(first, last + 1)
     np.testing.assert_array_equal(

@@ -321,12 +321,12 @@ def own_module(monkeypatch):
 def test_a_user_s_function_may_return_arrays_or_a_dataset(own_module):
     """The same signature, with options as keywords; four arrays or a Dataset come back."""
 
-    def shifted(data, seed, *, shift=0.0):
+    def shifted(*, shift=0.0):
         parts = vectors()
         return parts["x_train"] + shift, parts["y_train"], parts["x_test"], parts["y_test"]
 
     own_module.arrays = shifted
-    own_module.dataset = lambda data, seed: from_arrays(**vectors(), name="mine")
+    own_module.dataset = lambda: from_arrays(**vectors(), name="mine")
     got = load_dataset(Data(dataset="islanders_own_data:arrays", shift=2.0), 0)
     np.testing.assert_array_equal(got.x_train, vectors()["x_train"] + 2)
     assert load_dataset(Data(dataset="islanders_own_data:dataset"), 0).name == "mine"
@@ -334,7 +334,7 @@ def test_a_user_s_function_may_return_arrays_or_a_dataset(own_module):
 
 def test_a_user_s_function_that_returns_something_else(own_module):
     """Anything but arrays or a Dataset is refused with what was got."""
-    own_module.wrong = lambda data, seed: {"x": 1}
+    own_module.wrong = lambda: {"x": 1}
     with pytest.raises(DataError, match=r"must return a Dataset .*got dict"):
         load_dataset(Data(dataset="islanders_own_data:wrong"), 0)
 

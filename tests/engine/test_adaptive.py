@@ -10,7 +10,6 @@ import torch
 
 from recorded_runs import PlugPulledError, assert_same, record
 from skerry.config.experiment import Experiment
-from skerry.config.schedules import SpreadEstimate, When
 from skerry.engine.server_schedule import LOG, estimate_spread
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
@@ -18,6 +17,7 @@ from skerry.engine.world import build_world
 from skerry.errors import ExperimentError
 from skerry.measure.custom_measures import CustomMeasures
 from skerry.methods.method import Method
+from skerry.plugins.context import Context, SpreadEstimate
 from skerry.theory.adaptive import beta, disagreement_after_s2s, mean_intra_weight, period, sampled
 from skerry.theory.ratios import expected_ratios, samples_as_in_the_paper
 from trajectories import assert_same_trajectories
@@ -46,8 +46,14 @@ def of(x, sizes, sampled_k, by_island):
     return estimate_spread(X_kd, islands[some], np.array(sizes), 1, by_island=by_island)
 
 
+START = {
+    "round": 10, "rounds": 100, "number": 2, "start": 0.5, "end": None, "period": 1,
+    "mixing_rate": 0.0, "estimates": (),
+}  # fmt: skip
+
+
 def when(**fields):
-    return When(**({"round": 10, "rounds": 100, "number": 2, "start": 0.5} | fields))
+    return Context(**({**START, **fields}))
 
 
 # What the server can tell
@@ -220,11 +226,13 @@ class Recorder(Method):
     aggregations: ClassVar[list] = []
     numbers: ClassVar[set] = set()
 
-    def after_step(self, lanes, kept):
-        self.numbers.add((lanes.t, lanes.context.number))
+    def after_step(self, lanes, before):
+        self.numbers.add((lanes.context.round, lanes.context.number))
 
     def aggregate(self, lanes, server):
-        self.aggregations.append((lanes.t, lanes.context.number, server.eta_sum_l1.item()))
+        self.aggregations.append(
+            (lanes.context.round, lanes.context.number, server.eta_sum_l1.item())
+        )
         return super().aggregate(lanes, server)
 
 
@@ -290,11 +298,11 @@ def _ends(stack, state):
     return (moment for moment in simulate(stack, state) if moment.phase == "end")
 
 
-def spread_of_mine(when):
-    return 0.25 if not when.seen else min(1.0, when.seen[-1].inter)
+def spread_of_mine(context):
+    return 0.25 if not context.estimates else min(1.0, context.estimates[-1].inter)
 
 
-spread_of_mine.asks_spread = True
+spread_of_mine.needs_estimates = True
 
 
 def test_a_schedule_of_ones_own_may_see_the_spread(base):

@@ -8,6 +8,8 @@ from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import SkerryError
 from skerry.plugins import registry
+from skerry.plugins.context import Context
+from skerry.plugins.options import bind
 
 
 def last_models(world, *experiments):
@@ -48,7 +50,9 @@ def test_every_lane_has_the_stepsizes_of_its_own_schedule(small):
     for lane, run in enumerate(stack.experiments):
         training, factor = run.training, registry.resolve("schedule", run.training.schedule)
         told = training.options_for("schedule")
-        etas = [training.stepsize * factor(t, run.rounds, training, **told) for t in range(7)]
+        call = bind("schedule", factor, told)
+        contexts = (Context(round=t, rounds=run.rounds) for t in range(7))
+        etas = [training.stepsize * call(context=context) for context in contexts]
         assert stack.etas_tl[:, lane].tolist() == etas
 
 

@@ -94,7 +94,7 @@ def test_a_method_says_itself_how_devices_step(small, setting, told):
 
 
 def test_a_direction_of_another_shape_is_told(small):
-    def summed(gradient, kept, context):
+    def summed(gradient, state):
         return gradient.sum()
 
     with pytest.raises(SkerryError, match="must give the direction to step along"):

@@ -13,13 +13,14 @@ import skerry
 from skerry.config.fields import Availability
 from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
-from skerry.engine.participation.selection import Who, place_islands
+from skerry.engine.participation.selection import place_islands
 from skerry.engine.primitives import deliver
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
 from skerry.plugins import registry
+from skerry.plugins.context import Context
 from trajectories import assert_same_trajectories
 
 RULES = sorted(registry.KINDS["selection"])
@@ -92,20 +93,20 @@ def test_several_local_steps_count_by_data(small):
 
 def context(sizes, sampled=3, *, seed=0, t=0, awake=None, samples=None, number=0):
     n = sum(sizes)
-    return Who(
+    return Context(
         seed=seed,
         round=t,
         number=number,
         sampled=sampled,
-        islands_n=np.repeat(np.arange(len(sizes)), sizes),
-        samples_n=np.ones(n, dtype=np.int64) if samples is None else np.asarray(samples),
-        names=tuple(map(str, range(n))),
-        awake_n=np.ones(n, dtype=bool) if awake is None else np.asarray(awake, dtype=bool),
+        sizes=sizes,
+        samples=np.ones(n, dtype=np.int64) if samples is None else np.asarray(samples),
+        devices=tuple(map(str, range(n))),
+        awake=np.ones(n, dtype=bool) if awake is None else np.asarray(awake, dtype=bool),
     )
 
 
-def sample(rule, who, **options):
-    found = registry.resolve("selection", rule)(who, **options)
+def sample(rule, context, **options):
+    found = registry.resolve("selection", rule)(context, **options)
     devices, weights = found if isinstance(found, tuple) else (found, None)
     return devices.tolist(), weights
 
@@ -350,7 +351,7 @@ def test_islands_sleep_together():
     assert (seen.sum(axis=0) == 6).all()  # 3 of every 5 rounds
 
 
-def to_all(X_nld, sampled_k, delivered_ld, server):
+def to_all(X_nld, sampled_k, delivered_ld):
     """S2A as a user's own primitive."""
     X_nld.copy_(delivered_ld.expand_as(X_nld))
     return len(X_nld)
@@ -437,28 +438,28 @@ def test_bad_participation_is_told(small, settings, message):
 # A user's own rule
 
 
-def the_first(who):
-    return who.order[:2], [0.25, 0.75]
+def the_first(context):
+    return context.order[:2], [0.25, 0.75]
 
 
-def strangers(who):
+def strangers(context):
     return [0, 99]
 
 
-def twice(who):
+def twice(context):
     return [1, 1]
 
 
-def heavy(who):
-    return who.order[:2], [1.0, 1.0]
+def heavy(context):
+    return context.order[:2], [1.0, 1.0]
 
 
-def words(who):
+def words(context):
     return ["porch"]
 
 
-def sleeping(who):
-    return np.flatnonzero(~who.awake_n)[:1]
+def sleeping(context):
+    return np.flatnonzero(~context.awake)[:1]
 
 
 def test_a_rule_of_ones_own(small):

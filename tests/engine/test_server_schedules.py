@@ -9,13 +9,13 @@ import torch
 import skerry
 from recorded_runs import PlugPulledError, assert_same, record
 from skerry.config.experiment import Experiment, Server
-from skerry.config.schedules import When
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
 from skerry.plugins import registry
+from skerry.plugins.context import Context
 from trajectories import assert_same_trajectories
 
 SCHEDULES = sorted(registry.SERVER_SCHEDULES)
@@ -145,8 +145,8 @@ def test_a_run_with_schedules_that_was_stopped_ends_as_it_would_have(small, tmp_
 def test_values_of_the_specification(schedule, options, by_round):
     function = registry.resolve("beta schedule", schedule)
     for t, value in by_round.items():
-        when = When(round=t, rounds=100, number=t // 5, start=8, end=2)
-        assert function(when, **options) == pytest.approx(value), t
+        context = Context(round=t, rounds=100, number=t // 5, start=8, end=2)
+        assert function(context, **options) == pytest.approx(value), t
 
 
 def test_a_period_that_doubles():
@@ -266,27 +266,27 @@ def test_fields_of_schedules_are_in_the_key():
 # A user's own, and faults
 
 
-def every_other(when):
-    return when.start if when.number % 2 else 1.0
+def every_other(context):
+    return context.start if context.number % 2 else 1.0
 
 
-def with_options(when, *, change_every, not_a_field=3):
-    return when.start + change_every * not_a_field
+def with_options(context, *, change_every, not_a_field=3):
+    return context.start + change_every * not_a_field
 
 
-def too_much(when):
+def too_much(context):
     return 1.5
 
 
-def too_few(when):
+def too_few(context):
     return 0
 
 
-def no_number(when):
+def no_number(context):
     return "more"
 
 
-def raises(when):
+def raises(context):
     raise ValueError("boom")
 
 

@@ -24,7 +24,7 @@ def right_share(models, context):
 
 
 def stands(models, context):
-    assert models.shape[0] == context.devices
+    assert models.shape[0] == len(context.devices)
     return context.round + 100 * context.number
 
 

@@ -17,35 +17,35 @@ import numpy as np
 from skerry.network.mixing import metropolis
 
 
-def wheel(size, network, rng):
+def wheel(size):
     return nx.wheel_graph(size)
 
 
-def lattice(size, network, rng):
+def lattice(size):
     return nx.grid_2d_graph(2, size // 2)
 
 
-def split(size, network, rng):
+def split(size):
     return nx.empty_graph(size)
 
 
-def short(size, network, rng):
+def short(size):
     return nx.path_graph(size - 1)
 
 
-def loops(size, network, rng):
+def loops(size):
     return nx.Graph([(i, i) for i in range(size)])
 
 
-def directed(size, network, rng):
+def directed(size):
     return nx.cycle_graph(size, create_using=nx.DiGraph)
 
 
-def listed(size, network, rng):
+def listed(size):
     return [(0, 1)]
 
 
-def failing(size, network, rng):
+def failing(size):
     raise RuntimeError("no luck")
 
 

@@ -208,12 +208,12 @@ def test_runs_on_other_graphs_are_other_runs(small, tmp_path):
 # Topologies that are told the round
 
 
-def turning(size, network, rng, t):
+def turning(size, context):
     """A ring in even rounds, no links in odd ones."""
-    return nx.cycle_graph(size) if t % 2 == 0 else nx.empty_graph(size)
+    return nx.cycle_graph(size) if context.round % 2 == 0 else nx.empty_graph(size)
 
 
-turning.asks_round = True
+turning.every_round = True
 
 
 def test_a_topology_may_ask_for_the_round(small):

@@ -12,6 +12,7 @@ from skerry.network import topologies
 from skerry.network.islands import draw_island
 from skerry.network.topologies import most_square
 from skerry.plugins import registry
+from skerry.plugins.context import Context
 
 SMALLEST = {"regular": 5, "watts_strogatz": 5, "barabasi_albert": 5}
 SHAPES = [name for name in registry.KINDS["topology"] if name not in {*SMALLEST, "erdos_renyi"}]
@@ -19,8 +20,7 @@ SHAPES = [name for name in registry.KINDS["topology"] if name not in {*SMALLEST,
 
 def draw(name: str, size: int, seed: int = 0, **fields: object) -> nx.Graph:
     network = Network(topology=name, **fields)
-    topology, told = registry.resolve("topology", name), network.options_for("topology")
-    return topology(size, network, np.random.default_rng(seed), **told)
+    return draw_island(size, network, np.random.default_rng(seed), Context()).to_graph()
 
 
 @pytest.mark.parametrize("name", registry.KINDS["topology"])
@@ -111,7 +111,7 @@ def test_dynamic_graphs_need_not_be_connected() -> None:
 def test_impossible_graphs(name: str, size: int, fields: dict[str, float], message: str) -> None:
     """A graph that cannot be drawn is refused in one line that says how to mend it."""
     with pytest.raises(NetworkError, match=message) as caught:
-        draw_island(size, Network(topology=name, **fields), np.random.default_rng(0))
+        draw_island(size, Network(topology=name, **fields), np.random.default_rng(0), Context())
     assert "\n" not in str(caught.value)
 
 

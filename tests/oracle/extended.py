@@ -134,7 +134,7 @@ class ExtendedReference(Reference):
         are used, as its batches are; the weights are written out."""
         distances = torch.stack([(x_i - self.last).double().norm() for x_i in self.x]).numpy()
         scheduled = ScheduledRound(
-            self.experiment.server.model_copy(update={"sampled": K}), self.number
+            self.experiment.server.model_copy(update={"sampled": K}), self.number, self.H
         )
         sample = Sampler(self.world, self.experiment).sample(t, distances, scheduled)
         if sample is None:

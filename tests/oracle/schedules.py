@@ -5,10 +5,10 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
-from skerry.config.schedules import SpreadEstimate, When
 from skerry.engine.server_schedule import BY_ISLAND
 from skerry.engine.world import World
 from skerry.plugins import registry
+from skerry.plugins.context import Context, SpreadEstimate
 
 
 def scheduled_value(
@@ -39,8 +39,9 @@ def scheduled_value(
         case "double":
             found = min(start * 2 ** (t // server.change_every), np.inf if end is None else end)
         case name:
-            kind, when = f"{field} schedule", When(t, T, number, start, end, H, p, seen)
-            found = registry.resolve(kind, name)(when, **server.options_for(kind))
+            kind, facts = f"{field} schedule", {"round": t, "rounds": T, "number": number}
+            facts |= {"start": start, "end": end, "period": H, "mixing_rate": p, "estimates": seen}
+            found = registry.resolve(kind, name)(Context(**facts), **server.options_for(kind))
     if field == "beta":
         return min(float(found), 1.0)
     return max(1, int(found + 0.5))

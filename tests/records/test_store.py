@@ -225,7 +225,7 @@ def test_a_run_returns_as_it_was_begun(store, tmp_path, monkeypatch):
 
 def test_reading_a_run_imports_nothing_it_names(store, tmp_path, monkeypatch):
     """A user's modules need not be present, and are not executed, to read what they computed."""
-    (tmp_path / "islands.py").write_text("def archipelago(size, network, rng): ...\n")
+    (tmp_path / "islands.py").write_text("def archipelago(size): ...\n")
     with monkeypatch.context() as patch:
         patch.syspath_prepend(tmp_path)
         key = begun(store, network={"topology": "islands:archipelago"})

@@ -18,7 +18,7 @@ from skerry.records.store import Store
 
 
 def halfway(strength=0.5):
-    def halfway(X_nld, sampled_k, delivered_ld, server):
+    def halfway(X_nld, sampled_k, delivered_ld):
         X_nld.lerp_(delivered_ld, strength)
         return len(X_nld)
 
@@ -26,7 +26,7 @@ def halfway(strength=0.5):
 
 
 def wheels():
-    def wheel(size, network, rng):
+    def wheel(size):
         return nx.wheel_graph(size)
 
     return wheel
@@ -42,8 +42,8 @@ def methods():
         def before_step(self, lanes):
             return lanes.X_nld.clone()
 
-        def after_step(self, lanes, kept):
-            torch.lerp(kept, lanes.X_nld.clone(), self.factor, out=lanes.X_nld)
+        def after_step(self, lanes, before):
+            torch.lerp(before, lanes.X_nld.clone(), self.factor, out=lanes.X_nld)
 
     return Twice
 
@@ -55,7 +55,7 @@ def optimizers():
             return {"sum": torch.zeros_like(x0_ld), "count": torch.zeros_like(x0_ld)}
 
         @staticmethod
-        def deliver(memory, average_ld, server):
+        def deliver(memory, average_ld):
             memory["sum"] += average_ld
             memory["count"] += 1
             return memory["sum"] / memory["count"]
@@ -65,12 +65,12 @@ def optimizers():
 
 GIVEN = {
     "server.primitive": lambda: halfway(),
-    "server.selection": lambda: lambda who: who.order[: who.sampled],
-    "server.sampled_schedule": lambda: lambda when: 2 + when.number % 2,
+    "server.selection": lambda: lambda context: context.order[: context.sampled],
+    "server.sampled_schedule": lambda: lambda context: 2 + context.number % 2,
     "server.optimizer": optimizers,
     "network.topology": wheels,
     "network.mixing": lambda: lambda graph: np.full((len(graph), len(graph)), 1 / len(graph)),
-    "training.schedule": lambda: lambda t, rounds, training: 1 / (t + 1),
+    "training.schedule": lambda: lambda context: 1 / (context.round + 1),
     "method.name": methods,
     "model.name": lambda: (
         lambda problem: nn.Linear(int(np.prod(problem.input_shape)), problem.classes)
@@ -132,7 +132,7 @@ def test_what_a_function_holds_is_part_of_its_source():
     weights = np.arange(3.0)
 
     def of(weights, power=1):
-        return lambda who, power=power: weights**power
+        return lambda context, power=power: weights**power
 
     names = [
         fingerprint.function_name(one)
@@ -202,7 +202,7 @@ def test_functions_travel_to_workers(small, executor):
 def test_what_cannot_travel_is_told(small):
     lock = threading.Lock()
 
-    def locked(X_nld, sampled_k, delivered_ld, server):
+    def locked(X_nld, sampled_k, delivered_ld):
         with lock:
             return len(X_nld)
 

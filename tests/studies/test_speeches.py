@@ -21,7 +21,7 @@ def script(path):
     return module
 
 
-def eight_parties(data, seed, *, path):
+def eight_parties(*, path):
     """Ten presidents that count, in steps of one or two; in two parties there are two of them."""
     spoken = {}
     for number in range(10):

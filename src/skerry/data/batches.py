@@ -1,6 +1,6 @@
 """Minibatches as training indices, drawn from (seed, round, local step) without any state.
 
-A sampling is built as `(partition, batch, seed)` and called as `indices(t, step, steps)`: the
+A sampling is built as `(partition, batch)` and called as `indices(t, step, steps)`: the
 [n, batch] training indices that the devices use in local step `step` of `steps` in round `t`. The
 built-in ones take a slice of devices, too, and give their rows alone in about as much less time.
 """
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from skerry.data.holdings import Ints
 from skerry.data.partition import Partition
+from skerry.plugins.context import Context
 from skerry.seeds import stream
 
 DRAWS_AT_ONCE = 2**15
@@ -26,11 +27,11 @@ class WithReplacement:
     stream = "batches"
     """Name of the random stream; on a GPU, `kernels/draws.py` draws the same from it."""
 
-    def __init__(self, partition: Partition, batch: int, seed: int):
+    def __init__(self, partition: Partition, batch: int, context: Context):
         self._order = partition.order
         self._first = partition.offsets[:-1, np.newaxis]
         self._below = BoundedDraws(partition.sizes, batch)
-        self._batch, self._seed = batch, seed
+        self._batch, self._seed = batch, context.seed
 
     def indices(self, t: int, step: int, steps: int, devices: slice = slice(None)) -> Ints:
         """Training indices [n, batch] of local step `step` of `steps` in round t."""
@@ -48,10 +49,10 @@ class ShuffledEpochs:
     """Each device goes through its samples in shuffled epochs, one permutation after another; a
     batch may span the end of one and the beginning of the next."""
 
-    def __init__(self, partition: Partition, batch: int, seed: int):
+    def __init__(self, partition: Partition, batch: int, context: Context):
         self._partition = partition
         self._batch = batch
-        self._seed = seed
+        self._seed = context.seed
         # The latest stretch of each device: the next batch usually continues it.
         self._current: dict[int, tuple[int, Ints]] = {}
 

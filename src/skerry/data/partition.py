@@ -3,16 +3,17 @@
 Every sample goes to exactly one device. A partition depends on the seed, the labels and the
 settings alone.
 
-An inter function is `(labels, classes, sizes, data, rng, *, options)`, with `sizes` the number of
-devices of each island; it gives the sample indices of each island. An intra function is
-`(labels, indices, size, data, rng, *, options)`; it gives the share of each device of an island.
+An inter function is `(labels, classes, sizes, *, options)`, with `sizes` the number of devices of
+each island; it gives the sample indices of each island. An intra function is
+`(labels, indices, size, *, options)`; it gives the share of each device of an island.
 A user's own functions have the same signatures, and their results pass the same checks.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,8 @@ from skerry.data.holdings import Ints, SamplesByDevice
 from skerry.errors import DataError
 from skerry.plugins import registry
 from skerry.plugins.calls import read_only
+from skerry.plugins.context import Context
+from skerry.plugins.options import bind
 from skerry.seeds import stream
 
 Floats = NDArray[np.float64]
@@ -43,19 +46,30 @@ class Partition(SamplesByDevice):
 
 
 def split(
-    labels: NDArray[np.integer], classes: int, sizes: tuple[int, ...], data: Data, seed: int
+    labels: NDArray[np.integer],
+    classes: int,
+    sizes: tuple[int, ...],
+    data: Data,
+    seed: int,
+    names: Sequence[str] = (),
 ) -> Partition:
-    """Deal the training samples to islands with `sizes` devices, and on to their devices."""
+    """Deal the training samples to islands with `sizes` devices, and on to their devices, which
+    are called by `names`, else by their numbers."""
     check_supply(len(labels), sum(sizes), data)
     if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
         raise DataError(
             f"labels must be 0 to {classes - 1} (got {labels.min()} to {labels.max()})."
         )
-    inter = registry.resolve("inter partition", data.inter)
-    intra = registry.resolve("intra partition", data.intra)
+    inter, intra = (_bound(kind, data) for kind in ("inter partition", "intra partition"))
+    context = Context(
+        "samples are dealt to devices",
+        seed=seed,
+        sizes=sizes,
+        devices=tuple(names) or tuple(map(str, range(sum(sizes)))),
+        _generator=stream(seed, "inter"),
+    )
     with registry.users_own("inter partition", data.inter, DataError):
-        options = data.options_for("inter partition")
-        dealt = inter(read_only(labels), classes, sizes, data, stream(seed, "inter"), **options)
+        dealt = inter(read_only(labels), classes, sizes, context=context)
     everything = np.arange(len(labels))
     islands = _check_shares(f"inter partition '{data.inter}'", dealt, len(sizes), everything)
     shares: Shares = []
@@ -65,20 +79,21 @@ def split(
                 f"island {c} has {len(indices)} training samples for {size} devices with at "
                 f"least {data.min_samples} each. Lower data.min_samples, or use another data.inter."
             )
+        now = context.with_facts(
+            island=c,
+            rows=sum(sizes[:c]) + np.arange(size),
+            _generator=stream(seed, "intra", c),
+        )
         with registry.users_own("intra partition", data.intra, DataError):
-            options = data.options_for("intra partition")
-            dealt = intra(
-                read_only(labels),
-                read_only(indices),
-                size,
-                data,
-                stream(seed, "intra", c),
-                **options,
-            )
+            dealt = intra(read_only(labels), read_only(indices), size, context=now)
         dealt = _check_shares(f"intra partition '{data.intra}'", dealt, size, indices)
         shares += level_shares(dealt, [data.min_samples] * size)
     samples = SamplesByDevice.from_shares(shares)
     return Partition(samples.order, samples.offsets, count_labels(labels, classes, samples))
+
+
+def _bound(kind: str, data: Data) -> Callable[..., Any]:
+    return bind(kind, registry.resolve(kind, data.functions[kind]), data.options_for(kind))
 
 
 def count_labels(labels: NDArray[np.integer], classes: int, samples: SamplesByDevice) -> Ints:
@@ -101,16 +116,13 @@ def check_supply(samples: int, devices: int, data: Data) -> None:
 # Across islands
 
 
-def inter_iid(
-    labels: Ints, classes: int, sizes: tuple[int, ...], data: Data, rng: np.random.Generator
-) -> Shares:
+def inter_iid(labels: Ints, classes: int, sizes: tuple[int, ...], context: Context) -> Shares:
     """A random share of the data for each island, in proportion to its size."""
-    return cut_shares(rng.permutation(len(labels)), apportion(len(labels), sizes))
+    dealt = context.random().permutation(len(labels))
+    return cut_shares(dealt, apportion(len(labels), sizes))
 
 
-def inter_non_iid(
-    labels: Ints, classes: int, sizes: tuple[int, ...], data: Data, rng: np.random.Generator
-) -> Shares:
+def inter_non_iid(labels: Ints, classes: int, sizes: tuple[int, ...], context: Context) -> Shares:
     """Disjoint sets of classes, drawn by the seed: with ten classes and two equal islands, each has
     five. Seeds differ in who holds what, so that intervals over seeds include that choice.
 
@@ -124,7 +136,7 @@ def inter_non_iid(
         )
     counts = 1 + apportion(classes - islands, sizes)
     island_of = np.empty(classes, dtype=np.int64)
-    island_of[rng.permutation(classes)] = np.repeat(np.arange(islands), counts)
+    island_of[context.random().permutation(classes)] = np.repeat(np.arange(islands), counts)
     return [np.flatnonzero(island_of[labels] == c) for c in range(islands)]
 
 
@@ -132,39 +144,37 @@ def inter_dirichlet(
     labels: Ints,
     classes: int,
     sizes: tuple[int, ...],
-    data: Data,
-    rng: np.random.Generator,
+    context: Context,
     *,
     alpha: float,
     inter_alpha: float | None,
+    min_samples: int,
 ) -> Shares:
     """Each class is spread by Dirichlet weights that average to the islands' sizes; on equal
     islands they are Dirichlet(inter_alpha), or Dirichlet(alpha) if that is not given."""
     alpha = alpha if inter_alpha is None else inter_alpha
     concentration = alpha * np.array(sizes) * len(sizes) / sum(sizes)
-    shares = deal_by_class(labels, np.arange(len(labels)), concentration, rng)
-    return level_shares(shares, [size * data.min_samples for size in sizes])
+    shares = deal_by_class(labels, np.arange(len(labels)), concentration, context.random())
+    return level_shares(shares, [size * min_samples for size in sizes])
 
 
 # Inside an island
 
 
-def intra_iid(
-    labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator
-) -> Shares:
+def intra_iid(labels: Ints, indices: Ints, size: int, context: Context) -> Shares:
     """Random shares of equal size."""
-    return cut_shares(rng.permutation(indices), apportion(len(indices), [1] * size))
+    return cut_shares(context.random().permutation(indices), apportion(len(indices), [1] * size))
 
 
 def intra_dirichlet(
-    labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator, *, alpha: float
+    labels: Ints, indices: Ints, size: int, context: Context, *, alpha: float
 ) -> Shares:
     """Each class is spread over the devices by Dirichlet(alpha) weights."""
-    return deal_by_class(labels, indices, np.full(size, alpha), rng)
+    return deal_by_class(labels, indices, np.full(size, alpha), context.random())
 
 
 def intra_shards(
-    labels: Ints, indices: Ints, size: int, data: Data, rng: np.random.Generator, *, shards: int
+    labels: Ints, indices: Ints, size: int, context: Context, *, shards: int
 ) -> Shares:
     """The samples, sorted by label, are cut into equal shards; each device gets `shards` of them at
     random (McMahan et al., 2017)."""
@@ -173,6 +183,7 @@ def intra_shards(
             f"data.shards times the devices of an island must be at most {MOST_SHARDS:,} (got "
             f"{shards} x {size}). Lower data.shards."
         )
+    rng = context.random()
     shuffled = rng.permutation(indices)
     by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
     counts = apportion(len(indices), np.ones(size * shards))

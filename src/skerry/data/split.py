@@ -29,7 +29,7 @@ def build_partition(
     """The samples of each device, in a fleet whose islands have `sizes` and its devices `names`."""
     labels = np.asarray(dataset.strata("train"), dtype=np.int64)
     if data.split == "dealt":
-        return split(labels, dataset.strata_count, sizes, data, seed)
+        return split(labels, dataset.strata_count, sizes, data, seed, names)
     holdings = _holdings(dataset)
     devices = holdings.find(names)
     _check_islands(holdings, devices, sizes)

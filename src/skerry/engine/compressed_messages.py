@@ -39,6 +39,7 @@ from skerry.errors import SkerryError
 from skerry.methods.method import Arrays
 from skerry.plugins import registry
 from skerry.plugins.calls import guard_methods
+from skerry.plugins.context import Context
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def build_compression(section: Network | Server) -> Compression:
             f"compression '{section.compression}': quality must be a number above 0, at most 1 "
             f"(got {made.quality!r:.60})."
         )
-    checks = {"squeeze": None, "bytes": size_fault}
+    checks = {"compress": None, "bytes": size_fault}
     return guard_methods("compression", section.compression, made, checks)
 
 
@@ -136,9 +137,17 @@ class CompressedMixing:
     """The mixing of a round over compressed links, called once for every array that travels."""
 
     def __init__(
-        self, rule: LinkCompression, mixer: Mixer, world: World, t: int, steps: int, copies: Arrays
+        self,
+        rule: LinkCompression,
+        mixer: Mixer,
+        world: World,
+        t: int,
+        steps: int,
+        copies: Arrays,
+        context: Context,
     ):
         self._rule, self._mixer, self._world, self._t, self._steps = rule, mixer, world, t, steps
+        self._context = context
         self._copies: Iterator[tuple[int, Tensor]] = enumerate(
             copies[name] for name in sorted(copies) if name.startswith("public_")
         )
@@ -149,7 +158,8 @@ class CompressedMixing:
         for step in range(self._steps):
             message = A_nld - public
             keys_n = world.compression_keys("links", self._t, step, number)
-            compress(self._rule.compression, message, message_draws(world, keys_n))
+            draws = message_draws(world, keys_n)
+            compress(self._rule.compression, message, draws, self._context)
             if isolated is not None:
                 message[isolated] = 0
             public.add_(message)
@@ -185,6 +195,7 @@ class CompressedServerRound:
     X_nld: Tensor
     kept: Arrays
     sampled_k: Tensor
+    context: Context
 
     def up(self) -> tuple[Tensor, Tensor]:
         """The sampled models as the server receives them, and what was not sent, [K, l, d] each."""
@@ -195,7 +206,8 @@ class CompressedServerRound:
         message_kld = unsent_kld.clone()
         if self.rule.up is not None:
             keys_k = self.world.compression_keys("up", self.t)[S]
-            compress(self.rule.up, message_kld, message_draws(self.world, keys_k))
+            draws = message_draws(self.world, keys_k)
+            compress(self.rule.up, message_kld, draws, self.context, S)
         unsent_kld -= message_kld
         message_kld += heard_kld
         if "undelivered" in self.kept:
@@ -240,7 +252,7 @@ class CompressedServerRound:
         key = self.world.compression_keys("down", self.t)[:1]
         message_rld = sent_rld - heard_rld
         draws = message_draws(self.world, key.expand(len(reached)))
-        compress(self.rule.down, message_rld, draws)
+        compress(self.rule.down, message_rld, draws, self.context, reached)
         return heard_rld.add_(message_rld)
 
 

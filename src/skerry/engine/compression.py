@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from skerry.models.noise import keyed_uniform
+from skerry.plugins.context import Context
+from skerry.plugins.options import bind, has_context
 
 NUMBER, SEED = 4, 8
 """Bytes of a number, and of the seed from which both sides draw the same places."""
@@ -24,7 +26,7 @@ TIES = 11
 that are equal but for rounding, which must not decide what is sent."""
 PORTION = 2**22
 """Numbers that are compressed at once, so that temporaries stay small."""
-SQUEEZING = 36
+COMPRESSING = 36
 """Temporary bytes for each of them, as measured: 36 for int8, 32 for top_k."""
 
 
@@ -59,7 +61,7 @@ class Compression:
     """The least part of the squared norm of a message that arrives. It is the consensus stepsize,
     unless `network.consensus_stepsize` is set."""
 
-    def squeeze(self, V_rld: Tensor, draws: MessageDraws) -> None:
+    def compress(self, V_rld: Tensor, draws: MessageDraws) -> None:
         """Replace the rows of some lanes by what arrives of them, in place."""
 
     def bytes(self, parameters: int) -> int:
@@ -81,7 +83,7 @@ class Sparse(Compression):
 class TopK(Sparse):
     """The largest numbers and their places; of numbers equal to three digits, the first."""
 
-    def squeeze(self, V_rld: Tensor, draws: MessageDraws) -> None:
+    def compress(self, V_rld: Tensor, draws: MessageDraws) -> None:
         magnitude = V_rld.abs().float().view(torch.int32).long()
         coarse = (magnitude + (1 << (TIES - 1))) >> TIES
         place = torch.arange(V_rld.shape[-1], device=V_rld.device)
@@ -98,7 +100,7 @@ class TopK(Sparse):
 class RandomK(Sparse):
     """Numbers at random places, which both sides draw from a seed."""
 
-    def squeeze(self, V_rld: Tensor, draws: MessageDraws) -> None:
+    def compress(self, V_rld: Tensor, draws: MessageDraws) -> None:
         numbers = (draws.numbers() * 2**24).long() + (~draws.real_d).long() * 2**24
         order = (numbers << 32) + torch.arange(V_rld.shape[-1], device=V_rld.device)
         _keep_first(V_rld, order[:, None], self.kept(draws.parameters))
@@ -110,7 +112,7 @@ class RandomK(Sparse):
 class Int8(Compression):
     """Stochastic rounding to -127..127, right on average, with a scale for every 256 numbers."""
 
-    def squeeze(self, V_rld: Tensor, draws: MessageDraws) -> None:
+    def compress(self, V_rld: Tensor, draws: MessageDraws) -> None:
         d = V_rld.shape[-1]
         blocks = functional.pad(V_rld, (0, -d % BLOCK)).view(*V_rld.shape[:2], -1, BLOCK)
         scale = blocks.abs().amax(dim=-1) / LEVELS
@@ -129,10 +131,24 @@ def _keep_first(V_rld: Tensor, order: Tensor, count: int) -> None:
     V_rld.masked_fill_(order > first.amax(dim=-1, keepdim=True), 0)
 
 
-def compress(compression: Compression, V_rld: Tensor, draws: MessageDraws) -> Tensor:
-    """Replace rows by what arrives of them, in place, a few at a time; returns the rows."""
+def compress(
+    compression: Compression,
+    V_rld: Tensor,
+    draws: MessageDraws,
+    context: Context,
+    devices_r: Tensor | None = None,
+) -> Tensor:
+    """Replace rows by what arrives of them, in place, a few at a time; returns the rows.
+
+    `devices_r` are the devices of the rows; None: all devices.
+    """
+    call, knows = bind("compression", compression.compress), has_context(compression.compress)
     step = max(1, PORTION // max(1, V_rld[0].numel())) if len(V_rld) else 1
     for first in range(0, len(V_rld), step):
         rows = slice(first, first + step)
-        compression.squeeze(V_rld[rows], draws.of(rows))
+        if knows:  # a GPU would wait for the devices
+            devices = context.rows if devices_r is None else devices_r.cpu().numpy()
+            call(V_rld[rows], draws.of(rows), context=context.with_facts(rows=devices[rows]))
+        else:
+            call(V_rld[rows], draws.of(rows), context=context)
     return V_rld

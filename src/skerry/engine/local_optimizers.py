@@ -1,13 +1,11 @@
 """Local optimizers: momentum, Adam and weight decay in the local steps of devices.
 
-A local optimizer is a function `(gradient_nld, kept, context) -> direction_nld`, with options as
-keyword-only parameters; a device steps X <- X - eta direction. `kept` holds the arrays that the
+A local optimizer is a function `(gradient_nld, state) -> direction_nld`, with options as
+keyword-only parameters; a device steps X <- X - eta direction. `state` holds the arrays that the
 attribute `keeps` of the function names. They are zero at the start, have the shape of X, and are
 changed in place; neither mixing nor the server touches them.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -20,23 +18,24 @@ from skerry.methods.method import Arrays, Lanes, Method
 from skerry.plugins import registry
 from skerry.plugins.calls import guarded
 from skerry.plugins.context import Context
+from skerry.plugins.options import bind
 
 LOCAL_OPTIMIZER = "local optimizer"
 
 
-def sgd(gradient: Tensor, kept: Arrays, context: Context) -> Tensor:
+def sgd(gradient: Tensor, state: Arrays) -> Tensor:
     """Plain SGD: step along the gradient."""
     return gradient
 
 
-def momentum(gradient: Tensor, kept: Arrays, context: Context, *, momentum: float) -> Tensor:
+def momentum(gradient: Tensor, state: Arrays, *, momentum: float) -> Tensor:
     """Heavy ball: V <- momentum V + G."""
-    return kept["v"].mul_(momentum).add_(gradient)
+    return state["v"].mul_(momentum).add_(gradient)
 
 
 def adam(
     gradient: Tensor,
-    kept: Arrays,
+    state: Arrays,
     context: Context,
     *,
     momentum: float,
@@ -44,7 +43,7 @@ def adam(
     smallest: float,
 ) -> Tensor:
     """Adam: the mean gradient over the root of the mean squared gradient, both bias-corrected."""
-    m, v, count = kept["m"], kept["v"], context.step + 1
+    m, v, count = state["m"], state["v"], context.step + 1
     m.mul_(momentum).add_(gradient, alpha=1 - momentum)
     v.mul_(second_momentum).addcmul_(gradient, gradient, value=1 - second_momentum)
     root = (v / (1 - second_momentum**count)).sqrt_().add_(smallest)
@@ -63,11 +62,10 @@ class LocalOptimizer(Method):
     def __init__(self, training: Training):
         self.optimizer = training.optimizer
         self._decay = training.weight_decay
-        self._options: Mapping[str, Any] = training.options_for(LOCAL_OPTIMIZER)
         rule = registry.resolve(LOCAL_OPTIMIZER, training.optimizer)
         self._keeps = _names_of(training.optimizer, getattr(rule, "keeps", ()))
-        own = guarded(LOCAL_OPTIMIZER, training.optimizer, rule, direction_fault)
-        self._rule: Callable[..., Any] = partial(own, **self._options)
+        bound = bind(LOCAL_OPTIMIZER, rule, training.options_for(LOCAL_OPTIMIZER))
+        self._rule = guarded(LOCAL_OPTIMIZER, training.optimizer, bound, direction_fault)
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: torch.zeros_like(X_nld) for name in self._keeps}
@@ -75,14 +73,13 @@ class LocalOptimizer(Method):
     def before_step(self, lanes: Lanes) -> Tensor:
         return lanes.X_nld.clone()
 
-    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
-        assert kept is not None
-        gradient = kept - lanes.X_nld  # X is X - G by now
+    def after_step(self, lanes: Lanes, before: Tensor | None) -> None:
+        assert before is not None
+        gradient = before - lanes.X_nld  # X is X - G by now
         if self._decay:
-            gradient.add_(kept, alpha=self._decay)
-        context = lanes.context.with_options(self._options)
-        direction = self._rule(gradient, lanes.own, context)
-        lanes.X_nld.copy_(kept.addcmul_(direction, lanes.eta_l1, value=-1))
+            gradient.add_(before, alpha=self._decay)
+        direction = self._rule(gradient, lanes.state, context=lanes.context)
+        lanes.X_nld.copy_(before.addcmul_(direction, lanes.eta_l1, value=-1))
 
 
 def _names_of(optimizer: str, keeps: Any) -> tuple[str, ...]:

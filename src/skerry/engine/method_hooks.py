@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from skerry.engine.compressed_messages import CompressedMixing
+from skerry.engine.facts import run_context
 from skerry.engine.participation.sampler import Sample
 from skerry.engine.server_schedule import past_server_rounds
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import COMPRESSION, Companions, State
 from skerry.kernels import fused
-from skerry.methods.method import Aggregation, Lanes, Method, Mixing, Traffic
+from skerry.methods.method import Aggregation, Lanes, Method, Traffic
 
 CPU_PIECE = 2**22
 """Bytes of X that a method mixes at once on a CPU: its temporaries stay in the cache."""
@@ -53,8 +55,8 @@ def step_hooks(
     ]
     kept = [method.before_step(lanes) for method, lanes in methods]
     yield
-    for (method, lanes), models in zip(methods, kept, strict=True):
-        method.after_step(lanes, models)
+    for (method, lanes), before in zip(methods, kept, strict=True):
+        method.after_step(lanes, before)
 
 
 def lanes_of(
@@ -66,17 +68,18 @@ def lanes_of(
     step: int = 0,
 ) -> Lanes:
     """Lanes with the same method, as its hooks receive them."""
-    first, world = stack.experiments[lanes.start], stack.world
-    number, _ = past_server_rounds(first, state.memory, lanes.start, state.t)
-    steps = state.t * first.training.local_steps + step
+    first, local_steps = stack.experiments[lanes.start], stack.world.experiment.training.local_steps
+    past = past_server_rounds(first, state.memory, lanes.start, state.t)
+    steps = state.t * local_steps + step
+    context = run_context(stack.world, first, state.t, past, step=steps)
+    if devices != ALL_DEVICES:
+        context = context.with_facts(rows=np.arange(stack.world.n)[devices])
     return Lanes(
-        state.t,
         state.X_nld[devices, lanes],
         state.companions.of_method(lanes, devices),
         eta_l[lanes, None],
-        first.training.local_steps,
-        first.server.period,
-        world.context(state.t, number, step=steps),
+        local_steps,
+        context,
     )
 
 
@@ -104,14 +107,15 @@ def mix_lanes(stack: Stack, group: MixingGroup, state: State, eta_l: Tensor) -> 
     method = group.method or Method()
     whole = group.compression is None and fused.mixes(state.X_nld, max(stack.world.sizes))
     for piece in lane_pieces(stack, group.lanes, state, 0 if whole else stack.world.n):
-        method.mix(lanes_of(stack, state, eta_l, piece), _mixing(stack, group, state, piece))
-
-
-def _mixing(stack: Stack, group: MixingGroup, state: State, lanes: slice) -> Mixing:
-    if group.compression is None:
-        return UncompressedMixing(group, state.t)
-    steps, copies = group.steps_in(state.t), state.companions.of_compression(lanes)
-    return CompressedMixing(group.compression, group.mixer, stack.world, state.t, steps, copies)
+        lanes = lanes_of(stack, state, eta_l, piece)
+        if group.compression is None:
+            method.mix(lanes, UncompressedMixing(group, state.t))
+            continue
+        steps, copies = group.steps_in(state.t), state.companions.of_compression(piece)
+        compressed = CompressedMixing(
+            group.compression, group.mixer, stack.world, state.t, steps, copies, lanes.context
+        )
+        method.mix(lanes, compressed)
 
 
 def lane_pieces(stack: Stack, lanes: slice, state: State, rows: int) -> Iterator[slice]:
@@ -145,7 +149,7 @@ def aggregate_lanes(
     if weights_k is None:
         weights_k = state.X_nld.new_full((len(sample),), 1 / len(sample))
     first = stack.experiments[lanes.start]
-    _, since = past_server_rounds(first, state.memory, lanes.start, state.t)
+    since = past_server_rounds(first, state.memory, lanes.start, state.t).last
     etas_l = stack.etas_tl[since : state.t + 1, lanes].sum(dim=0)
 
     def collect(A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> int:
@@ -171,7 +175,9 @@ def aggregate_lanes(
         receivers(group, sample, len(state.X_nld)),
         s2a_receivers(group, sample, len(state.X_nld)),
     )
-    return group.method.aggregate(lanes_of(stack, state, stack.etas_tl[state.t], lanes), server)
+    method_lanes = lanes_of(stack, state, stack.etas_tl[state.t], lanes)
+    context = method_lanes.context.with_facts(sampled=group.server.sampled)
+    return group.method.aggregate(replace(method_lanes, context=context), server)
 
 
 def receivers(group: ServerGroup, sample: Sample, n: int) -> Tensor:

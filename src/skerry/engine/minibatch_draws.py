@@ -18,6 +18,8 @@ from skerry.data.partition import Partition
 from skerry.errors import DataError
 from skerry.kernels import fused
 from skerry.plugins import registry
+from skerry.plugins.context import Context
+from skerry.plugins.options import bind
 from skerry.seeds import key_of, stream
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class MinibatchDraws:
         partition: Partition,
         samples: int,
         device: torch.device,
+        context: Context,
         devices: slice = slice(None),
     ):
         """Draw for all devices, or for the consecutive ones in `devices`."""
@@ -42,6 +45,7 @@ class MinibatchDraws:
         self._n = len(partition.sizes)
         self._by_kernels = fused.draws_on(device)
         self._latest_order: tuple[int, Tensor] | None = None
+        self._context = context
 
     def batch_indices(self, t: int, step: int) -> Tensor:
         """Training indices [n, B] of every device's minibatch in a local step."""
@@ -51,7 +55,9 @@ class MinibatchDraws:
         if registry.is_builtin("sampling", name):
             return self._to_device(self._sampling.indices(t, step, steps, self._devices))
         with registry.users_own("sampling", name, DataError):
-            indices = self._sampling.indices(t, step, steps)
+            call = bind("sampling", self._sampling.indices)
+            facts = {"round": t, "step": t * steps + step, "_is_kept": False}
+            indices = call(t, step, steps, context=self._context.with_facts(**facts))
         self._check(indices)
         return self._to_device(indices[self._devices])
 
@@ -79,8 +85,8 @@ class MinibatchDraws:
         training = self._training
         with registry.users_own("sampling", training.sampling, DataError):
             sampling = registry.resolve("sampling", training.sampling)
-            options = training.options_for("sampling")
-            return sampling(self._partition, training.batch, self._seed, **options)
+            call = bind("sampling", sampling, training.options_for("sampling"))
+            return call(self._partition, training.batch, context=self._context)
 
     @cached_property
     def _kernel(self) -> "IndexSampler | None":

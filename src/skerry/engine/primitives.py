@@ -14,27 +14,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from skerry.config.experiment import Server
 
-
-def s2s(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) -> int:
+def s2s(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor) -> int:
     """Sampled-to-sampled: only the K sampled devices receive their average."""
     X_nld[sampled_k] = delivered_ld
     return len(sampled_k)
 
 
-def s2a(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) -> int:
+def s2a(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor) -> int:
     """Sampled-to-all: every device receives the average of the K sampled ones."""
     X_nld[:] = delivered_ld
     return len(X_nld)
 
 
-def blend(
-    X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server, *, beta: float
-) -> int:
+def blend(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, *, beta: float) -> int:
     """Blend of S2S and S2A: an unsampled device takes (1 - beta) x_i + beta xhat."""
     if beta == 0:
-        return s2s(X_nld, sampled_k, delivered_ld, server)
+        return s2s(X_nld, sampled_k, delivered_ld)
     X_nld.lerp_(delivered_ld, beta)
     X_nld[sampled_k] = delivered_ld
     return len(X_nld)
@@ -51,7 +47,7 @@ def deliver(
     return len(X_nld) if beta > 0 else len(sampled_k)
 
 
-def none(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, server: Server) -> int:
+def none(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor) -> int:
     """No server: devices only gossip. The engine never calls it."""
     return 0
 

@@ -19,6 +19,8 @@ from torch import Tensor
 from skerry.config.experiment import Experiment
 from skerry.config.fields import Availability, Network, Server
 from skerry.engine.compressed_messages import build_compression, message_draws
+from skerry.engine.compression import compress
+from skerry.engine.facts import run_context
 from skerry.engine.participation.awake import Awake, Mask
 from skerry.engine.ranks.group import RankGroup
 from skerry.engine.round import draw_round, initial_state, local_steps, run_server_rounds, train
@@ -181,11 +183,12 @@ class _Rehearsal:
         compression = build_compression(section)
         with recording():
             keys_r = world.compression_keys("rehearsed", 0)[:1].repeat(2)
-            compression.squeeze(V_rld, message_draws(world, keys_r))
+            context = run_context(world, self.experiment, 0, number=0, period=1)
+            compress(compression, V_rld, message_draws(world, keys_r), context, torch.arange(2))
             compression.bytes(world.learner.parameters)
         if not torch.isfinite(V_rld).all() or V_rld[0].any():
             raise SkerryError(
-                f"compression '{name}': squeeze must leave finite numbers, and zeros of zeros."
+                f"compression '{name}': compress must leave finite numbers, and zeros of zeros."
             )
 
 

@@ -52,7 +52,7 @@ def initial_state(stack: Stack) -> State:
     for group in stack.servers:
         for name, start_ld in group.start(X[0, group.lanes]).items():
             memory.setdefault(name, torch.zeros_like(X[0]))[group.lanes] = start_ld
-        if group.sampler.asks_distances:
+        if group.sampler.needs_distances:
             memory.setdefault(REFERENCE, torch.zeros_like(X[0]))[group.lanes] = X[0, group.lanes]
     adapting = [group for group in stack.servers if group.schedule.adapts]
     if adapting:
@@ -235,7 +235,7 @@ def _samples(
 ) -> Iterator[tuple[Sample, slice]]:
     """Samples and the lanes that share each: one for all lanes of a group, or one for each lane
     where the models themselves decide which devices are sampled."""
-    if group.sampler.asks_distances:
+    if group.sampler.needs_distances:
         for lane in range(group.lanes.start, group.lanes.stop):
             away = state.X_nld[:, lane] - state.memory[REFERENCE][lane]
             distances_n = away.double().norm(dim=1).cpu().numpy()
@@ -280,9 +280,10 @@ def _deliver(
     world, ranks, server = stack.world, stack.world.ranks, group.server
     if group.compression is not None:
         assert server.dial is not None
+        assert group.context is not None
         arrays = state.companions.of_compression(lanes)
         rule, S = group.compression, sample.devices_k
-        messages = CompressedServerRound(rule, world, state.t, X_nld, arrays, S)
+        messages = CompressedServerRound(rule, world, state.t, X_nld, arrays, S, group.context)
         received_kld, unsent_kld = messages.up()
         averages = _averages(group, memory, received_kld, ranks, sample, len(sample))
         reached = receivers(group, sample, len(X_nld))
@@ -293,7 +294,7 @@ def _deliver(
     sampled_k = local.devices_k
     plain_ld, estimate_ld = _averages(group, memory, X_nld[sampled_k], ranks, local, len(sample))
     if local.weights_k is None or server.dial is None:  # equal weights, or a user's own primitive
-        received = group.primitive(X_nld, sampled_k, estimate_ld, server)
+        received = group.primitive(X_nld, sampled_k, estimate_ld, context=group.context)
     else:
         received = deliver(X_nld, sampled_k, plain_ld, estimate_ld, server.dial)
     downlink = ranks.sum_counts(received)
@@ -309,15 +310,15 @@ def _averages(
     """The models [l, d] that S2S and S2A deliver; X_kld are the local ones of `sampled` models."""
     server, plain_ld = group.server, ranks.mean(X_kld, sampled)
     if local.weights_k is None:
-        delivered_ld = group.deliver(memory, plain_ld, server)
+        delivered_ld = group.deliver(memory, plain_ld, context=group.context)
         return delivered_ld, delivered_ld
     estimate_ld = ranks.weighted_sum(X_kld, local.weights_k)
-    if group.sampler.asks_distances:
+    if group.sampler.needs_distances:
         estimate_ld += (1 - local.weights_k.sum()) * memory[REFERENCE]
     if server.dial == 0:
-        plain_ld = group.deliver(memory, plain_ld, server)
+        plain_ld = group.deliver(memory, plain_ld, context=group.context)
     else:
-        estimate_ld = group.deliver(memory, estimate_ld, server)
-    if group.sampler.asks_distances:
+        estimate_ld = group.deliver(memory, estimate_ld, context=group.context)
+    if group.sampler.needs_distances:
         memory[REFERENCE].copy_(plain_ld if server.dial == 0 else estimate_ld)
     return plain_ld, estimate_ld

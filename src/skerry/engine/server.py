@@ -8,8 +8,6 @@ the keyword-only parameters of `deliver`.
 import torch
 from torch import Tensor
 
-from skerry.config.experiment import Server
-
 Memory = dict[str, Tensor]
 
 ADAPTIVE_LEARNING_RATE = 0.1
@@ -24,7 +22,7 @@ class FedAvg:
         return {}
 
     @staticmethod
-    def deliver(memory: Memory, average_ld: Tensor, server: Server) -> Tensor:
+    def deliver(memory: Memory, average_ld: Tensor) -> Tensor:
         return average_ld
 
 
@@ -43,7 +41,6 @@ class FedAvgM:
     def deliver(
         memory: Memory,
         average_ld: Tensor,
-        server: Server,
         *,
         momentum: float,
         dampening: float,
@@ -69,7 +66,6 @@ class FedAvgMOfAverages:
     def deliver(
         memory: Memory,
         average_ld: Tensor,
-        server: Server,
         *,
         momentum: float,
         learning_rate: float | None,
@@ -93,7 +89,6 @@ class FedAdam:
         cls,
         memory: Memory,
         average_ld: Tensor,
-        server: Server,
         *,
         momentum: float,
         second_momentum: float,

@@ -9,16 +9,17 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry.config.experiment import Experiment, Server
-from skerry.config.schedules import SpreadEstimate, When
 from skerry.engine.participation.selection import Ints
 from skerry.engine.server import Memory
 from skerry.engine.world import World
+from skerry.plugins.context import Context, SpreadEstimate
 
 Array = NDArray[np.float64]
 LOG = "log"
@@ -35,6 +36,8 @@ class ScheduledRound:
     """The server with the beta and K of this round."""
     number: int
     """The number of the server round, counted from 0."""
+    period: int
+    """H before this server round."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +74,31 @@ class ScheduleMemory:
         return cls(due, last, number, period, tuple(found))
 
 
-def past_server_rounds(run: Experiment, memory: Memory, lane: int, t: int) -> tuple[int, int]:
-    """The number of server rounds of a lane before round t, and the round after the last one."""
+class PastServerRounds(NamedTuple):
+    """The server rounds of a lane before a round."""
+
+    number: int
+    last: int
+    """The round after the last one; 0 if there was none."""
+    period: int
+    """H, as the last one set it."""
+
+
+def past_server_rounds(run: Experiment, memory: Memory, lane: int, t: int) -> PastServerRounds:
+    """The server rounds of a lane before round t."""
     if LOG in memory and run.server.is_adaptive():
         known = ScheduleMemory.from_row(memory[LOG][lane].tolist())
-        return known.number, known.last
+        return PastServerRounds(known.number, known.last, known.period)
     planned = run.server.server_rounds(run.rounds)
     number = bisect_left(planned, t)
-    return number, planned[number - 1] + 1 if number else 0
+    period = run.server.period_in(t, run.rounds)
+    return PastServerRounds(number, planned[number - 1] + 1 if number else 0, period)
+
+
+def planned_round(server: Server, t: int, rounds: int) -> ScheduledRound:
+    """The server round of round t by the plan, before any estimate."""
+    number = bisect_left(server.server_rounds(rounds), t)
+    return ScheduledRound(server.at(t, rounds), number, server.period_in(t, rounds))
 
 
 class ServerSchedule:
@@ -110,12 +130,11 @@ class ServerSchedule:
             return None
         if memory is None:
             planned = server.server_rounds(rounds)
-            if t not in planned:
-                return None
-            return ScheduledRound(server.at(t, rounds), bisect_left(planned, t))
+            return planned_round(server, t, rounds) if t in planned else None
         if t != memory.due:
             return None
-        return ScheduledRound(server.at_position(self._position(t, memory)), memory.number)
+        now = server.at_position(self._position(t, memory))
+        return ScheduledRound(now, memory.number, memory.period)
 
     def after(
         self, t: int, memory: ScheduleMemory, X_kd: Tensor | None, sampled_k: Tensor | None
@@ -137,20 +156,23 @@ class ServerSchedule:
         period = self._server.next_period(self._position(t, now))
         return replace(now, due=t + period, number=memory.number + 1, period=period)
 
-    def _position(self, t: int, memory: ScheduleMemory) -> When:
-        rate = self._mixing_rate if self._server.is_adaptive("beta") else 0.0
-        return When(
-            t,
-            self._world.rounds,
-            memory.number,
+    def _position(self, t: int, memory: ScheduleMemory) -> Context:
+        return Context(
+            "a schedule of the server is computed",
+            self,
+            round=t,
+            rounds=self._world.rounds,
+            number=memory.number,
             period=memory.period,
-            mixing_rate=rate,
-            seen=memory.seen,
+            estimates=memory.seen,
         )
+
+    def mixing_rate(self, context: Context) -> float:
+        """p of a round with all its gossip steps, for the context of a schedule."""
+        return self._mixing_rate
 
     @cached_property
     def _mixing_rate(self) -> float:
-        """p of a round with all its gossip steps."""
         p = self._world.fleet_of(self._experiment).mixing_parameters().minimum
         return float(1 - (1 - p) ** self._experiment.network.gossip_steps)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from skerry.engine.compressed_messages import (
     link_compression,
     server_compression,
 )
+from skerry.engine.facts import run_context
 from skerry.engine.local_optimizers import LOCAL_OPTIMIZER, LocalOptimizer
 from skerry.engine.mixer import Mixer
 from skerry.engine.participation.awake import Awake
@@ -38,7 +40,8 @@ from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method
 from skerry.plugins import registry
 from skerry.plugins.calls import guard_methods, guarded
-from skerry.plugins.options import CONTEXT, takes_context
+from skerry.plugins.context import Context
+from skerry.plugins.options import bind
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
@@ -96,7 +99,8 @@ class MixingGroup:
 
 @dataclass(frozen=True)
 class ServerGroup:
-    """Neighbouring lanes with the same server, whose functions have their options bound.
+    """Neighbouring lanes with the same server. Its functions are called `(*arrays, context)`, with
+    their options bound.
 
     A lane whose schedule adapts to the models is a group of its own.
     """
@@ -104,8 +108,8 @@ class ServerGroup:
     lanes: slice
     server: Server
     primitive: Primitive
-    start: Callable[[Tensor], Memory]
-    deliver: Callable[[Memory, Tensor, Server], Tensor]
+    start: Callable[..., Memory]
+    deliver: Callable[..., Tensor]
     sampler: Sampler
     schedule: ServerSchedule
     reaches_asleep: bool = False
@@ -113,32 +117,21 @@ class ServerGroup:
     """None: plain SGD."""
     compression: ServerCompression | None = None
     """None: messages are whole models."""
-    with_context: tuple[str, ...] = ()
-    """The kinds of its functions that take a Context."""
+    context: Context | None = None
+    """The context of its server round, in a group of `at`."""
 
     @property
     def is_plain_s2s(self) -> bool:
         """Whether the server only applies S2S to the plain mean, without any memory."""
         plain = self.server.dial == 0 and self.server.optimizer == "fedavg"
-        return plain and self.compression is None and not self.sampler.asks_distances
+        return plain and self.compression is None and not self.sampler.needs_distances
 
     def at(self, scheduled: ScheduledRound, t: int) -> "ServerGroup":
         """The group with the beta and K of a server round in round t."""
-        now = self
-        if scheduled.server is not self.server:
-            server = scheduled.server
-            now = replace(self, server=server, primitive=_bind_primitive(server))
-        if not self.with_context:
-            return now
-        contexts = {
-            kind: {CONTEXT: self.sampler.context(t, scheduled, now.server.options_for(kind))}
-            for kind in self.with_context
-        }
-        return replace(
-            now,
-            primitive=partial(now.primitive, **contexts.get(PRIMITIVE, {})),
-            deliver=partial(now.deliver, **contexts.get(OPTIMIZER, {})),
-        )
+        context, server = self.sampler.context(t, scheduled), scheduled.server
+        if server is self.server:
+            return replace(self, context=context)
+        return replace(self, server=server, primitive=_bind_primitive(server), context=context)
 
 
 @dataclass(frozen=True)
@@ -229,15 +222,19 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 )
     keyed = sorted(((group_keys(e), e) for e in experiments), key=itemgetter(0))
     keys, ordered = [key for key, _ in keyed], [e for _, e in keyed]
-    # A lane whose schedule adapts to the models has a server group of its own.
+    # A lane whose schedule adapts to the models has a server group of its own, and if its context
+    # is read in local steps, a mixing group too.
     adapting = [object() if e.server.is_there and e.server.is_adaptive() else None for e in ordered]
+    alone = [
+        one if _steps_know_server(e) else None for one, e in zip(adapting, ordered, strict=True)
+    ]
     return Stack(
         world=world,
         experiments=tuple(ordered),
         keys=tuple(world.key(e) for e in ordered),
         mixing=tuple(
             _mixing_group(lanes, world, ordered[lanes.start])
-            for lanes in _runs(mixing for mixing, _ in keys)
+            for lanes in _runs(zip((mixing for mixing, _ in keys), alone, strict=True))
         ),
         servers=tuple(
             _server_group(lanes, world, ordered[lanes.start])
@@ -251,7 +248,8 @@ def group_keys(experiment: Experiment) -> tuple[str, str]:
     """The keys of a lane's mixing group and server group.
 
     Lanes with the same network, sleep and method mix together, unless the server decides when to
-    mix; lanes with the same server too have their server rounds together.
+    mix or may decide what a user's own method does; lanes with the same server too have their
+    server rounds together.
     """
     network, training = experiment.network, experiment.training
     server = experiment.server.model_dump_json(exclude={"name"})
@@ -262,9 +260,14 @@ def group_keys(experiment: Experiment) -> tuple[str, str]:
         training.weights,
         experiment.method.model_dump_json(),
         f"{training.optimizer} {training.weight_decay} {training.options_for(LOCAL_OPTIMIZER)}",
-        "" if network.mix_with_server else server,
+        "" if network.mix_with_server and not _steps_know_server(experiment) else server,
     )
     return "\n".join(mixing), server
+
+
+def _steps_know_server(experiment: Experiment) -> bool:
+    """Whether a user's own function may read K, H and the server rounds in local steps."""
+    return ":" in experiment.method.name or ":" in experiment.training.optimizer
 
 
 def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
@@ -301,39 +304,37 @@ def data_scale(world: World) -> Tensor:
 def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
     optimizer = registry.resolve(OPTIMIZER, server.optimizer)
-    kinds = (PRIMITIVE, OPTIMIZER)
-    with_context = [kind for kind in kinds if takes_context(kind, server.functions[kind])]
+    context = run_context(world, first, 0, number=0, period=server.period)
+    start = bind(OPTIMIZER, optimizer.start)
+    deliver = bind(OPTIMIZER, optimizer.deliver, server.options_for(OPTIMIZER))
     return ServerGroup(
         lanes,
         server,
         _bind_primitive(server),
-        guarded(OPTIMIZER, server.optimizer, optimizer.start, memory_fault),
-        partial(
-            guarded(OPTIMIZER, server.optimizer, optimizer.deliver, delivery_fault),
-            **server.options_for(OPTIMIZER),
-        ),
+        partial(guarded(OPTIMIZER, server.optimizer, start, memory_fault), context=context),
+        guarded(OPTIMIZER, server.optimizer, deliver, delivery_fault),
         Sampler(world, first),
         ServerSchedule(world, first),
         first.availability.reach_asleep,
         method_of(first),
         server_compression(first),
-        tuple(with_context),
     )
 
 
 def _bind_primitive(server: Server) -> Primitive:
-    function = registry.resolve(PRIMITIVE, server.primitive)
-    primitive = guarded(PRIMITIVE, server.primitive, function, receivers_fault)
-    return partial(primitive, **server.options_for(PRIMITIVE))
+    primitive = registry.resolve(PRIMITIVE, server.primitive)
+    bound = bind(PRIMITIVE, primitive, server.options_for(PRIMITIVE))
+    return guarded(PRIMITIVE, server.primitive, bound, receivers_fault)
 
 
 def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.float64]:
     """The stepsizes of every lane in every round, [T, L], computed once for equal schedules."""
 
     def key_of(experiment: Experiment) -> Hashable:
-        training = experiment.training  # a schedule with a context knows the server rounds
-        asks = takes_context("schedule", training.schedule)
-        return (training, experiment.server) if asks else training
+        training = experiment.training
+        if registry.is_builtin("schedule", training.schedule):
+            return training
+        return training, experiment.server, experiment.network, experiment.availability
 
     keys = [*map(key_of, experiments)]
     different = dict(zip(keys, experiments, strict=True))
@@ -346,16 +347,18 @@ def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.fl
 
 def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     """The factor on the stepsize as a function of the round."""
-    training = experiment.training
+    training, server = experiment.training, experiment.server
     schedule = registry.resolve("schedule", training.schedule)
-    options = training.options_for("schedule")
-    asks = takes_context("schedule", training.schedule)
-    server_rounds = experiment.server.known_rounds(world.rounds) if asks else ()
+    call = bind("schedule", schedule, training.options_for("schedule"))
+    is_planned = server.is_there and not server.is_adaptive("period")
+    server_rounds = server.server_rounds(world.rounds) if is_planned else ()
 
     def factor(t: int) -> float:
-        number = bisect_left(server_rounds, t)
-        context = {CONTEXT: world.context(t, number, options=options)} if asks else {}
-        found: float = schedule(t, world.rounds, training, **options, **context)
+        facts: dict[str, Any] = {}
+        if is_planned:
+            facts["number"] = bisect_left(server_rounds, t)
+            facts["period"] = server.period_in(t, world.rounds)
+        found: float = call(context=run_context(world, experiment, t, **facts))
         return found
 
     return factor

@@ -138,10 +138,6 @@ class World:
             and (self.materials, self.device, self.dtype) == (materials, device, dtype)
         )
 
-    def context(self, t: int, number: int = 0, **more: Any) -> Context:
-        """The context of a plug-in in round t; `number` counts the server rounds before it."""
-        return replace(self.fleet.context, round=t, rounds=self.rounds, number=number, **more)
-
     def key(self, experiment: Experiment) -> str:
         """The content key of a lane."""
         return experiment.key(self.fingerprints)
@@ -152,7 +148,8 @@ class World:
         if key[0] == self.fleet.network and awake is None:
             return self.fleet
         if key not in self._fleets:
-            fleet = build_fleet(key[0], self.seed, self.materials.graph, self.fleet.labels)
+            given = self.materials.graph, self.fleet.labels
+            fleet = build_fleet(key[0], self.seed, *given, self.rounds)
             self._fleets[key] = fleet if awake is None else fleet.with_availability(awake)
         fleet = self._fleets[key]
         if fleet.sizes != self.sizes:
@@ -176,7 +173,16 @@ class World:
         if isinstance(self.ranks, Rank):  # it holds its samples device by device
             order = np.arange(len(partition.order)) - partition.offsets[local.start]
             partition = replace(partition, order=order)
-        return MinibatchDraws(self.experiment, partition, samples, self.device, local)
+        context = Context(
+            "a sampling is built",
+            seed=self.seed,
+            rounds=self.rounds,
+            devices=self.fleet.labels,
+            sizes=self.sizes,
+            samples=partition.sizes,
+            _is_kept=True,
+        )
+        return MinibatchDraws(self.experiment, partition, samples, self.device, context, local)
 
     def initial(self) -> Tensor:
         """The common initial point [d]."""
@@ -257,8 +263,8 @@ def build_world(
     if graph is None:  # before the links of too large a fleet are drawn in vain
         network, names = layout_of(dataset, network, data)
         experiment = experiment.model_copy(update={"network": network})
-    fleet = build_fleet(network, experiment.seed, graph, names)
-    task = choose_task(experiment.task, dataset)
+    fleet = build_fleet(network, experiment.seed, graph, names, experiment.rounds)
+    task = choose_task(experiment.task, dataset, experiment.seed)
     partition = build_partition(dataset, fleet.sizes, fleet.labels, data, experiment.seed)
     problem = Problem(
         dataset.input_shape,

@@ -1,8 +1,7 @@
-"""A user's own measures: functions `(models_nd, context) -> number`, called for each lane."""
+"""A user's own measures: functions `(models_nd) -> number`, called for each lane."""
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from skerry.config.experiment import Experiment
 from skerry.config.measures import own_name
+from skerry.engine.facts import RunFacts, run_context
 from skerry.engine.rehearsal import scattered_state, small
 from skerry.engine.server_schedule import past_server_rounds
 from skerry.engine.simulate import Moment
@@ -19,32 +19,28 @@ from skerry.errors import SkerryError
 from skerry.plugins import registry
 from skerry.plugins.calls import lend, recording, same
 from skerry.plugins.context import Context
+from skerry.plugins.options import bind
 
 KIND = "measure"
 
 
-@dataclass(frozen=True)
-class MeasureContext(Context):
-    """The context of a measure: the run (`round` counts the rounds done) and the test set."""
+class MeasureFacts(RunFacts):
+    """The facts of a measure: those of the last round done, and the test set."""
 
-    world: World = field(kw_only=True, repr=False)
+    def time(self, context: Context) -> int:
+        return max(0, context.round - 1)
 
-    @property
-    def x_test(self) -> Tensor:
-        """The inputs of the test set, as the model takes them."""
+    def x_test(self, context: Context) -> Tensor:
         return self.world.x_test
 
-    @property
-    def y_test(self) -> Tensor:
+    def y_test(self, context: Context) -> Tensor:
         return self.world.y_test
 
-    def outputs(self, models_md: Tensor, x: Tensor | None = None) -> Tensor:
-        """The outputs of m models for inputs, by default the test set's: [m, inputs, ...]."""
-        return self.world.learner.scores(models_md, self.x_test if x is None else x)
+    def outputs(self, models_md: Tensor, x: Tensor) -> Tensor:
+        return self.world.learner.scores(models_md, x)
 
     def losses(self, models_md: Tensor) -> Tensor:
-        """The loss of each of m models on the test set: [m]."""
-        return self.world.learner.test_loss(models_md, self.x_test, self.y_test)
+        return self.world.learner.test_loss(models_md, self.world.x_test, self.world.y_test)
 
 
 class CustomMeasures:
@@ -53,7 +49,7 @@ class CustomMeasures:
     def __init__(self, world: World):
         self._world = world
         self._functions: dict[str, Callable[..., Any]] = {
-            name: registry.resolve(KIND, name) for name in world.experiment.evaluate.own
+            name: bind(KIND, registry.resolve(KIND, name)) for name in world.experiment.evaluate.own
         }
 
     def measure(self, moment: Moment) -> dict[str, Tensor]:
@@ -68,12 +64,12 @@ class CustomMeasures:
 
     def _measure_lane(self, name: str, moment: Moment, lane: int) -> float:
         world, experiment = self._world, moment.stack.experiments[lane]
-        number, _ = past_server_rounds(experiment, moment.state.memory, lane, moment.round)
-        facts = (world.seed, moment.round, world.rounds, number, world.sizes, world.fleet.labels)
-        context = MeasureContext(*facts, world=world)
+        past = past_server_rounds(experiment, moment.state.memory, lane, moment.round)
+        facts = MeasureFacts(world, experiment)
+        context = run_context(world, experiment, moment.round, past, facts)
         models, x, y = moment.state.X_nld[:, lane], world.x_test, world.y_test
         with lend(KIND, name, models=models, x_test=x, y_test=y), torch.no_grad():
-            found = self._functions[name](models, context)
+            found = self._functions[name](models, context=context)
         return _number(name, found)
 
 

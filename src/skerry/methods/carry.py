@@ -55,16 +55,16 @@ class Carry(Method):
     def start(self, X_nld: Tensor) -> Arrays:
         return {"z": X_nld.new_zeros(X_nld.shape)}
 
-    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
-        lanes.X_nld.addcmul_(lanes.own["z"], lanes.eta_l1, value=-1)
+    def after_step(self, lanes: Lanes, before: Tensor | None) -> None:
+        lanes.X_nld.addcmul_(lanes.state["z"], lanes.eta_l1, value=-1)
 
     def mix(self, lanes: Lanes, mix: Mixing) -> None:
-        Z = lanes.own["z"]
+        Z = lanes.state["z"]
         mix.collect(lanes.X_nld, Z, inverse(lanes.eta_l1) / lanes.local_steps)
-        if (lanes.t + 1) % CENTRED_EVERY == 0:
+        if (lanes.context.round + 1) % CENTRED_EVERY == 0:
             Z.sub_(Z.mean(dim=0))
 
     def aggregate(self, lanes: Lanes, server: Aggregation) -> Traffic:
-        scale_l1 = inverse(lanes.eta_l1) / (lanes.local_steps * lanes.period)
-        reached = server.collect(lanes.X_nld, lanes.own["z"], scale_l1)
+        scale_l1 = inverse(lanes.eta_l1) / (lanes.local_steps * lanes.context.period)
+        reached = server.collect(lanes.X_nld, lanes.state["z"], scale_l1)
         return Traffic(len(server.sampled_k), reached)

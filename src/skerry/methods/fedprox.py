@@ -34,14 +34,14 @@ class FedProx(Method):
         return {"received": X_nld.clone()}
 
     def before_step(self, lanes: Lanes) -> Tensor:
-        return lanes.X_nld - lanes.own["received"]
+        return lanes.X_nld - lanes.state["received"]
 
-    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
-        assert kept is not None
-        lanes.X_nld.addcmul_(kept, lanes.eta_l1, value=-self.mu)
+    def after_step(self, lanes: Lanes, before: Tensor | None) -> None:
+        assert before is not None
+        lanes.X_nld.addcmul_(before, lanes.eta_l1, value=-self.mu)
 
     def aggregate(self, lanes: Lanes, server: Aggregation) -> Traffic:
-        X, received = lanes.X_nld, lanes.own["received"]
+        X, received = lanes.X_nld, lanes.state["received"]
         reached = server.deliver(X)
         if len(server.receivers) == len(X):
             received.copy_(X)

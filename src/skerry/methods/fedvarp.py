@@ -36,7 +36,7 @@ class FedVarp(Method):
         return {"table": X_nld.new_zeros(X_nld.shape), "x0": X_nld[0].clone()}
 
     def aggregate(self, lanes: Lanes, server: Aggregation) -> Traffic:
-        X, S, own = lanes.X_nld, server.sampled_k, lanes.own
+        X, S, own = lanes.X_nld, server.sampled_k, lanes.state
         own["x0"] -= self.update(own["table"], own["x0"] - X[S], server)
         X[:] = own["x0"]
         return Traffic(len(S), len(X))

@@ -65,7 +65,7 @@ class GradientTracking(Method):
     def before_step(self, lanes: Lanes) -> Tensor | None:
         from skerry.kernels import fused
 
-        X, Y, last = lanes.X_nld, lanes.own["y"], lanes.own["gradient"]
+        X, Y, last = lanes.X_nld, lanes.state["y"], lanes.state["gradient"]
         if fused.runs_on(X):
             from skerry.kernels.tracking import before_step
 
@@ -73,29 +73,29 @@ class GradientTracking(Method):
             return None
         return X.clone()
 
-    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
+    def after_step(self, lanes: Lanes, before: Tensor | None) -> None:
         import torch
 
-        X, Y, last = lanes.X_nld, lanes.own["y"], lanes.own["gradient"]
-        if kept is None:
+        X, Y, last = lanes.X_nld, lanes.state["y"], lanes.state["gradient"]
+        if before is None:
             from skerry.kernels.tracking import after_step
 
             after_step(X, Y, last, lanes.eta_l1)
             return
         Y.sub_(last)
-        torch.sub(kept, X, out=last)
+        torch.sub(before, X, out=last)
         last.mul_(inverse(lanes.eta_l1))
         Y.add_(last)
-        torch.addcmul(kept, Y, lanes.eta_l1, value=-1, out=X)
+        torch.addcmul(before, Y, lanes.eta_l1, value=-1, out=X)
 
     def mix(self, lanes: Lanes, mix: Mixing) -> None:
         mix(lanes.X_nld)
-        mix(lanes.own["y"])
+        mix(lanes.state["y"])
 
     def aggregate(self, lanes: Lanes, server: Aggregation) -> Traffic:
         import torch
 
-        sampled, Y = len(server.sampled_k), lanes.own["y"]
+        sampled, Y = len(server.sampled_k), lanes.state["y"]
         received = server.deliver(lanes.X_nld)
         if self.tracker == "home":
             return Traffic(sampled, received)

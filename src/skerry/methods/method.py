@@ -32,16 +32,13 @@ Arrays = dict[str, "Tensor"]
 class Lanes:
     """Some lanes of a stack, restricted to the devices that step now. All tensors are views."""
 
-    t: int
-    """The round."""
     X_nld: Tensor
-    own: Arrays
+    state: Arrays
     """The arrays that the method keeps, by the names that `start` gave them."""
     eta_l1: Tensor
     """The stepsize of each lane, as a column."""
     local_steps: int
-    period: int
-    """H, the rounds between two server rounds; with a schedule, the H that it starts from."""
+    """Local steps of a round."""
     context: Context
 
 
@@ -143,10 +140,10 @@ class Method:
         return {}
 
     def before_step(self, lanes: Lanes) -> Tensor | None:
-        """Called before a local step. The returned tensor is passed to `after_step`."""
+        """Called before a local step. The returned tensor is passed to `after_step` as `before`."""
         return None
 
-    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
+    def after_step(self, lanes: Lanes, before: Tensor | None) -> None:
         """Called after a local step: X is X - eta G now."""
 
     def mix(self, lanes: Lanes, mix: Mixing) -> None:

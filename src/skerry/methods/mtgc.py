@@ -59,16 +59,16 @@ class Mtgc(Method):
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: X_nld.new_zeros(X_nld.shape) for name in ("y", "z")}
 
-    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
+    def after_step(self, lanes: Lanes, before: Tensor | None) -> None:
         for name in ("y", "z"):
-            lanes.X_nld.addcmul_(lanes.own[name], lanes.eta_l1, value=-1)
+            lanes.X_nld.addcmul_(lanes.state[name], lanes.eta_l1, value=-1)
 
     def mix(self, lanes: Lanes, mix: Mixing) -> None:
-        mix.collect(lanes.X_nld, lanes.own["z"], inverse(lanes.eta_l1) / lanes.local_steps)
+        mix.collect(lanes.X_nld, lanes.state["z"], inverse(lanes.eta_l1) / lanes.local_steps)
 
     def aggregate(self, lanes: Lanes, server: Aggregation) -> Traffic:
         taken = lanes.X_nld.clone()
         reached = server.deliver(lanes.X_nld)
-        lanes.own["y"].addcmul_(taken.sub_(lanes.X_nld), inverse(server.eta_sum_l1))
-        lanes.own["z"].zero_()
+        lanes.state["y"].addcmul_(taken.sub_(lanes.X_nld), inverse(server.eta_sum_l1))
+        lanes.state["z"].zero_()
         return Traffic(len(server.sampled_k), reached)

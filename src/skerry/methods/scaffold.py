@@ -48,11 +48,11 @@ class Scaffold(Method):
             "x0": X_nld[0].clone(),
         }
 
-    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
-        lanes.X_nld.addcmul_(lanes.own["own"] - lanes.own["all"], lanes.eta_l1)
+    def after_step(self, lanes: Lanes, before: Tensor | None) -> None:
+        lanes.X_nld.addcmul_(lanes.state["own"] - lanes.state["all"], lanes.eta_l1)
 
     def aggregate(self, lanes: Lanes, server: Aggregation) -> Traffic:
-        X, S, own = lanes.X_nld, server.sampled_k, lanes.own
+        X, S, own = lanes.X_nld, server.sampled_k, lanes.state
         change = (own["x0"] - X[S]) * inverse(server.eta_sum_l1) - own["all"]
         own["own"][S] += change
         own["all"] += change.sum(dim=0) / len(X)

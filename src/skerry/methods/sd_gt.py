@@ -78,26 +78,26 @@ class SdGt(Method):
     def before_step(self, lanes: Lanes) -> Tensor:
         return lanes.X_nld.clone()
 
-    def after_step(self, lanes: Lanes, kept: Tensor | None) -> None:
+    def after_step(self, lanes: Lanes, before: Tensor | None) -> None:
         import torch
 
-        assert kept is not None
-        X, own = lanes.X_nld, lanes.own
-        torch.sub(kept, X, out=own["sum"])
+        assert before is not None
+        X, own = lanes.X_nld, lanes.state
+        torch.sub(before, X, out=own["sum"])
         own["sum"].mul_(inverse(lanes.eta_l1)).add_(own["z"])  # G + Z, which is mixed too
         X.addcmul_(own["y"], lanes.eta_l1, value=-1).addcmul_(own["z"], lanes.eta_l1, value=-1)
 
     def mix(self, lanes: Lanes, mix: Mixing) -> None:
         mix(lanes.X_nld)
-        own = lanes.own
-        own["z_next"].sub_(own["sum"], alpha=1 / lanes.period)
+        own = lanes.state
+        own["z_next"].sub_(own["sum"], alpha=1 / lanes.context.period)
         mix(own["sum"])
-        own["z_next"].add_(own["sum"], alpha=1 / lanes.period)
+        own["z_next"].add_(own["sum"], alpha=1 / lanes.context.period)
 
     def aggregate(self, lanes: Lanes, server: Aggregation) -> Traffic:
         import torch
 
-        X, own, S = lanes.X_nld, lanes.own, server.sampled_k
+        X, own, S = lanes.X_nld, lanes.state, server.sampled_k
         moved = X[S] - own["x_start"][S] + server.eta_sum_l1 * own["y"][S]
         island_k = server.islands_n[S]
         sizes = server.islands_n.bincount()
@@ -106,7 +106,7 @@ class SdGt(Method):
         if not counts.all():
             raise SkerryError(
                 "method 'sd_gt' needs every island at the server (in round "
-                f"{lanes.t} one was not sampled). Set server.selection=one_each."
+                f"{lanes.context.round} one was not sampled). Set server.selection=one_each."
             )
         means = torch.einsum("ck,kld->cld", belongs_ck / counts[:, None].to(moved), moved)
         mean = torch.einsum("c,cld->ld", sizes.to(means) / sizes.sum(), means)

@@ -20,6 +20,8 @@ from skerry.errors import ModelError
 from skerry.kernels import fused
 from skerry.plugins import registry
 from skerry.plugins.calls import explained
+from skerry.plugins.context import Context
+from skerry.plugins.options import CONTEXT, bind
 from skerry.seeds import torch_seed
 from skerry.tasks.built_in import CLASSIFICATION
 from skerry.tasks.task import LearningTask
@@ -183,7 +185,8 @@ def build_learner(
         torch.manual_seed(torch_seed(problem.seed, "initial"))
         make = factory or registry.resolve("model", name)
         arguments = (problem,) if _takes_problem(make) else ()
-        made = make(*arguments, **model.options)
+        context = Context("a model is built", seed=problem.seed)
+        made = bind("model", make, model.options)(*arguments, context=context)
         if isinstance(made, torch.nn.Module):
             made = _from_module(made, problem, weights, model.weights)
         elif weights is not None:
@@ -229,7 +232,9 @@ def _factory_name(factory: Callable[..., Any]) -> str:
 
 def _takes_problem(make: Callable[..., Any]) -> bool:
     return any(
-        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        and p.default is p.empty
+        and p.name != CONTEXT
         for p in inspect.signature(make).parameters.values()
     )
 

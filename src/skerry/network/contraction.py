@@ -15,6 +15,7 @@ from skerry.network.links import Links
 from skerry.network.mixing import as_csr, smallest_eigenpair
 from skerry.network.topologies import DETERMINISTIC
 from skerry.plugins import registry
+from skerry.plugins.context import Context
 from skerry.seeds import stream
 
 Derivation = Literal["exact", "closed form", "estimated"]
@@ -49,17 +50,21 @@ class Contraction:
 
 
 def sequence_contraction(
-    graphs: Sequence[Links], network: Network, seed: int, draws: int
+    graphs: Sequence[Links],
+    network: Network,
+    seed: int,
+    draws: int,
+    context: Callable[[int], Context],
 ) -> Contraction:
     """p of an island with a given sequence of graphs, each of which counts alike."""
     size = graphs[0].size
     if network.link_failure:
         return random_contraction(
-            size, lambda k, rng: graphs[k % len(graphs)], network, seed, draws
+            size, lambda k, rng: graphs[k % len(graphs)], network, seed, draws, context
         )
     if size == 1:
         return Contraction(1.0, 1.0)
-    matrices = [weigh(links, network) for links in graphs]
+    matrices = [weigh(links, network, context(k)) for k, links in enumerate(graphs)]
     frobenius = [p_frobenius(W) for W in matrices]
     return Contraction(expected_p(matrices), float(np.mean(frobenius)))
 
@@ -70,16 +75,17 @@ def random_contraction(
     network: Network,
     seed: int,
     draws: int,
+    context: Callable[[int], Context],
 ) -> Contraction:
     """p of an island whose links fail at random or are drawn anew every round; `links_of(k, rng)`
-    gives the links of draw k before any of them fails."""
+    gives the links of draw k before any of them fails, and `context(k)` what plug-ins receive."""
     if size == 1:
         return Contraction(1.0, 1.0)
     frobenius: list[float] = []
 
     def draw(k: int) -> sparse.csr_array:
         rng = stream(seed, "mixing", size, k)
-        W = weigh(surviving(links_of(k, rng), network.link_failure, rng), network)
+        W = weigh(surviving(links_of(k, rng), network.link_failure, rng), network, context(k))
         frobenius.append(p_frobenius(W))
         return W
 

@@ -3,7 +3,9 @@
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -16,9 +18,9 @@ from skerry.network import contraction
 from skerry.network.contraction import Contraction, MixingParameters
 from skerry.network.graphs import GraphSequence, read_graphs
 from skerry.network.islands import (
-    asks_round,
     awake_links,
     draw_island,
+    is_drawn_every_round,
     islands_of_graph,
     islands_of_sequence,
     number_by_island,
@@ -28,6 +30,7 @@ from skerry.network.islands import (
 from skerry.network.links import Edges, Graph, Links
 from skerry.network.mixing import Matrix
 from skerry.plugins.context import Context
+from skerry.plugins.options import takes_context
 from skerry.seeds import stream
 
 MOST_LINKS = 10**7
@@ -82,11 +85,14 @@ class Fleet:
         labels: tuple[str, ...] | None = None,
         awake: Callable[[int], npt.NDArray[np.bool_]] | None = None,
         sequence: LinkSequence | None = None,
+        rounds: int | None = None,
     ):
         """`islands` are the fixed links of each island; if None, they come from `sequence`, or are
         drawn anew in every round. `awake` gives the mask of the devices that are awake in a round:
-        the links of all others are down. None means that all are."""
+        the links of all others are down. None means that all are. `rounds` is the number of
+        rounds, for plug-ins that ask for it."""
         self.network = network
+        self.rounds = rounds
         self.seed = seed
         self.sizes = sizes
         self.devices = sum(sizes)
@@ -99,11 +105,22 @@ class Fleet:
         self._sequence = sequence
         self._latest_links: tuple[int, tuple[Links, ...]] | None = None
         self._latest_blocks: tuple[tuple[int, slice], tuple[MixingBlock, ...]] | None = None
+        self._latest: dict[str, tuple[int, Any]] = {}
 
-    @property
-    def context(self) -> Context:
-        """The context that plug-ins get of this fleet."""
-        return Context(self.seed, sizes=self.sizes, names=self.labels)
+    def context(self, c: int, t: int | None = None) -> Context:
+        """The context of the topology or of the weights of island c, in round t; without a round
+        for links that are drawn once."""
+        facts: dict[str, Any] = {} if self.rounds is None else {"rounds": self.rounds}
+        return Context(
+            "links are drawn for all rounds" if t is None else "the links of a round are drawn",
+            None if t is None else _Awake(self),
+            seed=self.seed,
+            island=c,
+            sizes=self.sizes,
+            devices=self.labels,
+            rows=self.starts[c] + np.arange(self.sizes[c]),
+            **(facts if t is None else facts | {"round": t}),
+        )
 
     def edges(self, t: int) -> Edges:
         """The links that are up in round t: sorted rows of two devices."""
@@ -142,19 +159,39 @@ class Fleet:
         nx.set_node_attributes(graph, dict(enumerate(self.labels)), "label")
         return graph
 
+    def frozen_graph(self, t: int) -> Graph:
+        """The graph of round t, which cannot be changed."""
+        graph: Graph = self._frozen("graph", t, lambda: nx.freeze(self.graph(t)))
+        return graph
+
+    def frozen_matrix(self, t: int) -> sparse.csr_array:
+        """W(t) as one n x n matrix, which cannot be changed."""
+
+        W: sparse.csr_array = self._frozen("W", t, lambda: self.matrix(t))
+        for part in (W.data, W.indices, W.indptr):
+            part.setflags(write=False)
+        return W
+
+    def _frozen(self, name: str, t: int, make: Callable[[], Any]) -> Any:
+        """What was made for this round, of which the latest is kept."""
+        t = 0 if self.fixed else t
+        if name not in self._latest or self._latest[name][0] != t:
+            self._latest[name] = t, make()
+        return self._latest[name][1]
+
     def mixing_parameters(self, draws: int = 400) -> MixingParameters:
         """p of the islands and of the fleet; where no formula holds, it is estimated from `draws`
         rounds that are drawn independently of the run."""
         if self._sequence is not None:
             over_time = zip(*self._sequence.links, strict=True)
             found = [
-                contraction.sequence_contraction(graphs, self.network, self.seed, draws)
-                for graphs in over_time
+                contraction.sequence_contraction(graphs, self.network, self.seed, draws, context)
+                for graphs, context in zip(over_time, self._contexts(), strict=True)
             ]
             return contraction.fleet_parameters(found, self.sizes)
         known: dict[object, Contraction] = {}
         keys = [
-            (size, self._islands[c].edges.tobytes() if self._islands else None)
+            (size, self._islands[c].edges.tobytes() if self._islands else None, self._apart(c))
             for c, size in enumerate(self.sizes)
         ]
         for c, key in enumerate(keys):
@@ -168,11 +205,25 @@ class Fleet:
             W = self.blocks(0)[c].W
             return Contraction(contraction.mixing_parameter(W), contraction.p_frobenius(W))
         size, links = self.sizes[c], self._islands[c] if self._islands else None
+        context = self._contexts()[c]
 
         def links_of(k: int, rng: np.random.Generator) -> Links:
-            return links or draw_island(size, self.network, rng, k)
+            return links or draw_island(size, self.network, rng, context(k))
 
-        return contraction.random_contraction(size, links_of, self.network, self.seed, draws)
+        return contraction.random_contraction(
+            size, links_of, self.network, self.seed, draws, context
+        )
+
+    def _contexts(self) -> list[Callable[[int], Context]]:
+        """For each island, its context as a function of the round."""
+        return [partial(self.context, c) for c in range(len(self.sizes))]
+
+    def _apart(self, c: int) -> int:
+        """The island, if a user's own function may treat islands with the same links differently;
+        else 0."""
+        functions = self.network.functions.items()
+        own = [(kind, name) for kind, name in functions if kind in ("topology", "mixing")]
+        return c if any(":" in name and takes_context(kind, name) for kind, name in own) else 0
 
     def fingerprint(self) -> str:
         """SHA-256 of the graph, or of the sequence of graphs; labels play no part."""
@@ -183,7 +234,8 @@ class Fleet:
     def with_availability(self, awake: Callable[[int], npt.NDArray[np.bool_]]) -> "Fleet":
         """A copy of the fleet in which only the devices of `awake(t)` have links in round t."""
         islands, sequence = self._islands, self._sequence
-        return Fleet(self.network, self.seed, self.sizes, islands, self.labels, awake, sequence)
+        known = (self.network, self.seed, self.sizes, islands, self.labels, awake, sequence)
+        return Fleet(*known, self.rounds)
 
     def part(self, rows: slice) -> "Fleet":
         """The fleet of consecutive devices, with the links between them in round 0."""
@@ -202,7 +254,9 @@ class Fleet:
         islands = self._islands or (self._sequence.at(t) if self._sequence else None)
         if islands is None:
             islands = tuple(
-                draw_island(size, self.network, stream(self.seed, "graph", c, t), t, self.context)
+                draw_island(
+                    size, self.network, stream(self.seed, "graph", c, t), self.context(c, t)
+                )
                 for c, size in enumerate(self.sizes)
             )
         if failure:
@@ -214,15 +268,26 @@ class Fleet:
         return islands
 
     def _weigh(self, t: int, some: slice) -> tuple[MixingBlock, ...]:
-        shared: dict[tuple[int, bytes], Matrix] = {}
-        blocks = []
-        for start, links in zip(self.starts[some], self.islands(t)[some], strict=True):
-            key = links.size, links.edges.tobytes()
+        shared: dict[tuple[int, bytes, int], Matrix] = {}
+        blocks, numbers = [], range(len(self.sizes))[some]
+        for c, links in zip(numbers, self.islands(t)[some], strict=True):
+            start, key = self.starts[c], (links.size, links.edges.tobytes(), self._apart(c))
             if key not in shared:
-                W = weigh(links, self.network, t, self.context)
+                W = weigh(links, self.network, self.context(c, t))
                 shared[key] = W if is_sparse(links.size, W.nnz) else W.toarray()
             blocks.append(MixingBlock(start, links.size, shared[key]))
         return tuple(blocks)
+
+
+class _Awake:
+    """The devices that are awake, for the context of links."""
+
+    def __init__(self, fleet: Fleet):
+        self._fleet = fleet
+
+    def awake(self, context: Context) -> npt.NDArray[np.bool_]:
+        fleet, t = self._fleet, context.round
+        return np.ones(fleet.devices, dtype=bool) if fleet.awake is None else fleet.awake(t)
 
 
 def is_sparse(size: int, entries: int) -> bool:
@@ -235,22 +300,23 @@ def build_fleet(
     seed: int,
     graph: Graph | GraphSequence | None = None,
     names: tuple[str, ...] | None = None,
+    rounds: int | None = None,
 ) -> Fleet:
     """Build the fleet of an experiment. The connected components of a given graph or graph file are
     its islands; without a graph, devices are called by `names`, or by their numbers."""
     if graph is None and network.is_file:
         graph = read_graphs(network.topology)
     if graph is not None:
-        return _fleet_of_graph(network, seed, graph)
+        return _fleet_of_graph(network, seed, graph, rounds)
     _check_links(network)
-    unlinked = Fleet(network, seed, network.sizes, None, names)
-    if network.dynamic or asks_round(network):
+    unlinked = Fleet(network, seed, network.sizes, None, names, rounds=rounds)
+    if network.dynamic or is_drawn_every_round(network):
         return unlinked
     islands = tuple(
-        draw_island(size, network, stream(seed, "graph", c), context=unlinked.context)
+        draw_island(size, network, stream(seed, "graph", c), unlinked.context(c))
         for c, size in enumerate(network.sizes)
     )
-    return Fleet(network, seed, network.sizes, islands, names)
+    return Fleet(network, seed, network.sizes, islands, names, rounds=rounds)
 
 
 def _check_links(network: Network) -> None:
@@ -265,7 +331,9 @@ def _check_links(network: Network) -> None:
         )
 
 
-def _fleet_of_graph(network: Network, seed: int, graph: Graph | GraphSequence) -> Fleet:
+def _fleet_of_graph(
+    network: Network, seed: int, graph: Graph | GraphSequence, rounds: int | None
+) -> Fleet:
     if network.dynamic:
         raise NetworkError(
             "network.dynamic = true needs a topology to draw from (got a graph). Set "
@@ -292,7 +360,7 @@ def _fleet_of_graph(network: Network, seed: int, graph: Graph | GraphSequence) -
         )
     if faults:
         raise NetworkError(*faults)
-    return Fleet(network, seed, sizes, islands, labels, sequence=sequence)
+    return Fleet(network, seed, sizes, islands, labels, sequence=sequence, rounds=rounds)
 
 
 def graph_fingerprint(graph: Graph | Edges) -> str:

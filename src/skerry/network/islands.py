@@ -1,6 +1,5 @@
 """Islands: their links, drawn by a topology or taken from a graph, and the weights on them."""
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,32 +13,27 @@ from skerry.errors import NetworkError
 from skerry.network import mixing
 from skerry.network.graphs import GraphSequence
 from skerry.network.links import Graph, Links
-from skerry.network.topologies import DETERMINISTIC
+from skerry.network.topologies import DETERMINISTIC, DRAWN_UNTIL_CONNECTED
 from skerry.plugins import registry
 from skerry.plugins.context import Context
-from skerry.plugins.options import CONTEXT, takes_context
+from skerry.plugins.options import bind
 
 SMALL = 256
 """Largest number of devices of an island whose deterministic graph is cached."""
+REDRAWS = 200
+"""Draws of a random graph until it is connected."""
 
 
-def asks_round(network: Network) -> bool:
-    """Whether the topology is a user's own function that takes the round and is called in each."""
+def is_drawn_every_round(network: Network) -> bool:
+    """Whether the topology is a user's own function that is called in every round."""
     name = network.topology
     if ":" not in name or network.is_file:
         return False
-    return bool(getattr(registry.resolve("topology", name), "asks_round", False))
+    return bool(getattr(registry.resolve("topology", name), "every_round", False))
 
 
-def draw_island(
-    size: int,
-    network: Network,
-    rng: np.random.Generator,
-    t: int = 0,
-    context: Context | None = None,
-) -> Links:
-    """Draw the links of one island from its topology and check them; `t` is passed to topologies
-    that take the round.
+def draw_island(size: int, network: Network, rng: np.random.Generator, context: Context) -> Links:
+    """Draw the links of one island from its topology and check them.
 
     A dynamic network permutes the devices of the drawn graph at random, so that a fresh ring is a
     different ring and a fresh hub a different device.
@@ -48,17 +42,17 @@ def draw_island(
     if faults := list(network.degree_faults([size])):
         raise NetworkError(*faults)
     if name in DETERMINISTIC and size <= SMALL:
-        links, changing = _deterministic_links(name, size), False
+        links = _deterministic_links(name, size)
     else:
-        with registry.users_own("topology", name, NetworkError):
-            topology = registry.resolve("topology", name)
-            options = _options("topology", network, t, context)
-            changing = asks_round(network)
-            graph = topology(size, network, rng, *([t] if changing else []), **options)
-        links = _links_of_topology(name, graph, size)
+        links = _draw_links(size, network, context.with_facts(_generator=rng))
     if network.dynamic:
         return links.shuffled(rng)
-    if not links.connected and not changing:
+    if not links.connected and not is_drawn_every_round(network):
+        if field := DRAWN_UNTIL_CONNECTED.get(name):
+            raise NetworkError(
+                f"an island must be connected, but {REDRAWS} draws of {name} with network.{field} "
+                f"= {getattr(network, field)} on {size} devices were not. Raise network.{field}."
+            )
         raise NetworkError(
             f"topology '{name}' must give a connected graph, because an island is connected by "
             "definition (got several pieces). Add links, or set network.dynamic = true."
@@ -66,10 +60,25 @@ def draw_island(
     return links
 
 
+def _draw_links(size: int, network: Network, context: Context) -> Links:
+    """The links that a topology gives. A built-in random graph is drawn again until it is
+    connected, unless the network is dynamic."""
+    name, options = network.topology, network.options_for("topology")
+    call = bind("topology", registry.resolve("topology", name), options)
+    redraws = REDRAWS if name in DRAWN_UNTIL_CONNECTED and not network.dynamic else 1
+    for _ in range(redraws):
+        with registry.users_own("topology", name, NetworkError):
+            graph = call(size, context=context)
+        links = _links_of_topology(name, graph, size)
+        if redraws == 1 or links.connected:
+            break
+    return links
+
+
 @lru_cache(maxsize=16)
 def _deterministic_links(name: str, size: int) -> Links:
     """Cached, because a large fleet has thousands of islands of the same shape."""
-    return Links.of(registry.resolve("topology", name)(size, None, None))
+    return Links.of(registry.resolve("topology", name)(size))
 
 
 def _links_of_topology(name: str, graph: Any, size: int) -> Links:
@@ -95,18 +104,7 @@ def awake_links(links: Links, awake: NDArray[np.bool_]) -> Links:
     return links.only(np.asarray(awake[links.edges].all(axis=1)))
 
 
-def _options(kind: str, network: Network, t: int, context: Context | None) -> dict[str, Any]:
-    """The options of a topology or mixing function, with the context if it takes one."""
-    options = network.options_for(kind)
-    if not takes_context(kind, network.functions[kind]):
-        return options
-    known = context or Context(seed=0, sizes=network.sizes)
-    return {**options, CONTEXT: replace(known, round=t, options=options)}
-
-
-def weigh(
-    links: Links, network: Network, t: int = 0, context: Context | None = None
-) -> sparse.csr_array:
+def weigh(links: Links, network: Network, context: Context) -> sparse.csr_array:
     """W of one island in one round. Built-in weights obey the rules by construction; those of a
     user's function are checked every time."""
     name = network.mixing
@@ -114,8 +112,9 @@ def weigh(
         W: sparse.csr_array = registry.resolve("mixing", name)(links)
         return W
     with registry.users_own("mixing", name, NetworkError):
-        weights, options = registry.resolve("mixing", name), _options("mixing", network, t, context)
-        W_user = weights(nx.freeze(links.to_graph()), **options)
+        weights, options = registry.resolve("mixing", name), network.options_for("mixing")
+        graph = nx.freeze(links.to_graph())
+        W_user = bind("mixing", weights, options)(graph, context=context)
     try:
         return mixing.check_mixing_matrix(W_user, links)
     except NetworkError as error:

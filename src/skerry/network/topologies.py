@@ -1,56 +1,59 @@
 """The built-in topologies: thin functions over networkx that give the graph of one island.
 
-A topology is `(size, network, rng, *, options) -> networkx.Graph` on the nodes 0..size-1; its
-options are fields of the network. An island is connected by definition, so a fixed random graph is
-drawn again until it is; a fresh graph of one round need not be connected.
+A topology is `(size, *, options) -> networkx.Graph` on the nodes 0..size-1; its options are fields
+of the network. An island is connected by definition, so a fixed random graph is drawn again until
+it is (`network/islands.py`); a fresh graph of one round need not be connected.
 """
 
-from collections.abc import Callable
 from math import isqrt
 
 import networkx as nx
 import numpy as np
 
-from skerry.config.experiment import Network
-from skerry.errors import NetworkError
 from skerry.network.links import Graph
+from skerry.plugins.context import Context
 
-REDRAWS = 200
 DETERMINISTIC = frozenset({"complete", "grid", "path", "ring", "star", "torus"})
 """Topologies whose graph depends on the size alone."""
+DRAWN_UNTIL_CONNECTED = {
+    "erdos_renyi": "edge_prob",
+    "regular": "degree",
+    "watts_strogatz": "degree",
+}
+"""Topologies that may give several pieces, and the field that makes that less likely."""
 
 
-def ring(size: int, network: Network, rng: np.random.Generator) -> Graph:
+def ring(size: int) -> Graph:
     """A ring; two devices share one link."""
     # networkx closes a cycle of one with a self-loop.
     graph: Graph = nx.cycle_graph(size) if size > 1 else nx.empty_graph(size)
     return graph
 
 
-def path(size: int, network: Network, rng: np.random.Generator) -> Graph:
+def path(size: int) -> Graph:
     """A path from the first device to the last."""
     graph: Graph = nx.path_graph(size)
     return graph
 
 
-def star(size: int, network: Network, rng: np.random.Generator) -> Graph:
+def star(size: int) -> Graph:
     """The first device linked to all others."""
     graph: Graph = nx.star_graph(size - 1)
     return graph
 
 
-def complete(size: int, network: Network, rng: np.random.Generator) -> Graph:
+def complete(size: int) -> Graph:
     """Every pair of devices linked."""
     graph: Graph = nx.complete_graph(size)
     return graph
 
 
-def grid(size: int, network: Network, rng: np.random.Generator) -> Graph:
+def grid(size: int) -> Graph:
     """The most square open r x c grid with r * c = size; a path when size is prime."""
     return nx.convert_node_labels_to_integers(nx.grid_2d_graph(*most_square(size)))
 
 
-def torus(size: int, network: Network, rng: np.random.Generator) -> Graph:
+def torus(size: int) -> Graph:
     """The grid with its ends joined; sides of 1 or 2 stay open, so a prime size is a ring."""
     return nx.convert_node_labels_to_integers(nx.grid_2d_graph(*most_square(size), periodic=True))
 
@@ -61,9 +64,9 @@ def most_square(size: int) -> tuple[int, int]:
     return r, size // r
 
 
-def regular(size: int, network: Network, rng: np.random.Generator, *, degree: int) -> Graph:
+def regular(size: int, context: Context, *, degree: int) -> Graph:
     """A random graph in which every device has `degree` links."""
-    return _draw_connected(network, "degree", lambda: _regular(degree, size, rng))
+    return _regular(degree, size, context.random())
 
 
 def _regular(degree: int, size: int, rng: np.random.Generator) -> Graph:
@@ -77,47 +80,26 @@ def _regular(degree: int, size: int, rng: np.random.Generator) -> Graph:
     return nx.convert_node_labels_to_integers(graph, ordering="sorted")
 
 
-def erdos_renyi(
-    size: int, network: Network, rng: np.random.Generator, *, edge_prob: float
-) -> Graph:
+def erdos_renyi(size: int, context: Context, *, edge_prob: float) -> Graph:
     """Each pair of devices is linked with probability `edge_prob`."""
-    return _draw_connected(
-        network, "edge_prob", lambda: nx.fast_gnp_random_graph(size, edge_prob, seed=_seed(rng))
-    )
+    seed = _seed(context.random())
+    graph: Graph = nx.fast_gnp_random_graph(size, edge_prob, seed=seed)
+    return graph
 
 
-def watts_strogatz(
-    size: int, network: Network, rng: np.random.Generator, *, degree: int, rewire_prob: float
-) -> Graph:
+def watts_strogatz(size: int, context: Context, *, degree: int, rewire_prob: float) -> Graph:
     """A small world: a ring with `degree` neighbours, each link moved with probability
     `rewire_prob`; an odd degree counts as the even one below."""
-    return _draw_connected(
-        network,
-        "degree",
-        lambda: nx.watts_strogatz_graph(size, degree, rewire_prob, seed=_seed(rng)),
-    )
+    seed = _seed(context.random())
+    graph: Graph = nx.watts_strogatz_graph(size, degree, rewire_prob, seed=seed)
+    return graph
 
 
-def barabasi_albert(size: int, network: Network, rng: np.random.Generator, *, degree: int) -> Graph:
+def barabasi_albert(size: int, context: Context, *, degree: int) -> Graph:
     """A few hubs: every device joins with degree // 2 links (at least one) to the popular ones."""
-    return nx.barabasi_albert_graph(size, max(1, degree // 2), seed=_seed(rng))
+    return nx.barabasi_albert_graph(size, max(1, degree // 2), seed=_seed(context.random()))
 
 
 def _seed(rng: np.random.Generator) -> int:
     """A seed for networkx, which draws ten times faster from its own generator than from ours."""
     return int(rng.integers(2**63))
-
-
-def _draw_connected(network: Network, field: str, draw: Callable[[], Graph]) -> Graph:
-    """Draw a graph; unless the network is dynamic, draw until it is connected."""
-    if network.dynamic:
-        return draw()
-    for _ in range(REDRAWS):
-        graph = draw()
-        if nx.is_connected(graph):
-            return graph
-    raise NetworkError(
-        f"an island must be connected, but {REDRAWS} draws of {network.topology} with "
-        f"network.{field} = {getattr(network, field)} on {len(graph)} devices were not. "
-        f"Raise network.{field}."
-    )

@@ -1,24 +1,22 @@
-"""The options of a plug-in: keyword-only parameters, which an experiment sets beside its name.
+"""How a plug-in is called: its options, and the context if it has a parameter of that name.
 
-`[model] name = "mlp"`, `hidden = 32` calls `mlp(problem, hidden=32)`. The registry declares the
-options of a built-in; those of a user's own function are read from its signature.
+Options are keyword-only parameters, which an experiment sets beside the name: `[model] name =
+"mlp"`, `hidden = 32` calls `mlp(problem, hidden=32)`. The registry declares the options of a
+built-in; those of a user's own function are read from its signature. Every kind is called with its
+arrays in order and, if the function has a parameter `context`, with a `Context` by that name.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from skerry.plugins import registry
+from skerry.plugins.context import Context
 
 CONTEXT = "context"
-"""The parameter by which a plug-in receives a Context (plugins/context.py)."""
-WITH_CONTEXT = frozenset(
-    ("topology", "mixing", "schedule", "primitive", "selection", "server optimizer")
-)
-"""Kinds whose functions may take a Context. Others are called before there are rounds, or get the
-same facts in another argument: for them `context` is an option like any other."""
+"""The parameter by which a plug-in receives a Context."""
 
 
 @dataclass(frozen=True)
@@ -41,22 +39,44 @@ def options_of(kind: str, name: str) -> Options:
     if registry.is_builtin(kind, name):
         return _declared_options(registry.KINDS[kind][name])
     with registry.users_own(kind, name):
-        found = _signature_options(_called(kind, name))
-    if kind not in WITH_CONTEXT:
-        return found
-    names, required = ([n for n in some if n != CONTEXT] for some in (found.names, found.required))
-    return Options(tuple(names), tuple(required), found.takes_any)
+        return _signature_options(_called(kind, name))
 
 
 def takes_context(kind: str, name: str) -> bool:
-    """Whether a user's own function has a parameter `context` and its kind receives one."""
-    if kind not in WITH_CONTEXT or ":" not in name:
-        return False
+    """Whether the function behind a name has a parameter `context`."""
     with registry.users_own(kind, name):
-        try:
-            return CONTEXT in inspect.signature(_called(kind, name)).parameters
-        except ValueError:
-            return False
+        return has_context(_called(kind, name))
+
+
+def bind(
+    kind: str, function: Callable[..., Any], options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """The call `(*arrays, context)` of a plug-in: with its options, and the context if it takes
+    one. This is how plug-ins of every kind are called."""
+    given = dict(options or {})
+    if not has_context(function):
+        return lambda *arrays, context: function(*arrays, **given)
+
+    def call(*arrays: Any, context: Context) -> Any:
+        return function(*arrays, context=context.for_plugin(kind, given), **given)
+
+    return call
+
+
+def has_context(function: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter `context`."""
+    try:
+        return _reads_context(getattr(function, "__func__", function))
+    except TypeError:  # an object that cannot be hashed
+        return _reads_context.__wrapped__(function)
+
+
+@lru_cache(maxsize=256)
+def _reads_context(function: Callable[..., Any]) -> bool:
+    try:
+        return CONTEXT in inspect.signature(function).parameters
+    except ValueError:  # written in C, without a signature
+        return False
 
 
 @cache
@@ -76,7 +96,7 @@ def _signature_options(function: Callable[..., Any]) -> Options:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # written in C, without a signature
         return Options()
-    options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    options = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != CONTEXT]
     return Options(
         names=tuple(p.name for p in options),
         required=tuple(p.name for p in options if p.default is p.empty),

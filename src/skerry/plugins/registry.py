@@ -71,7 +71,9 @@ def _method(name: str) -> type:
 def _reference(function: Callable[..., Any]) -> str:
     """The line that would declare this function: `module:function(option, option)`."""
     parameters = inspect.signature(function).parameters.values()
-    options = ", ".join(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    options = ", ".join(
+        p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "context"
+    )
     return f"{function.__module__}:{function.__qualname__}({options})"
 
 
@@ -123,7 +125,7 @@ KINDS: dict[str, Mapping[str, str]] = {
         "vowels": "skerry.data.sources.catalog:vowels",
     },
     "inter partition": {
-        "dirichlet": "skerry.data.partition:inter_dirichlet(alpha, inter_alpha)",
+        "dirichlet": "skerry.data.partition:inter_dirichlet(alpha, inter_alpha, min_samples)",
         "iid": "skerry.data.partition:inter_iid",
         "non_iid": "skerry.data.partition:inter_non_iid",
     },

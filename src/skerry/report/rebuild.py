@@ -6,11 +6,11 @@ If something cannot be rebuilt, the error says why.
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from skerry.config import schedules
 from skerry.errors import DataError, NetworkError
 from skerry.plugins import registry
+from skerry.plugins.context import Context
+from skerry.plugins.options import bind
 
 if TYPE_CHECKING:
     from skerry.config.experiment import Experiment
@@ -47,7 +47,7 @@ def build_named_fleet(experiment: "Experiment") -> "Fleet":
     if network.is_file:
         fields = network.model_fields_set - {"devices", "components"}
         network = type(network).model_construct(_fields_set=fields, **dict(network))
-    return build_fleet(network, experiment.seed)
+    return build_fleet(network, experiment.seed, rounds=experiment.rounds)
 
 
 def first_server_round(experiment: "Experiment") -> int:
@@ -61,7 +61,6 @@ def sampled_devices(experiment: "Experiment", fleet: "Fleet", t: int) -> list[in
     """The devices that the server samples in round t, as in the engine; None if this depends on
     data, models or the user's own rule or schedule."""
     from skerry.engine.participation.awake import Awake
-    from skerry.engine.participation.selection import Who
 
     server, rounds = experiment.server, experiment.rounds
     names = (server.sampled_schedule, server.period_schedule)
@@ -73,18 +72,19 @@ def sampled_devices(experiment: "Experiment", fleet: "Fleet", t: int) -> list[in
     if server.selection not in BY_SEED_ONLY:
         return None
     awake = Awake(experiment.availability, experiment.seed, fleet.island_of, fleet.labels)
-    who = Who(
+    context = Context(
+        "a recorded sample is drawn again",
         seed=experiment.seed,
         round=t,
+        rounds=rounds,
         number=bisect_left(planned, t),
         sampled=server.at(t, rounds).sampled,
-        islands_n=fleet.island_of,
-        samples_n=np.ones(fleet.devices, dtype=np.int64),  # these rules do not look at data
-        names=fleet.labels,
-        awake_n=awake(t),
+        sizes=fleet.sizes,
+        devices=fleet.labels,
+        awake=awake(t),
     )
     rule = registry.resolve("selection", server.selection)
-    found = rule(who, **server.options_for("selection"))
+    found = bind("selection", rule, server.options_for("selection"))(context=context)
     devices = found[0] if isinstance(found, tuple) else found
     return [int(device) for device in devices]
 

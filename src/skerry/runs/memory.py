@@ -12,7 +12,7 @@ from skerry.config.experiment import Experiment
 from skerry.config.measures import GROUPS
 from skerry.data.dataset import MOMENT_ROWS, Dataset
 from skerry.engine.compressed_messages import compression_temporaries, count_compression_arrays
-from skerry.engine.compression import NUMBER, PORTION, SQUEEZING
+from skerry.engine.compression import COMPRESSING, NUMBER, PORTION
 from skerry.engine.method_hooks import piece_bytes
 from skerry.engine.stack import method_of, step_bytes, working_memory
 from skerry.engine.world import World
@@ -135,10 +135,10 @@ class Footprint:
 
     def messages(self, X: int) -> int:
         """Bytes of compressed messages in transit, which are sent for a few lanes at a time."""
-        squeezed, beside, most = self.passing
+        compressed, beside, most = self.passing
         piece = max(self.lane, min(X, piece_bytes(X, self.on_gpu)))
-        squeezing = SQUEEZING * min(PORTION, int(squeezed * piece) // NUMBER)
-        return max(int(beside * piece) + squeezing, int(most * piece))
+        compressing = COMPRESSING * min(PORTION, int(compressed * piece) // NUMBER)
+        return max(int(beside * piece) + compressing, int(most * piece))
 
 
 def _companions(experiment: Experiment) -> int:

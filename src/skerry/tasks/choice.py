@@ -13,6 +13,8 @@ from skerry.data.dataset import Dataset, TargetKind
 from skerry.errors import DataError, ModelError, SkerryError, one_line
 from skerry.plugins import registry
 from skerry.plugins.calls import explained, lend, recording
+from skerry.plugins.context import Context
+from skerry.plugins.options import bind
 from skerry.tasks.built_in import Classification, Regression, Tokens
 from skerry.tasks.task import Function, LearningTask
 
@@ -28,7 +30,7 @@ NEEDS: dict[str, tuple[tuple[TargetKind, ...], str]] = {
 DEFAULT_TASK = {kinds[0]: name for name, (kinds, _) in NEEDS.items()}
 
 
-def choose_task(section: Task, dataset: Dataset) -> LearningTask:
+def choose_task(section: Task, dataset: Dataset, seed: int) -> LearningTask:
     """The task of a data set; raise SkerryError if the section does not fit the data."""
     name: str = section.name
     if name == "auto":
@@ -55,8 +57,10 @@ def choose_task(section: Task, dataset: Dataset) -> LearningTask:
         )
     if section.score == "top5" and name == "regression":
         raise ModelError('task.score = "top5" needs classes or tokens (got a regression task).')
-    score = _resolve("score", section.score, section) if section.score else None
-    task = TASKS[name](loss, _resolve("loss", loss, section), score, delta=section.delta)
+    context = Context("losses and scores are computed, for all devices at once", seed=seed)
+    score = _resolve("score", section.score, section, context) if section.score else None
+    function = _resolve("loss", loss, section, context)
+    task = TASKS[name](loss, function, score, delta=section.delta)
     _rehearse(task, section, dataset)
     return task
 
@@ -67,10 +71,10 @@ def outputs_of(task: LearningTask, dataset: Dataset) -> int:
     return 1 if task.name == "regression" and dataset.targets == "labels" else dataset.classes
 
 
-def _resolve(kind: str, name: str, section: Task) -> Function:
+def _resolve(kind: str, name: str, section: Task, context: Context) -> Function:
     function = registry.resolve(kind, name)
     options = section.options_for(kind) if kind in section.functions else {}
-    bound = partial(function, **options) if options else function
+    bound = partial(bind(kind, function, options), context=context)
     return explained(kind, name, bound, ModelError)
 
 

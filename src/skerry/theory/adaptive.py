@@ -7,7 +7,7 @@ Before the first estimate a schedule returns its initial value. Estimates are av
 import math
 from functools import lru_cache
 
-from skerry.config.schedules import SpreadEstimate, When
+from skerry.plugins.context import Context, SpreadEstimate
 from skerry.theory.counts import CountOutcome
 from skerry.theory.operators import Array, exchange_matrix
 from skerry.theory.participation import exchange_from_law
@@ -16,18 +16,20 @@ ROUNDING = 1e-9
 """Rounding error allowed in a computed integer."""
 
 
-def beta(when: When, *, bias_cost: float, adapt_over: int) -> float:
+def beta(context: Context, *, bias_cost: float, adapt_over: int) -> float:
     """The best beta of a server round: U / (U + lambda V), with lambda = `bias_cost`.
 
     V is the bias of S2A, and U = w A' + B' the disagreement that S2S would leave, where mixing
     reduces the part A' inside islands to w A' on average over the next H rounds.
     """
-    seen = when.seen[-adapt_over:]
-    weight = mean_intra_weight(when.mixing_rate, when.period)
+    seen = context.estimates[-adapt_over:]
+    if not seen:
+        return context.start
+    weight = mean_intra_weight(context.mixing_rate, context.period)
     left = map(disagreement_after_s2s, seen)
     remaining = sum(weight * intra + inter for intra, inter in left)
     bias = bias_cost * sum(one.bias for one in seen)
-    return remaining / (remaining + bias) if remaining + bias > 0 else when.start
+    return remaining / (remaining + bias) if remaining + bias > 0 else context.start
 
 
 def mean_intra_weight(p: float, H: int) -> float:
@@ -49,34 +51,34 @@ def _exchange_matrix(sizes: tuple[int, ...], counts: tuple[int, ...], by_island:
     return exchange_from_law(sizes, [CountOutcome(1.0, counts)]).M
 
 
-def sampled(when: When, *, sampled_target: float, adapt_over: int) -> float:
+def sampled(context: Context, *, sampled_target: float, adapt_over: int) -> float:
     """The smallest K with (1/K - 1/n) s2 <= target, at most the schedule's end.
 
     K is at least two, or two per island if islands are estimated separately, because estimates
     need two devices.
     """
-    seen = when.seen[-adapt_over:]
+    seen = context.estimates[-adapt_over:]
     if not seen:
-        return when.start
+        return context.start
     n = sum(seen[-1].sizes)
     least = sum(min(2, size) for size in seen[-1].sizes) if seen[-1].by_island else min(2, n)
     spread = _mean([one.spread for one in seen])
     enough = math.ceil(1 / (1 / n + sampled_target / spread) - ROUNDING) if spread > 0 else 1
-    most = n if when.end is None else min(n, when.end)
+    most = n if context.end is None else min(n, context.end)
     return min(max(enough, least), most)
 
 
-def period(when: When, *, period_target: float, adapt_over: int) -> float:
+def period(context: Context, *, period_target: float, adapt_over: int) -> float:
     """H sqrt(target / B), between 1 and the schedule's end.
 
     The disagreement B between islands grows with the square of the rounds since the last server
     round.
     """
-    seen = when.seen[-adapt_over:]
+    seen = context.estimates[-adapt_over:]
     if not seen:
-        return when.start
+        return context.start
     growth = _mean([one.inter / one.since**2 for one in seen])
-    most = float(when.rounds if when.end is None else when.end)
+    most = float(context.rounds if context.end is None else context.end)
     return min(max(math.sqrt(period_target / growth), 1.0), most) if growth > 0 else most
 
 

@@ -140,7 +140,7 @@ def theory_mixing(
     from skerry.report.screens.theory import print_mixing
 
     experiment = options.read_experiment(file, settings)
-    fleet = build_fleet(experiment.network, experiment.seed)
+    fleet = build_fleet(experiment.network, experiment.seed, rounds=experiment.rounds)
     found = fleet.mixing_parameters(draws)
     if as_json:
         options.print_json({"components": list(fleet.sizes), **asdict(found)})

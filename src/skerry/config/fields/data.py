@@ -28,7 +28,7 @@ class Data(Section, extra="allow"):
     """Concentration of the inter split, where it differs from alpha."""
     shards: Annotated[Count, OptionOf("intra partition")] = 2
     """Shards of sorted labels per device for intra = "shards"."""
-    min_samples: Count = 1
+    min_samples: Annotated[Count, OptionOf("inter partition")] = 1
     """Fewest training samples a device may have."""
     scaling: Literal["standard", "unit", "raw"] = "standard"
     """standard: minus the training mean, over the standard deviation; unit: images scaled to
@@ -76,7 +76,7 @@ class Data(Section, extra="allow"):
     def unused_fields(self) -> frozenset[str]:
         """Also `alpha`, where inter_alpha replaces it and the intra split does not take it; with
         split = "given", all fields of the partition."""
-        idle = super().unused_fields()
+        idle = super().unused_fields() - {"min_samples"}  # every partition is levelled
         if self.split == "given":
             return idle | {"inter", "intra", "alpha", "inter_alpha", "shards", "min_samples"}
         if self.inter != "dirichlet" or self.inter_alpha is None:

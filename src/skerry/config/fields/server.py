@@ -3,12 +3,11 @@
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from skerry.config import labels, schedules
-from skerry.config.schedules import ADAPTIVE, CONSTANT, RANGES, When
+from skerry.config.schedules import ADAPTIVE, CONSTANT, RANGES
 from skerry.config.section import (
     BelowOne,
     Count,
@@ -24,6 +23,7 @@ from skerry.config.section import (
     default,
 )
 from skerry.plugins import registry
+from skerry.plugins.context import Context
 from skerry.plugins.options import options_of
 
 _SCHEDULES = ("beta schedule", "sampled schedule", "period schedule")
@@ -260,42 +260,67 @@ class Server(Section, extra="allow"):
         used = set(fields or RANGES)
         if ":" not in self.primitive and not options_of("primitive", self.primitive).takes("beta"):
             used.discard("beta")
-        return any(schedules.needs_spread(field, self._schedule(field)) for field in used)
+        return any(schedules.needs_estimates(field, self._schedule(field)) for field in used)
 
     def at(self, t: int, rounds: int) -> "Server":
         """The section with the beta and K of round t as constants."""
         return _server_in_round(self, t, rounds) if self.has_schedule("beta", "sampled") else self
 
-    def at_position(self, when: When) -> "Server":
+    def at_position(self, context: Context) -> "Server":
         """The section with the beta and K of a position in the run as constants."""
         scheduled = [field for field in ("beta", "sampled") if self.has_schedule(field)]
         constants = {f"{field}_schedule": CONSTANT for field in scheduled}
-        values = {field: self._value(field, when) for field in scheduled}
+        values = {field: self._value(field, context) for field in scheduled}
         return self.model_copy(update={**constants, **values})
 
-    def next_period(self, when: When) -> int:
+    def next_period(self, context: Context) -> int:
         """H(t), the number of rounds from this server round to the next."""
-        return int(self._value("period", when))
+        return int(self._value("period", context))
 
-    def _value(self, field: str, when: When) -> float:
-        when = replace(when, start=getattr(self, field), end=getattr(self, f"{field}_end"))
-        options = self.options_for(f"{field} schedule")
-        return schedules.scheduled_value(field, self._schedule(field), when, options)
+    def _value(self, field: str, context: Context) -> float:
+        schedule = self._schedule(field)
+        facts: dict[str, Any] = {
+            "start": getattr(self, field),
+            "end": getattr(self, f"{field}_end"),
+        }
+        if not context.knows("estimates") and schedules.needs_estimates(field, schedule):
+            facts["estimates"] = ()  # before the run there are none
+        options, context = self.options_for(f"{field} schedule"), context.with_facts(**facts)
+        return schedules.scheduled_value(field, schedule, context, options)
+
+    def period_in(self, t: int, rounds: int) -> int:
+        """H in round t, as the last server round before it set it; without one, server.period."""
+        planned = self.server_rounds(rounds)
+        number = bisect_left(planned, t)
+        if not number or not self.has_schedule("period") or self.is_adaptive("period"):
+            return self.period
+        if number < len(planned):
+            return planned[number] - planned[number - 1]
+        last = planned[-1]
+        return self.next_period(_planned(last, rounds, number - 1, self.period_in(last, rounds)))
 
 
 @lru_cache(maxsize=4096)
 def _scheduled_rounds(server: Server, rounds: int) -> tuple[int, ...]:
     """The server rounds where H has a schedule: the one after t is t + H(t)."""
     found: list[int] = []
-    t = server.offset
+    t, period = server.offset, server.period
     while t < rounds:
         found.append(t)
         if server.is_adaptive("period"):
             break
-        t += server.next_period(When(t, rounds, len(found) - 1))
+        period = server.next_period(_planned(t, rounds, len(found) - 1, period))
+        t += period
     return tuple(found)
 
 
 @lru_cache(maxsize=4096)
 def _server_in_round(server: Server, t: int, rounds: int) -> Server:
-    return server.at_position(When(t, rounds, bisect_left(server.server_rounds(rounds), t)))
+    number = bisect_left(server.server_rounds(rounds), t)
+    return server.at_position(_planned(t, rounds, number, server.period_in(t, rounds)))
+
+
+def _planned(t: int, rounds: int, number: int, period: int) -> Context:
+    """The context of a schedule in a server round that is planned before the run."""
+    facts = {"round": t, "rounds": rounds, "number": number, "period": period}
+    return Context("the server rounds of all seeds are planned", **facts)

@@ -1,4 +1,4 @@
-"""The built-in data sets. Each is a plug-in `(data, seed, *, options) -> Dataset`.
+"""The built-in data sets. Each is a plug-in `(*, options) -> Dataset`.
 
 A user's own function has the same signature; it may also return the four arrays.
 """
@@ -23,6 +23,8 @@ from skerry.data.sources.published import PUBLISHED
 from skerry.errors import DataError
 from skerry.files import exists, user_path
 from skerry.plugins import registry
+from skerry.plugins.context import Context
+from skerry.plugins.options import bind
 from skerry.seeds import torch_seed
 
 __all__ = ["Dataset", "from_arrays", "from_torch", "load_dataset"]
@@ -49,9 +51,10 @@ def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
     if data.dataset in PUBLISHED and not data.path and not is_cached(data.dataset):
         fetch(data.dataset, progress=progress)  # here, where progress can be shown
     with registry.users_own("dataset", data.dataset, DataError), _seeded_torch(data.dataset, seed):
-        result = registry.resolve("dataset", data.dataset)(
-            data, seed, **data.options_for("dataset")
+        load = bind(
+            "dataset", registry.resolve("dataset", data.dataset), data.options_for("dataset")
         )
+        result = load(context=Context("a data set is loaded", seed=seed))
     if isinstance(result, Dataset):
         return result
     if isinstance(result, tuple) and len(result) == 4:
@@ -112,7 +115,7 @@ def list_datasets() -> list[DatasetInfo]:
 # Data that are dealt to devices
 
 
-def digits(data: Data, seed: int) -> Dataset:
+def digits() -> Dataset:
     """1,797 handwritten digits of 8x8 pixels, in the package (UCI, CC BY 4.0; see embedded/)."""
     arrays = load_npz(_embedded("digits"), "")
     return Dataset(
@@ -125,27 +128,27 @@ def digits(data: Data, seed: int) -> Dataset:
     )
 
 
-def mnist(data: Data, seed: int, *, path: str) -> Dataset:
+def mnist(*, path: str) -> Dataset:
     """70,000 handwritten digits, 28x28 (LeCun, Cortes and Burges)."""
     return _published("mnist", path)
 
 
-def fashion_mnist(data: Data, seed: int, *, path: str) -> Dataset:
+def fashion_mnist(*, path: str) -> Dataset:
     """70,000 pieces of clothing, 28x28 (Xiao, Rasul and Vollgraf, 2017)."""
     return _published("fashion_mnist", path)
 
 
-def cifar10(data: Data, seed: int, *, path: str) -> Dataset:
+def cifar10(*, path: str) -> Dataset:
     """60,000 photographs, 32x32, 10 classes (Krizhevsky, 2009)."""
     return _published("cifar10", path)
 
 
-def cifar100(data: Data, seed: int, *, path: str) -> Dataset:
+def cifar100(*, path: str) -> Dataset:
     """60,000 photographs, 32x32, 100 classes, the fine labels (Krizhevsky, 2009)."""
     return _published("cifar100", path)
 
 
-def npz(data: Data, seed: int, *, path: str) -> Dataset:
+def npz(*, path: str) -> Dataset:
     """The arrays of the file `path`: x_train, y_train, x_test, y_test; or x and y, of which
     every fifth sample (of each class) is held out for testing."""
     file = user_path(path)
@@ -195,13 +198,13 @@ def _hold_out_fifth(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
 # Data that name their devices
 
 
-def device_files(data: Data, seed: int, *, path: str) -> Dataset:
+def device_files(*, path: str) -> Dataset:
     """What lies on each device: a table with a column `device`, or a folder with a file for each
     (.npz, .parquet, .csv)."""
     return read_devices(path)
 
 
-def vowels(data: Data, seed: int) -> Dataset:
+def vowels() -> Dataset:
     """990 vowels said by 15 speakers, in the package (UCI, CC BY 4.0; see embedded/). Islands: men
     and women. Of the six times that a speaker says a vowel, two are his or her own test samples."""
     x_srvf = load_npz(_embedded("vowels"), "")["x"].astype(np.float32) / 1000
@@ -212,7 +215,7 @@ def vowels(data: Data, seed: int) -> Dataset:
     return Dataset("vowels", *arrays, classes=x_srvf.shape[2], holdings=holdings)
 
 
-def speeches(data: Data, seed: int, *, path: str) -> Dataset:
+def speeches(*, path: str) -> Dataset:
     """The addresses of 43 presidents on the state of the union, in stretches of 64 characters, each
     with the next characters. Islands: parties. Every tenth stretch is for testing."""
     fetched = fetch("speeches", path, progress=False)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from skerry.config.experiment import Data
 from skerry.data.dataset import Array, Dataset
 from skerry.errors import DataError
 from skerry.seeds import stream
@@ -17,8 +16,6 @@ MOST_TOKENS = 1000
 
 
 def classes(
-    data: Data,
-    seed: int,
     *,
     samples: int = 6000,
     test_samples: int = 1000,
@@ -50,8 +47,6 @@ def classes(
 
 
 def regression(
-    data: Data,
-    seed: int,
     *,
     samples: int = 6000,
     test_samples: int = 1000,
@@ -77,8 +72,6 @@ def regression(
 
 
 def tokens(
-    data: Data,
-    seed: int,
     *,
     samples: int = 2000,
     test_samples: int = 500,

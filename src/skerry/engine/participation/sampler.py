@@ -1,7 +1,5 @@
 """The sampled devices of a server round and their weights."""
 
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +8,15 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
-from skerry.engine.participation.selection import Array, Ints, Who
-from skerry.engine.server_schedule import ScheduledRound
+from skerry.engine.facts import run_context
+from skerry.engine.participation.selection import Array, Ints
+from skerry.engine.server_schedule import ScheduledRound, planned_round
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.plugins import registry
 from skerry.plugins.calls import guarded
 from skerry.plugins.context import Context
-from skerry.plugins.options import CONTEXT, takes_context
+from skerry.plugins.options import bind
 from skerry.seeds import stream
 
 
@@ -44,20 +43,17 @@ class Sampler:
 
     def __init__(self, world: World, experiment: Experiment):
         server = experiment.server
-        self._world, self._server = world, server
+        self._world, self._experiment, self._server = world, experiment, server
         self._awake = world.awake(experiment)
         self._is_plain = (
             server.selection == "uniform" and self._awake is None and server.weights == "equal"
         )
         self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
         selection = registry.resolve("selection", server.selection)
-        self._selection: Callable[..., Any] = guarded("selection", server.selection, selection)
-        self._asks_context = takes_context("selection", server.selection)
-
-    @property
-    def asks_distances(self) -> bool:
+        bound = bind("selection", selection, server.options_for("selection"))
+        self._select = guarded("selection", server.selection, bound)
+        self.needs_distances = bool(getattr(selection, "needs_distances", False))
         """Whether the models themselves decide who is sampled."""
-        return bool(getattr(self._selection, "asks_distances", False))
 
     def sample(
         self, t: int, distances_n: Array | None = None, scheduled: ScheduledRound | None = None
@@ -68,34 +64,25 @@ class Sampler:
         """
         world = self._world
         if scheduled is None:
-            server, rounds = self._server, world.rounds
-            number = bisect_left(server.server_rounds(rounds), t)
-            scheduled = ScheduledRound(server.at(t, rounds), number)
+            scheduled = planned_round(self._server, t, world.rounds)
         if self._is_plain:
             order = world.server_order(t)[: scheduled.server.sampled]
             return Sample(order, awake=world.n, islands=self._sampled_islands(t, scheduled))
-        who = Who(
-            seed=world.seed,
-            round=t,
-            number=scheduled.number,
-            sampled=scheduled.server.sampled,
-            islands_n=world.fleet.island_of,
-            samples_n=world.partition.sizes,
-            names=world.fleet.labels,
-            awake_n=np.ones(world.n, dtype=bool) if self._awake is None else self._awake(t),
-            distances_n=distances_n,
-        )
-        devices, weights = self._select(who, scheduled)
+        context = self.context(t, scheduled)
+        if self.needs_distances and distances_n is not None:
+            context = context.with_facts(distances=distances_n)
+        awake_n, islands_n = context.awake, context.islands
+        devices, weights = self._selected(context)
         if not len(devices):
             return None
-        weights = self._weights(who, devices, weights)
-        asleep = None if self._awake is None else np.flatnonzero(~who.awake_n)
+        weights = self._weights(context, devices, weights)
+        asleep = None if self._awake is None else np.flatnonzero(~awake_n)
         return Sample(
             torch.from_numpy(devices).to(world.device),
             None if weights is None else torch.from_numpy(weights).to(world.device, world.dtype),
             None if asleep is None else torch.from_numpy(asleep).to(world.device),
-            int(who.awake_n.sum()),
-            len(np.unique(who.islands_n[devices])),
+            int(awake_n.sum()),
+            len(np.unique(islands_n[devices])),
         )
 
     def _sampled_islands(self, t: int, scheduled: ScheduledRound) -> int:
@@ -105,39 +92,45 @@ class Sampler:
         order = stream(self._world.seed, "sampled", t).permutation(self._world.n)
         return len(np.unique(self._world.fleet.island_of[order[: scheduled.server.sampled]]))
 
-    def context(self, t: int, scheduled: ScheduledRound, options: Mapping[str, Any]) -> Context:
+    def context(self, t: int, scheduled: ScheduledRound) -> Context:
         """The context of a server round, for any plug-in of this server."""
-        return self._world.context(t, scheduled.number, options=options)
-
-    def _select(self, who: Who, scheduled: ScheduledRound) -> tuple[Ints, Array | None]:
-        """The devices and weights of the selection, checked against its contract."""
-        name, options = self._server.selection, self._server.options_for("selection")
-        context = (
-            {CONTEXT: self.context(who.round, scheduled, options)} if self._asks_context else {}
+        return run_context(
+            self._world,
+            self._experiment,
+            t,
+            number=scheduled.number,
+            period=scheduled.period,
+            sampled=scheduled.server.sampled,
         )
+
+    def _selected(self, context: Context) -> tuple[Ints, Array | None]:
+        """The devices and weights of the selection, checked against its contract."""
+        name = self._server.selection
         with registry.users_own("selection", name):
-            found = self._selection(who, **options, **context)
+            found = self._select(context=context)
         devices, weights = found if isinstance(found, tuple) else (found, None)
         if registry.is_builtin("selection", name):
-            return devices, weights
-        return _check_selection(name, devices, weights, who)
+            return np.array(devices), weights
+        return _check_selection(name, devices, weights, context)
 
-    def _weights(self, who: Who, devices: Ints, weights: Array | None) -> Array | None:
+    def _weights(self, context: Context, devices: Ints, weights: Array | None) -> Array | None:
         kind = self._server.weights
         if kind == "data":
-            counted = who.samples_n[devices].astype(float)
+            counted = context.samples[devices].astype(float)
             return np.asarray(counted / counted.sum())
         if kind != "stratified":
             return weights
-        island = who.islands_n[devices]
-        counts = np.bincount(island, minlength=who.islands)
-        if (counts[who.sizes > 0] == 0).any():
+        island = context.islands[devices]
+        counts = np.bincount(island, minlength=len(context.sizes))
+        if (counts[context.awake_sizes > 0] == 0).any():
             return weights  # an island is missing: nothing can stand for it
-        each = who.sizes / (who.sizes.sum() * np.maximum(counts, 1))
+        each = context.awake_sizes / (context.awake_sizes.sum() * np.maximum(counts, 1))
         return np.asarray(each[island])
 
 
-def _check_selection(name: str, devices: Any, weights: Any, who: Who) -> tuple[Ints, Array | None]:
+def _check_selection(
+    name: str, devices: Any, weights: Any, context: Context
+) -> tuple[Ints, Array | None]:
     """The result of a user's own selection, or a SkerryError if it breaks the contract."""
     found = np.asarray(devices)
     if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
@@ -146,22 +139,22 @@ def _check_selection(name: str, devices: Any, weights: Any, who: Who) -> tuple[I
             f"numbers (got {str(devices)[:60]})."
         )
     found = found.astype(np.int64)
-    strangers = [int(i) for i in found if not 0 <= i < len(who.awake_n)]
+    strangers = [int(i) for i in found if not 0 <= i < len(context.awake)]
     if strangers:
         raise SkerryError(
             f"selection '{name}' names devices that are not in the fleet, 0 to "
-            f"{len(who.awake_n) - 1} (got {strangers[:5]})."
+            f"{len(context.awake) - 1} (got {strangers[:5]})."
         )
     if len(np.unique(found)) < len(found):
         raise SkerryError(
             f"selection '{name}' must name each device once (got {found.tolist()[:10]}). To "
             "count a device twice, double its weight."
         )
-    if not who.awake_n[found].all():
-        asleep = found[~who.awake_n[found]].tolist()
+    if not context.awake[found].all():
+        asleep = found[~context.awake[found]].tolist()
         raise SkerryError(
             f"selection '{name}' samples devices that are asleep (got {asleep[:5]}). Choose from "
-            "who.order."
+            "context.order."
         )
     if weights is None:
         return found, None

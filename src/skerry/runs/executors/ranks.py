@@ -174,6 +174,6 @@ def _why_not(experiment: Experiment) -> str | None:
         return "a schedule that adapts to the models needs all sampled devices"
     if ":" in server.primitive:
         return f"server.primitive = '{server.primitive}' may look at the models of all devices"
-    if getattr(registry.resolve("selection", server.selection), "asks_distances", False):
+    if getattr(registry.resolve("selection", server.selection), "needs_distances", False):
         return f"server.selection = '{server.selection}' depends on the models of all devices"
     return None
