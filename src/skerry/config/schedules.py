@@ -15,7 +15,9 @@ Options of all schedules are keyword-only parameters.
 """
 
 import math
+import sys
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, NamedTuple
 
 from skerry.errors import SkerryError
@@ -127,16 +129,31 @@ def scheduled_value(
 ) -> float:
     """The value of beta, sampled or period by its schedule, rounded and clipped to its range."""
     kind, (least, most, is_whole) = f"{field} schedule", RANGES[field]
+    call = bind(kind, registry.resolve(kind, schedule), options)
     with registry.users_own(kind, schedule):
-        found = bind(kind, registry.resolve(kind, schedule), options)(context=context)
-    is_number = isinstance(found, int | float) or hasattr(found, "__float__")
-    if not registry.is_builtin(kind, schedule) and (
-        not is_number or not least <= float(found) <= most or math.isinf(found)
-    ):
-        rule = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
-        raise SkerryError(
-            f"{field} schedule '{schedule}' must give server.{field}, a number {rule} (got "
-            f"{found!r} in round {context.round})."
-        )
+        found = call(context=context)
+    if not registry.is_builtin(kind, schedule):
+        _check_value(field, schedule, found, context)
+        with registry.users_own(kind, schedule):
+            again = call(context=context)
+        if again != found:
+            raise SkerryError(
+                f"{kind} '{schedule}' gives different results for the same round (got {found!r:.60}"
+                f" and {again!r:.60} in round {context.round}): it must keep nothing from earlier "
+                "calls. Use context.random() for draws."
+            )
     clipped = min(max(found, least), most)
     return math.floor(clipped + 0.5) if is_whole else float(clipped)
+
+
+def _check_value(field: str, schedule: str, found: Any, context: Context) -> None:
+    """Raise SkerryError unless a user's own schedule gives a number in the range of its field."""
+    least, most, _ = RANGES[field]
+    is_number = isinstance(found, Real) and not isinstance(found, bool)
+    if is_number and least <= found <= min(most, sys.float_info.max):
+        return
+    rule = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
+    raise SkerryError(
+        f"{field} schedule '{schedule}' must give server.{field}, a number {rule} (got "
+        f"{found!r:.60} in round {context.round})."
+    )

@@ -33,7 +33,7 @@ from skerry.config.experiment import Experiment
 from skerry.config.fields import Network, Server
 from skerry.engine.compression import Compression, MessageDraws, compress
 from skerry.engine.mixer import Mixer
-from skerry.engine.plugin_results import size_fault
+from skerry.engine.plugin_results import COMPRESSION_RULES
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.methods.method import Arrays
@@ -129,8 +129,7 @@ def build_compression(section: Network | Server) -> Compression:
             f"compression '{section.compression}': quality must be a number above 0, at most 1 "
             f"(got {made.quality!r:.60})."
         )
-    checks = {"compress": None, "bytes": size_fault}
-    return guard_methods("compression", section.compression, made, checks)
+    return guard_methods("compression", section.compression, made, COMPRESSION_RULES)
 
 
 class CompressedMixing:

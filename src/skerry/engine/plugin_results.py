@@ -1,11 +1,14 @@
-"""Checks of what a user's own functions return in a round; each gives the fault, or None."""
+"""The contracts of a user's own functions in a round: checks of their results, each of which
+gives the fault or None, and the tensors that they are lent."""
 
+import sys
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from skerry.methods.method import Lanes, Traffic
+from skerry.engine.compression import MessageDraws
+from skerry.methods.method import Aggregation, Arrays, Lanes, Traffic
 
 
 def is_count(found: Any, most: float = float("inf")) -> bool:
@@ -48,6 +51,9 @@ def companions_fault(found: Any, X_nld: Tensor) -> str | None:
     if isinstance(found, dict) and all(
         isinstance(array, Tensor) and tuple(array.shape) in shapes for array in found.values()
     ):
+        own = X_nld.untyped_storage().data_ptr()
+        if any(array.untyped_storage().data_ptr() == own for array in found.values()):
+            return ": start must give arrays of its own, not X itself. Use X_nld.clone()."
         return None
     return (
         ": start must give a dict of tensors, each of the shape it gets, [devices, lanes, "
@@ -75,11 +81,57 @@ def direction_fault(found: Any, gradient: Tensor, *_: object) -> str | None:
     )
 
 
+def factor_fault(found: Any, *_: object) -> str | None:
+    """Schedules give the factor on the stepsize."""
+    is_number = isinstance(found, int | float | np.number) and not isinstance(found, bool)
+    if is_number and 0 <= found < sys.float_info.max:
+        return None
+    return f" must give the factor on the stepsize, a number of at least 0 (got {found!r:.60})."
+
+
 def size_fault(found: Any, *_: object) -> str | None:
     """Compressions give the bytes of a message."""
     if is_count(found):
         return None
     return f": bytes must give a whole number of at least 0 (got {found!r:.60})."
+
+
+# Lent
+
+
+def lent_to_primitive(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor) -> Arrays:
+    return {"sampled_k": sampled_k, "delivered_ld": delivered_ld}
+
+
+def lent_at_start(models: Tensor) -> Arrays:
+    return {"models": models}
+
+
+def lent_to_step(lanes: Lanes, *_: object) -> Arrays:
+    return {"eta_l1": lanes.eta_l1}
+
+
+def lent_to_server(lanes: Lanes, server: Aggregation) -> Arrays:
+    names = ("sampled_k", "weights_k", "islands_n", "eta_sum_l1", "receivers", "s2a_receivers")
+    return {"eta_l1": lanes.eta_l1, **{name: getattr(server, name) for name in names}}
+
+
+def lent_to_compression(V_rld: Tensor, draws: MessageDraws) -> Arrays:
+    return {"keys_r": draws.keys_r, "real_d": draws.real_d}
+
+
+METHOD_RULES: dict[str, Any] = {
+    "start": (companions_fault, lent_at_start),
+    "before_step": (None, lent_to_step),
+    "after_step": (None, lent_to_step),
+    "mix": (None, lent_to_step),
+    "aggregate": (traffic_fault, lent_to_server),
+    "repeats": (None, None),
+}
+COMPRESSION_RULES: dict[str, Any] = {
+    "compress": (None, lent_to_compression),
+    "bytes": (size_fault, None),
+}
 
 
 def describe(found: Any) -> str:

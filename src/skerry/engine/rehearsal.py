@@ -9,7 +9,6 @@ check them.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,8 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
         if not registry.is_builtin("schedule", experiment.training.schedule):
             _try_schedule(world, experiment)
     stack = build_stack(world, experiments)
-    world.batch_indices(0, 0)
+    if not torch.equal(world.batch_indices(0, 0), world.batch_indices(0, 0)):
+        raise _differs("sampling", world.experiment.training.sampling)
     _try_network(stack)
     for group in stack.servers:
         _try_sampling(group, world)
@@ -185,11 +185,13 @@ class _Rehearsal:
             keys_r = world.compression_keys("rehearsed", 0)[:1].repeat(2)
             context = run_context(world, self.experiment, 0, number=0, period=1)
             compress(compression, V_rld, message_draws(world, keys_r), context, torch.arange(2))
-            compression.bytes(world.learner.parameters)
+            sizes = {compression.bytes(world.learner.parameters) for _ in range(2)}
         if not torch.isfinite(V_rld).all() or V_rld[0].any():
             raise SkerryError(
                 f"compression '{name}': compress must leave finite numbers, and zeros of zeros."
             )
+        if len(sizes) > 1:
+            raise _differs("compression", name)
 
 
 def scattered_state(stack: Stack, models: Sequence[int]) -> State:
@@ -320,17 +322,13 @@ def _differs(kind: str, name: str, t: int = 0) -> SkerryError:
 
 
 def _try_schedule(world: World, experiment: Experiment) -> None:
-    name, factor = experiment.training.schedule, schedule_of(world, experiment)
-    for t in range(experiment.rounds):
-        with registry.users_own("schedule", name):
+    """Call a schedule in every round; in the first ones twice."""
+    factor = schedule_of(world, experiment)
+    with recording():
+        for t in range(experiment.rounds):
             found = factor(t)
-        if not isinstance(found, int | float | np.number) or not 0 <= found < inf:
-            raise SkerryError(
-                f"schedule '{name}' must give the factor on the stepsize, a number of at least 0 "
-                f"(got {found!r} in round {t})."
-            )
-        if t < MOST_DEVICES and factor(t) != found:
-            raise _differs("schedule", name, t)
+            if t < MOST_DEVICES and factor(t) != found:
+                raise _differs("schedule", experiment.training.schedule, t)
 
 
 def _try_sampling(group: ServerGroup, world: World) -> None:

@@ -26,11 +26,13 @@ from skerry.engine.mixer import Mixer
 from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.plugin_results import (
-    companions_fault,
+    METHOD_RULES,
     delivery_fault,
+    factor_fault,
+    lent_at_start,
+    lent_to_primitive,
     memory_fault,
     receivers_fault,
-    traffic_fault,
 )
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
@@ -51,15 +53,7 @@ GPU_FIXED_SHARE = 0.02  # of all memory, where the order of sums must not depend
 
 Primitive = Callable[..., int]
 PRIMITIVE, OPTIMIZER = "primitive", "server optimizer"
-METHOD_CHECKS = {
-    "start": companions_fault,
-    "before_step": None,
-    "after_step": None,
-    "mix": None,
-    "aggregate": traffic_fault,
-    "repeats": None,
-}
-"""The hooks of a method, and the checks of their results."""
+START = (memory_fault, lent_at_start)
 
 
 @dataclass(frozen=True)
@@ -291,7 +285,7 @@ def method_of(experiment: Experiment) -> Method | None:
     if method.is_plain:
         return None if training.is_plain else LocalOptimizer(training)
     made = registry.build("method", method.name, method.options_for("method"), Method)
-    return guard_methods("method", method.name, made, METHOD_CHECKS)
+    return guard_methods("method", method.name, made, METHOD_RULES)
 
 
 def data_scale(world: World) -> Tensor:
@@ -311,7 +305,7 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
         lanes,
         server,
         _bind_primitive(server),
-        partial(guarded(OPTIMIZER, server.optimizer, start, memory_fault), context=context),
+        partial(guarded(OPTIMIZER, server.optimizer, start, *START), context=context),
         guarded(OPTIMIZER, server.optimizer, deliver, delivery_fault),
         Sampler(world, first),
         ServerSchedule(world, first),
@@ -324,7 +318,7 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
 def _bind_primitive(server: Server) -> Primitive:
     primitive = registry.resolve(PRIMITIVE, server.primitive)
     bound = bind(PRIMITIVE, primitive, server.options_for(PRIMITIVE))
-    return guarded(PRIMITIVE, server.primitive, bound, receivers_fault)
+    return guarded(PRIMITIVE, server.primitive, bound, receivers_fault, lent_to_primitive)
 
 
 def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.float64]:
@@ -349,7 +343,8 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     """The factor on the stepsize as a function of the round."""
     training, server = experiment.training, experiment.server
     schedule = registry.resolve("schedule", training.schedule)
-    call = bind("schedule", schedule, training.options_for("schedule"))
+    bound = bind("schedule", schedule, training.options_for("schedule"))
+    call = guarded("schedule", training.schedule, bound, factor_fault)
     is_planned = server.is_there and not server.is_adaptive("period")
     server_rounds = server.server_rounds(world.rounds) if is_planned else ()
 

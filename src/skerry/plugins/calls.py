@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     Check = Callable[..., str | None]
+    Rule = tuple[Check | None, Callable[..., dict[str, Tensor]] | None]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -31,7 +32,7 @@ MOST_COPIED = 2**26
 
 @contextmanager
 def lend(
-    kind: str, name: str, raised: type[SkerryError] = SkerryError, **lent: "Tensor"
+    kind: str, name: str, raised: type[SkerryError] = SkerryError, /, **lent: "Tensor"
 ) -> Iterator[None]:
     """Call a user's own code with tensors that it may only look at: a change is refused.
 
@@ -51,10 +52,15 @@ def lend(
         if counts[word] != tensor._version or (copy is not None and not same(copy, tensor)):
             if copy is not None:
                 tensor.data.copy_(copy)
-            raise raised(
-                f"{kind} '{name}' changed the {word} that it was given. Work on a copy: {word} = "
-                f"{word}.clone()."
-            )
+            raise raised(changed(kind, name, word))
+
+
+def changed(kind: str, name: str, word: str) -> str:
+    """The message for a plug-in that has changed what it was lent."""
+    return (
+        f"{kind} '{name}' changed the {word} that it was given. Work on a copy: {word} = "
+        f"{word}.clone()."
+    )
 
 
 def same(a: "Tensor", b: "Tensor") -> bool:
@@ -100,23 +106,34 @@ def recording() -> Iterator[list[Call]]:
         _RECORD.reset(token)
 
 
-def guarded(kind: str, name: str, function: F, check: "Check | None" = None) -> F:
+def guarded(
+    kind: str,
+    name: str,
+    function: F,
+    check: "Check | None" = None,
+    lent: "Callable[..., dict[str, Tensor]] | None" = None,
+) -> F:
     """A function of the engine's rounds; a user's own raises errors in one line.
 
-    `check(result, *arguments)` says what is wrong with its result, or None.
+    `check(result, *arguments)` says what is wrong with its result, or None; `lent(*arguments)` are
+    the tensors that it may only look at.
     """
     if registry.is_builtin(kind, name):
         return function
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        calls = _RECORD.get()
+        calls, looked_at = _RECORD.get(), lent(*arguments) if lent else {}
         if calls is None:
+            counts = [tensor._version for tensor in looked_at.values()]
             with registry.errors_of(kind, name):
                 found = function(*arguments, **options)
+            for (word, tensor), count in zip(looked_at.items(), counts, strict=True):
+                if tensor._version != count:
+                    raise SkerryError(changed(kind, name, word))
         else:
             given = [tensor.clone() for tensor in tensors_in((arguments, options))]
-            with registry.users_own(kind, name):
+            with lend(kind, name, **looked_at):
                 found = function(*arguments, **options)
             left = [tensor.clone() for tensor in tensors_in((arguments, options, found))]
             calls.append(Call(kind, name, given, left, found))
@@ -140,11 +157,11 @@ def explained(kind: str, name: str, function: F, raised: type[SkerryError] = Ske
     return call  # type: ignore[return-value]
 
 
-def guard_methods(kind: str, name: str, made: T, checks: "Mapping[str, Check | None]") -> T:
-    """The instance of a class, with these of its methods guarded."""
+def guard_methods(kind: str, name: str, made: T, rules: "Mapping[str, Rule]") -> T:
+    """The instance of a class, with these of its methods guarded by a check and what is lent."""
     if not registry.is_builtin(kind, name):
-        for method, check in checks.items():
-            vars(made)[method] = guarded(kind, name, getattr(made, method), check)
+        for method, rule in rules.items():
+            vars(made)[method] = guarded(kind, name, getattr(made, method), *rule)
     return made
 
 
