@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -144,6 +145,9 @@ class Halves(Compression):
 
 
 # Faults: each makes a hook of a correct one
+
+ENTROPY = np.random.default_rng(0)
+"""A generator that nobody resets, as the clock or the system's entropy is."""
 
 
 class Fault(NamedTuple):
@@ -336,9 +340,9 @@ DRAWS = [
         "random": random.random,
         "shuffle": lambda: random.shuffle([1, 2, 3]),
         "seed": lambda: random.seed(5),
-        "numpy": lambda: np.random.rand(3),
-        "numpy seed": lambda: np.random.seed(7),
-        "numpy permutation": lambda: np.random.permutation(4),
+        "numpy": lambda: np.random.rand(3),  # noqa: NPY002
+        "numpy seed": lambda: np.random.seed(7),  # noqa: NPY002
+        "numpy permutation": lambda: np.random.permutation(4),  # noqa: NPY002
         "torch": lambda: torch.rand(2),
         "torch seed": lambda: torch.manual_seed(3),
         "torch normal": lambda: torch.empty(3).normal_(),
@@ -391,14 +395,6 @@ def _alternating():
         return calls[0] % 2
 
     return amount
-
-
-def _fewer(hook):
-    @wraps(hook)
-    def broken():
-        return hook()
-
-    return broken
 
 
 SIGNATURES = [
@@ -454,13 +450,9 @@ def moved(found, amount, models, *args):
     return found
 
 
-def rolled(found, amount, *args):
-    return [np.roll(one, amount) for one in np.roll(np.arange(len(found)), 0).tolist() and found]
-
-
 @dataclass(frozen=True)
 class Kind:
-    """A kind of plug-ins: how an experiment names one, its hooks, and what is special about each."""
+    """A kind of plug-ins: how an experiment names one, and its hooks with all that they get."""
 
     settings: tuple[str, ...]
     """Settings of an experiment, of which the last ends in the name of the plug-in."""
@@ -488,10 +480,18 @@ class Kind:
         own = vars(self.control)[hook]
         is_static = isinstance(own, staticmethod)
         made = fault.wrap(own.__func__ if is_static else own)
-        return type(self.control.__name__, (self.control,), {hook: staticmethod(made) if is_static else made})
+        return type(
+            self.control.__name__,
+            (self.control,),
+            {hook: staticmethod(made) if is_static else made},
+        )
 
 
-SERVERS = (("server.primitive=s2a",), ("server.primitive=blend",), ("server.selection=weighted", "server.primitive=s2a"))
+SERVERS = (
+    ("server.primitive=s2a",),
+    ("server.primitive=blend",),
+    ("server.selection=weighted", "server.primitive=s2a"),
+)
 ANYWHERE = (("network.topology=complete",), ("network.dynamic=true",), ("availability.awake=0.8",))
 LINKS = ("network.gossip_steps=2",)
 
@@ -531,11 +531,11 @@ def _chunk_draws(lanes, *rest, **more):
 
 
 LANES = {"mean of lanes": _neighbour, "number of lanes": _sum_of_lanes, "other lane": _first_lane}
-CHUNKS = {"mean of chunk": _chunk_mean, "size of chunk": _chunk_size, "draws of chunk": _chunk_draws}
-
-
-def _in_place(name, mutate):
-    return Fault(name, _changed(mutate), True)
+CHUNKS = {
+    "mean of chunk": _chunk_mean,
+    "size of chunk": _chunk_size,
+    "draws of chunk": _chunk_draws,
+}
 
 
 def _result(change):
@@ -550,72 +550,297 @@ def _result(change):
 
 
 KINDS = {
-    "topology": Kind(("network.topology",), topology, others=(("network.components=1",), LINKS), shift={
-        "": lambda graph, amount, size: nx.complete_graph(size) if amount % 2 else graph}),
-    "mixing": Kind(("network.mixing",), mixing, lent={"": {}}, others=(("network.topology=complete",), ("network.link_failure=0.2",)),
-        shift={"": lambda W, amount, graph: W * (1 - 0.1 * amount) + 0.1 * amount * np.eye(len(W))}),
-    "dataset": Kind(("data.dataset",), dataset, seeded=True, others=(("data.inter=iid",), ("server.primitive=s2a",))),
-    "inter partition": Kind(("data.inter",), inter, lent={"": {"labels": lambda labels, *rest: labels}},
-        shift={"": lambda found, amount, *args: [found[i - amount % 2] for i in range(len(found))]}, others=(("data.intra=dirichlet",), ("server.primitive=s2a",))),
-    "intra partition": Kind(("data.intra",), intra, lent={"": {"labels": lambda labels, *rest: labels, "indices": lambda labels, indices, *rest: indices}},
-        shift={"": lambda found, amount, *args: [found[i - amount % 2] for i in range(len(found))]}, others=(("data.inter=iid",), ("server.primitive=s2a",))),
-    "sampling": Kind(("training.sampling",), Sampling, hooks=("indices",), lent={"indices": {
-        "order": lambda self, *rest: self.partition.order, "offsets": lambda self, *rest: self.partition.offsets}},
-        shift={"indices": lambda found, amount, *args: np.roll(found, amount, axis=1) if amount < 0 else found[:, [amount % 2] * found.shape[1]]}, others=(("training.local_steps=2",),)),
+    "topology": Kind(
+        ("network.topology",),
+        topology,
+        others=(("network.components=1",), LINKS),
+        shift={"": lambda graph, amount, size: nx.path_graph(size) if amount % 2 else graph},
+    ),
+    "mixing": Kind(
+        ("network.mixing",),
+        mixing,
+        lent={"": {}},
+        others=(("network.topology=complete",), ("network.link_failure=0.2",)),
+        shift={"": lambda W, amount, graph: W * (1 - 0.1 * amount) + 0.1 * amount * np.eye(len(W))},
+    ),
+    "dataset": Kind(
+        ("data.dataset",),
+        dataset,
+        seeded=True,
+        others=(("data.inter=iid",), ("server.primitive=s2a",)),
+    ),
+    "inter partition": Kind(
+        ("data.inter",),
+        inter,
+        lent={"": {"labels": lambda labels, *rest: labels}},
+        shift={"": lambda found, amount, *args: [found[i - amount % 2] for i in range(len(found))]},
+        others=(("data.intra=dirichlet",), ("server.primitive=s2a",)),
+    ),
+    "intra partition": Kind(
+        ("data.intra",),
+        intra,
+        lent={
+            "": {
+                "labels": lambda labels, *rest: labels,
+                "indices": lambda labels, indices, *rest: indices,
+            }
+        },
+        shift={"": lambda found, amount, *args: [found[i - amount % 2] for i in range(len(found))]},
+        others=(("data.inter=iid",), ("server.primitive=s2a",)),
+    ),
+    "sampling": Kind(
+        ("training.sampling",),
+        Sampling,
+        hooks=("indices",),
+        lent={
+            "indices": {
+                "order": lambda self, *rest: self.partition.order,
+                "offsets": lambda self, *rest: self.partition.offsets,
+            }
+        },
+        shift={"indices": lambda found, amount, *args: found[:, [amount % 4] * found.shape[1]]},
+        others=(("training.local_steps=2",),),
+    ),
     "schedule": Kind(("training.schedule",), schedule, shift={"": scaled}, others=SERVERS[:2]),
-    "beta schedule": Kind(("server.primitive=blend", "server.beta_schedule"), beta, shift={"": lambda found, amount, *args: found + 0.1 * amount}, others=(("network.topology=complete",),)),
-    "sampled schedule": Kind(("server.sampled_schedule",), sampled, shift={"": lambda found, amount, *args: found + amount % 3}, others=SERVERS[:1]),
-    "period schedule": Kind(("server.period_schedule",), period, shift={"": lambda found, amount, *args: found + amount % 3}, others=SERVERS[:1]),
-    "selection": Kind(("server.selection",), selection, lent={"": {
-        "order": lambda context: context.order, "islands": lambda context: context.islands, "samples": lambda context: context.samples,
-        "awake": lambda context: context.awake, "W": lambda context: context.W.data}},
-        shift={"": lambda found, amount, *args: (found + amount) % 6}, others=SERVERS[:2]),
-    "primitive": Kind(("server.primitive",), primitive, lent={"": {
-        "sampled_k": lambda X, sampled_k, *rest: sampled_k, "delivered_ld": lambda X, k, delivered_ld, *rest: delivered_ld}},
-        shift={"": moved}, leaks={"": LANES}, others=(("server.optimizer=fedavgm",), ("availability.awake=0.8",), ("training.optimizer=momentum",))),
-    "server optimizer": Kind(("server.optimizer",), Optimizer, hooks=("start", "deliver"), lent={"start": {"x0_ld": lambda x0_ld: x0_ld}},
-        shift={"deliver": scaled}, others=SERVERS),
-    "method": Kind(("method.name",), Momentum, hooks=("start", "before_step", "after_step", "mix", "aggregate"), lent={
-        "start": {"X_nld": lambda self, X_nld: X_nld},
-        "before_step": {"eta_l1": lambda self, lanes: lanes.eta_l1},
-        "after_step": {"eta_l1": lambda self, lanes, before: lanes.eta_l1},
-        "mix": {"eta_l1": lambda self, lanes, mix: lanes.eta_l1},
-        "aggregate": {name: (lambda self, lanes, server, name=name: getattr(server, name)) for name in ("sampled_k", "weights_k", "islands_n", "receivers")}},
-        shift={name: (lambda found, amount, self, lanes, *rest: moved(found, amount, lanes)) for name in ("before_step", "after_step", "mix", "aggregate")},
-        leaks={"before_step": LANES | CHUNKS, "after_step": LANES | CHUNKS, "mix": LANES, "aggregate": LANES}, others=(("server.primitive=s2a",), ("training.local_steps=2",))),
-    "local optimizer": Kind(("training.optimizer",), local_optimizer, shift={"": scaled}, leaks={"": LANES}, others=(("training.local_steps=2",), ("server.primitive=s2a",), ("training.weight_decay=0.01",))),
-    "compression": Kind(("network.compression",), Halves, hooks=("compress", "bytes"), lent={"compress": {
-        "keys": lambda self, V, draws: draws.keys_r, "real_d": lambda self, V, draws: draws.real_d}},
-        shift={"compress": lambda found, amount, self, V, draws: V.mul_(1 + 0.1 * amount), "bytes": lambda found, amount, *args: found + amount}, leaks={"compress": LANES}, others=(("network.topology=complete",), LINKS)),
-    "server compression": Kind(("server.compression",), Halves, hooks=("compress", "bytes"), lent={"compress": {
-        "keys": lambda self, V, draws: draws.keys_r, "real_d": lambda self, V, draws: draws.real_d}},
-        shift={"compress": lambda found, amount, self, V, draws: V.mul_(1 + 0.1 * amount), "bytes": lambda found, amount, *args: found + amount}, leaks={"compress": LANES}, others=(("server.primitive=s2a",), ("server.compressed=up",))),
-    "measure": Kind(("evaluate.own",), measure, lent={"": {
-        "models": lambda models, context: models, "y_test": lambda models, context: context.y_test, "x_test": lambda models, context: context.x_test}},
-        shift={"": scaled}, others=SERVERS[:2]),
-    "loss": Kind(("task.loss",), loss, lent={"": {"outputs": lambda outputs, targets: outputs, "targets": lambda outputs, targets: targets}},
-        shift={"": scaled}, others=(("model.name=mlp",), ("server.primitive=s2a",))),
-    "score": Kind(("task.score",), score, lent={"": {"outputs": lambda outputs, targets: outputs, "targets": lambda outputs, targets: targets}},
-        shift={"": scaled}, others=(("model.name=mlp",),)),
-    "model": Kind(("model.name",), Net, hooks=("forward",), lent={"forward": {"x": lambda self, x: x}}, shift={"forward": scaled}, others=(("training.optimizer=momentum",), ("server.primitive=s2a",))),
+    "beta schedule": Kind(
+        ("server.primitive=blend", "server.beta_schedule"),
+        beta,
+        shift={"": lambda found, amount, *args: found + 0.1 * amount},
+        others=(("network.topology=complete",),),
+    ),
+    "sampled schedule": Kind(
+        ("server.sampled_schedule",),
+        sampled,
+        shift={"": lambda found, amount, *args: found + amount % 3},
+        others=SERVERS[:1],
+    ),
+    "period schedule": Kind(
+        ("server.period_schedule",),
+        period,
+        shift={"": lambda found, amount, *args: found + amount % 3},
+        others=SERVERS[:1],
+    ),
+    "selection": Kind(
+        ("server.selection",),
+        selection,
+        lent={
+            "": {
+                "order": lambda context: context.order,
+                "islands": lambda context: context.islands,
+                "samples": lambda context: context.samples,
+                "awake": lambda context: context.awake,
+                "W": lambda context: context.W.data,
+            }
+        },
+        shift={"": lambda found, amount, *args: (found + amount) % 6},
+        others=SERVERS[:2],
+    ),
+    "primitive": Kind(
+        ("server.primitive",),
+        primitive,
+        lent={
+            "": {
+                "sampled_k": lambda X, sampled_k, *rest: sampled_k,
+                "delivered_ld": lambda X, k, delivered_ld, *rest: delivered_ld,
+            }
+        },
+        shift={"": moved},
+        leaks={"": LANES},
+        others=(
+            ("server.optimizer=fedavgm",),
+            ("availability.awake=0.8",),
+            ("training.optimizer=momentum",),
+        ),
+    ),
+    "server optimizer": Kind(
+        ("server.optimizer",),
+        Optimizer,
+        hooks=("start", "deliver"),
+        lent={"start": {"x0_ld": lambda x0_ld: x0_ld}},
+        shift={"deliver": scaled},
+        leaks={"deliver": LANES},
+        others=SERVERS,
+    ),
+    "method": Kind(
+        ("method.name",),
+        Momentum,
+        hooks=("start", "before_step", "after_step", "mix", "aggregate"),
+        lent={
+            "start": {"X_nld": lambda self, X_nld: X_nld},
+            "before_step": {"eta_l1": lambda self, lanes: lanes.eta_l1},
+            "after_step": {"eta_l1": lambda self, lanes, before: lanes.eta_l1},
+            "mix": {"eta_l1": lambda self, lanes, mix: lanes.eta_l1},
+            "aggregate": {
+                name: (lambda self, lanes, server, name=name: getattr(server, name))
+                for name in ("sampled_k", "weights_k", "islands_n", "receivers")
+            },
+        },
+        shift={
+            name: (lambda found, amount, self, lanes, *rest: moved(found, amount, lanes))
+            for name in ("before_step", "after_step", "mix", "aggregate")
+        },
+        leaks={
+            "before_step": LANES | CHUNKS,
+            "after_step": LANES | CHUNKS,
+            "mix": LANES,
+            "aggregate": LANES,
+        },
+        others=(("server.primitive=s2a",), ("training.local_steps=2",)),
+    ),
+    "local optimizer": Kind(
+        ("training.optimizer",),
+        local_optimizer,
+        shift={"": scaled},
+        leaks={"": LANES | CHUNKS},
+        others=(
+            ("training.local_steps=2",),
+            ("server.primitive=s2a",),
+            ("training.weight_decay=0.01",),
+        ),
+    ),
+    "compression": Kind(
+        ("network.compression",),
+        Halves,
+        hooks=("compress", "bytes"),
+        lent={
+            "compress": {
+                "keys": lambda self, V, draws: draws.keys_r,
+                "real_d": lambda self, V, draws: draws.real_d,
+            }
+        },
+        shift={
+            "compress": lambda found, amount, self, V, draws: V.mul_(1 + 0.1 * amount),
+            "bytes": lambda found, amount, *args: found + amount,
+        },
+        leaks={"compress": LANES},
+        others=(("network.topology=complete",), LINKS),
+    ),
+    "server compression": Kind(
+        ("server.compression",),
+        Halves,
+        hooks=("compress", "bytes"),
+        lent={
+            "compress": {
+                "keys": lambda self, V, draws: draws.keys_r,
+                "real_d": lambda self, V, draws: draws.real_d,
+            }
+        },
+        shift={
+            "compress": lambda found, amount, self, V, draws: V.mul_(1 + 0.1 * amount),
+            "bytes": lambda found, amount, *args: found + amount,
+        },
+        leaks={"compress": LANES},
+        others=(("server.primitive=s2a",), ("server.compressed=up",)),
+    ),
+    "measure": Kind(
+        ("evaluate.own",),
+        measure,
+        lent={
+            "": {
+                "models": lambda models, context: models,
+                "y_test": lambda models, context: context.y_test,
+                "x_test": lambda models, context: context.x_test,
+            }
+        },
+        shift={"": scaled},
+        others=SERVERS[:2],
+    ),
+    "loss": Kind(
+        ("task.loss",),
+        loss,
+        lent={
+            "": {
+                "outputs": lambda outputs, targets: outputs,
+                "targets": lambda outputs, targets: targets,
+            }
+        },
+        shift={"": scaled},
+        others=(("model.name=mlp",), ("server.primitive=s2a",)),
+    ),
+    "score": Kind(
+        ("task.score",),
+        score,
+        lent={
+            "": {
+                "outputs": lambda outputs, targets: outputs,
+                "targets": lambda outputs, targets: targets,
+            }
+        },
+        shift={"": scaled},
+        others=(("model.name=mlp",),),
+    ),
+    "model": Kind(
+        ("model.name",),
+        Net,
+        hooks=("forward",),
+        lent={"forward": {"x": lambda self, x: x}},
+        shift={"forward": scaled},
+        seeded=True,
+        others=(("training.optimizer=momentum",), ("server.primitive=s2a",)),
+    ),
 }
 
 FEWER = [
-    Fault(f"reports {name}", _result(lambda found, make=make: Traffic(found.up, make(found.down)) if isinstance(found, Traffic) else make(found)), True)
-    for name, make in {"none": lambda n: 0, "one less": lambda n: n - 1, "half": lambda n: n // 2, "a float": float, "NaN": lambda n: float("nan"),
-                       "less than none": lambda n: -1, "truth": lambda n: True, "nothing": lambda n: None, "a text": str, "a list": lambda n: [n]}.items()
+    Fault(
+        f"reports {name}",
+        _result(
+            lambda found, make=make: (
+                Traffic(found.up, make(found.down)) if isinstance(found, Traffic) else make(found)
+            )
+        ),
+        True,
+    )
+    for name, make in {
+        "none": lambda n: 0,
+        "one less": lambda n: n - 1,
+        "half": lambda n: n // 2,
+        "a float": float,
+        "NaN": lambda n: float("nan"),
+        "less than none": lambda n: -1,
+        "truth": lambda n: True,
+        "nothing": lambda n: None,
+        "a text": str,
+        "a list": lambda n: [n],
+    }.items()
 ]
 
 
-def faults_of(kind: Kind, hook: str) -> list[Fault]:
-    """All faults of one hook."""
-    found = [*EXCEPTIONS, *RETURNS, *mutations(kind.lent.get(hook, {}))]
-    found += [one if not (kind.seeded and "torch" in one.name) else one._replace(refused=False) for one in DRAWS]
+DISCRETE = (
+    "topology", "inter partition", "intra partition", "sampling", "selection", "sampled schedule",
+    "period schedule",
+)  # fmt: skip
+"""Kinds with so few results that two draws from an entropy may be equal by chance."""
+LEGAL = {
+    "dataset": ("whole", "double"),
+    "schedule": ("half",),
+    "beta schedule": ("half",),
+    "selection": ("empty list", "shorter"),
+    "before_step": ("minus one", "half", "whole", "True", "huge"),
+    "measure": ("minus one", "True", "half", "nan", "inf", "whole"),
+    "score": ("nan", "inf", "whole"),
+}
+"""Results that are other than the control's, but keep to the contract: by kind or hook."""
+
+
+def faults_of(name: str, hook: str) -> list[Fault]:
+    """All faults of one hook of a kind."""
+    kind, legal = KINDS[name], LEGAL.get(hook or name, ())
+    returns = [one for one in RETURNS if one.name.removeprefix("returns ") not in legal]
+    found = [*EXCEPTIONS, *returns, *mutations(kind.lent.get(hook, {}))]
+    found += [
+        one if not (kind.seeded and "torch" in one.name) else one._replace(refused=False)
+        for one in DRAWS
+    ]
     if shift := kind.shift.get(hook):
-        found += [Fault(f"hidden {name}", _shifted(shift, make()), False) for name, make in (("count", _count), ("turn", _alternating))]
-        found.append(Fault("entropy", _shifted(shift, lambda: int(np.random.default_rng().integers(1, 7)))))
+        found += [
+            Fault(f"hidden {name}", _shifted(shift, make()), True)
+            for name, make in (("count", _count), ("turn", _alternating))
+        ]
+        if name not in DISCRETE:
+            found.append(Fault("entropy", _shifted(shift, lambda: 1 + 5 * ENTROPY.random())))
     for name, leak in kind.leaks.get(hook, {}).items():
-        found.append(_in_place(name, _of_arrays(leak, kind.control)))
+        wrap = _of_result if kind.control is local_optimizer or hook == "deliver" else _changed
+        found.append(Fault(name, wrap(_of_arrays(leak)), True))
     if hook in ("", "aggregate") and kind.control in (primitive, Momentum):
         found += FEWER
     if not hook:
@@ -623,11 +848,26 @@ def faults_of(kind: Kind, hook: str) -> list[Fault]:
     return found
 
 
-def _of_arrays(leak, control):
+def _of_result(mutate):
+    """The result is changed; `context` and all arguments are at hand."""
+
+    def wrap(hook):
+        def broken(array, state, context):
+            found = hook(array, state)
+            mutate(SimpleNamespace(X_nld=found, context=context))
+            return found
+
+        return broken
+
+    return wrap
+
+
+def _of_arrays(leak):
     """A leak for hooks of classes, whose first argument is the instance."""
 
     def mutate(*args, **options):
-        leak(*(args[1:] if isinstance(control, type) else args), **options)
+        is_instance = isinstance(args[0], Method | Compression)
+        leak(*(args[1:] if is_instance else args), **options)
 
     return mutate
 

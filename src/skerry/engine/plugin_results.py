@@ -10,6 +10,8 @@ from torch import Tensor
 from skerry.engine.compression import MessageDraws
 from skerry.methods.method import Aggregation, Arrays, Lanes, Traffic
 
+MOST_BYTES = 2**60
+
 
 def is_count(found: Any, most: float = float("inf")) -> bool:
     """Whether this is a whole number from 0 on; True is none."""
@@ -91,7 +93,7 @@ def factor_fault(found: Any, *_: object) -> str | None:
 
 def size_fault(found: Any, *_: object) -> str | None:
     """Compressions give the bytes of a message."""
-    if is_count(found):
+    if is_count(found, MOST_BYTES):
         return None
     return f": bytes must give a whole number of at least 0 (got {found!r:.60})."
 
@@ -121,16 +123,16 @@ def lent_to_compression(V_rld: Tensor, draws: MessageDraws) -> Arrays:
 
 
 METHOD_RULES: dict[str, Any] = {
-    "start": (companions_fault, lent_at_start),
-    "before_step": (None, lent_to_step),
-    "after_step": (None, lent_to_step),
-    "mix": (None, lent_to_step),
-    "aggregate": (traffic_fault, lent_to_server),
-    "repeats": (None, None),
+    "start": (companions_fault, lent_at_start, True),
+    "before_step": (None, lent_to_step, True),
+    "after_step": (None, lent_to_step, True),
+    "mix": (None, lent_to_step, False),
+    "aggregate": (traffic_fault, lent_to_server, False),
+    "repeats": (None, None, True),
 }
 COMPRESSION_RULES: dict[str, Any] = {
-    "compress": (None, lent_to_compression),
-    "bytes": (size_fault, None),
+    "compress": (None, lent_to_compression, True),
+    "bytes": (size_fault, None, True),
 }
 
 

@@ -46,6 +46,11 @@ def example_outputs(module: nn.Module, problem: Problem) -> Any:
             f"the model must give {_OUTPUTS[problem.task.name]}, shape {wanted} for two samples "
             f"(got {got}). Change its last layer."
         )
+    if found.dtype != torch.float32:
+        raise ModelError(
+            f"the model must give float32 for inputs of float32 (got {found.dtype}). End it with "
+            ".float()."
+        )
     return found
 
 

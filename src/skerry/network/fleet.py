@@ -238,13 +238,13 @@ class Fleet:
         return Fleet(*known, self.rounds)
 
     def part(self, rows: slice) -> "Fleet":
-        """The fleet of consecutive devices, with the links between them in round 0."""
-        inside = np.bincount(self.island_of[rows], minlength=len(self.sizes))
-        links, edges = [], self.edges(0) - rows.start
-        first = 0
+        """The fleet of consecutive devices, with the links between them."""
+        up = zip(self.starts, self._islands or self.islands(0), strict=True)
+        edges = np.concatenate([start + links.edges for start, links in up]) - rows.start
+        inside, links, first = np.bincount(self.island_of[rows]), [], 0
         for size in inside[inside > 0].tolist():
-            own = edges[((edges >= first) & (edges < first + size)).all(axis=1)] - first
-            links.append(Links(size, own))
+            own = edges[((edges >= first) & (edges < first + size)).all(axis=1)]
+            links.append(Links(size, own - first))
             first += size
         sizes = tuple(island.size for island in links)
         return Fleet(self.network, self.seed, sizes, tuple(links), self.labels[rows])

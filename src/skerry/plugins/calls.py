@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     Check = Callable[..., str | None]
-    Rule = tuple[Check | None, Callable[..., dict[str, Tensor]] | None]
+    Rule = tuple[Check | None, Callable[..., dict[str, Tensor]] | None, bool]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 A = TypeVar("A", bound=np.generic)
+AGAIN = (
+    "gives different results for the same round: it must keep nothing from earlier calls. Use "
+    "context.random() for draws; a method keeps arrays by `start`."
+)
 MOST_COPIED = 2**26
 """Numbers of a lent array of which a copy is made in a rehearsal."""
 
@@ -112,11 +116,13 @@ def guarded(
     function: F,
     check: "Check | None" = None,
     lent: "Callable[..., dict[str, Tensor]] | None" = None,
+    repeats: bool = True,
 ) -> F:
     """A function of the engine's rounds; a user's own raises errors in one line.
 
     `check(result, *arguments)` says what is wrong with its result, or None; `lent(*arguments)` are
-    the tensors that it may only look at.
+    the tensors that it may only look at. In a rehearsal a call is made twice, with the same
+    arguments, unless it does not `repeat` because it calls back into the round.
     """
     if registry.is_builtin(kind, name):
         return function
@@ -132,11 +138,18 @@ def guarded(
                 if tensor._version != count:
                     raise SkerryError(changed(kind, name, word))
         else:
-            given = [tensor.clone() for tensor in tensors_in((arguments, options))]
-            with lend(kind, name, **looked_at):
-                found = function(*arguments, **options)
-            left = [tensor.clone() for tensor in tensors_in((arguments, options, found))]
-            calls.append(Call(kind, name, given, left, found))
+            tensors = list(tensors_in((arguments, options)))
+            given = [tensor.clone() for tensor in tensors]
+            for _ in range(2 if repeats else 1):
+                for tensor, before in zip(tensors, given, strict=True):
+                    if not same(tensor, before):
+                        tensor.copy_(before)
+                with lend(kind, name, **looked_at):
+                    found = function(*arguments, **options)
+                left = [tensor.clone() for tensor in tensors_in((arguments, options, found))]
+                calls.append(Call(kind, name, given, left, found))
+            if repeats and not alike(calls[-2].left, left):
+                raise SkerryError(f"{kind} '{name}' {AGAIN}")
         if check is not None and (fault := check(found, *arguments)):
             raise SkerryError(f"{kind} '{name}'{fault}")
         return found
@@ -163,6 +176,11 @@ def guard_methods(kind: str, name: str, made: T, rules: "Mapping[str, Rule]") ->
         for method, rule in rules.items():
             vars(made)[method] = guarded(kind, name, getattr(made, method), *rule)
     return made
+
+
+def alike(a: "list[Tensor]", b: "list[Tensor]") -> bool:
+    """Whether two calls have left the same numbers."""
+    return len(a) == len(b) and all(map(same, a, b))
 
 
 def tensors_in(value: Any) -> "Iterator[Tensor]":
