@@ -29,6 +29,7 @@ import torch
 
 from skerry.data.batches import WithReplacement
 from skerry.data.partition import Partition
+from skerry.plugins.context import Context
 from skerry.records.store import Store
 from skerry.seeds import stream
 
@@ -158,7 +159,7 @@ def draws(devices: int = 20_000, batch: int = 32, samples: int = 20) -> dict:
     partition = Partition(
         order, samples * np.arange(devices + 1), np.ones((devices, 1), dtype=np.int64)
     )
-    sampling, sizes = WithReplacement(partition, batch, 0), partition.sizes[:, np.newaxis]
+    sampling, sizes = WithReplacement(partition, batch, Context(seed=0)), partition.sizes[:, np.newaxis]
 
     def one_by_one() -> None:
         rng = stream(0, WithReplacement.stream, 0, 0)

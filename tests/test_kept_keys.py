@@ -70,11 +70,11 @@ network.topology=watts_strogatz network.degree=2 network.rewire_prob=0.3
 network.topology=barabasi_albert network.rewire_prob=0.3
     56bb4ad84624a5bb fbc8508d1d51db55
 network.topology=kept_parts:topology
-    fce27cfd78b69f0e fbc8508d1d51db55
+    c2e9b3efb21cc2dd fbc8508d1d51db55
 network.topology=kept_parts:topology network.degree=6
-    6c6970cbba8c0f92 fbc8508d1d51db55
+    d99a528411e624a6 fbc8508d1d51db55
 network.mixing=kept_parts:mixing network.degree=6
-    3167b8b04bbd420a fbc8508d1d51db55
+    0b8200bd3e0b8fdf fbc8508d1d51db55
 network.topology=islands.csv network.degree=6
     0ee402038aa63b85 b1d596e1add1bc8c
 network.topology=given network.edge_prob=0.5
@@ -88,7 +88,7 @@ data.dataset=digits data.path=here
 data.dataset=synthetic data.samples=99
     3e38fa1b2743e4f9 425ff67fe05cface
 data.dataset=kept_parts:dataset data.samples=4 data.path=here data.alpha=0.7
-    effddf7850c7ca3d 54dbb6441fe26531
+    e8411d61021102a2 223c694af2260981
 data.inter=dirichlet
     8c9e6cc8238fa958 14c94a47d99bf316
 data.inter=dirichlet data.alpha=0.7
@@ -102,23 +102,23 @@ data.intra=dirichlet data.alpha=0.7 data.inter_alpha=2
 data.intra=shards data.shards=3 data.alpha=0.7
     45f2a54e666b9d0e 8e2f59d9d5a617bc
 data.inter=kept_parts:inter data.alpha=0.7 data.inter_alpha=2 data.shards=3
-    d86fa0932fe3b730 73d1c5cfb855e48d
+    dd1489d63a7ac911 26aa75a911257dcf
 data.intra=kept_parts:intra data.alpha=0.7 data.inter_alpha=2 data.shards=3
-    a204c1383c4c1276 c12281c0b45ce39e
+    40ccf2d2ef773136 b84822cd7d5a7a3f
 data.inter=dirichlet data.intra=kept_parts:intra data.inter_alpha=2
-    2a1b62d665f18802 2e0c353ee80f6fad
+    2380cccba7356637 e4306d65a6792eab
 model.name=mlp model.hidden=[3]
     16b28fd524b15791 414dca90f183b1b6
 model.name=kept_parts:model model.width=4
-    b862684fd92bc300 7df4c924d6d2cee6
+    76674d75ea538374 5044e0c784f63406
 training.schedule=step training.decay_every=7
     456e6f29cae255df fbc8508d1d51db55
 training.schedule=cosine training.decay_every=7
     f6cf3a8ffb8c9f3f fbc8508d1d51db55
 training.schedule=kept_parts:schedule training.decay_factor=0.5
-    5695ddfb721c2837 fbc8508d1d51db55
+    ba7a1fc35c3b6cca fbc8508d1d51db55
 training.sampling=kept_parts:Sampling training.decay_every=7
-    3589cee6564d6a76 eb2a44fd70a0a74e
+    b8d87f61479acbc4 c77e43a40df59189
 server.primitive=blend server.beta=0.25 server.momentum=0.3
     0533ffdafe1983f2 fbc8508d1d51db55
 server.primitive=s2a server.optimizer=fedavgm server.momentum=0.3
@@ -126,17 +126,17 @@ server.primitive=s2a server.optimizer=fedavgm server.momentum=0.3
 server.primitive=none server.optimizer=fedavgm server.momentum=0.3 server.sampled=3
     3daa7a3e90b47395 fbc8508d1d51db55
 server.primitive=none server.optimizer=kept_parts:Optimizer
-    e14b1195c93a0040 fbc8508d1d51db55
+    93a16928e2f600d2 fbc8508d1d51db55
 server.primitive=kept_parts:primitive server.beta=0.25 server.momentum=0.3
-    3bd474cdb9d44755 fbc8508d1d51db55
+    b5c9d9ec26bf161a fbc8508d1d51db55
 server.optimizer=kept_parts:Optimizer server.beta=0.25 server.momentum=0.3
-    193d949066a785e4 fbc8508d1d51db55
+    051a9ea9d297645f fbc8508d1d51db55
 """
 
 
 @pytest.fixture(autouse=True)
 def _parts(tmp_path, monkeypatch):
-    """Plug-ins that read fields from the section they are given; their source is in the key."""
+    """Plug-ins that take fields as options; their source is in the key."""
     (tmp_path / "kept_parts.py").write_bytes(PARTS.encode())
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "kept_parts", raising=False)

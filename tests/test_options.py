@@ -104,7 +104,11 @@ def test_a_section_knows_what_each_function_is_told():
         "decay_factor": 0.1,
     }
     split = Data(inter="dirichlet", intra="shards", alpha=2)
-    assert split.options_for("inter partition") == {"alpha": 2, "inter_alpha": None}
+    assert split.options_for("inter partition") == {
+        "alpha": 2,
+        "inter_alpha": None,
+        "min_samples": 1,
+    }
     assert split.options_for("intra partition") == {"shards": 2}
     assert Data(dataset="synthetic", samples=9).options_for("dataset") == {"samples": 9}
 

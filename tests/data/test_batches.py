@@ -54,7 +54,7 @@ def test_seed_round_and_step_each_matter(name):
     """Other seeds, rounds and local steps see other batches."""
     partition = partition_of((200, 200))
     drawn = {
-        resolve("sampling", name)(partition, 32, seed).indices(t, step, 2).tobytes()
+        resolve("sampling", name)(partition, 32, Context(seed=seed)).indices(t, step, 2).tobytes()
         for seed, t, step in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
     }
     assert len(drawn) == 4
@@ -107,7 +107,9 @@ def test_drawing_with_replacement_is_uniform():
 def test_devices_draw_independently():
     """Devices with equally many samples do not draw the same places."""
     places = WithReplacement(
-        Partition(np.arange(200), np.array([0, 100, 200]), np.ones((2, 1), int)), 100, seed=0
+        Partition(np.arange(200), np.array([0, 100, 200]), np.ones((2, 1), int)),
+        100,
+        Context(seed=0),
     ).indices(0, 0, 1)
     assert not np.array_equal(places[0], places[1] - 100)
 

@@ -263,12 +263,10 @@ def own_module(monkeypatch):
 
 def test_a_user_s_own_schemes_are_used(own_module):
     """Functions of the same signatures take the place of the built-in ones."""
-    own_module.blocks = lambda labels, classes, sizes, data, rng: [
+    own_module.blocks = lambda labels, classes, sizes: [
         list(block) for block in np.array_split(np.arange(len(labels)), len(sizes))
     ]
-    own_module.deal = lambda labels, indices, size, data, rng: [
-        indices[i::size] for i in range(size)
-    ]
+    own_module.deal = lambda labels, indices, size: [indices[i::size] for i in range(size)]
     data = Data(inter="islanders_own_partition:blocks", intra="islanders_own_partition:deal")
     partition = split(balanced(12), 10, (2, 2), data, 0)
     assert [partition.indices(device).tolist() for device in range(4)] == [

@@ -80,7 +80,7 @@ def test_the_best_beta_of_the_specification(x, measured, left, best):
     assert (found.intra, found.inter, found.bias) == pytest.approx(measured, abs=1e-6)
     assert disagreement_after_s2s(found) == pytest.approx(left, abs=1e-6)
     assert mean_intra_weight(1.0, 2) == 0.5  # w: all is gone after the first of two rounds
-    now = when(seen=(found,), mixing_rate=1.0, period=2)
+    now = when(estimates=(found,), mixing_rate=1.0, period=2)
     assert beta(now, bias_cost=2, adapt_over=5) == pytest.approx(best, abs=1e-6)
 
 
@@ -134,42 +134,42 @@ def test_under_uniform_sampling_without_mixing_the_best_beta_is_known_beforehand
     for x in [(1, 3, 0, 2, 5, 9), (8, 3, 1, 2, 2, 4)]:
         found = of(x, (3, 3), (0, 2, 3, 4), by_island=False)
         if found.inter > 0:  # nothing was clipped
-            chosen = beta(when(seen=(found,)), bias_cost=2, adapt_over=1)
+            chosen = beta(when(estimates=(found,)), bias_cost=2, adapt_over=1)
             assert chosen == pytest.approx(4 / (4 + 2))
 
 
 def test_as_many_are_sampled_as_the_target_asks_for():
     """The smallest K with (1/K - 1/n) s2 <= target."""
     for target in (0.1, 0.3, 1.0, 3.0):
-        K = sampled(when(seen=(SEEN,)), sampled_target=target, adapt_over=5)
+        K = sampled(when(estimates=(SEEN,)), sampled_target=target, adapt_over=5)
         fewest = next(k for k in range(1, 13) if (1 / k - 1 / 12) * 4.0 <= target + 1e-12)
         assert max(2, fewest) == K
     exact = (1 / 3 - 1 / 12) * 4.0  # exactly met by K = 3
-    assert sampled(when(seen=(SEEN,)), sampled_target=exact, adapt_over=5) == 3
-    assert sampled(when(seen=(SEEN,), end=5), sampled_target=1e-9, adapt_over=5) == 5
+    assert sampled(when(estimates=(SEEN,)), sampled_target=exact, adapt_over=5) == 3
+    assert sampled(when(estimates=(SEEN,), end=5), sampled_target=1e-9, adapt_over=5) == 5
     assert sampled(when(start=7), sampled_target=1, adapt_over=5) == 7
     apart = replace(SEEN, by_island=True)
-    assert sampled(when(seen=(apart,)), sampled_target=9, adapt_over=5) == 4  # two of each
+    assert sampled(when(estimates=(apart,)), sampled_target=9, adapt_over=5) == 4  # two of each
 
 
 def test_the_server_comes_when_the_islands_will_be_as_far_apart_as_the_target():
     """B = 2 after 4 rounds, growing with the square of time: at 8 after 8."""
-    assert period(when(seen=(SEEN,)), period_target=8, adapt_over=5) == pytest.approx(8)
-    assert period(when(seen=(SEEN,), end=6), period_target=8, adapt_over=5) == 6
-    assert period(when(seen=(SEEN,)), period_target=1e-9, adapt_over=5) == 1
+    assert period(when(estimates=(SEEN,)), period_target=8, adapt_over=5) == pytest.approx(8)
+    assert period(when(estimates=(SEEN,), end=6), period_target=8, adapt_over=5) == 6
+    assert period(when(estimates=(SEEN,)), period_target=1e-9, adapt_over=5) == 1
     agreed = replace(SEEN, inter=0.0)
-    assert period(when(seen=(agreed,)), period_target=8, adapt_over=5) == 100
+    assert period(when(estimates=(agreed,)), period_target=8, adapt_over=5) == 100
     assert period(when(start=3), period_target=8, adapt_over=5) == 3
 
 
 def test_estimates_are_averaged_over_the_last_server_rounds():
     one, other = SEEN, replace(SEEN, spread=8.0)
-    both = sampled(when(seen=(one, other)), sampled_target=0.5, adapt_over=2)
+    both = sampled(when(estimates=(one, other)), sampled_target=0.5, adapt_over=2)
     assert both == sampled(
-        when(seen=(replace(SEEN, spread=6.0),)), sampled_target=0.5, adapt_over=1
+        when(estimates=(replace(SEEN, spread=6.0),)), sampled_target=0.5, adapt_over=1
     )
-    latest = sampled(when(seen=(one, other)), sampled_target=0.5, adapt_over=1)
-    assert latest == sampled(when(seen=(other,)), sampled_target=0.5, adapt_over=1) != both
+    latest = sampled(when(estimates=(one, other)), sampled_target=0.5, adapt_over=1)
+    assert latest == sampled(when(estimates=(other,)), sampled_target=0.5, adapt_over=1) != both
 
 
 # As in the loop

@@ -23,6 +23,7 @@ from skerry.engine.world import build_world
 from skerry.errors import ExperimentError, SkerryError
 from skerry.measure.ledger import Ledger
 from skerry.plugins import registry
+from skerry.plugins.context import Context
 from skerry.runs.memory import measure_footprint
 from trajectories import assert_same_trajectories
 
@@ -62,7 +63,7 @@ def test_sparse_messages_hold_so_many_numbers_as_they_are(numbers, share):
     for kind in (TopK, RandomK):
         V, draws = message(numbers)
         compression = kind(compression_share=share)
-        arrives = compress(compression, V.clone(), draws)
+        arrives = compress(compression, V.clone(), draws, Context())
         assert torch.equal(arrives[arrives != 0], V[arrives != 0])
         assert (arrives != 0).sum(dim=-1).max() <= compression.kept(len(numbers))
         if kind is TopK:  # no other choice would bring more, but for ties
@@ -73,7 +74,9 @@ def test_sparse_messages_hold_so_many_numbers_as_they_are(numbers, share):
 def test_random_places_are_all_equally_likely_and_never_padding():
     V = torch.ones(4000, 1, 8, dtype=torch.float64)
     real = torch.arange(8) != 5
-    arrives = compress(RandomK(compression_share=0.3), V, MessageDraws(torch.arange(4000), real, 7))
+    arrives = compress(
+        RandomK(compression_share=0.3), V, MessageDraws(torch.arange(4000), real, 7), Context()
+    )
     assert (arrives.sum(dim=-1) == 2).all()
     assert arrives[:, 0, 5].sum() == 0
     assert arrives[:, 0, real].mean(dim=0) == pytest.approx(2 / 7, abs=0.03)
@@ -83,7 +86,7 @@ def test_random_places_are_all_equally_likely_and_never_padding():
 @settings(max_examples=60)
 def test_rounding_to_a_byte_is_off_by_less_than_a_level(numbers):
     V, draws = message(numbers)
-    arrives = compress(Int8(), V.clone(), draws)
+    arrives = compress(Int8(), V.clone(), draws, Context())
     largest = V.abs().max()
     assert (arrives - V).abs().max() <= largest / 127 * (1 + 1e-9)
     assert (arrives[V == 0] == 0).all()
@@ -92,7 +95,9 @@ def test_rounding_to_a_byte_is_off_by_less_than_a_level(numbers):
 def test_rounding_is_right_on_average_and_hardly_off_at_all():
     V = torch.randn(1, 1, 2 * BLOCK, generator=torch.Generator().manual_seed(0)).double()
     V = V.expand(3000, -1, -1).clone()
-    arrives = compress(Int8(), V.clone(), MessageDraws(torch.arange(3000), V[0, 0] != 0, 2 * BLOCK))
+    arrives = compress(
+        Int8(), V.clone(), MessageDraws(torch.arange(3000), V[0, 0] != 0, 2 * BLOCK), Context()
+    )
     level = float(V.abs().max()) / 127
     assert (arrives.mean(dim=0) - V[0]).abs().max() < 0.05 * level
     off = (arrives - V).square().sum(dim=-1) / V.square().sum(dim=-1)
@@ -101,7 +106,12 @@ def test_rounding_is_right_on_average_and_hardly_off_at_all():
 
 def test_equal_numbers_go_in_order_whatever_rounding_did_to_them():
     V = torch.tensor([1.0, 1.0 + 1e-7, 0.5, 1.0 - 1e-7]).view(1, 1, 4)
-    compress(TopK(compression_share=0.5), V, MessageDraws(torch.zeros(1).long(), V[0, 0] > 0, 4))
+    compress(
+        TopK(compression_share=0.5),
+        V,
+        MessageDraws(torch.zeros(1).long(), V[0, 0] > 0, 4),
+        Context(),
+    )
     assert (V != 0).flatten().tolist() == [True, True, False, False]
 
 
@@ -120,13 +130,13 @@ def test_how_long_a_message_is(made, parameters, expected):
     assert made.bytes(parameters) == expected
 
 
-def test_rows_are_squeezed_in_portions_without_a_difference(monkeypatch):
+def test_rows_are_compressed_in_portions_without_a_difference(monkeypatch):
     V, draws = message(list(np.random.default_rng(0).normal(size=300)))
     for made in (TopK(compression_share=0.2), RandomK(compression_share=0.2), Int8()):
-        whole = compress(made, V.clone(), draws)
+        whole = compress(made, V.clone(), draws, Context())
         with monkeypatch.context() as patched:
             patched.setattr("skerry.engine.compression.PORTION", 1)
-            assert torch.equal(whole, compress(made, V.clone(), draws))
+            assert torch.equal(whole, compress(made, V.clone(), draws, Context()))
 
 
 # The fast engine and the loop
@@ -198,13 +208,13 @@ def test_a_lane_does_not_feel_its_neighbours(small):
     """Beside others, or alone, or kept when others have gone."""
     base = small(*UNEQUAL)
     world = build_world(base)
-    squeezed_lane = base.with_settings(
+    compressed_lane = base.with_settings(
         "network.compression=random_k", "server.compression=int8", "server.primitive=s2a"
     )
     others = [base.with_settings(*lane) for lane in lanes_of("top_k")[:9]]
-    stack = build_stack(world, [*others, squeezed_lane])
-    alone, beside = last_state(build_stack(world, [squeezed_lane])), last_state(stack)
-    where = stack.keys.index(world.key(squeezed_lane))
+    stack = build_stack(world, [*others, compressed_lane])
+    alone, beside = last_state(build_stack(world, [compressed_lane])), last_state(stack)
+    where = stack.keys.index(world.key(compressed_lane))
     torch.testing.assert_close(alone.X_nld[:, 0], beside.X_nld[:, where])
     kept = keep_lanes(beside, [where]).companions
     assert kept.arrays.keys() == alone.companions.arrays.keys()
@@ -363,10 +373,10 @@ def test_what_is_left_out_stays_bounded_and_is_sent_later(small, primitive, name
 
 def test_bytes_count_what_travels(small):
     lane = small("rounds=3", "server.offset=2", "evaluate.measures=communication")
-    squeezed_lane = lane.with_settings(
+    compressed_lane = lane.with_settings(
         "network.compression=top_k", "server.compression=int8", "server.compressed=up"
     )
-    plain, found = skerry.run([lane, squeezed_lane])
+    plain, found = skerry.run([lane, compressed_lane])
     parameters = 4 * (6 + 1)
     for link, size in (("d2d", 4 * 3 + 2), ("uplink", parameters + 4), ("downlink", 112)):
         assert found.final[f"{link}_messages"] == plain.final[f"{link}_messages"]
@@ -490,7 +500,7 @@ def test_a_users_own_compression_is_told_its_options_and_counted(small):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("infinite", "squeeze must leave finite numbers, and zeros of zeros"),
+        ("infinite", "compress must leave finite numbers, and zeros of zeros"),
         ("without_bytes", "bytes must give a whole number of at least 0 (got None)"),
         ("shouts", "failed (ValueError: boom)"),
         ("no_method", "must be a class that inherits from skerry.engine.compression.Compression"),

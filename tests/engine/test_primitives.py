@@ -31,7 +31,7 @@ def fleets(draw):
 def after(primitive, X, sampled, beta=0.5):
     X, server = X.clone(), Server(primitive=primitive.__name__, beta=beta)
     told = server.options_for("primitive")
-    receivers = primitive(X, sampled, X[sampled].mean(dim=0), server, **told)
+    receivers = primitive(X, sampled, X[sampled].mean(dim=0), **told)
     return X, receivers
 
 
@@ -121,16 +121,16 @@ def test_disagreement_splits_into_inside_and_across(fleet):
 
 def test_fedavg_delivers_the_average():
     average = torch.ones(2, 3)
-    assert FedAvg.deliver(FedAvg.start(average), average, Server()) is average
+    assert FedAvg.deliver(FedAvg.start(average), average) is average
 
 
 def test_fedavgm_follows_its_recursion():
     """v <- m v + (y - xhat), y <- y - v, by hand for two meetings."""
-    server, told = Server(optimizer="fedavgm"), {"dampening": 0.0, "learning_rate": None}
+    told = {"dampening": 0.0, "learning_rate": None}
     memory = FedAvgM.start(torch.tensor([[1.0]]))
-    first = FedAvgM.deliver(memory, torch.tensor([[3.0]]), server, momentum=0.5, **told).clone()
+    first = FedAvgM.deliver(memory, torch.tensor([[3.0]]), momentum=0.5, **told).clone()
     assert first.item() == 3.0  # v = 1 - 3 = -2, y = 1 + 2
-    second = FedAvgM.deliver(memory, torch.tensor([[4.0]]), server, momentum=0.5, **told)
+    second = FedAvgM.deliver(memory, torch.tensor([[4.0]]), momentum=0.5, **told)
     assert second.item() == 5.0  # v = -1 + (3 - 4) = -2, y = 3 + 2
 
 
@@ -138,7 +138,7 @@ def test_fedavgm_takes_a_learning_rate_and_dampening():
     """v <- m v + (1 - dampening) (y - xhat), y <- y - learning_rate v."""
     memory = FedAvgM.start(torch.tensor([[1.0]]))
     told = {"momentum": 0.5, "dampening": 0.5, "learning_rate": 0.5}
-    found = FedAvgM.deliver(memory, torch.tensor([[3.0]]), Server(), **told)
+    found = FedAvgM.deliver(memory, torch.tensor([[3.0]]), **told)
     assert found.item() == 1.5  # v = -1, y = 1 + 0.5
 
 
@@ -148,8 +148,7 @@ def test_momentum_of_averages_delivers_averages_that_stand_still():
     told = {"momentum": 0.5, "learning_rate": None}
     averages = (3.0, 4.0, *([4.0] * 60))
     found = [
-        FedAvgMOfAverages.deliver(memory, torch.tensor([[a]]), Server(), **told).item()
-        for a in averages
+        FedAvgMOfAverages.deliver(memory, torch.tensor([[a]]), **told).item() for a in averages
     ]
     assert found[:2] == [4.0, 5.0]  # 3 + 2 / 2; u = 1 + 1, 4 + 2 / 2
     assert found[-1] == pytest.approx(4.0)
@@ -161,7 +160,7 @@ def test_fedadam_and_fedyogi_by_hand(optimizer, v):
     memory = {name: torch.tensor([[start]]) for name, start in (("y", 0), ("m", 0.0), ("v", 0.04))}
     memory["y"] = memory["y"].float()
     told = {"momentum": 0.5, "second_momentum": 0.75, "smallest": 0.1, "learning_rate": 0.2}
-    found = optimizer.deliver(memory, torch.tensor([[1.0]]), Server(), **told)
+    found = optimizer.deliver(memory, torch.tensor([[1.0]]), **told)
     assert found.item() == pytest.approx(0.2 * 0.5 / (v**0.5 + 0.1))
 
 

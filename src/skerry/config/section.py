@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 from skerry.config.explain import Fields, explain, unknown_field
 from skerry.errors import ExperimentError, SkerryError
 from skerry.plugins import fingerprint, registry
-from skerry.plugins.options import options_of
+from skerry.plugins.options import call_fault, options_of
 
 Fault = tuple[tuple[str, ...], str]
 """A broken rule: the fields it is about, and the error message."""
@@ -252,6 +252,9 @@ class Section(BaseModel, metaclass=_Explained):
         """Faults in the options of a user's own function; tests check built-in ones."""
         if registry.is_builtin(kind, name):
             return
+        if not registry.is_given(kind, name) and (fault := call_fault(kind, name)):
+            yield fault
+            return
         known, declared = options_of(kind, name), type(self).model_fields
         for option in known.names:
             if option not in declared:
@@ -310,8 +313,8 @@ class Section(BaseModel, metaclass=_Explained):
 
 @cache
 def _untaken(section: type[Section], further: tuple[str, ...], *names: str) -> frozenset[str]:
-    """The options that none of these functions takes. A user's own function may use any option of
-    its kind, because it gets the whole section."""
+    """The options that none of these functions takes. A user's own function counts as if it took
+    all options of its kind, because it need not be importable where records are read."""
     functions = dict(zip(section.naming, names, strict=True))
 
     def may_read(kind: str, option: str) -> bool:

@@ -37,17 +37,18 @@ class MinibatchDraws:
         partition: Partition,
         samples: int,
         device: torch.device,
-        context: Context,
         devices: slice = slice(None),
+        context: Context | None = None,
     ):
-        """Draw for all devices, or for the consecutive ones in `devices`."""
+        """Draw for all devices, or for the consecutive ones in `devices`; `context` is for a user's
+        own sampling."""
         self._devices = devices
         self._training, self._seed = experiment.training, experiment.seed
         self._partition, self._samples, self._device = partition, samples, device
         self._n = len(partition.sizes)
         self._by_kernels = fused.draws_on(device)
         self._latest_order: tuple[int, Tensor] | None = None
-        self._context = context
+        self._context = context or Context("a sampling is built", seed=experiment.seed)
 
     def batch_indices(self, t: int, step: int) -> Tensor:
         """Training indices [n, B] of every device's minibatch in a local step."""

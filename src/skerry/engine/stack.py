@@ -327,16 +327,17 @@ def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.fl
     def key_of(experiment: Experiment) -> Hashable:
         training = experiment.training
         if registry.is_builtin("schedule", training.schedule):
-            return training
+            return training.schedule, *training.options_for("schedule").items()
         return training, experiment.server, experiment.network, experiment.availability
 
     keys = [*map(key_of, experiments)]
-    different = dict(zip(keys, experiments, strict=True))
-    etas = {}
-    for key, one in different.items():
-        factor = schedule_of(world, one)
-        etas[key] = [one.training.stepsize * factor(t) for t in range(world.rounds)]
-    return np.array([etas[key] for key in keys]).reshape(len(keys), world.rounds).T
+    factors = {
+        key: [*map(schedule_of(world, one), range(world.rounds))]
+        for key, one in dict(zip(keys, experiments, strict=True)).items()
+    }
+    both = zip(keys, experiments, strict=True)
+    etas = [[one.training.stepsize * factor for factor in factors[key]] for key, one in both]
+    return np.array(etas).reshape(len(keys), world.rounds).T
 
 
 def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:

@@ -182,7 +182,7 @@ class World:
             samples=partition.sizes,
             _is_kept=True,
         )
-        return MinibatchDraws(self.experiment, partition, samples, self.device, context, local)
+        return MinibatchDraws(self.experiment, partition, samples, self.device, local, context)
 
     def initial(self) -> Tensor:
         """The common initial point [d]."""

@@ -3,8 +3,8 @@
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
+from functools import cached_property, partial
+from itertools import chain, starmap
 from typing import Any
 
 import networkx as nx
@@ -113,12 +113,11 @@ class Fleet:
         facts: dict[str, Any] = {} if self.rounds is None else {"rounds": self.rounds}
         return Context(
             "links are drawn for all rounds" if t is None else "the links of a round are drawn",
-            None if t is None else _Awake(self),
+            _IslandFacts(self),
             seed=self.seed,
             island=c,
             sizes=self.sizes,
             devices=self.labels,
-            rows=self.starts[c] + np.arange(self.sizes[c]),
             **(facts if t is None else facts | {"round": t}),
         )
 
@@ -191,7 +190,11 @@ class Fleet:
             return contraction.fleet_parameters(found, self.sizes)
         known: dict[object, Contraction] = {}
         keys = [
-            (size, self._islands[c].edges.tobytes() if self._islands else None, self._apart(c))
+            (
+                size,
+                self._islands[c].edges.tobytes() if self._islands else None,
+                c * self._islands_differ,
+            )
             for c, size in enumerate(self.sizes)
         ]
         for c, key in enumerate(keys):
@@ -218,12 +221,12 @@ class Fleet:
         """For each island, its context as a function of the round."""
         return [partial(self.context, c) for c in range(len(self.sizes))]
 
-    def _apart(self, c: int) -> int:
-        """The island, if a user's own function may treat islands with the same links differently;
-        else 0."""
-        functions = self.network.functions.items()
-        own = [(kind, name) for kind, name in functions if kind in ("topology", "mixing")]
-        return c if any(":" in name and takes_context(kind, name) for kind, name in own) else 0
+    @cached_property
+    def _islands_differ(self) -> bool:
+        """Whether a user's own function may treat islands with the same links differently."""
+        functions = self.network.functions
+        own = {kind: name for kind in ("topology", "mixing") if ":" in (name := functions[kind])}
+        return any(starmap(takes_context, own.items()))
 
     def fingerprint(self) -> str:
         """SHA-256 of the graph, or of the sequence of graphs; labels play no part."""
@@ -269,9 +272,9 @@ class Fleet:
 
     def _weigh(self, t: int, some: slice) -> tuple[MixingBlock, ...]:
         shared: dict[tuple[int, bytes, int], Matrix] = {}
-        blocks, numbers = [], range(len(self.sizes))[some]
+        blocks, numbers, differ = [], range(len(self.sizes))[some], self._islands_differ
         for c, links in zip(numbers, self.islands(t)[some], strict=True):
-            start, key = self.starts[c], (links.size, links.edges.tobytes(), self._apart(c))
+            start, key = self.starts[c], (links.size, links.edges.tobytes(), c * differ)
             if key not in shared:
                 W = weigh(links, self.network, self.context(c, t))
                 shared[key] = W if is_sparse(links.size, W.nnz) else W.toarray()
@@ -279,11 +282,15 @@ class Fleet:
         return tuple(blocks)
 
 
-class _Awake:
-    """The devices that are awake, for the context of links."""
+class _IslandFacts:
+    """The facts of an island, for the context of its topology and weights."""
 
     def __init__(self, fleet: Fleet):
         self._fleet = fleet
+
+    def rows(self, context: Context) -> npt.NDArray[np.int64]:
+        c = context.island
+        return self._fleet.starts[c] + np.arange(self._fleet.sizes[c])
 
     def awake(self, context: Context) -> npt.NDArray[np.bool_]:
         fleet, t = self._fleet, context.round

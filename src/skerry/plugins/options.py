@@ -7,6 +7,7 @@ arrays in order and, if the function has a parameter `context`, with a `Context`
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -17,6 +18,28 @@ from skerry.plugins.context import Context
 
 CONTEXT = "context"
 """The parameter by which a plug-in receives a Context."""
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "topology": ("size",),
+    "mixing": ("graph",),
+    "dataset": (),
+    "inter partition": ("labels", "classes", "sizes"),
+    "intra partition": ("labels", "indices", "size"),
+    "sampling": ("partition", "batch"),
+    "loss": ("outputs", "targets"),
+    "score": ("outputs", "targets"),
+    "schedule": (),
+    "local optimizer": ("gradient", "state"),
+    "primitive": ("X_nld", "sampled_k", "delivered_ld"),
+    "selection": (),
+    "beta schedule": (),
+    "sampled schedule": (),
+    "period schedule": (),
+    "server optimizer": ("memory", "average_ld"),
+    "measure": ("models",),
+}
+"""What a plug-in of each kind is called with, beside the context and its options. Models, methods
+and compressions have rules of their own."""
 
 
 @dataclass(frozen=True)
@@ -53,30 +76,75 @@ def bind(
 ) -> Callable[..., Any]:
     """The call `(*arrays, context)` of a plug-in: with its options, and the context if it takes
     one. This is how plug-ins of every kind are called."""
-    given = dict(options or {})
-    if not has_context(function):
+    given, place = dict(options or {}), _context_place(function)
+    if place is None:
         return lambda *arrays, context: function(*arrays, **given)
 
     def call(*arrays: Any, context: Context) -> Any:
-        return function(*arrays, context=context.for_plugin(kind, given), **given)
+        own = context.for_plugin(kind, given)
+        if place <= len(arrays):
+            return function(*arrays[:place], own, *arrays[place:], **given)
+        return function(*arrays, context=own, **given)
 
     return call
 
 
 def has_context(function: Callable[..., Any]) -> bool:
     """Whether a function has a parameter `context`."""
+    return _context_place(function) is not None
+
+
+def call_fault(kind: str, name: str) -> str | None:
+    """Why a user's own function cannot be called as one of its kind, or None."""
+    with registry.users_own(kind, name):
+        function = _called(kind, name)
+        parameters = _parameters(function)
+    own = [p for p in parameters or () if p.name == CONTEXT]
+    if own and kind in ("method", "compression"):
+        hooks = {"method": "lanes.context in its hooks", "compression": "context in compress"}
+        return f"{kind} '{name}' is built with its options, without a context. Use {hooks[kind]}."
+    if parameters is None or kind not in ARGUMENTS:
+        return None
+    if own and own[0].default not in (inspect.Parameter.empty, None):
+        return (
+            f"{kind} '{name}' has a parameter 'context' with the value {own[0].default!r:.40}, but "
+            "that name is for the skerry.Context. Rename the parameter."
+        )
+    arrays = [p for p in parameters if p.kind in POSITIONAL and p.name != CONTEXT]
+    needed = [p for p in arrays if p.default is p.empty]
+    has_room = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    wanted = ARGUMENTS[kind]
+    if len(needed) <= len(wanted) and (has_room or len(wanted) <= len(arrays)):
+        return None
+    got, called = (", ".join(names) for names in ([p.name for p in parameters], wanted))
+    return (
+        f"{kind} '{name}' is called with ({called}), by position, and with context= if it has a "
+        f"parameter of that name (got the parameters ({got})). Options are keyword-only "
+        "parameters, after a *."
+    )
+
+
+def _context_place(function: Callable[..., Any]) -> int | None:
+    """Place of the parameter `context`, or None; behind all others if it is keyword-only."""
     try:
-        return _reads_context(getattr(function, "__func__", function))
+        return _place(function)
     except TypeError:  # an object that cannot be hashed
-        return _reads_context.__wrapped__(function)
+        return _place.__wrapped__(function)
 
 
 @lru_cache(maxsize=256)
-def _reads_context(function: Callable[..., Any]) -> bool:
+def _place(function: Callable[..., Any]) -> int | None:
+    for place, parameter in enumerate(_parameters(function) or ()):
+        if parameter.name == CONTEXT:
+            return place if parameter.kind in POSITIONAL else sys.maxsize
+    return None
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
     try:
-        return CONTEXT in inspect.signature(function).parameters
+        return [*inspect.signature(function).parameters.values()]
     except ValueError:  # written in C, without a signature
-        return False
+        return None
 
 
 @cache
@@ -92,10 +160,7 @@ def _called(kind: str, name: str) -> Any:
 
 
 def _signature_options(function: Callable[..., Any]) -> Options:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # written in C, without a signature
-        return Options()
+    parameters = _parameters(function) or []
     options = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != CONTEXT]
     return Options(
         names=tuple(p.name for p in options),

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from skerry.config.measures import GROUPS, MEASURES, USUAL, own_name
 from skerry.config.section import Count, Names, Round, Section, Takes, default
 from skerry.errors import unknown
+from skerry.plugins.options import call_fault
 
 
 def _one_or_many(value: Any) -> Any:
@@ -35,7 +36,7 @@ class _NamesOwnMeasure(Names):
                 f"measure '{name}' must not be called {own_name(name)}, as a built-in one is. "
                 "Rename the function."
             )
-        return super().fault(name)
+        return super().fault(name) or call_fault(self.kind, name)
 
 
 def _named_apart(names: tuple[str, ...]) -> tuple[str, ...]:
