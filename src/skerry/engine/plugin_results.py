@@ -83,12 +83,15 @@ def direction_fault(found: Any, gradient: Tensor, *_: object) -> str | None:
     )
 
 
-def factor_fault(found: Any, *_: object) -> str | None:
+def factor_fault(found: Any, t: int) -> str | None:
     """Schedules give the factor on the stepsize."""
     is_number = isinstance(found, int | float | np.number) and not isinstance(found, bool)
     if is_number and 0 <= found < sys.float_info.max:
         return None
-    return f" must give the factor on the stepsize, a number of at least 0 (got {found!r:.60})."
+    return (
+        " must give the factor on the stepsize, a number of at least 0 (got "
+        f"{found!r:.60} in round {t})."
+    )
 
 
 def size_fault(found: Any, *_: object) -> str | None:

@@ -27,9 +27,10 @@ from skerry.engine.state import State
 from skerry.engine.world import World
 from skerry.errors import SkerryError, warn_once
 from skerry.methods.method import Traffic
-from skerry.network.fleet import build_fleet
+from skerry.network.islands import draw_island, weigh
 from skerry.plugins import registry
 from skerry.plugins.calls import AGAIN, Call, recording
+from skerry.seeds import stream
 
 IN_A_ROUND = {
     "training.optimizer": "local optimizer",
@@ -172,12 +173,10 @@ class _Rehearsal:
         return IN_A_ROUND[field], self.own[field]
 
     def _try_compression(self, section: Network | Server) -> None:
-        """Compress messages of two lanes, one of them zero; parts of them must give the same."""
+        """Compress messages of two lanes, some of them zero; parts of them must give the same."""
         world, name, compression = self.world, section.compression, build_compression(section)
         V_rld = torch.randn((3, 2, world.learner.d), generator=torch.Generator().manual_seed(0))
-        V_rld *= torch.tensor([0.0, 1.0, 5.0]).view(3, 1, 1) * torch.tensor([1.0, 2.0]).view(
-            1, 2, 1
-        )
+        V_rld *= torch.tensor([[0.0, 0.0], [1.0, 2.0], [5.0, 9.0]])[..., None]
         V_rld = V_rld.to(world.device, world.dtype) * world.real_d
         keys_r = world.compression_keys("rehearsed", 0)[:1].repeat(3)
         context = run_context(world, self.experiment, 0, number=0, period=1)
@@ -311,16 +310,20 @@ class _Part(Awake):
 
 
 def _try_network(stack: Stack) -> None:
-    """Build a user's own topology and weights twice; the links must be the same."""
+    """Call a user's own topology and weights of W twice for the first island."""
     for mixing in stack.mixing:
         fleet = mixing.mixer.fleet
-        network = fleet.network
-        if ":" in network.mixing or (":" in network.topology and not network.is_file):
-            again = build_fleet(network, fleet.seed, stack.world.materials.graph, fleet.labels)
-            again = again if fleet.awake is None else again.with_availability(fleet.awake)
-            if not np.array_equal(fleet.edges(0), again.edges(0)):
+        network, context = fleet.network, fleet.context(0)
+        is_drawn = stack.world.materials.graph is None and not network.is_file
+        if is_drawn and ":" in network.topology:
+            rngs = [stream(fleet.seed, "graph", 0) for _ in range(2)]
+            links = [draw_island(fleet.sizes[0], network, rng, context) for rng in rngs]
+            if not np.array_equal(links[0].edges, links[1].edges):
                 raise _differs("topology", network.topology)
-            if abs(fleet.matrix(0) - again.matrix(0)).max() > 0:
+        if ":" in network.mixing:
+            fleet.blocks(0)
+            first, again = (weigh(fleet.islands(0)[0], network, context) for _ in range(2))
+            if abs(first - again).max() > 0:
                 raise _differs("mixing", network.mixing)
 
 

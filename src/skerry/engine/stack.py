@@ -345,7 +345,7 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     training, server = experiment.training, experiment.server
     schedule = registry.resolve("schedule", training.schedule)
     bound = bind("schedule", schedule, training.options_for("schedule"))
-    call = guarded("schedule", training.schedule, bound, factor_fault)
+    call = guarded("schedule", training.schedule, bound)
     is_planned = server.is_there and not server.is_adaptive("period")
     server_rounds = server.server_rounds(world.rounds) if is_planned else ()
 
@@ -355,6 +355,8 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
             facts["number"] = bisect_left(server_rounds, t)
             facts["period"] = server.period_in(t, world.rounds)
         found: float = call(context=run_context(world, experiment, t, **facts))
+        if fault := factor_fault(found, t):
+            raise SkerryError(f"schedule '{training.schedule}'{fault}")
         return found
 
     return factor

@@ -129,7 +129,8 @@ def guarded(
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        calls, looked_at = _RECORD.get(), lent(*arguments) if lent else {}
+        arrays = [one for one in arguments if not isinstance(one, Context)]
+        calls, looked_at = _RECORD.get(), lent(*arrays) if lent else {}
         if calls is None:
             counts = [tensor._version for tensor in looked_at.values()]
             with registry.errors_of(kind, name):
@@ -150,7 +151,7 @@ def guarded(
                 calls.append(Call(kind, name, given, left, found))
             if repeats and not alike(calls[-2].left, left):
                 raise SkerryError(f"{kind} '{name}' {AGAIN}")
-        if check is not None and (fault := check(found, *arguments)):
+        if check is not None and (fault := check(found, *arrays)):
             raise SkerryError(f"{kind} '{name}'{fault}")
         return found
 

@@ -162,11 +162,14 @@ def _check_selection(
         weighed = np.asarray(weights, dtype=float)
     except (TypeError, ValueError, OverflowError):
         weighed = np.empty(0)
-    fits = weighed.shape == found.shape and bool((weighed >= 0).all())
-    if not fits or not np.isclose(weighed.sum(), 1.0, atol=1e-6):
+    if weighed.shape != found.shape or not np.isclose(weighed.sum(), 1.0, atol=1e-6):
         raise SkerryError(
-            f"selection '{name}' must give a weight of at least 0 for each sampled device, which "
-            f"sum to 1 (got {weighed.size} weights for {len(found)} devices, sum "
-            f"{weighed.sum():.4g}, smallest {weighed.min(initial=0):.4g})."
+            f"selection '{name}' must give a weight for each sampled device, which sum to 1 (got "
+            f"{weighed.size} weights for {len(found)} devices, sum {weighed.sum():.4g})."
+        )
+    if weighed.min(initial=0) < 0:
+        raise SkerryError(
+            f"selection '{name}' must give a weight of at least 0 for each sampled device (got "
+            f"{weighed.min():.4g})."
         )
     return found, weighed
