@@ -41,8 +41,14 @@ PARTS = {
         "Availability", "MethodChoice", "Evaluate"
     ),
     "Your own data": (
-        "from_arrays", "from_devices", "from_torch", "from_huggingface", "from_flower"
+        "from_arrays", "from_devices", "from_torch", "from_huggingface", "from_flower",
+        "load_dataset", "split"
     ),
+    "Your own functions": (
+        "Context", "Parameter", "Problem", "Method", "Lanes", "Mixing", "Aggregation", "Traffic",
+        "Compression", "Here"
+    ),
+    "Presets and constants": ("PRESETS", "with_preset", "measure_constants"),
 }  # fmt: skip
 
 EXAMPLES = {
@@ -90,6 +96,55 @@ EXAMPLES = {
     "print(skerry.run(small, dataset=skerry.from_torch(data, data))[0].status)",
     "from_huggingface": "print(callable(skerry.from_huggingface))",
     "from_flower": "print(callable(skerry.from_flower))",
+    "load_dataset": 'digits = skerry.load_dataset(skerry.Data(dataset="digits"), seed=0)\n'
+    "print(digits.x_train.shape)",
+    "split": "labels, data = digits.y_train, skerry.Data()\n"
+    "dealt = skerry.split(labels, digits.classes, sizes=(4, 4), data=data, seed=0)\n"
+    "print(dealt.sizes.sum() == len(labels))",
+    "Context": "def fading(X_nld, sampled_k, delivered_ld, *, context):\n"
+    "    X_nld.lerp_(delivered_ld, 1 / (1 + context.number))\n"
+    "    return len(X_nld)\n\n\n"
+    "print(skerry.run(small, compare=[fading])[0].status)",
+    "Parameter": "def last_norm(models, context):\n"
+    "    last = context.parameters[-1]\n"
+    "    return last.of(models).norm()\n\n\n"
+    'print(skerry.run(small.replace(evaluate={"own": last_norm}))[0].final["last_norm"] > 0)',
+    "Problem": "from math import prod\n\nfrom torch import nn\n\n\n"
+    "def flat(problem: skerry.Problem):\n"
+    "    layer = nn.Linear(prod(problem.input_shape), problem.outputs)\n"
+    "    return nn.Sequential(nn.Flatten(), layer)\n\n\n"
+    "print(skerry.run(small, model=flat)[0].status)",
+    "Method": "class Clipped(skerry.Method):\n"
+    "    def after_step(self, lanes, before):\n"
+    "        lanes.X_nld.clamp_(-1, 1)\n\n\n"
+    'print(skerry.run(small.replace(method={"name": Clipped}))[0].status)',
+    "Lanes": "class Shrunk(skerry.Method):\n"
+    "    def after_step(self, lanes: skerry.Lanes, before):\n"
+    "        lanes.X_nld.mul_(1 - 0.01 * lanes.eta_l1)\n\n\n"
+    'print(skerry.run(small.replace(method={"name": Shrunk}))[0].status)',
+    "Mixing": "class Twice(skerry.Method):\n"
+    "    def mix(self, lanes, mix: skerry.Mixing):\n"
+    "        mix(lanes.X_nld)\n"
+    "        mix(lanes.X_nld)\n\n\n"
+    'print(skerry.run(small.replace(method={"name": Twice}))[0].status)',
+    "Aggregation": "class Sent(skerry.Method):\n"
+    "    def aggregate(self, lanes, server: skerry.Aggregation):\n"
+    "        received = server.deliver(lanes.X_nld)\n"
+    "        return skerry.Traffic(up=len(server.sampled_k), down=received)\n\n\n"
+    'print(skerry.run(small.replace(method={"name": Sent}))[0].status)',
+    "Traffic": "print(skerry.Traffic(up=3, down=8))",
+    "Compression": "class Half(skerry.Compression):\n"
+    "    quality = 0.5\n\n"
+    "    def compress(self, V_rld, draws):\n"
+    "        V_rld.mul_(0.5)\n\n\n"
+    'print(skerry.run(small.replace(network={"compression": Half}))[0].status)',
+    "Here": "class Announced(skerry.Here):\n"
+    '    """Computes in this process."""\n\n\n'
+    "print(skerry.run(small, executor=Announced)[0].status)",
+    "PRESETS": "print(sorted(skerry.PRESETS)[:3])",
+    "with_preset": 'print(skerry.with_preset(small, "tt_hf").server.selection)',
+    "measure_constants": "constants = skerry.measure_constants(small, rounds=(0, 2), draws=2)\n"
+    "print(constants.parameters(epsilon=0.5).devices)",
 }
 
 
@@ -107,6 +162,8 @@ def _entry(name: str) -> list[str]:
     lines = [_text(thing), ""]
     if inspect.isfunction(thing):
         lines += [_arguments(thing)]
+    elif not isinstance(thing, type):
+        pass
     elif issubclass(thing, Section):
         lines += [_fields(thing)]
         lines += [_methods(thing)] if name in ("Experiment", "Sweep") else []
@@ -123,7 +180,7 @@ def _text(thing: Any) -> str:
     text = inspect.cleandoc(thing.__doc__ or "")
     blocks = []
     for block in text.split("\n\n"):
-        is_code = block.startswith("class ")
+        is_code = block.startswith(("class ", "def "))
         blocks.append(f"```text\n{block}\n```" if is_code else " ".join(block.split()))
     return "\n\n".join(blocks)
 

@@ -123,7 +123,7 @@ def test_a_plug_in_lies_beside_the_experiment(monkeypatch):
         "def net(*, width): return nn.Sequential(nn.Flatten(), nn.LazyLinear(width), nn.ReLU(),\n"
         "                                        nn.Dropout(0.1), nn.LazyLinear(10))\n"
         "def halve(context): return 0.5**context.round\n"
-        "def s2one(X, sampled, delivered, server): X[sampled[0]] = delivered; return 1\n"
+        "def s2one(X, sampled, delivered): X[sampled[0]] = delivered; return 1\n"
     )
     own = ["model.name=my_own:net", "model.width=5", "training.schedule=my_own:halve"]
     settings = [word for setting in own for word in ("--set", setting)]

@@ -303,7 +303,7 @@ def test_an_edited_plug_in_changes_the_key(tmp_path, monkeypatch):
     """And the world's key only if all lanes of the world use it."""
     monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "edited_plug_ins.py"
-    text = "def primitive(X, sampled, delivered, server):\n    return 0\ndef model():\n    pass\n"
+    text = "def primitive(X, sampled, delivered):\n    return 0\ndef model():\n    pass\n"
     keys = {}
     for version in ("", "# edited\n"):
         file.write_text(text + version)

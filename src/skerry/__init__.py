@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     from skerry.data.by_device.from_python import from_devices as from_devices
     from skerry.data.by_device.from_python import from_flower as from_flower
     from skerry.data.by_device.from_python import from_huggingface as from_huggingface
-    from skerry.data.partition import Partition as Partition
     from skerry.data.partition import split as split
     from skerry.data.sources.arrays import from_arrays as from_arrays
     from skerry.data.sources.arrays import from_torch as from_torch
     from skerry.data.sources.catalog import load_dataset as load_dataset
     from skerry.engine.compression import Compression as Compression
-    from skerry.engine.compression import MessageDraws as MessageDraws
     from skerry.errors import SkerryError as SkerryError
     from skerry.methods.method import Aggregation as Aggregation
     from skerry.methods.method import Lanes as Lanes
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     from skerry.models.learner import Problem as Problem
     from skerry.plugins.context import Context as Context
     from skerry.plugins.context import Parameter as Parameter
-    from skerry.plugins.context import SpreadEstimate as SpreadEstimate
     from skerry.report import figures as figures
     from skerry.report import page as page
     from skerry.report.page.build import write_report as write_report
@@ -69,14 +66,14 @@ _NAMES = {
     "Training",
     "skerry.config.presets": "PRESETS with_preset",
     "skerry.data.by_device.from_python": "from_devices from_flower from_huggingface",
-    "skerry.data.partition": "Partition split",
+    "skerry.data.partition": "split",
     "skerry.data.sources.arrays": "from_arrays from_torch",
     "skerry.data.sources.catalog": "load_dataset",
-    "skerry.engine.compression": "Compression MessageDraws",
+    "skerry.engine.compression": "Compression",
     "skerry.errors": "SkerryError",
     "skerry.methods.method": "Aggregation Lanes Method Mixing Traffic",
     "skerry.models.learner": "Problem",
-    "skerry.plugins.context": "Context Parameter SpreadEstimate",
+    "skerry.plugins.context": "Context Parameter",
     "skerry.report.page.build": "write_report",
     "skerry.runs.executors.here": "Here",
     "skerry.runs.progress": "Progress",

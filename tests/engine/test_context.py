@@ -214,6 +214,8 @@ def test_every_kind_is_told_the_facts_in_the_order_of_rows():
             assert (one.W.toarray() == fleet.matrix(t).toarray()).all()
             assert one.awake.tolist() == awake(t).tolist()
             assert one.awake_sizes.sum() == len(one.order) == one.awake.sum()
+            order = world.server_order(t).numpy()
+            assert one.order.tolist() == order[awake(t)[order]].tolist()
             assert one.samples.tolist() == world.partition.sizes.tolist()
             assert [one.name for one in one.parameters] == ["weight", "bias"]
             assert (one.sizes, one.rounds) == ((5, 4), 5)
@@ -328,6 +330,35 @@ def test_kinds_islands_and_seeds_draw_differently(small):
     assert len(islands) == 2 * len({one.seed for one in of("topology")}) == 4
     first = [of(kind)[-1] for kind in ("selection", "primitive")]
     assert len({context_number(one) for one in first}) == 2
+
+
+def test_hooks_of_a_method_draw_differently(small):
+    """What a step draws is not what mixing or the server draws in the same round."""
+    drawn = set()
+
+    class Drawing(skerry.Method):
+        def after_step(self, lanes, before):
+            drawn.add((lanes.context.round, "step", context_number(lanes.context)))
+
+        def mix(self, lanes, mix):
+            drawn.add((lanes.context.round, "mix", context_number(lanes.context)))
+
+        def aggregate(self, lanes, server):
+            drawn.add((lanes.context.round, "server", context_number(lanes.context)))
+            return super().aggregate(lanes, server)
+
+    base = small("server.period=1", "rounds=3").replace(method={"name": Drawing})
+    list(simulate(build_stack(build_world(base), [base])))
+    assert len(drawn) == len({number for _, _, number in drawn}) == 9
+
+
+def test_a_loss_has_no_numbers_of_a_round(small):
+    def noisy(outputs, targets, *, context):
+        noise = torch.tensor(context.random().normal())
+        return nn.functional.cross_entropy(outputs, targets) + noise
+
+    with pytest.raises(SkerryError, match="same=True"):
+        skerry.run(small().replace(task={"loss": noisy}))
 
 
 def test_a_sampling_must_not_draw_the_same_in_every_round(small):

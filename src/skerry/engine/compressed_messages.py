@@ -157,8 +157,9 @@ class CompressedMixing:
         for step in range(self._steps):
             message = A_nld - public
             keys_n = world.compression_keys("links", self._t, step, number)
+            context = self._context.with_facts(_purpose=f"links {step} {number}")
             draws = message_draws(world, keys_n)
-            compress(self._rule.compression, message, draws, self._context)
+            compress(self._rule.compression, message, draws, context)
             if isolated is not None:
                 message[isolated] = 0
             public.add_(message)
@@ -206,7 +207,7 @@ class CompressedServerRound:
         if self.rule.up is not None:
             keys_k = self.world.compression_keys("up", self.t)[S]
             draws = message_draws(self.world, keys_k)
-            compress(self.rule.up, message_kld, draws, self.context, S)
+            compress(self.rule.up, message_kld, draws, self.context.with_facts(_purpose="up"), S)
         unsent_kld -= message_kld
         message_kld += heard_kld
         if "undelivered" in self.kept:
@@ -251,7 +252,8 @@ class CompressedServerRound:
         key = self.world.compression_keys("down", self.t)[:1]
         message_rld = sent_rld - heard_rld
         draws = message_draws(self.world, key.expand(len(reached)))
-        compress(self.rule.down, message_rld, draws, self.context, reached)
+        context = self.context.with_facts(_purpose="down")
+        compress(self.rule.down, message_rld, draws, context, reached)
         return heard_rld.add_(message_rld)
 
 

@@ -49,7 +49,7 @@ def step_hooks(
 ) -> Iterator[None]:
     """Context of one local step of some devices, with the hooks of all methods around it."""
     methods = [
-        (group.method, lanes_of(stack, state, eta_l, group.lanes, devices, step))
+        (group.method, lanes_of(stack, state, eta_l, group.lanes, "step", devices, step))
         for group in stack.mixing
         if group.method is not None
     ]
@@ -64,14 +64,18 @@ def lanes_of(
     state: State,
     eta_l: Tensor,
     lanes: slice,
+    purpose: str,
     devices: slice = ALL_DEVICES,
     step: int = 0,
 ) -> Lanes:
-    """Lanes with the same method, as its hooks receive them."""
+    """Lanes with the same method, as its hooks receive them. The `purpose` separates the random
+    numbers of hooks."""
     first, local_steps = stack.experiments[lanes.start], stack.world.experiment.training.local_steps
     past = past_server_rounds(first, state.memory, lanes.start, state.t)
     steps = state.t * local_steps + step
-    context = run_context(stack.world, first, state.t, past, step=steps)
+    context = run_context(
+        stack.world, first, state.t, past, step=steps, _kind="method", _purpose=purpose
+    )
     if devices != ALL_DEVICES:
         context = context.with_facts(rows=np.arange(stack.world.n)[devices])
     return Lanes(
@@ -107,7 +111,7 @@ def mix_lanes(stack: Stack, group: MixingGroup, state: State, eta_l: Tensor) -> 
     method = group.method or Method()
     whole = group.compression is None and fused.mixes(state.X_nld, max(stack.world.sizes))
     for piece in lane_pieces(stack, group.lanes, state, 0 if whole else stack.world.n):
-        lanes = lanes_of(stack, state, eta_l, piece)
+        lanes = lanes_of(stack, state, eta_l, piece, "mix")
         if group.compression is None:
             method.mix(lanes, UncompressedMixing(group, state.t))
             continue
@@ -175,7 +179,7 @@ def aggregate_lanes(
         receivers(group, sample, len(state.X_nld)),
         s2a_receivers(group, sample, len(state.X_nld)),
     )
-    method_lanes = lanes_of(stack, state, stack.etas_tl[state.t], lanes)
+    method_lanes = lanes_of(stack, state, stack.etas_tl[state.t], lanes, "aggregate")
     context = method_lanes.context.with_facts(sampled=group.server.sampled)
     return group.method.aggregate(replace(method_lanes, context=context), server)
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from skerry.config.experiment import Experiment
 from skerry.config.measures import own_name
+from skerry.data.holdings import Ints
 from skerry.engine.facts import RunFacts, run_context
 from skerry.engine.rehearsal import scattered_state, small
 from skerry.engine.server_schedule import past_server_rounds
@@ -18,7 +19,7 @@ from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.plugins import registry
 from skerry.plugins.calls import lend, recording, same
-from skerry.plugins.context import Context
+from skerry.plugins.context import Context, awake_order
 from skerry.plugins.options import bind
 
 KIND = "measure"
@@ -29,6 +30,10 @@ class MeasureFacts(RunFacts):
 
     def time(self, context: Context) -> int:
         return max(0, context.round - 1)
+
+    def order(self, context: Context) -> Ints:
+        found: Ints = awake_order(context, self.time(context))
+        return found
 
     def x_test(self, context: Context) -> Tensor:
         return self.world.x_test

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, starmap
+from itertools import chain
 from typing import Any
 
 import networkx as nx
@@ -224,9 +224,10 @@ class Fleet:
     @cached_property
     def _islands_differ(self) -> bool:
         """Whether a user's own function may treat islands with the same links differently."""
-        functions = self.network.functions
-        own = {kind: name for kind in ("topology", "mixing") if ":" in (name := functions[kind])}
-        return any(starmap(takes_context, own.items()))
+        network = self.network
+        topology = "" if network.is_file else network.topology
+        functions = {"topology": topology, "mixing": network.mixing}
+        return any(":" in name and takes_context(kind, name) for kind, name in functions.items())
 
     def fingerprint(self) -> str:
         """SHA-256 of the graph, or of the sequence of graphs; labels play no part."""

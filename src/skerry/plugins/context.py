@@ -63,8 +63,14 @@ class SpreadEstimate:
     """Whether every island is estimated separately, as under per_component and one_each."""
 
 
-NEEDED = {"distances": "needs_distances", "estimates": "needs_estimates", "round": "every_round"}
-"""Facts that a plug-in receives if its function has this attribute, which costs something."""
+NEEDED = {
+    ("selection", "distances"): "needs_distances",
+    ("beta schedule", "estimates"): "needs_estimates",
+    ("sampled schedule", "estimates"): "needs_estimates",
+    ("period schedule", "estimates"): "needs_estimates",
+    ("topology", "round"): "every_round",
+}
+"""By kind and fact, the attribute of a function that is to know this fact; it costs something."""
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -75,9 +81,9 @@ class Context:
     the islands. Arrays, the graph and W are read-only. A fact that is not known yet, such as the
     graph while a data set is loaded, raises an error of one line.
 
-        def halfway(X_nld, sampled_k, delivered_ld, *, context):
-            X_nld[context.index("porch")] = delivered_ld
-            return 1
+    def to_the_porch(X_nld, sampled_k, delivered_ld, *, context):
+        X_nld[context.index("porch")] = delivered_ld
+        return 1
     """
 
     seed: int
@@ -140,7 +146,7 @@ class Context:
     def __init__(self, during: str = "there is no run", source: object = None, **facts: Any):
         """`during` completes "is not known while ..."; `source` has a method `(context)` for each
         fact that is computed when it is first read."""
-        vars(self).update(_during=during, _source=source, _kind="", options={})
+        vars(self).update(_during=during, _source=source, _kind="", _purpose="", options={})
         vars(self).update((name, _locked(value)) for name, value in facts.items())
 
     def __getattr__(self, name: str) -> Any:
@@ -149,8 +155,8 @@ class Context:
             raise AttributeError(f"a Context has no '{name}'{did_you_mean(name, _PUBLIC)}")
         find = getattr(self._source, name, None) or _DERIVED.get(name)
         if find is None:
-            needs = NEEDED.get(name)
-            hint = f" It is for functions with the attribute {needs} = True." if needs else ""
+            needs = NEEDED.get((self._kind, name))
+            hint = f" Set the attribute {needs} = True of the function." if needs else ""
             raise SkerryError(f"context.{name} is not known while {self._during}.{hint}")
         vars(self)[name] = found = _locked(find(self))
         return found
@@ -192,7 +198,9 @@ class Context:
     def index(self, names: list[str] | tuple[str, ...]) -> list[int]: ...
     def index(self, names: Any) -> Any:
         """The row of a device by its name, or the rows of several."""
-        row = vars(self).setdefault("_row", {name: i for i, name in enumerate(self.devices)})
+        if "_row" not in vars(self):
+            vars(self)["_row"] = {name: i for i, name in enumerate(self.devices)}
+        row = vars(self)["_row"]
 
         def find(name: object) -> int:
             if (found := row.get(str(name))) is None:
@@ -209,8 +217,9 @@ class Context:
     def random(self, *words: str | int, same: bool = False) -> np.random.Generator:
         """A numpy generator that is new in every round, local step and island, and the same for
         all lanes of a seed. With `same` it does not change with the round. Words separate
-        purposes: `context.random("noise")`, `context.random("order")`. Two calls with the same
-        words give the same numbers."""
+        purposes: `context.random("noise")`, `context.random("order")`. In one call of a plug-in,
+        the same words give the same numbers; where it gets some rows only, draw for all and take
+        those of `rows`."""
         from skerry.seeds import stream
 
         given = vars(self).get("_generator")
@@ -224,7 +233,8 @@ class Context:
             )
         moving = ("island",) if same else ("round", "step", "island")
         known = [f"{name}={vars(self)[name]}" for name in moving if name in vars(self)]
-        return stream(self.seed, "/".join(["plug-in", self._kind, *map(str, words), *known]))
+        parts = ("plug-in", self._kind, self._purpose, *map(str, words), *known)
+        return stream(self.seed, "/".join(parts))
 
     def outputs(self, models_md: Tensor, x: Tensor | None = None) -> Tensor:
         """For a measure: outputs of m models for inputs, by default the test set's, [m, inputs,
@@ -253,10 +263,12 @@ def _islands(context: Context) -> Any:
     return np.repeat(np.arange(len(context.sizes)), context.sizes)
 
 
-def _order(context: Context) -> Any:
+def awake_order(context: Context, t: int | None = None) -> Any:
+    """The devices that are awake, in the order of the permutation of round t, by default now."""
     from skerry.seeds import stream
 
-    order = stream(context.seed, "sampled", context.round).permutation(len(context.devices))
+    rng = stream(context.seed, "sampled", context.round if t is None else t)
+    order = rng.permutation(len(context.devices))
     return order[context.awake[order]]
 
 
@@ -275,7 +287,7 @@ def _awake_sizes(context: Context) -> Any:
 _DERIVED = {
     "awake_sizes": _awake_sizes,
     "islands": _islands,
-    "order": _order,
+    "order": awake_order,
     "rows": _rows,
 }
 """Facts that follow from others."""

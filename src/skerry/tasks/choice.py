@@ -57,7 +57,8 @@ def choose_task(section: Task, dataset: Dataset, seed: int) -> LearningTask:
         )
     if section.score == "top5" and name == "regression":
         raise ModelError('task.score = "top5" needs classes or tokens (got a regression task).')
-    context = Context("losses and scores are computed, for all devices at once", seed=seed)
+    words = "losses and scores are computed, for all devices at once"
+    context = Context(words, seed=seed, _is_kept=True)
     score = _resolve("score", section.score, section, context) if section.score else None
     function = _resolve("loss", loss, section, context)
     task = TASKS[name](loss, function, score, delta=section.delta)
