@@ -310,19 +310,21 @@ class _Part(Awake):
 
 
 def _try_network(stack: Stack) -> None:
-    """Call a user's own topology and weights of W twice for the first island."""
+    """Call a user's own topology and weights of W twice for an island."""
     for mixing in stack.mixing:
         fleet = mixing.mixer.fleet
         network, context = fleet.network, fleet.context(0)
         is_drawn = stack.world.materials.graph is None and not network.is_file
         if is_drawn and ":" in network.topology:
             rngs = [stream(fleet.seed, "graph", 0) for _ in range(2)]
-            links = [draw_island(fleet.sizes[0], network, rng, context) for rng in rngs]
-            if not np.array_equal(links[0].edges, links[1].edges):
+            drawn = [draw_island(fleet.sizes[0], network, rng, context) for rng in rngs]
+            if not np.array_equal(drawn[0].edges, drawn[1].edges):
                 raise _differs("topology", network.topology)
         if ":" in network.mixing:
             fleet.blocks(0)
-            first, again = (weigh(fleet.islands(0)[0], network, context) for _ in range(2))
+            up = ((links, c, t) for t in range(3) for c, links in enumerate(fleet.islands(t)))
+            links, c, t = max(up, key=lambda found: len(found[0].edges))
+            first, again = (weigh(links, network, fleet.context(c, t)) for _ in range(2))
             if abs(first - again).max() > 0:
                 raise _differs("mixing", network.mixing)
 

@@ -44,12 +44,12 @@ def _sources(kind: str) -> Iterator[_Source]:
     if torch is None or kind in SEEDED:
         return
     yield _Source("torch's", torch.get_rng_state, torch.set_rng_state, _bytes)
-    if torch.cuda.is_initialized() and not is_capturing():
+    if torch.cuda.is_initialized() and not captures_graph():
         cuda = torch.cuda
         yield _Source("torch's", cuda.get_rng_state, cuda.set_rng_state, _bytes)
 
 
-def is_capturing() -> bool:
+def captures_graph() -> bool:
     """Whether a CUDA graph is captured. Errors then end the capture, and the work is tried again
     without it."""
     torch = sys.modules.get("torch")

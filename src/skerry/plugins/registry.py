@@ -25,7 +25,7 @@ from skerry.errors import (
     unknown,
 )
 from skerry.plugins import fingerprint
-from skerry.plugins.randomness import global_randomness, is_capturing
+from skerry.plugins.randomness import captures_graph, global_randomness
 
 V = TypeVar("V")
 
@@ -327,7 +327,7 @@ def errors_of(kind: str, name: str, raised: type[SkerryError] = SkerryError) -> 
     except SkerryError:
         raise
     except BaseException as error:  # a user's code may fail in any way
-        if is_out_of_memory(error) or is_interrupt(error) or is_capturing():
+        if is_out_of_memory(error) or is_interrupt(error) or captures_graph():
             raise
         raise raised(f"{kind} '{name}' {_failure(error)}") from error
 

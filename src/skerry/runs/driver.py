@@ -41,7 +41,7 @@ from skerry.runs.executors.executor import (
     error_line,
     group_by_world,
     memory_shape,
-    rehearse,
+    rehearse_plugins,
     split_lanes,
 )
 from skerry.runs.materials import with_sizes
@@ -212,7 +212,7 @@ class Driver:
             try:
                 found = self._executor.survey(group[0])
                 if not self._keep_going and found.world is not None:
-                    rehearse(found.world, group)
+                    rehearse_plugins(found.world, group)
                     self._rehearsed.add(group[0].world_key())
             except Exception as error:  # a user's data and model may raise anything
                 if not self._keep_going:

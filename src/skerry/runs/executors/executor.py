@@ -16,7 +16,7 @@ import torch
 
 from skerry.config.experiment import Experiment
 from skerry.engine.ranks.exchange import Communicator
-from skerry.engine.rehearsal import rehearse as rehearse_rounds
+from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import Moment
 from skerry.engine.stack import group_keys
 from skerry.engine.world import Materials, World, build_world, pick_device
@@ -154,9 +154,9 @@ def survey_world(world: World) -> WorldSurvey:
     return WorldSurvey(world.fingerprints, world.n, measure_footprint(world), world)
 
 
-def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
+def rehearse_plugins(world: World, experiments: Sequence[Experiment]) -> None:
     """Raise SkerryError if a user's own plug-in of these experiments breaks its contract."""
-    rehearse_rounds(world, experiments)
+    rehearse(world, experiments)
     rehearse_measures(world, experiments[0])
 
 

@@ -17,7 +17,7 @@ from skerry.runs.executors.executor import (
     WorldCache,
     WorldSurvey,
     failure_of,
-    rehearse,
+    rehearse_plugins,
     release_memory,
     survey_world,
 )
@@ -77,7 +77,7 @@ class Here:
         """Start the ticks of a job; called within `events`, which handles what it raises."""
         world = self.world(job.experiments[0])
         if not job.rehearsed:
-            rehearse(world, job.experiments)
+            rehearse_plugins(world, job.experiments)
         store, folder, seconds = self._store, self._checkpoints, self._checkpoint_seconds
         return run_lanes(
             world, job.experiments, store, folder, seconds, job.deterministic, self._progress
