@@ -159,7 +159,8 @@ def draws(devices: int = 20_000, batch: int = 32, samples: int = 20) -> dict:
     partition = Partition(
         order, samples * np.arange(devices + 1), np.ones((devices, 1), dtype=np.int64)
     )
-    sampling, sizes = WithReplacement(partition, batch, Context(seed=0)), partition.sizes[:, np.newaxis]
+    sampling = WithReplacement(partition, batch, Context(seed=0))
+    sizes = partition.sizes[:, np.newaxis]
 
     def one_by_one() -> None:
         rng = stream(0, WithReplacement.stream, 0, 0)
