@@ -91,13 +91,18 @@ def did_you_mean(got: str, names: Iterable[str]) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """An error of other code in one line: `ValueError: its message`. Its text may contain anything,
-    and making it may fail, too."""
-    try:
-        text = shorten(printable(" ".join(str(error).split())), 200, placeholder=" ...")
-    except Exception:
-        text = "its message cannot be read"
+    """An error of other code in one line: `ValueError: its message`."""
+    text = shorten(printable(" ".join(_text(error).split())), 200, placeholder=" ...")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:10_000]
+    except BaseException as another:  # a user's own exception may fail to be printed
+        if is_interrupt(another):
+            raise
+        return "its message cannot be read"
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -133,6 +138,12 @@ def as_number(
     return found
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether this is Ctrl-C or a signal, not an exception of a user's own."""
+    own = type(error) is KeyboardInterrupt or type(error).__module__.startswith("skerry.")
+    return isinstance(error, KeyboardInterrupt) and own
+
+
 _FULL = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
@@ -141,7 +152,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     loaded; for a full machine torch raises a RuntimeError with one of these texts."""
     if isinstance(error, RuntimeError):
         named = type(error).__name__ == "OutOfMemoryError"
-        return named or any(words in str(error) for words in _FULL)
+        return named or any(words in _text(error) for words in _FULL)
     return isinstance(error, MemoryError)
 
 

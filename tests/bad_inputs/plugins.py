@@ -104,7 +104,7 @@ ROWS = [
     plugin("training.schedule=raises", "schedule * failed (ValueError: boom and a second line)."),
     plugin(
         "server.primitive=forgets_to_count",
-        "primitive * must return how many devices received the average, 0 to 4 (got None).",
+        "primitive * must return how many devices received the average, 0 to 10 (got None).",
     ),
     plugin(
         "server.primitive=lacks_an_option",
@@ -120,7 +120,7 @@ ROWS = [
         "topology * must not give 'degree' a default, because network.degree has one. Leave out "
         "the parameter's.",
     ),
-    plugin("server.primitive=counts_too_many", "received the average, 0 to 4 (got 5)."),
+    plugin("server.primitive=counts_too_many", "received the average, 0 to 10 (got 11)."),
     plugin(
         "server.primitive=too_narrow",
         "primitive * failed (RuntimeError: shape mismatch",

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from skerry.errors import as_number
+from skerry.errors import SkerryError, as_number, short_repr
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
@@ -127,11 +127,20 @@ def scheduled_value(
 ) -> float:
     """The value of beta, sampled or period by its schedule, rounded and clipped to its range."""
     kind, (least, most, is_whole) = f"{field} schedule", RANGES[field]
+    call = bind(kind, registry.resolve(kind, schedule), options)
     with registry.users_own(kind, schedule):
-        found = bind(kind, registry.resolve(kind, schedule), options)(context=context)
+        found = call(context=context)
     if not registry.is_builtin(kind, schedule):
         rule = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
-        rule = f"{field} schedule '{schedule}' must give server.{field}, a number {rule}"
+        rule = f"{kind} '{schedule}' must give server.{field}, a number {rule}"
         found = as_number(found, rule, least, most, f" in round {context.round}")
+        with registry.users_own(kind, schedule):
+            again = call(context=context)
+        if again != found:
+            raise SkerryError(
+                f"{kind} '{schedule}' gives different results for the same round (got {found:g} "
+                f"and {short_repr(again)} in round {context.round}): it must keep nothing from "
+                "earlier calls. Use context.random() for draws."
+            )
     clipped = min(max(found, least), most)
     return math.floor(clipped + 0.5) if is_whole else float(clipped)

@@ -10,7 +10,7 @@ A user's own functions have the same signatures, and their results pass the same
 """
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,7 @@ from skerry.config.experiment import Data
 from skerry.data.holdings import Ints, SamplesByDevice
 from skerry.errors import DataError
 from skerry.plugins import registry
+from skerry.plugins.calls import read_only
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
 from skerry.seeds import stream
@@ -59,18 +60,14 @@ def split(
         raise DataError(
             f"labels must be 0 to {classes - 1} (got {labels.min()} to {labels.max()})."
         )
-    inter, intra = (_bound(kind, data) for kind in ("inter partition", "intra partition"))
     context = Context(
         "samples are dealt to devices",
         seed=seed,
         sizes=sizes,
         devices=tuple(names) or tuple(map(str, range(sum(sizes)))),
-        _generator=stream(seed, "inter"),
     )
-    with registry.users_own("inter partition", data.inter, DataError):
-        dealt = inter(labels, classes, sizes, context=context)
     everything = np.arange(len(labels))
-    islands = _check_shares(f"inter partition '{data.inter}'", dealt, len(sizes), everything)
+    islands = _deal("inter partition", data, everything, (labels, classes, sizes), context)
     shares: Shares = []
     for c, (indices, size) in enumerate(zip(islands, sizes, strict=True)):
         if len(indices) < size * data.min_samples:
@@ -78,21 +75,37 @@ def split(
                 f"island {c} has {len(indices)} training samples for {size} devices with at "
                 f"least {data.min_samples} each. Lower data.min_samples, or use another data.inter."
             )
-        now = context.with_facts(
-            island=c,
-            rows=sum(sizes[:c]) + np.arange(size),
-            _generator=stream(seed, "intra", c),
-        )
-        with registry.users_own("intra partition", data.intra, DataError):
-            dealt = intra(labels, indices, size, context=now)
-        dealt = _check_shares(f"intra partition '{data.intra}'", dealt, size, indices)
+        now = context.with_facts(island=c, rows=sum(sizes[:c]) + np.arange(size))
+        dealt = _deal("intra partition", data, indices, (labels, indices, size), now)
         shares += level_shares(dealt, [data.min_samples] * size)
     samples = SamplesByDevice.from_shares(shares)
     return Partition(samples.order, samples.offsets, count_labels(labels, classes, samples))
 
 
-def _bound(kind: str, data: Data) -> Callable[..., Any]:
-    return bind(kind, registry.resolve(kind, data.functions[kind]), data.options_for(kind))
+def _deal(
+    kind: str, data: Data, indices: Ints, arguments: tuple[Any, ...], context: Context
+) -> Shares:
+    """The shares of islands or of an island's devices; a user's own function is called twice, and
+    must give the same."""
+    name = data.functions[kind]
+    deal = bind(kind, registry.resolve(kind, name), data.options_for(kind))
+    lent = [read_only(one) if isinstance(one, np.ndarray) else one for one in arguments]
+    purpose = ("inter",) if kind == "inter partition" else ("intra", context.island)
+    parts = len(context.sizes) if kind == "inter partition" else arguments[-1]
+
+    def shares() -> Shares:
+        now = context.with_facts(_generator=stream(context.seed, *purpose))
+        with registry.users_own(kind, name, DataError):
+            dealt = deal(*lent, context=now)
+        return _check_shares(f"{kind} '{name}'", dealt, parts, indices)
+
+    first = shares()
+    if not registry.is_builtin(kind, name) and not all(map(np.array_equal, first, shares())):
+        raise DataError(
+            f"{kind} '{name}' gives different results for the same data: it must keep nothing from "
+            "earlier calls. Use context.random() for draws."
+        )
+    return first
 
 
 def count_labels(labels: NDArray[np.integer], classes: int, samples: SamplesByDevice) -> Ints:
@@ -269,7 +282,7 @@ def _check_shares(who: str, dealt: Sequence[ArrayLike], parts: int, indices: Int
     try:
         shares = [np.asarray(share, dtype=np.int64) for share in dealt]
         flat = np.concatenate([np.empty(0, np.int64), *shares])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"{who} must give {parts} arrays of sample indices.") from None
     if len(shares) != parts:
         raise DataError(f"{who} must give {parts} arrays of sample indices (got {len(shares)}).")

@@ -25,6 +25,7 @@ with the same `heard` receive the same.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,9 +33,12 @@ from skerry.config.experiment import Experiment
 from skerry.config.fields import Network, Server
 from skerry.engine.compression import Compression, MessageDraws, compress
 from skerry.engine.mixer import Mixer
+from skerry.engine.plugin_results import COMPRESSION_RULES
 from skerry.engine.world import World
+from skerry.errors import SkerryError
 from skerry.methods.method import Arrays
 from skerry.plugins import registry
+from skerry.plugins.calls import guard_methods
 from skerry.plugins.context import Context
 
 
@@ -78,7 +82,7 @@ def link_compression(experiment: Experiment) -> LinkCompression | None:
     network = experiment.network
     if not network.compresses or not network.gossip_steps:
         return None
-    made = _build(network)
+    made = build_compression(network)
     gamma = network.consensus_stepsize
     return LinkCompression(made, made.quality if gamma is None else gamma)
 
@@ -88,7 +92,7 @@ def server_compression(experiment: Experiment) -> ServerCompression | None:
     server = experiment.server
     if not server.compresses or not server.is_there:
         return None
-    made, ways = _build(server), server.compressed
+    made, ways = build_compression(server), server.compressed
     return ServerCompression(
         made if ways != "down" else None,
         made if ways != "up" else None,
@@ -116,9 +120,16 @@ def compression_temporaries(experiment: Experiment, devices: int) -> tuple[float
     return reached, 2 * met + 3 * reached, 2 * met + 5 * reached
 
 
-def _build(section: Network | Server) -> Compression:
+def build_compression(section: Network | Server) -> Compression:
+    """The compression that a section names."""
     options = section.options_for("compression")
-    return registry.build("compression", section.compression, options, Compression)
+    made = registry.build("compression", section.compression, options, Compression)
+    if not isinstance(made.quality, int | float | np.number) or not 0 < made.quality <= 1:
+        raise SkerryError(
+            f"compression '{section.compression}': quality must be a number above 0, at most 1 "
+            f"(got {made.quality!r:.60})."
+        )
+    return guard_methods("compression", section.compression, made, COMPRESSION_RULES)
 
 
 class CompressedMixing:

@@ -6,15 +6,19 @@ attribute `keeps` of the function names. They are zero at the start, have the sh
 changed in place; neither mixing nor the server touches them.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from skerry.config.experiment import Training
+from skerry.engine.plugin_results import direction_fault
 from skerry.engine.unpadded import unpadded_rule
 from skerry.errors import SkerryError
 from skerry.methods.method import Arrays, Lanes, Method
 from skerry.models.layout import Padding
 from skerry.plugins import registry
+from skerry.plugins.calls import guarded
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
 
@@ -70,8 +74,9 @@ class LocalOptimizer(Method):
         self.optimizer = training.optimizer
         self._decay = training.weight_decay
         rule = registry.resolve(LOCAL_OPTIMIZER, training.optimizer)
-        self._keeps = tuple(getattr(rule, "keeps", ()))
-        self._rule = bind(LOCAL_OPTIMIZER, rule, training.options_for(LOCAL_OPTIMIZER))
+        self._keeps = _names_of(training.optimizer, getattr(rule, "keeps", ()))
+        bound = bind(LOCAL_OPTIMIZER, rule, training.options_for(LOCAL_OPTIMIZER))
+        self._rule = guarded(LOCAL_OPTIMIZER, training.optimizer, bound, direction_fault)
         if padding is not None and ":" in self.optimizer:
             self._rule = unpadded_rule(self._rule, padding)
 
@@ -87,11 +92,15 @@ class LocalOptimizer(Method):
         if self._decay:
             gradient.add_(before, alpha=self._decay)
         direction = self._rule(gradient, lanes.state, context=lanes.context)
-        if not isinstance(direction, Tensor) or direction.shape != gradient.shape:
-            got = getattr(direction, "shape", None)
-            raise SkerryError(
-                f"{LOCAL_OPTIMIZER} '{self.optimizer}' must give the direction to step along, a "
-                f"tensor of the gradient's shape {tuple(gradient.shape)} (got "
-                f"{type(direction).__name__ if got is None else tuple(got)})."
-            )
         lanes.X_nld.copy_(before.addcmul_(direction, lanes.eta_l1, value=-1))
+
+
+def _names_of(optimizer: str, keeps: Any) -> tuple[str, ...]:
+    """The names of the arrays that a local optimizer keeps."""
+    names = tuple(keeps) if isinstance(keeps, tuple | list | set | frozenset) else (keeps,)
+    if not all(isinstance(name, str) and name for name in names):
+        raise SkerryError(
+            f"{LOCAL_OPTIMIZER} '{optimizer}': keeps must be names of arrays, as in ('mean',) (got "
+            f"{keeps!r:.60})."
+        )
+    return tuple(sorted(names)) if isinstance(keeps, set | frozenset) else names

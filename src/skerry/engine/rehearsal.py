@@ -1,30 +1,65 @@
-"""Rehearsal: call a user's own plug-ins once and check their results, before anything is recorded.
+"""Rehearsal: a round with a user's own plug-ins, several times, before anything is recorded.
 
-Each is called as in a run, so that a mistake becomes an error of one line at once, not a traceback
-an hour later. Built-ins are not called; tests check them.
+It is a round of the engine, on models that differ, with all devices unless the fleet is large. It
+is computed with one lane and with two, again from the same start, and with the devices in two
+chunks. A plug-in whose result depends on other lanes, on the chunks or on earlier calls is refused
+in one line, and so is one that breaks another rule of its kind. Built-ins are not tried; tests
+check them.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
-from skerry.engine.compressed_messages import message_draws
-from skerry.engine.compression import Compression, compress
+from skerry.config.fields import Availability, Network, Server
+from skerry.engine.compressed_messages import build_compression, message_draws
+from skerry.engine.compression import compress
 from skerry.engine.facts import run_context
-from skerry.engine.local_optimizers import LocalOptimizer
-from skerry.engine.method_hooks import UncompressedMixing
-from skerry.engine.server import Memory
-from skerry.engine.server_schedule import ScheduledRound
-from skerry.engine.stack import ServerGroup, build_stack, schedule_of
+from skerry.engine.minibatches import draw_round
+from skerry.engine.participation.awake import Awake, Mask
+from skerry.engine.ranks.group import RankGroup
+from skerry.engine.round import initial_state, local_steps, run_server_rounds, train
+from skerry.engine.stack import ServerGroup, Stack, build_stack, schedule_of
+from skerry.engine.state import State
 from skerry.engine.world import World
 from skerry.errors import SkerryError, warn_once
-from skerry.methods.method import Aggregation, Lanes, Method, Mixing, Traffic
+from skerry.methods.method import Traffic
+from skerry.network.islands import draw_island, weigh
 from skerry.plugins import registry
+from skerry.plugins.calls import AGAIN, Call, recording
+from skerry.seeds import stream
+
+IN_A_ROUND = {
+    "training.optimizer": "local optimizer",
+    "method.name": "method",
+    "network.compression": "compression",
+    "server.selection": "selection",
+    "server.optimizer": "server optimizer",
+    "server.primitive": "primitive",
+    "server.compression": "compression",
+}
+"""The fields that name plug-ins of a round, in the order of their calls, and their kinds."""
+MOST_DEVICES = 1000
+MOST_ROUNDS = 20
+MOST_NUMBERS = 2**22
+"""Numbers of X in a rehearsal; a larger fleet is rehearsed with its first devices."""
+SPREAD = 0.05
+"""How far models lie apart in a rehearsal."""
+ROUNDING, ROUGHLY = 1e-4, 0.02
+"""How much results may differ, as a part of what the round changed: with the same arithmetic, and
+with products of other shapes, where the sign of a small number may differ."""
+LANES = (
+    "computes a lane from its neighbour: lanes must not see each other. Work along the dimensions "
+    "of devices and parameters, not along that of lanes."
+)
+CHUNKS = (
+    "computes a device from others that step at the same time: a local step must depend on the "
+    "device alone. Draw for all devices, and take those of context.rows."
+)
 
 
 def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
@@ -33,191 +68,299 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
         if not registry.is_builtin("schedule", experiment.training.schedule):
             _try_schedule(world, experiment)
     stack = build_stack(world, experiments)
-    if world.local_epochs is None:
-        world.batch_indices(0, 0)
-    for mixing in stack.mixing:
-        network = mixing.mixer.fleet.network
-        if ":" in network.topology or ":" in network.mixing:
-            mixing.mixer.fleet.blocks(0)
-        if mixing.compression is not None and ":" in network.compression:
-            experiment = stack.experiments[mixing.lanes.start]
-            compression = mixing.compression.compression
-            _try_compression(network.compression, compression, experiment, world)
-    for group in stack.servers:
-        if isinstance(group.method, LocalOptimizer) and ":" in group.method.optimizer:
-            _try_local_optimizer(group.method, stack.experiments[group.lanes.start], world)
-        if group.method is not None and ":" in stack.experiments[group.lanes.start].method.name:
-            unmixed = UncompressedMixing(replace(stack.mixing[0], steps=0), 0)
-            _try_method(group.method, stack.experiments[group.lanes.start], world, unmixed)
-        if group.compression is not None and ":" in group.server.compression:
-            compression = group.compression.up or group.compression.down or Compression()
-            experiment = stack.experiments[group.lanes.start]
-            _try_compression(group.server.compression, compression, experiment, world)
-        if ":" in group.server.primitive or ":" in group.server.optimizer:
-            scheduled = ScheduledRound(group.server, 0, group.server.period)
-            _try_server_round(group.at(scheduled, 0), world)
-        _try_sampling(group, world)
-
-
-def _try_local_optimizer(method: LocalOptimizer, experiment: Experiment, world: World) -> None:
-    """One local step of two devices."""
-    X_nld = world.initial().expand(2, 1, -1).clone()
-    with registry.users_own("local optimizer", method.optimizer):
-        eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
-        steps = _steps(world, len(X_nld))
-        context = run_context(world, experiment, 0, number=0, period=1, step=0 * steps)
-        context = context.with_facts(rows=np.arange(2))
-        lanes = Lanes(X_nld, method.start(X_nld), eta_l1, steps, context)
-        method.after_step(lanes, method.before_step(lanes))
-
-
-def _try_method(method: Method, experiment: Experiment, world: World, unmixed: Mixing) -> None:
-    """One round of the K sampled devices and one more, in which models stay as they are."""
-    name, sampled = experiment.method.name, min(experiment.server.sampled, world.n)
-    devices = min(sampled + 1, world.n)
-    X_nld = world.initial().expand(devices, 1, -1).clone()
-    with registry.users_own("method", name):
-        own: Any = method.start(X_nld)
-    shapes = (tuple(X_nld.shape), tuple(X_nld.shape[1:]))
-    if not isinstance(own, dict) or not all(
-        isinstance(array, Tensor) and tuple(array.shape) in shapes for array in own.values()
+    if world.local_epochs is None and not torch.equal(
+        world.batch_indices(0, 0), world.batch_indices(0, 0)
     ):
-        raise SkerryError(
-            f"method '{name}': start must give a dict of tensors, each of the shape it gets, "
-            f"[devices, lanes, parameters], or without the devices (got {_describe(own)})."
+        raise _differs("sampling", world.experiment.training.sampling)
+    _try_network(stack)
+    for group in stack.servers:
+        _try_sampling(group, world)
+    tried: set[Hashable] = set()
+    for experiment in stack.experiments:
+        own = {path: name for path, name in experiment.users_own() if path in IN_A_ROUND}
+        parts = (experiment.method, experiment.network.compression, experiment.server.primitive)
+        options = tuple(sorted(map(str, experiment.server.options.items())))
+        key = (tuple(own.items()), *parts, experiment.server.compression, options)
+        if own and key not in tried:
+            tried.add(key)
+            _Rehearsal(*small(world, experiment), own).check()
+
+
+# A round
+
+
+@dataclass(frozen=True)
+class _Played:
+    """The models and arrays of the first lane, after training and after the server."""
+
+    start: Tensor
+    arrays: list[dict[str, Tensor]]
+    calls: list[Call]
+
+
+@dataclass(frozen=True)
+class _Rehearsal:
+    """The rehearsal of the plug-ins of one experiment."""
+
+    world: World
+    experiment: Experiment
+    own: dict[str, str]
+    """The plug-ins by the fields that name them."""
+
+    def check(self) -> None:
+        for section in (self.experiment.network, self.experiment.server):
+            if ":" in section.compression and section.compression in self.own.values():
+                self._try_compression(section)
+        two, one = (build_stack(self.world, [self.experiment] * lanes) for lanes in (2, 1))
+        alone = self._play(one, (0,))
+        self._check_calls(alone.calls)
+        self._compare(alone, self._play(one, (0,)), ROUNDING, AGAIN)
+        played = self._play(two, (0, 1))
+        self._compare(alone, played, ROUGHLY, LANES)
+        self._compare(played, self._play(two, (0, 2)), ROUNDING, LANES)
+        if "method.name" in self.own or "training.optimizer" in self.own:
+            half = -(-self.world.local_devices // 2)
+            halves = self._play(one, (0,), steps_only=True, chunk=half)
+            self._compare(self._play(one, (0,), steps_only=True), halves, ROUGHLY, CHUNKS)
+
+    def _play(
+        self, stack: Stack, models: Sequence[int], steps_only: bool = False, chunk: int = 0
+    ) -> _Played:
+        """The first round with a server round, from models with these numbers, one for a lane."""
+        world = stack.world
+        planned = self.experiment.server.server_rounds(world.rounds)
+        with recording() as calls:
+            state = scattered_state(stack, models)
+            state.t, state.chunk = (planned[0] if planned else 0), chunk or world.local_devices
+            start, draws = state.X_nld[:, :1].clone(), draw_round(stack, state.t)
+            if steps_only:
+                local_steps(stack, state, draws)
+                return _Played(start, [_first_lane(state)], calls)
+            train(stack, state, draws)
+            trained = _first_lane(state)
+            run_server_rounds(stack, state)
+        return _Played(start, [trained, _first_lane(state)], calls)
+
+    def _check_calls(self, calls: Iterable[Call]) -> None:
+        for call in calls:
+            finite = all(tensor.isfinite().all() for tensor in call.given)
+            if finite and not all(tensor.isfinite().all() for tensor in call.left):
+                raise SkerryError(
+                    f"{call.kind} '{call.name}' makes numbers that are not finite (NaN or inf) of "
+                    "finite ones. Look for a division by zero or a logarithm."
+                )
+            sent = call.result.down if isinstance(call.result, Traffic) else call.result
+            if call.kind == "primitive" or isinstance(call.result, Traffic):
+                _check_messages(call, int(sent))
+
+    def _compare(self, a: _Played, b: _Played, tolerance: float, fault: str) -> None:
+        """Raise SkerryError if the first lane differs, and name the plug-in that it is due to."""
+        for before, after in zip(a.arrays, b.arrays, strict=True):
+            for name, array in before.items():
+                moved = array - a.start if name == "X" else array
+                if not _is_close(array, after[name], moved, tolerance):
+                    kind, own = self._cause(a.calls, b.calls, tolerance)
+                    raise SkerryError(f"{kind} '{own}' {fault}")
+
+    def _cause(self, a: list[Call], b: list[Call], tolerance: float) -> tuple[str, str]:
+        """The kind and name of the plug-in whose results differ although its arguments do not."""
+        for one, other in zip(a, b, strict=False):
+            if (one.kind, one.name) != (other.kind, other.name):
+                break
+            pairs = list(zip(map(_lane, one.given), map(_lane, other.given), strict=False))
+            if all(_is_close(x, y, x, tolerance) for x, y in pairs):
+                left = zip(map(_lane, one.left), map(_lane, other.left), strict=False)
+                if not all(_is_close(x, y, x, tolerance) for x, y in left):
+                    return one.kind, one.name
+        field = next(field for field in IN_A_ROUND if field in self.own)
+        return IN_A_ROUND[field], self.own[field]
+
+    def _try_compression(self, section: Network | Server) -> None:
+        """Compress messages of two lanes, some of them zero; parts of them must give the same."""
+        world, name, compression = self.world, section.compression, build_compression(section)
+        V_rld = torch.randn((3, 2, world.learner.d), generator=torch.Generator().manual_seed(0))
+        V_rld *= torch.tensor([[0.0, 0.0], [1.0, 2.0], [5.0, 9.0]])[..., None]
+        V_rld = V_rld.to(world.device, world.dtype) * world.shared_d
+        keys_r = world.compression_keys("rehearsed", 0)[:1].repeat(3)
+        context = run_context(world, self.experiment, 0, number=0, period=1)
+
+        def compressed(rows: slice, lanes: slice) -> Tensor:
+            draws, devices_r = message_draws(world, keys_r[rows]), torch.arange(world.n)[:3][rows]
+            message_rld = V_rld[rows, lanes].clone()
+            return compress(compression, message_rld, draws, context, devices_r)
+
+        with recording():
+            compression.bytes(world.shared_parameters)
+            whole = compressed(slice(3), slice(2))
+            lane, row = compressed(slice(3), slice(1)), compressed(slice(1, 2), slice(2))
+        if not torch.isfinite(whole).all() or whole[0].any():
+            raise SkerryError(
+                f"compression '{name}': compress must leave finite numbers, and zeros of zeros."
+            )
+        if not _is_close(lane, whole[:, :1], lane, ROUGHLY):
+            raise SkerryError(f"compression '{name}' {LANES}")
+        if not _is_close(row, whole[1:2], row, ROUGHLY):
+            raise SkerryError(
+                f"compression '{name}' computes a message from others: rows must not see each "
+                "other. Take sums along the parameters, the last dimension, only."
+            )
+
+
+def scattered_state(stack: Stack, models: Sequence[int]) -> State:
+    """The initial state with models that differ: in every lane those with one of these numbers."""
+    state = initial_state(stack)
+    for lane, number in enumerate(models):
+        X_nd = state.X_nld[:, lane]
+        noise_nd = torch.randn(X_nd.shape, generator=torch.Generator().manual_seed(number))
+        X_nd += SPREAD * noise_nd.to(X_nd) * stack.world.real_d
+    return state
+
+
+def _first_lane(state: State) -> dict[str, Tensor]:
+    """Copies of the arrays of the first lane."""
+    arrays = {"X": state.X_nld, **state.memory}
+    own = [(key, array) for key, array in state.companions.arrays.items()]
+    arrays |= {f"own {key}": array for key, array in own if 0 in state.companions.lanes[key]}
+    return {name: array[..., :1, :].clone() for name, array in arrays.items()}
+
+
+def _lane(tensor: Tensor) -> Tensor:
+    return tensor[..., :1, :] if tensor.ndim >= 2 else tensor
+
+
+def _is_close(a: Tensor, b: Tensor, moved: Tensor, tolerance: float) -> bool:
+    """Whether two results are equal but for rounding, compared with what has moved."""
+    if a.shape != b.shape:
+        return False
+    a, b, moved = (torch.nan_to_num(one.double()) for one in (a, b, moved))
+    return bool((a - b).norm() <= tolerance * moved.norm() + 1e-6 * a.norm())
+
+
+def _check_messages(call: Call, sent: int) -> None:
+    """Refuse a plug-in that changes more devices than it reports messages for."""
+    models = next(i for i, tensor in enumerate(call.given) if tensor.ndim == 3)
+    before, after = call.given[models], call.left[models]
+    changed = int((before != after).flatten(1).any(dim=1).sum())
+    if call.kind == "primitive" and not changed and len(before) > 1:
+        warn_once(
+            f"primitive '{call.name}' leaves all models as they are: the server does nothing. "
+            "Write into X_nld itself, as in X_nld[sampled_k] = delivered_ld, not into a copy."
         )
-    eta_l1 = X_nld.new_full((1, 1), experiment.training.stepsize)
-    period, steps = experiment.server.period, _steps(world, devices)
-    context = run_context(world, experiment, 0, number=0, period=period, step=0 * steps)
-    lanes = Lanes(X_nld, own, eta_l1, steps, context.with_facts(rows=np.arange(devices)))
-    sampled_k = torch.arange(sampled, device=X_nld.device)
-    server = Aggregation(
-        sampled_k,
-        X_nld.new_full((sampled,), 1 / sampled),
-        torch.zeros(devices, dtype=torch.int64, device=X_nld.device),
-        eta_l1 * steps[:sampled] if isinstance(steps, Tensor) else eta_l1,
-        lambda A_nld: len(A_nld),
-        lambda A_nld, into_nld, scale_l1: len(A_nld),
-        sampled_k,
-        torch.arange(devices, device=X_nld.device),
+    if sent < changed:
+        counted = "reports" if call.kind == "primitive" else "aggregate reports"
+        raise SkerryError(
+            f"{call.kind} '{call.name}' {counted} {sent} messages from the server but changes the "
+            f"models of {changed} devices. Count every device that receives something."
+        )
+
+
+# A smaller fleet
+
+
+def small(world: World, experiment: Experiment) -> tuple[World, Experiment]:
+    """The world and the experiment; of a large fleet, and of that of several ranks, a part.
+
+    Then the fleet is that of the first devices and the links between them, and the server samples
+    uniformly among them.
+    """
+    most = max(2, min(MOST_DEVICES, MOST_NUMBERS // world.learner.d))
+    local = range(world.n)[world.ranks.devices]
+    rows = slice(local.start, min(local.stop, local.start + most))
+    if rows == slice(0, world.n):
+        return world, experiment
+    fleet, awake = world.fleet_of(experiment).part(rows), world.awake(experiment)
+    offsets = world.partition.offsets[rows.start : rows.stop + 1]
+    order = world.partition.order[offsets[0] : offsets[-1]]
+    if world.ranks.count > 1:  # it holds the samples of its devices only
+        order = np.arange(len(order))
+    partition = replace(
+        world.partition,
+        order=order,
+        offsets=offsets - offsets[0],
+        label_counts=world.partition.label_counts[rows],
+        own_tests=None,
     )
-    with registry.users_own("method", name):
-        method.after_step(lanes, method.before_step(lanes))
-        method.mix(lanes, unmixed)
-        if not experiment.server.is_there:
-            return
-        sent: Any = method.aggregate(lanes, server)
-    if not isinstance(sent, Traffic):
-        raise SkerryError(
-            f"method '{name}': aggregate must give a Traffic, the vectors sent up and down (got "
-            f"{_describe(sent)})."
-        )
+    server = experiment.server
+    changes = {"sampled": min(server.sampled, fleet.devices), "sampled_schedule": "constant"}
+    changes |= {"selection": "uniform", "weights": "equal"}
+    experiment = experiment.model_copy(update={"server": server.model_copy(update=changes)})
+    asleep: dict[Availability, Awake]
+    asleep = {} if awake is None else {experiment.availability: _Part(awake, rows)}
+    part = replace(
+        world,
+        fleet=fleet,
+        partition=partition,
+        ranks=RankGroup(),
+        starts=None,
+        step_groups={},
+        _awake=asleep,
+        _fleets={(experiment.network, experiment.availability): fleet},
+    )
+    return part, experiment
 
 
-def _steps(world: World, devices: int) -> Any:
-    """`Lanes.local_steps`: 1, or with local epochs a number for each of so many devices."""
-    if world.local_epochs is None:
-        return 1
-    return torch.arange(1, devices + 1, device=world.device).view(-1, 1, 1)
+class _Part(Awake):
+    """The awake ones of consecutive devices."""
+
+    always = False
+
+    def __init__(self, awake: Awake, rows: slice):
+        self._all, self._rows = awake, rows
+
+    def __call__(self, t: int) -> Mask:
+        return self._all(t)[self._rows]
 
 
-def _try_compression(
-    name: str, compression: Compression, experiment: Experiment, world: World
-) -> None:
-    """Compress a message of zeros and one of numbers from -1 to 1."""
-    d = world.learner.d
-    V_rld = torch.linspace(-1, 1, d, dtype=world.dtype, device=world.device).repeat(2, 1, 1)
-    V_rld[0] = 0
-    with registry.users_own("compression", name):
-        keys_r = world.compression_keys("rehearsed", 0)[:1].repeat(2)
-        context = run_context(world, experiment, 0, number=0, period=experiment.server.period)
-        compress(compression, V_rld, message_draws(world, keys_r), context, torch.arange(2))
-        size: Any = compression.bytes(world.shared_parameters)
-    if not torch.isfinite(V_rld).all() or V_rld[0].any():
-        raise SkerryError(
-            f"compression '{name}': compress must leave finite numbers, and zeros of zeros."
-        )
-    if not isinstance(size, int | np.integer) or size < 0:
-        raise SkerryError(
-            f"compression '{name}': bytes must give a whole number of at least 0 (got {size!r})."
-        )
+# Network, schedules and samples
+
+
+def _try_network(stack: Stack) -> None:
+    """Call a user's own topology and weights of W twice for an island."""
+    for mixing in stack.mixing:
+        fleet = mixing.mixer.fleet
+        network, context = fleet.network, fleet.context(0)
+        is_drawn = stack.world.materials.graph is None and not network.is_file
+        if is_drawn and ":" in network.topology:
+            rngs = [stream(fleet.seed, "graph", 0) for _ in range(2)]
+            drawn = [draw_island(fleet.sizes[0], network, rng, context) for rng in rngs]
+            if not np.array_equal(drawn[0].edges, drawn[1].edges):
+                raise _differs("topology", network.topology)
+        if ":" in network.mixing:
+            fleet.blocks(0)
+            up = ((links, c, t) for t in range(3) for c, links in enumerate(fleet.islands(t)))
+            links, c, t = max(up, key=lambda found: len(found[0].edges))
+            first, again = (weigh(links, network, fleet.context(c, t)) for _ in range(2))
+            if abs(first - again).max() > 0:
+                raise _differs("mixing", network.mixing)
+
+
+def _differs(kind: str, name: str, t: int = 0) -> SkerryError:
+    return SkerryError(
+        f"{kind} '{name}' gives different results for the same round (round {t}): it must keep "
+        "nothing from earlier calls, and use context.random()."
+    )
 
 
 def _try_schedule(world: World, experiment: Experiment) -> None:
-    name, factor = experiment.training.schedule, schedule_of(world, experiment)
-    for t in range(experiment.rounds):
-        with registry.users_own("schedule", name):
+    """Call a schedule in the first rounds. The stack calls it in all."""
+    factor = schedule_of(world, experiment)
+    with recording():
+        for t in range(min(experiment.rounds, MOST_ROUNDS)):
             factor(t)
 
 
 def _try_sampling(group: ServerGroup, world: World) -> None:
     """Call the schedules in every server round, and draw a sample of each size."""
-    sizes: set[int] = set()
-    for t in group.server.server_rounds(world.rounds):
-        sampled = group.server.at(t, world.rounds).sampled
-        if sampled > world.n and ":" in group.server.sampled_schedule:
+    server, sizes = group.server, set()
+    for t in server.server_rounds(world.rounds):
+        sampled = server.at(t, world.rounds).sampled
+        if sampled > world.n and ":" in server.sampled_schedule:
             raise SkerryError(
-                f"sampled schedule '{group.server.sampled_schedule}' must give server.sampled, at "
+                f"sampled schedule '{server.sampled_schedule}' must give server.sampled, at "
                 f"most the {world.n} devices there are (got {sampled} in round {t})."
             )
-        if sampled not in sizes:
+        if sampled in sizes:
+            continue
+        sizes.add(sampled)
+        with recording():
             group.sampler.sample(t, np.ones(world.n))
-            sizes.add(sampled)
-
-
-def _try_server_round(group: ServerGroup, world: World) -> None:
-    """One server round of the K sampled devices and one more."""
-    server, sampled = group.server, group.server.sampled
-    devices = min(sampled + 1, world.n)
-    # All models differ, so that any change by a primitive is visible.
-    X_nld = world.initial().expand(devices, 1, -1) + 1.0
-    X_nld *= torch.arange(1, devices + 1, device=X_nld.device).view(-1, 1, 1)
-    before_nld, delivered_ld = X_nld.clone(), _delivered(group, X_nld)
-    with registry.users_own("primitive", server.primitive):
-        receivers: Any = group.primitive(
-            X_nld,
-            torch.arange(sampled, device=X_nld.device),
-            delivered_ld,
-            context=group.context,
-        )
-    if not isinstance(receivers, int | np.integer) or not 0 <= receivers <= devices:
-        raise SkerryError(
-            f"primitive '{server.primitive}' must return how many devices received the average, "
-            f"0 to {devices} (got {receivers!r})."
-        )
-    if ":" in server.primitive and devices > 1 and torch.equal(X_nld, before_nld):
-        warn_once(
-            f"primitive '{server.primitive}' leaves all models as they are: the server does "
-            "nothing. Write into X_nld itself, as in X_nld[sampled_k] = delivered_ld, not into a "
-            "copy."
-        )
-
-
-def _delivered(group: ServerGroup, X_nld: Tensor) -> Tensor:
-    """The server optimizer's delivery for the average of these models, [lanes, parameters]."""
-    name, average_ld = group.server.optimizer, X_nld.mean(dim=0)
-    with registry.users_own("server optimizer", name):
-        memory: Memory = group.start(X_nld[0])
-    if not isinstance(memory, dict) or not all(_is_like(average_ld, m) for m in memory.values()):
-        raise SkerryError(
-            f"server optimizer '{name}': start must give a dict of tensors of the shape it gets, "
-            f"[lanes, parameters], or an empty one (got {_describe(memory)})."
-        )
-    with registry.users_own("server optimizer", name):
-        delivered_ld = group.deliver(memory, average_ld, context=group.context)
-    if not _is_like(average_ld, delivered_ld):
-        raise SkerryError(
-            f"server optimizer '{name}': deliver must give a tensor of the average's shape, "
-            f"[lanes, parameters] (got {_describe(delivered_ld)})."
-        )
-    return delivered_ld
-
-
-def _is_like(average_ld: Tensor, found: Any) -> bool:
-    return isinstance(found, Tensor) and found.shape == average_ld.shape
-
-
-def _describe(found: Any) -> str:
-    if isinstance(found, dict):
-        return ", ".join(f"{name}: {_describe(value)}" for name, value in found.items())
-    return f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__

@@ -25,6 +25,14 @@ from skerry.engine.local_optimizers import LOCAL_OPTIMIZER, LocalOptimizer
 from skerry.engine.mixer import Mixer
 from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
+from skerry.engine.plugin_results import (
+    METHOD_RULES,
+    delivery_fault,
+    lent_at_start,
+    lent_to_primitive,
+    memory_fault,
+    receivers_fault,
+)
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
 from skerry.engine.unpadded import (
@@ -39,6 +47,7 @@ from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method, overrides
 from skerry.models.layout import Padding
 from skerry.plugins import registry
+from skerry.plugins.calls import guard_methods, guarded
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
 
@@ -50,6 +59,7 @@ GPU_FIXED_SHARE = 0.02  # of all memory, where the order of sums must not depend
 
 Primitive = Callable[..., int]
 PRIMITIVE, OPTIMIZER = "primitive", "server optimizer"
+START = (memory_fault, lent_at_start)
 
 
 @dataclass(frozen=True)
@@ -318,6 +328,7 @@ def method_of(experiment: Experiment, padding: Padding | None = None) -> Method 
     if method.is_plain:
         return None if training.is_plain else LocalOptimizer(training, padding)
     made = registry.build("method", method.name, method.options_for("method"), Method)
+    made = guard_methods("method", method.name, made, METHOD_RULES)
     return made if padding is None or ":" not in method.name else UnpaddedMethod(made, padding)
 
 
@@ -334,6 +345,8 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     context = run_context(world, first, 0, number=0, period=server.period)
     start = bind(OPTIMIZER, optimizer.start)
     deliver = bind(OPTIMIZER, optimizer.deliver, server.options_for(OPTIMIZER))
+    start = guarded(OPTIMIZER, server.optimizer, start, *START)
+    deliver = guarded(OPTIMIZER, server.optimizer, deliver, delivery_fault)
     if world.padding is not None and ":" in server.optimizer:
         start = unpadded_start(start, world.padding)
         deliver = unpadded_deliver(deliver, world.padding)
@@ -354,7 +367,8 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
 
 def _bind_primitive(server: Server, padding: Padding | None) -> Primitive:
     primitive = registry.resolve(PRIMITIVE, server.primitive)
-    call = bind(PRIMITIVE, primitive, server.options_for(PRIMITIVE))
+    bound = bind(PRIMITIVE, primitive, server.options_for(PRIMITIVE))
+    call = guarded(PRIMITIVE, server.primitive, bound, receivers_fault, lent_to_primitive)
     if padding is None or ":" not in server.primitive:
         return call
     return unpadded_primitive(call, padding)
@@ -383,7 +397,8 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     """The factor on the stepsize as a function of the round."""
     training, server = experiment.training, experiment.server
     schedule = registry.resolve("schedule", training.schedule)
-    call = bind("schedule", schedule, training.options_for("schedule"))
+    bound = bind("schedule", schedule, training.options_for("schedule"))
+    call = guarded("schedule", training.schedule, bound)
     own = not registry.is_builtin("schedule", training.schedule)
     is_planned = server.is_there and not server.is_adaptive("period")
     server_rounds = server.server_rounds(world.rounds) if is_planned else ()

@@ -1,19 +1,24 @@
 """A user's own measures: functions `(models_nd) -> number`, called for each lane."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from skerry.config.experiment import Experiment
 from skerry.config.measures import own_name
 from skerry.data.holdings import Ints
 from skerry.engine.facts import RunFacts, run_context
+from skerry.engine.rehearsal import scattered_state, small
 from skerry.engine.server_schedule import past_server_rounds
 from skerry.engine.simulate import Moment
+from skerry.engine.stack import build_stack
 from skerry.engine.world import World
 from skerry.errors import SkerryError
 from skerry.plugins import registry
+from skerry.plugins.calls import lend, recording, same
 from skerry.plugins.context import Context, awake_order
 from skerry.plugins.options import bind
 
@@ -73,16 +78,38 @@ class CustomMeasures:
         past = past_server_rounds(experiment, moment.state.memory, lane, moment.round)
         facts = MeasureFacts(world, experiment)
         context = run_context(world, experiment, moment.round, past, facts)
-        models_nd = moment.state.X_nld[:, lane]
+        models, x, y = moment.state.X_nld[:, lane], world.x_test, world.y_test
         if world.padding is not None:
-            models_nd = world.padding.remove(models_nd)
-        with registry.users_own(KIND, name), torch.no_grad():
-            found = self._functions[name](models_nd, context=context)
-        try:
+            models = world.padding.remove(models)
+        with lend(KIND, name, models=models, x_test=x, y_test=y), torch.no_grad():
+            found = self._functions[name](models, context=context)
+        return _number(name, found)
+
+
+def _number(name: str, found: Any) -> float:
+    """The result of a measure, or a SkerryError if it is not one number."""
+    with suppress(TypeError, ValueError, RuntimeError, OverflowError):
+        if not isinstance(found, str | bytes):
             return float(found)
-        except (TypeError, ValueError, RuntimeError):
-            shape = f" of shape {tuple(found.shape)}" if isinstance(found, Tensor) else ""
+    shape = f" of shape {tuple(found.shape)}" if isinstance(found, Tensor) else ""
+    raise SkerryError(
+        f"measure '{name}' must give one number for the models of all devices (got "
+        f"{type(found).__name__}{shape}). Take a mean or a maximum."
+    )
+
+
+def rehearse_measures(world: World, experiment: Experiment) -> None:
+    """Raise SkerryError if a measure of a user's own breaks its contract."""
+    if not experiment.evaluate.own:
+        return
+    part, one = small(world, experiment)
+    stack = build_stack(part, [one])
+    measures, moment = CustomMeasures(part), Moment("start", stack, scattered_state(stack, [0]), 0)
+    with recording():
+        first, again = measures.measure(moment), measures.measure(moment)
+    for name in experiment.evaluate.own:
+        if not same(first[own_name(name)], again[own_name(name)]):
             raise SkerryError(
-                f"measure '{name}' must give one number for the models of all devices (got "
-                f"{type(found).__name__}{shape}). Take a mean or a maximum."
-            ) from None
+                f"measure '{name}' gives different results for the same models: it must keep "
+                "nothing from earlier calls. Use context.random() for draws."
+            )

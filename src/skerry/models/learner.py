@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Model
-from skerry.errors import ModelError, one_line
+from skerry.errors import ModelError
 from skerry.kernels import fused
 from skerry.plugins import registry
+from skerry.plugins.calls import explained
 from skerry.plugins.context import Context
 from skerry.plugins.options import CONTEXT, bind
 from skerry.seeds import torch_seed
@@ -209,8 +210,12 @@ def build_learner(
             f"model '{name}' must give an nn.Module or a learner (got {type(made).__name__}). "
             "Return the module from the factory."
         )
-    if not registry.is_builtin("model", name):
-        _rehearse(name, made, problem)
+    if registry.is_builtin("model", name):
+        return made
+    _rehearse(name, made, problem)
+    for method in ("step", "scores", "scores_by_device", "test_loss"):
+        if hasattr(made, method) and hasattr(made, "__dict__"):
+            vars(made)[method] = explained("model", name, getattr(made, method), ModelError)
     return made
 
 
@@ -268,24 +273,31 @@ def _takes_problem(make: Callable[..., Any]) -> bool:
 
 def _rehearse(name: str, learner: Learner, problem: Problem) -> None:
     """Run one step and one evaluation of a user's model on two samples, to fail before the run."""
-    try:
-        x, y = problem.example()
+    x, y = problem.example()
+    X_nld = learner.initial().expand(2, 2, -1).clone()
+    X_nld += 0.01 * torch.linspace(-1, 1, X_nld.numel()).view(X_nld.shape)
+    with registry.errors_of("model", name, ModelError):
         x = learner.prepare(x)
-        X_nld = learner.initial().expand(1, 1, -1).clone()
-        batch = Batch(x.unsqueeze(0), y.unsqueeze(0), torch.zeros(1, dtype=torch.int64))
+        given, alone = (x.clone(), y.clone()), X_nld[:1, :1].clone()
+        noise, etas = torch.zeros(2, dtype=torch.int64), torch.full((2,), 0.1)
+        batch = Batch(torch.stack([x, x]), torch.stack([y, y]), noise)
+        one = Batch(x.unsqueeze(0), y.unsqueeze(0), noise[:1])
         shapes: dict[str, tuple[Tensor, tuple[int, ...]]] = {}
-        shapes["step"] = (learner.step(X_nld, batch, torch.full((1,), 0.1)), (1, 1))
-        shapes["test_loss"] = (learner.test_loss(X_nld[0], x, y), (1,))
+        shapes["step"] = (learner.step(X_nld, batch, etas), (2, 2))
+        learner.step(alone, one, etas[:1])
+        shapes["test_loss"] = (learner.test_loss(X_nld[0], x, y), (2,))
         if learner.classifies:
-            shapes["scores"] = (learner.scores(X_nld[0], x), (1, 2, *problem.output_shape))
-    except Exception as error:  # a user's model may fail in any way
-        raise ModelError(
-            f"model '{name}' cannot be trained ({one_line(error)}). Correct the model; skerry "
-            "--debug shows where it fails."
-        ) from error
+            shapes["scores"] = (learner.scores(X_nld[0], x), (2, 2, *problem.output_shape))
     for method, (result, shape) in shapes.items():
         if tuple(result.shape) != shape:
             raise ModelError(
-                f"model '{name}': {method} must give shape {shape} for one device, one lane and "
+                f"model '{name}': {method} must give shape {shape} for two devices, two lanes and "
                 f"two samples (got {tuple(result.shape)})."
             )
+    if not all(map(torch.equal, given, (x, y))):
+        raise ModelError(f"model '{name}' changes the samples that it is given. Work on a copy.")
+    if not torch.allclose(alone[0, 0], X_nld[0, 0], rtol=1e-2, atol=1e-4):
+        raise ModelError(
+            f"model '{name}': step computes a model from its neighbours: neither devices nor lanes "
+            "must see each other."
+        )

@@ -21,9 +21,11 @@ _OUTPUTS = {
 
 def example_outputs(module: nn.Module, problem: Problem) -> Any:
     """The outputs of the module for two example samples; ModelError if their shape is wrong."""
+    x = problem.example()[0]
+    given = x.clone()
     try:
         with torch.no_grad():
-            found = module(problem.example()[0])
+            found = module(x)
     except Exception as error:  # a user's module may fail in any way
         _check_embeddings(module, problem)
         what = "tokens 0 to" if problem.task.name == "tokens" else "whole numbers 0 to"
@@ -32,12 +34,22 @@ def example_outputs(module: nn.Module, problem: Problem) -> Any:
             f"the model fails on inputs of shape {problem.input_shape}{inputs} "
             f"({one_line(error)}). Make it accept a batch of that shape."
         ) from error
+    if not torch.equal(x, given):
+        raise ModelError(
+            "the model changes the inputs that it is given, which all models share. Work on a "
+            "copy: x = x.clone(), or no inplace=True in its first layer."
+        )
     got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
     wanted = (2, *problem.output_shape)
     if got != wanted:
         raise ModelError(
             f"the model must give {_OUTPUTS[problem.task.name]}, shape {wanted} for two samples "
             f"(got {got}). Change its last layer."
+        )
+    if found.dtype != torch.float32:
+        raise ModelError(
+            f"the model must give float32 for inputs of float32 (got {found.dtype}). End it with "
+            ".float()."
         )
     return found
 

@@ -241,6 +241,18 @@ class Fleet:
         known = (self.network, self.seed, self.sizes, islands, self.labels, awake, sequence)
         return Fleet(*known, self.rounds)
 
+    def part(self, rows: slice) -> "Fleet":
+        """The fleet of consecutive devices, with the links between them."""
+        up = zip(self.starts, self._islands or self.islands(0), strict=True)
+        edges = np.concatenate([start + links.edges for start, links in up]) - rows.start
+        inside, links, first = np.bincount(self.island_of[rows]), [], 0
+        for size in inside[inside > 0].tolist():
+            own = edges[((edges >= first) & (edges < first + size)).all(axis=1)]
+            links.append(Links(size, own - first))
+            first += size
+        sizes = tuple(island.size for island in links)
+        return Fleet(self.network, self.seed, sizes, tuple(links), self.labels[rows])
+
     def _draw(self, t: int) -> tuple[Links, ...]:
         failure = self.network.link_failure
         islands = self._islands or (self._sequence.at(t) if self._sequence else None)

@@ -114,7 +114,8 @@ def weigh(links: Links, network: Network, context: Context) -> sparse.csr_array:
         return W
     with registry.users_own("mixing", name, NetworkError):
         weights, options = registry.resolve("mixing", name), network.options_for("mixing")
-        W_user = bind("mixing", weights, options)(links.to_graph(), context=context)
+        graph = nx.freeze(links.to_graph())
+        W_user = bind("mixing", weights, options)(graph, context=context)
     try:
         return mixing.check_mixing_matrix(W_user, links)
     except NetworkError as error:

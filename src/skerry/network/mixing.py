@@ -124,9 +124,12 @@ _FIX = " Build W with skerry.network.mixing.metropolis(graph)."
 def as_csr(W: Any) -> sparse.csr_array:
     """Convert a dense or sparse W to a sparse float64 matrix."""
     try:
-        return sparse.csr_array(W, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise NetworkError(f"W must be a matrix of numbers (got {W!r:.40}).{_FIX}") from None
+        matrix = sparse.csr_array(W, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        matrix = None
+    if matrix is None or matrix.ndim != 2:
+        raise NetworkError(f"W must be a matrix of numbers (got {W!r:.40}).{_FIX}")
+    return matrix
 
 
 def _entry(W: sparse.csr_array, where: npt.NDArray[np.bool_]) -> str:

@@ -16,8 +16,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skerry.errors import SkerryError, did_you_mean, one_line, unknown
+from skerry.errors import (
+    SkerryError,
+    did_you_mean,
+    is_interrupt,
+    is_out_of_memory,
+    one_line,
+    unknown,
+)
 from skerry.plugins import fingerprint
+from skerry.plugins.randomness import captures_graph, global_randomness
 
 V = TypeVar("V")
 
@@ -214,6 +222,8 @@ DATASET_FILES = {
 """Data sets that need data.path, and what it must name."""
 DATASETS_BY_DEVICE = ("devices", "speeches", "vowels")
 """Data sets that say which device holds which samples."""
+READ_ONLY = ("read-only", "Frozen graph", "FrozenInstanceError", "mappingproxy")
+"""Words of the errors that numpy, networkx and dataclasses raise for a change of what is lent."""
 GIVEN = "given"
 """The name that is recorded for a graph, data set or model given from Python."""
 GIVEN_AS = {"topology": "graph", "dataset": "dataset", "model": "model"}
@@ -297,21 +307,37 @@ def name_fault(kind: str, name: str) -> str | None:
 
 @contextmanager
 def users_own(kind: str, name: str, raised: type[SkerryError] = SkerryError) -> Iterator[None]:
-    """Raise errors of a user's own code as an error of this class, in one line.
+    """Call a user's own code: its errors are raised as this class, in one line, and so are draws
+    from global random state.
 
     Errors inside a built-in are bugs of skerry and pass through unchanged.
     """
+    if is_builtin(kind, name):
+        yield
+        return
+    with global_randomness(kind, name, raised), errors_of(kind, name, raised):
+        yield
+
+
+@contextmanager
+def errors_of(kind: str, name: str, raised: type[SkerryError] = SkerryError) -> Iterator[None]:
+    """Raise errors of a user's own code as this class, in one line."""
     try:
         yield
     except SkerryError:
         raise
-    except Exception as error:  # a user's code may fail in any way
-        if is_builtin(kind, name):
+    except BaseException as error:  # a user's code may fail in any way
+        if is_out_of_memory(error) or is_interrupt(error) or captures_graph():
             raise
-        raise raised(
-            f"{kind} '{name}' failed ({one_line(error)}). Correct the function; skerry --debug "
-            "shows where it fails."
-        ) from error
+        raise raised(f"{kind} '{name}' {_failure(error)}") from error
+
+
+def _failure(error: BaseException) -> str:
+    """The end of the sentence about a user's function that has raised this."""
+    text = one_line(error)
+    if any(words in text for words in READ_ONLY):
+        return f"changed what it was only lent ({text}). Work on a copy."
+    return f"failed ({text}). Correct the function; skerry --debug shows where it fails."
 
 
 def _load(kind: str, reference: str) -> Any:

@@ -18,7 +18,6 @@ from filelock import FileLock
 
 from skerry.analysis.results import results_of
 from skerry.config.experiment import Experiment
-from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, outside
 from skerry.errors import CallbackError, RecordsError, SkerryError, argument
 from skerry.records.activity import (
@@ -43,6 +42,7 @@ from skerry.runs.executors.executor import (
     error_line,
     group_by_world,
     memory_shape,
+    rehearse_plugins,
     split_lanes,
 )
 from skerry.runs.materials import with_sizes
@@ -198,9 +198,13 @@ class Driver:
                 known = self.store.keys()
                 keys = dict.fromkeys(key for key in self._keys.values() if key in known)
                 error.results = results_of(self.store, keys)
-            if math.isinf(self._checkpoint_seconds):
-                with suppress(RecordsError):  # the first error is the one to report
+            with suppress(RecordsError):  # the first error is the one to report
+                if math.isinf(self._checkpoint_seconds):
                     self._forget_unfinished(groups)
+                elif isinstance(error, Exception) and not isinstance(
+                    error, RecordsError | CallbackError
+                ):
+                    self._fail_begun(groups, error_line(error))
             raise
         finally:
             for world in self._open_worlds.values():
@@ -219,7 +223,7 @@ class Driver:
             try:
                 found = self._executor.survey(group[0])
                 if not self._keep_going and found.world is not None:
-                    rehearse(found.world, group)
+                    rehearse_plugins(found.world, group)
                     self._rehearsed.add(group[0].world_key())
             except Exception as error:  # a user's data and model may raise anything
                 if not self._keep_going:
@@ -239,14 +243,25 @@ class Driver:
     def _forget_unfinished(self, groups: Sequence[Sequence[Experiment]]) -> None:
         """Cancel all jobs, and remove the runs that have started and will not finish."""
         self._executor.cancel()
-        begun = {
+        begun = self._begun(groups)
+        self.store.forget(begun - self.store.finished(begun))
+
+    def _fail_begun(self, groups: Sequence[Sequence[Experiment]], message: str) -> None:
+        """Record the runs that have started and will not finish as failed, not as running."""
+        with self.store.transaction():
+            for run in map(self.store.run, self._begun(groups)):
+                if run is not None and run.status == "running":
+                    self.store.finish(run.key, "failed", wall_seconds=0.0, note=message)
+
+    def _begun(self, groups: Sequence[Sequence[Experiment]]) -> set[str]:
+        """The keys of the runs of worlds that this driver has opened."""
+        return {
             self._keys[experiment.key()]
             for group in groups
             if group[0].world_key() in self._open_worlds
             for experiment in group
             if experiment.key() in self._keys  # else its world could not be built
         }
-        self.store.forget(begun - self.store.finished(begun))
 
     # Submitting
 

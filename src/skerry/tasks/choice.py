@@ -10,8 +10,9 @@ from torch.func import grad, vmap
 
 from skerry.config.fields import Task
 from skerry.data.dataset import Dataset, TargetKind
-from skerry.errors import DataError, ModelError, one_line
+from skerry.errors import DataError, ModelError, SkerryError, one_line
 from skerry.plugins import registry
+from skerry.plugins.calls import explained, lend, recording
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
 from skerry.tasks.built_in import Classification, Regression, Tokens
@@ -74,7 +75,8 @@ def outputs_of(task: LearningTask, dataset: Dataset) -> int:
 def _resolve(kind: str, name: str, section: Task, context: Context) -> Function:
     function = registry.resolve(kind, name)
     options = section.options_for(kind) if kind in section.functions else {}
-    return partial(bind(kind, function, options), context=context)
+    bound = partial(bind(kind, function, options), context=context)
+    return explained(kind, name, bound, ModelError)
 
 
 def _rehearse(task: LearningTask, section: Task, dataset: Dataset) -> None:
@@ -88,14 +90,23 @@ def _rehearse(task: LearningTask, section: Task, dataset: Dataset) -> None:
 
 
 def _try(kind: str, name: str, function: Function, outputs: Tensor, y: Tensor) -> None:
-    inputs = outputs.requires_grad_(kind == "loss")
-    with registry.users_own(kind, name, ModelError):
+    inputs = outputs.requires_grad_(kind == "loss").clone()  # a leaf could not be changed
+    with recording(), lend(kind, name, ModelError, outputs=inputs, targets=y):
         value: Any = function(inputs, y)
     if not isinstance(value, Tensor) or value.shape != ():
         got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise ModelError(
             f"{kind} '{name}' must give one number, the mean over the minibatch (got {got}). "
             "End it with .mean()."
+        )
+    if value.is_complex() or (kind == "loss" and not value.isfinite()):
+        raise ModelError(
+            f"{kind} '{name}' must give a finite number for ordinary outputs (got {value.item()})."
+        )
+    if function(inputs, y) != value and not value.isnan():
+        raise ModelError(
+            f"{kind} '{name}' gives different results for the same outputs: it must keep nothing "
+            "from earlier calls, and draw no random numbers."
         )
     if kind == "loss" and not value.requires_grad:
         raise ModelError(
@@ -107,10 +118,12 @@ def _try(kind: str, name: str, function: Function, outputs: Tensor, y: Tensor) -
             outputs.detach().view(2, 1, 1, *outputs.shape[1:]),
             y.view(2, 1, 1, *y.shape[1:]),
         )
-        vmap(vmap(grad(function) if kind == "loss" else function))(*samples)
-    except Exception as error:  # a user's function may fail in any way
+        with registry.errors_of(kind, name, ModelError):
+            vmap(vmap(grad(function) if kind == "loss" else function))(*samples)
+    except SkerryError as error:  # a user's function may fail in any way
+        reason = one_line(error.__cause__ or error)
         raise ModelError(
-            f"{kind} '{name}' cannot be computed for all devices at once ({one_line(error)}). "
+            f"{kind} '{name}' cannot be computed for all devices at once ({reason}). "
             "Avoid .item() and branches on values."
         ) from error
 

@@ -3,6 +3,8 @@
 A user's own function has the same signature; it may also return the four arrays.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -23,6 +25,7 @@ from skerry.files import exists, user_path, what_is_wrong
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
+from skerry.seeds import torch_seed
 
 __all__ = ["Dataset", "from_arrays", "from_torch", "load_dataset"]
 
@@ -47,7 +50,7 @@ def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
     """Load the data set that an experiment names, and download it first if necessary."""
     if data.dataset in PUBLISHED and not data.path and not is_cached(data.dataset):
         fetch(data.dataset, progress=progress)  # here, where progress can be shown
-    with registry.users_own("dataset", data.dataset, DataError):
+    with registry.users_own("dataset", data.dataset, DataError), _seeded_torch(data.dataset, seed):
         load = bind(
             "dataset", registry.resolve("dataset", data.dataset), data.options_for("dataset")
         )
@@ -61,6 +64,19 @@ def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
         f"dataset '{data.dataset}' must return a Dataset or (x_train, y_train, x_test, y_test) "
         f"(got {type(result).__name__})."
     )
+
+
+@contextmanager
+def _seeded_torch(name: str, seed: int) -> Iterator[None]:
+    """Seed torch's global generator for a user's own data set, which may use a DataLoader."""
+    if registry.is_builtin("dataset", name):
+        yield
+        return
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(seed, "dataset"))
+        yield
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from skerry.engine.server_schedule import ScheduledRound, planned_round
 from skerry.engine.world import World
 from skerry.errors import SkerryError, short_repr
 from skerry.plugins import registry
+from skerry.plugins.calls import guarded
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
 from skerry.seeds import stream
@@ -49,7 +50,8 @@ class Sampler:
         )
         self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
         selection = registry.resolve("selection", server.selection)
-        self._select = bind("selection", selection, server.options_for("selection"))
+        bound = bind("selection", selection, server.options_for("selection"))
+        self._select = guarded("selection", server.selection, bound)
         self.needs_distances = bool(getattr(selection, "needs_distances", False))
         """Whether the models themselves decide who is sampled."""
 
@@ -158,7 +160,7 @@ def _check_selection(
         return found, None
     try:
         weighed = np.asarray(weights, dtype=float)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise SkerryError(
             f"selection '{name}' must give weights that are numbers (got {short_repr(weights)})."
         ) from None
@@ -171,5 +173,10 @@ def _check_selection(
         raise SkerryError(
             f"selection '{name}' must give a weight for each sampled device, which sum to 1 (got "
             f"{weighed.size} weights for {len(found)} devices, sum {weighed.sum():.4g})."
+        )
+    if weighed.min(initial=0) < 0:
+        raise SkerryError(
+            f"selection '{name}' must give a weight of at least 0 for each sampled device (got "
+            f"{weighed.min():.4g})."
         )
     return found, weighed

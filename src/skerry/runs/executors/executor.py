@@ -16,10 +16,12 @@ import torch
 
 from skerry.config.experiment import Experiment
 from skerry.engine.ranks.exchange import Communicator
+from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import Moment
 from skerry.engine.stack import group_keys
 from skerry.engine.world import Materials, World, build_world, pick_device
 from skerry.errors import RecordsError, SkerryError, is_out_of_memory, one_line
+from skerry.measure.custom_measures import rehearse_measures
 from skerry.measure.device_scores import DeviceTable
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
@@ -151,6 +153,12 @@ class WorldCache:
 def survey_world(world: World) -> WorldSurvey:
     """Describe a world that was built in this process."""
     return WorldSurvey(world.fingerprints, world.steps_a_round, measure_footprint(world), world)
+
+
+def rehearse_plugins(world: World, experiments: Sequence[Experiment]) -> None:
+    """Raise SkerryError if a user's own plug-in of these experiments breaks its contract."""
+    rehearse(world, experiments)
+    rehearse_measures(world, experiments[0])
 
 
 def release_memory() -> None:

@@ -5,7 +5,6 @@ from contextlib import suppress
 from typing import Self
 
 from skerry.config.experiment import Experiment
-from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import Materials, World, pick_device
 from skerry.errors import CallbackError, RecordsError, SkerryError
 from skerry.records.activity import CHECKPOINT_FOLDER
@@ -19,6 +18,7 @@ from skerry.runs.executors.executor import (
     WorldCache,
     WorldSurvey,
     failure_of,
+    rehearse_plugins,
     release_memory,
     survey_world,
 )
@@ -78,7 +78,7 @@ class Here:
         """Start the ticks of a job; called within `events`, which handles what it raises."""
         world = self.world(job.experiments[0])
         if not job.rehearsed:
-            rehearse(world, job.experiments)
+            rehearse_plugins(world, job.experiments)
         store, folder, seconds = self._store, self._checkpoints, self._checkpoint_seconds
         return run_lanes(
             world, job.experiments, store, folder, seconds, job.deterministic, self._progress

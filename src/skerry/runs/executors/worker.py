@@ -27,7 +27,6 @@ import torch
 from filelock import FileLock, Timeout
 
 from skerry.config.experiment import Experiment
-from skerry.engine.rehearsal import rehearse
 from skerry.engine.world import SOURCE, Materials, World, source_of
 from skerry.errors import SkerryError, one_line
 from skerry.plugins import fingerprint
@@ -41,6 +40,7 @@ from skerry.runs.executors.executor import (
     WorldCache,
     WorldSurvey,
     failure_of,
+    rehearse_plugins,
     release_memory,
     survey_world,
 )
@@ -166,7 +166,7 @@ def _compute(order: Order, materials: bytes) -> Iterator[Event]:
         done = store.finished(keys)
         waiting = [lane for key, lane in keys.items() if key not in done]
         if waiting:
-            rehearse(world, waiting)
+            rehearse_plugins(world, waiting)
             sent = float("-inf")
             seconds, folder = order.checkpoint_seconds, own / CHECKPOINT_FOLDER
             for tick in run_lanes(world, waiting, store, folder, seconds, order.deterministic):

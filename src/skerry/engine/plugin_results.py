@@ -1,0 +1,143 @@
+"""The contracts of a user's own functions in a round: checks of their results, each of which
+gives the fault or None, and the tensors that they are lent."""
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from skerry.engine.compression import MessageDraws
+from skerry.methods.method import Aggregation, Arrays, Lanes, Traffic
+
+MOST_BYTES = 2**60
+
+
+def is_count(found: Any, most: float = float("inf")) -> bool:
+    """Whether this is a whole number from 0 on; True is none."""
+    whole = isinstance(found, int | np.integer) and not isinstance(found, bool)
+    return whole and 0 <= found <= most
+
+
+def receivers_fault(found: Any, X_nld: Tensor, *_: object) -> str | None:
+    """Primitives return how many devices received a message."""
+    if is_count(found, len(X_nld)):
+        return None
+    devices = f"0 to {len(X_nld)}"
+    return f" must return how many devices received the average, {devices} (got {found!r:.60})."
+
+
+def memory_fault(found: Any, x0_ld: Tensor) -> str | None:
+    """Server optimizers start with a dict of tensors like a model of each lane."""
+    if isinstance(found, dict) and all(_is_like(x0_ld, one) for one in found.values()):
+        return None
+    return (
+        ": start must give a dict of tensors of the shape it gets, [lanes, parameters], or an "
+        f"empty one (got {describe(found)})."
+    )
+
+
+def delivery_fault(found: Any, memory: object, average_ld: Tensor, *_: object) -> str | None:
+    """Server optimizers deliver a model for each lane."""
+    if _is_like(average_ld, found) and found.dtype == average_ld.dtype:
+        return None
+    return (
+        ": deliver must give a tensor of the average's shape, [lanes, parameters] (got "
+        f"{describe(found)})."
+    )
+
+
+def companions_fault(found: Any, X_nld: Tensor) -> str | None:
+    """Methods start with a dict of tensors like X, or like a model of each lane."""
+    shapes = (tuple(X_nld.shape), tuple(X_nld.shape[1:]))
+    if isinstance(found, dict) and all(
+        isinstance(array, Tensor) and tuple(array.shape) in shapes for array in found.values()
+    ):
+        own = X_nld.untyped_storage().data_ptr()
+        if any(array.untyped_storage().data_ptr() == own for array in found.values()):
+            return ": start must give arrays of its own, not X itself. Use X_nld.clone()."
+        return None
+    return (
+        ": start must give a dict of tensors, each of the shape it gets, [devices, lanes, "
+        f"parameters], or without the devices (got {describe(found)})."
+    )
+
+
+def traffic_fault(found: Any, lanes: Lanes, *_: object) -> str | None:
+    """Methods report the vectors that a server round sent."""
+    if isinstance(found, Traffic) and is_count(found.up) and is_count(found.down):
+        return None
+    return (
+        ": aggregate must give a Traffic, the vectors sent up and down, both whole numbers (got "
+        f"{describe(found)})."
+    )
+
+
+def direction_fault(found: Any, gradient: Tensor, *_: object) -> str | None:
+    """Local optimizers return a direction for every model."""
+    if _is_like(gradient, found) and found.dtype == gradient.dtype:
+        return None
+    return (
+        f" must give the direction to step along, a tensor of the gradient's shape "
+        f"{tuple(gradient.shape)} (got {describe(found)})."
+    )
+
+
+def size_fault(found: Any, *_: object) -> str | None:
+    """Compressions give the bytes of a message."""
+    if is_count(found, MOST_BYTES):
+        return None
+    return f": bytes must give a whole number of at least 0 (got {found!r:.60})."
+
+
+# Lent
+
+
+def lent_to_primitive(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor) -> Arrays:
+    return {"sampled_k": sampled_k, "delivered_ld": delivered_ld}
+
+
+def lent_at_start(models: Tensor) -> Arrays:
+    return {"models": models}
+
+
+def lent_to_step(lanes: Lanes, *_: object) -> Arrays:
+    return {"eta_l1": lanes.eta_l1}
+
+
+def lent_to_server(lanes: Lanes, server: Aggregation) -> Arrays:
+    names = ("sampled_k", "weights_k", "islands_n", "eta_sum_l1", "receivers", "s2a_receivers")
+    return {"eta_l1": lanes.eta_l1, **{name: getattr(server, name) for name in names}}
+
+
+def lent_to_compression(V_rld: Tensor, draws: MessageDraws) -> Arrays:
+    return {"keys_r": draws.keys_r, "real_d": draws.real_d}
+
+
+METHOD_RULES: dict[str, Any] = {
+    "start": (companions_fault, lent_at_start, True),
+    "before_step": (None, lent_to_step, True),
+    "after_step": (None, lent_to_step, True),
+    "mix": (None, lent_to_step, False),
+    "aggregate": (traffic_fault, lent_to_server, False),
+    "repeats": (None, None, True),
+}
+COMPRESSION_RULES: dict[str, Any] = {
+    "compress": (None, lent_to_compression, True),
+    "bytes": (size_fault, None, True),
+}
+
+
+def describe(found: Any) -> str:
+    """A result in a message: a tensor by its shape and type, anything else by its type."""
+    if isinstance(found, dict):
+        return ", ".join(f"{name!s:.20}: {describe(value)}" for name, value in found.items())
+    if isinstance(found, Traffic):
+        return f"{found!r:.60}"
+    if not isinstance(found, Tensor):
+        return type(found).__name__
+    dtype = "" if found.is_floating_point() else f" of {found.dtype}"
+    return f"shape {tuple(found.shape)}{dtype}"
+
+
+def _is_like(model: Tensor, found: Any) -> bool:
+    return isinstance(found, Tensor) and found.shape == model.shape

@@ -1,0 +1,206 @@
+"""Calls of plug-ins: what they are lent stays as it is, and a rehearsal records what they do."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skerry.errors import SkerryError
+from skerry.plugins import registry
+from skerry.plugins.context import Context
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Check = Callable[..., str | None]
+    Rule = tuple[Check | None, Callable[..., dict[str, Tensor]] | None, bool]
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+A = TypeVar("A", bound=np.generic)
+AGAIN = (
+    "gives different results for the same round: it must keep nothing from earlier calls. Use "
+    "context.random() for draws; a method keeps arrays by `start`."
+)
+MOST_COPIED = 2**26
+"""Numbers of a lent array of which a copy is made in a rehearsal."""
+
+
+# Lending
+
+
+@contextmanager
+def lend(
+    kind: str, name: str, raised: type[SkerryError] = SkerryError, /, **lent: "Tensor"
+) -> Iterator[None]:
+    """Call a user's own code with tensors that it may only look at: a change is refused.
+
+    Torch counts changes in place; in a rehearsal a copy shows those that it does not count.
+    """
+    thorough = _RECORD.get() is not None
+    counts = {word: tensor._version for word, tensor in lent.items()}
+    copies = {
+        word: tensor.detach().clone()
+        for word, tensor in lent.items()
+        if thorough and tensor.numel() <= MOST_COPIED
+    }
+    with registry.users_own(kind, name, raised):
+        yield
+    for word, tensor in lent.items():
+        copy = copies.get(word)
+        if counts[word] != tensor._version or (copy is not None and not same(copy, tensor)):
+            if copy is not None:
+                tensor.data.copy_(copy)
+            raise raised(changed(kind, name, word))
+
+
+def changed(kind: str, name: str, word: str) -> str:
+    """The message for a plug-in that has changed what it was lent."""
+    return (
+        f"{kind} '{name}' changed the {word} that it was given. Work on a copy: {word} = "
+        f"{word}.clone()."
+    )
+
+
+def same(a: "Tensor", b: "Tensor") -> bool:
+    """Whether two tensors hold the same numbers; NaN equals NaN."""
+    import torch
+
+    return a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b.detach()))
+
+
+def read_only(array: NDArray[A]) -> NDArray[A]:
+    """A view of an array that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+# Recording
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a plug-in in a rehearsal: the tensors before and after it, and its result."""
+
+    kind: str
+    name: str
+    given: "list[Tensor]"
+    left: "list[Tensor]"
+    """The same tensors after the call, and those of the result."""
+    result: Any
+
+
+_RECORD: ContextVar[list[Call] | None] = ContextVar("record", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[Call]]:
+    """Record the calls of guarded functions, and look for draws from global random state."""
+    calls: list[Call] = []
+    token = _RECORD.set(calls)
+    try:
+        yield calls
+    finally:
+        _RECORD.reset(token)
+
+
+def guarded(
+    kind: str,
+    name: str,
+    function: F,
+    check: "Check | None" = None,
+    lent: "Callable[..., dict[str, Tensor]] | None" = None,
+    repeats: bool = True,
+) -> F:
+    """A function of the engine's rounds; a user's own raises errors in one line.
+
+    `check(result, *arguments)` says what is wrong with its result, or None; `lent(*arguments)` are
+    the tensors that it may only look at. In a rehearsal a call is made twice, with the same
+    arguments, unless it does not `repeat` because it calls back into the round.
+    """
+    if registry.is_builtin(kind, name):
+        return function
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        arrays = [one for one in arguments if not isinstance(one, Context)]
+        calls, looked_at = _RECORD.get(), lent(*arrays) if lent else {}
+        if calls is None:
+            counts = [tensor._version for tensor in looked_at.values()]
+            with registry.errors_of(kind, name):
+                found = function(*arguments, **options)
+            for (word, tensor), count in zip(looked_at.items(), counts, strict=True):
+                if tensor._version != count:
+                    raise SkerryError(changed(kind, name, word))
+        else:
+            tensors = list(tensors_in((arguments, options)))
+            given = [tensor.clone() for tensor in tensors]
+            for _ in range(2 if repeats else 1):
+                for tensor, before in zip(tensors, given, strict=True):
+                    if not same(tensor, before):
+                        tensor.copy_(before)
+                with lend(kind, name, **looked_at):
+                    found = function(*arguments, **options)
+                left = [tensor.clone() for tensor in tensors_in((arguments, options, found))]
+                calls.append(Call(kind, name, given, left, found))
+            if repeats and not alike(calls[-2].left, left):
+                raise SkerryError(f"{kind} '{name}' {AGAIN}")
+        if check is not None and (fault := check(found, *arrays)):
+            raise SkerryError(f"{kind} '{name}'{fault}")
+        return found
+
+    return call  # type: ignore[return-value]
+
+
+def explained(kind: str, name: str, function: F, raised: type[SkerryError] = SkerryError) -> F:
+    """A function that vmap calls; a user's own raises errors in one line."""
+    if registry.is_builtin(kind, name):
+        return function
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        with registry.errors_of(kind, name, raised):
+            return function(*arguments, **options)
+
+    return call  # type: ignore[return-value]
+
+
+def guard_methods(kind: str, name: str, made: T, rules: "Mapping[str, Rule]") -> T:
+    """The instance of a class, with these of its methods guarded by a check and what is lent."""
+    if not registry.is_builtin(kind, name):
+        for method, rule in rules.items():
+            vars(made)[method] = guarded(kind, name, getattr(made, method), *rule)
+    return made
+
+
+def alike(a: "list[Tensor]", b: "list[Tensor]") -> bool:
+    """Whether two calls have left the same numbers."""
+    return len(a) == len(b) and all(map(same, a, b))
+
+
+def tensors_in(value: Any) -> "Iterator[Tensor]":
+    """The tensors and arrays in the arguments or the result of a call."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value.detach()
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        yield torch.from_numpy(np.array(value))
+    elif isinstance(value, bool | int | float | np.number):
+        yield torch.tensor(hash(value))  # it may be too large for any type of number
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from tensors_in(part)
+    elif isinstance(value, tuple | list):
+        whole = isinstance(value, list) and all(isinstance(one, int | np.integer) for one in value)
+        for part in [np.array(value)] if whole else value:
+            yield from tensors_in(part)
+    elif is_dataclass(value) and not isinstance(value, Context | type):
+        for field in fields(value):
+            yield from tensors_in(getattr(value, field.name))

@@ -1,0 +1,242 @@
+"""Before anything is recorded, a round is rehearsed with a user's own plug-ins."""
+
+import random
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import skerry
+from skerry.config.experiment import Experiment
+from skerry.engine import rehearsal
+from skerry.engine.compression import Compression
+from skerry.engine.rehearsal import rehearse
+from skerry.engine.world import build_world
+from skerry.errors import SkerryError
+from skerry.methods.method import Method, Traffic
+from skerry.network.mixing import metropolis
+from skerry.records.store import Store
+
+# Lent, not given
+
+
+def shrinks(models, context):
+    models.mul_(0.5)
+    return 0.0
+
+
+def shrinks_unseen(models, context):
+    models.data.mul_(0.5)
+    return 0.0
+
+
+def writes_tests(models, context):
+    context.y_test.zero_()
+    return 0.0
+
+
+def reorders(X_nld, sampled_k, delivered_ld):
+    X_nld[sampled_k] = delivered_ld
+    sampled_k.copy_(sampled_k.flip(0))
+    return len(sampled_k)
+
+
+def sorts_labels(labels, indices, size):
+    labels.sort()
+    return np.array_split(indices, size)
+
+
+def adds_a_link(graph):
+    graph.add_edge(0, 2)
+    return metropolis(graph)
+
+
+def centres(outputs, targets):
+    outputs -= outputs.mean()
+    return nn.functional.cross_entropy(outputs, targets)
+
+
+class Faster(Method):
+    def after_step(self, lanes, before):
+        lanes.eta_l1.mul_(2)
+
+
+# Lanes, chunks and messages
+
+
+def averages_lanes(X_nld, sampled_k, delivered_ld):
+    X_nld[sampled_k] = delivered_ld.mean(dim=0)
+    return len(sampled_k)
+
+
+class SeesNeighbours(Method):
+    def after_step(self, lanes, before):
+        lanes.X_nld.sub_(0.1 * lanes.X_nld.mean(dim=0))
+
+
+class DrawsForTheChunk(Method):
+    def after_step(self, lanes, before):
+        noise = lanes.context.random().normal(size=(len(lanes.X_nld), 1, 1))
+        lanes.X_nld.add_(torch.from_numpy(noise).float())
+
+
+class AllRows(Compression):
+    def compress(self, V_rld, draws):
+        V_rld.mul_(V_rld.abs().amax(dim=(0, 2), keepdim=True))
+
+
+class AllLanes(Compression):
+    def compress(self, V_rld, draws):
+        V_rld.sub_(0.5 * V_rld.mean(dim=1, keepdim=True))
+
+
+def tells_few(X_nld, sampled_k, delivered_ld):
+    X_nld[:] = delivered_ld
+    return len(sampled_k)
+
+
+class TellsNone(Method):
+    def aggregate(self, lanes, server):
+        server.deliver(lanes.X_nld)
+        return Traffic(len(server.sampled_k), 0)
+
+
+# Draws and memory
+
+
+def draws(context):
+    return np.random.permutation(len(context.devices))[: context.sampled]  # noqa: NPY002
+
+
+def shuffles(size):
+    return nx.gnp_random_graph(size, 1.0 - random.random() / 1e9)
+
+
+def noisy(X_nld, sampled_k, delivered_ld):
+    X_nld[sampled_k] = delivered_ld + torch.randn(delivered_ld.shape)
+    return len(sampled_k)
+
+
+CALLS = []
+
+
+def remembers(X_nld, sampled_k, delivered_ld):
+    CALLS.append(1)
+    X_nld[sampled_k] = delivered_ld * len(CALLS)
+    return len(sampled_k)
+
+
+def counts_calls(context):
+    CALLS.append(1)
+    return [len(CALLS) % len(context.devices)]
+
+
+def negative(context):
+    return [0, 1], [1.5, -0.5]
+
+
+def not_finite(X_nld, sampled_k, delivered_ld):
+    X_nld[sampled_k] = delivered_ld / 0
+    return len(sampled_k)
+
+
+class UnprintableError(BaseException):
+    def __str__(self):
+        raise ValueError
+
+
+def unprintable(context):
+    raise UnprintableError
+
+
+def leaves(context):
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("field", "plug_in", "told"),
+    [
+        ("evaluate.own", shrinks, "changed the models that it was given. Work on a copy: models ="),
+        ("evaluate.own", shrinks_unseen, "changed the models that it was given"),
+        ("evaluate.own", writes_tests, "changed the y_test that it was given"),
+        ("server.primitive", reorders, "changed the sampled_k that it was given"),
+        ("data.intra", sorts_labels, "changed what it was only lent"),
+        ("network.mixing", adds_a_link, "changed what it was only lent"),
+        ("task.loss", centres, "changed the outputs that it was given"),
+        ("method.name", Faster, "changed the eta_l1 that it was given"),
+        ("server.primitive", averages_lanes, "lanes must not see each other"),
+        ("network.compression", AllLanes, "lanes must not see each other"),
+        ("network.compression", AllRows, "rows must not see each other"),
+        ("method.name", SeesNeighbours, "a local step must depend on the device alone"),
+        ("method.name", DrawsForTheChunk, "take those of context.rows"),
+        ("server.primitive", tells_few, "reports 5 messages from the server but changes the"),
+        ("method.name", TellsNone, "aggregate reports 0 messages from the server but changes"),
+        ("server.selection", draws, "draws from numpy's global random state, so runs could"),
+        ("network.topology", shuffles, "draws from Python's global random state"),
+        ("server.primitive", noisy, "draws from torch's global random state"),
+        ("server.primitive", remembers, "gives different results for the same round"),
+        ("server.selection", counts_calls, "gives different results for the same round"),
+        ("server.selection", negative, "a weight of at least 0 for each sampled device"),
+        ("server.primitive", not_finite, "makes numbers that are not finite"),
+        ("training.schedule", unprintable, "failed (UnprintableError: its text cannot be printed)"),
+        ("server.selection", leaves, "failed (SystemExit: 3)"),
+    ],
+    ids=lambda one: getattr(one, "__name__", None),
+)  # fmt: skip
+def test_a_plug_in_that_breaks_the_contract_is_refused_in_one_line(small, field, plug_in, told):
+    """What would change numbers in silence is an error before the first round, and nothing of it
+    stays."""
+    section, name = field.split(".")
+    value = [plug_in] if field == "evaluate.own" else plug_in
+    states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # noqa: NPY002
+    with pytest.raises(SkerryError) as error:
+        skerry.run(small().replace(**{section: {name: value}}))
+    assert told in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+    assert states[:2] == (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002
+    assert torch.equal(states[2], torch.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        ("availability.awake=0.7", "network.link_failure=0.3"),
+        ("server.selection=one_each", "server.sampled=4", "network.dynamic=true"),
+        ("server.primitive=blend", "server.beta_schedule=adaptive"),
+    ],
+)
+def test_a_large_fleet_is_rehearsed_with_its_first_devices(small, monkeypatch, more):
+    """The part has fewer devices than K and than an island, and faults are found all the same."""
+    monkeypatch.setattr(rehearsal, "MOST_DEVICES", 4)
+    good = small("network.compression=good_plugins:Signs", *more)
+    rehearse(build_world(good), [good])
+    bad = small(*more).replace(network={"compression": AllLanes})
+    with pytest.raises(SkerryError, match="lanes must not see each other"):
+        rehearse(build_world(bad), [bad])
+
+
+def test_built_ins_are_not_rehearsed(small, monkeypatch):
+    """A run without plug-ins computes no round before its first."""
+    monkeypatch.setattr(rehearsal, "small", lambda *_: pytest.fail("a round is rehearsed"))
+    experiment = small("method.name=gradient_tracking", "server.primitive=s2s")
+    rehearse(build_world(experiment), [experiment])
+
+
+def late(X_nld, sampled_k, delivered_ld, context):
+    if context.round > 2:
+        raise RuntimeError("only now")
+    X_nld[sampled_k] = delivered_ld
+    return len(sampled_k)
+
+
+def test_a_plug_in_that_fails_in_the_middle_of_a_run_leaves_a_failed_run(small, tmp_path):
+    """The run is recorded as failed with the line, not as running for ever."""
+    experiment: Experiment = small().replace(server={"primitive": late})
+    with pytest.raises(SkerryError, match=r"failed \(RuntimeError: only now\)") as error:
+        skerry.run(experiment, out=tmp_path)
+    with Store.open(tmp_path) as store:
+        [run] = store.runs()
+    assert (run.status, run.note) == ("failed", str(error.value))
