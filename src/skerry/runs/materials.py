@@ -129,4 +129,4 @@ def collect_materials(
             "model takes a function that returns a new nn.Module, so that every seed has its own "
             f"start (got {type(model).__name__}). Give model=lambda: MyNet(), or the class itself."
         )
-    return Materials(as_graph(graph), dataset, model)
+    return Materials(as_graph(graph), dataset, model).with_fingerprint()
