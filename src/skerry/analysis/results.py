@@ -5,11 +5,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
-from skerry.analysis.run_table import RunTable
+from skerry.analysis.names import LABEL_SOURCE, Fields, fields_of_runs, tell_apart
+from skerry.analysis.run_table import STUDY, RunTable
 from skerry.analysis.statistics import estimate
 from skerry.config import labels, schedules
 from skerry.config.experiment import Experiment
@@ -23,6 +24,17 @@ from skerry.records.store import Run, Store
 
 if TYPE_CHECKING:
     import pandas as pd
+
+V = TypeVar("V")
+MOST_LABELS = 8
+"""Labels that one line names at most."""
+
+
+class ByMeasure(dict[str, V]):
+    """Values by measure. A name that is none raises an error with the most similar one."""
+
+    def __missing__(self, name: str) -> V:
+        raise SkerryError(unknown("measure", name, self))
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,8 @@ class Lane:
     """The entry of the run in the store."""
     kept: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Models and device scores, where the caller asked to keep them."""
+    apart: str | None = field(default=None, compare=False)
+    """The end of the label, by which the results tell experiments apart; None before they do."""
 
     def __repr__(self) -> str:
         about = f"{self.label}, seed {self.experiment.seed}, {self.status}"
@@ -50,6 +64,16 @@ class Lane:
 
     def _repr_html_(self) -> str:
         return str(registry.view("html_of_lane")(self))
+
+    @property
+    def materials(self) -> Mapping[str, str]:
+        """Fingerprints of the graph, data and model that are not in the experiment's text."""
+        return self.run.materials if self.run else {}
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """The versions of software that computed the run, and hashes of the user's own code."""
+        return self.run.versions if self.run else {}
 
     @property
     def models(self) -> "np.ndarray[Any, np.dtype[np.float32]]":
@@ -75,7 +99,9 @@ class Lane:
 
     @property
     def label(self) -> str:
-        return self.experiment.server.label
+        """The primitive or preset, and the fields in which experiments of a list differ: `s2s`, or
+        `s2s · period 5` beside `s2s · period 10`."""
+        return self.experiment.server.label + (self.apart or "")
 
     def named(self, name: str) -> "Lane":
         """A copy of the lane with another `server.name`."""
@@ -104,9 +130,22 @@ class Lane:
 
 @dataclass(frozen=True)
 class Results(Sequence[Lane]):
-    """The lanes of a study, in the order in which they were requested."""
+    """The lanes of a study, in the order in which they were requested. Experiments that differ in
+    more than seed and primitive have labels that tell them apart, and are never averaged."""
 
     lanes: tuple[Lane, ...]
+    measures: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """The measures that any lane has, or any lane of the results that these are a part of."""
+
+    def __post_init__(self) -> None:
+        if any(lane.apart is None for lane in self.lanes):
+            fields = fields_of_runs(self.lanes)
+            ends = tell_apart([fields[lane.key] for lane in self.lanes])
+            told = zip(self.lanes, ends, strict=True)
+            object.__setattr__(self, "lanes", tuple(replace(one, apart=end) for one, end in told))
+        if not self.measures:
+            known = (name for lane in self.lanes for name in (*lane.final, *lane.history))
+            object.__setattr__(self, "measures", frozenset(known) - {"round"})
 
     @overload
     def __getitem__(self, index: int) -> Lane: ...
@@ -119,8 +158,10 @@ class Results(Sequence[Lane]):
         return len(self.lanes)
 
     def __repr__(self) -> str:
-        seeds = len({lane.experiment.seed for lane in self.lanes})
-        return f"<Results: {len(self)} lanes, {', '.join(self.labels())}, seeds: {seeds}>"
+        seeds, found = len({lane.experiment.seed for lane in self.lanes}), self.labels()
+        more = f" and {len(found) - MOST_LABELS} more labels" if len(found) > MOST_LABELS else ""
+        shown = ", ".join(found[:MOST_LABELS])
+        return f"<Results: {len(self)} lanes, {shown}{more}, seeds: {seeds}>"
 
     def _repr_html_(self) -> str:
         return str(registry.view("html_of_results")(self))
@@ -144,39 +185,64 @@ class Results(Sequence[Lane]):
             }
             for lane in self
         }
-        return Results(tuple(replace(lane, kept=kept[lane.key]) for lane in self))
+        return self._only(replace(lane, kept=kept[lane.key]) for lane in self)
+
+    def once(self) -> "Results":
+        """Each run once, also where it was requested twice."""
+        first: dict[str, Lane] = {}
+        for lane in self.lanes:
+            first.setdefault(lane.key, lane)
+        return self._only(first.values())
 
     def table(self) -> RunTable:
         """The recorded lanes as a table of runs, for tables and figures."""
+        lanes = self.once()
         return RunTable(
-            tuple(replace(lane.run, experiment=lane.experiment) for lane in self if lane.run),
-            {lane.key: lane.history for lane in self},
+            tuple(replace(lane.run, experiment=lane.experiment) for lane in lanes if lane.run),
+            {lane.key: lane.history for lane in lanes},
             Path("these results"),
         )
 
     def of(self, primitive: str | Callable[..., Any]) -> "Results":
-        """Only the lanes of one primitive, such as "s2a", "blend:0.5", "blend(0.5)", or your own
-        function."""
+        """Only the lanes of one label, such as "s2a", "blend:0.5" or "s2s · period 5", or of your
+        own function. Where experiments differ, "s2a" means the lanes of all of them."""
         name = labels.write_label(as_text(primitive)) if callable(primitive) else primitive
-        wanted = labels.find_label(name, self.labels())
-        return Results(tuple(lane for lane in self.lanes if lane.label == wanted))
+        bare = list(dict.fromkeys(lane.experiment.server.label for lane in self.lanes))
+        if labels.APART in name:
+            wanted, among = labels.find_label(name, self.labels()), self.lanes
+            return self._only(lane for lane in among if lane.label == wanted)
+        wanted = labels.find_label(name, bare)
+        return self._only(lane for lane in self.lanes if lane.experiment.server.label == wanted)
+
+    def _only(self, lanes: Iterable[Lane]) -> "Results":
+        return replace(self, lanes=tuple(lanes))
 
     def labels(self) -> list[str]:
         return list(dict.fromkeys(lane.label for lane in self.lanes))
 
+    def by_label(self) -> dict[str, "Results"]:
+        """By label its runs, each once: these differ only in the seed."""
+        lanes: dict[str, list[Lane]] = {}
+        for lane in self.once():
+            lanes.setdefault(lane.label, []).append(lane)
+        return {label: self._only(found) for label, found in lanes.items()}
+
     def final(self, measure: str) -> "np.ndarray[Any, np.dtype[np.float64]]":
-        """The final value in every lane (NaN where it was not measured)."""
+        """The final value in every lane (NaN where it was not measured). A measure that no lane has
+        raises an error."""
+        if self.measures and measure not in self.measures:
+            raise SkerryError(unknown("measure", measure, self.measures))
         return np.array([lane.final.get(measure, np.nan) for lane in self.lanes])
 
     def frame(self) -> "pd.DataFrame":
-        """All histories as one pandas frame: a row per lane and round."""
+        """All histories as one pandas frame: a row per run and round."""
         import pandas as pd
 
         parts = [
             pd.DataFrame(
                 {"key": lane.key, "label": lane.label, "seed": lane.experiment.seed} | lane.history
             )
-            for lane in self.lanes
+            for lane in self.once()
         ]
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
@@ -185,14 +251,11 @@ class Results(Sequence[Lane]):
         import pandas as pd
 
         known = dict.fromkeys(measure for lane in self for measure in lane.final)
-        for measure in measures:
-            if measure not in known:
-                raise SkerryError(unknown("measure", measure, known))
         rows: dict[str, dict[str, float]] = {}
-        for name in self.labels():
+        for name, lanes in self.by_label().items():
             row = rows.setdefault(name, {})
             for measure in measures or known:
-                found = estimate(self.of(name).final(measure))
+                found = estimate(lanes.final(measure))
                 row |= {measure: found.mean, f"{measure} ±": found.half_width}
         return pd.DataFrame.from_dict(rows, orient="index")
 
@@ -201,14 +264,18 @@ class Results(Sequence[Lane]):
 
 
 def results_of(store: Store, keys: Iterable[str]) -> Results:
-    """The recorded runs with these keys, in the order of the keys."""
+    """The recorded runs with these keys, in the order of the keys; a key may be there twice."""
+    keys = list(keys)
     table = RunTable.from_store(store, keys)
-    return Results(tuple(_lane(run, table.histories[run.key]) for run in table.runs))
+    lanes = {run.key: _lane(run, table.histories[run.key]) for run in table.runs}
+    return Results(tuple(lanes[key] for key in keys))
 
 
 def _lane(run: Run, history: History) -> Lane:
     final = last_values(history)
-    return Lane(run.key, run.experiment, run.status, final, history, run.note, run)
+    return Lane(
+        run.key, run.experiment, run.status, ByMeasure(final), ByMeasure(history), run.note, run
+    )
 
 
 def _plain(name: str, value: float) -> float | int | None:
@@ -220,12 +287,12 @@ def _plain(name: str, value: float) -> float | int | None:
 
 def read_studies(folder: Path) -> list[Results]:
     """The runs of a store, grouped into studies: all runs that differ only in seed, primitive and
-    preset are one study."""
-    table = RunTable.read(folder)
+    preset are one study. Other versions of data or code make another study."""
+    table = RunTable.read(folder).numbered()
     studies: list[_Study] = []
     known: dict[str, _Study] = {}
     for run in table.runs:
-        own = _Study.of(run)
+        own = _Study.of(run, table.fields[run.key])
         study = known.get(own.text)
         if study is None:
             study = next((one for one in studies if one.may_hold(own)), None)
@@ -249,12 +316,13 @@ class _Study:
     lanes: list[Lane]
 
     @classmethod
-    def of(cls, run: Run) -> "_Study":
-        """The study that contains only this run."""
+    def of(cls, run: Run, cell: Fields) -> "_Study":
+        """The study that contains only this run. `cell` are its fields in the table of runs."""
         same = {"primitive": labels.BLEND, "beta": 0.5, "beta_schedule": schedules.CONSTANT}
         server = run.experiment.server.model_copy(update=same)
         plain = run.experiment.model_copy(update={"seed": 0, "server": server})
-        fields = {"name": run.name}
+        fields = {"name": run.name, **{n: str(cell.get(n)) for n in (STUDY, "network.graph")}}
+        fields |= {n: v for n, v in cell.items() if n.endswith(".source") and n != LABEL_SOURCE}
         for section, value in plain.deciding().items():
             pairs = value if isinstance(value, dict) else {"": value}
             fields |= {f"{section}.{name}".rstrip("."): json.dumps(v) for name, v in pairs.items()}

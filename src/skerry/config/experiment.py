@@ -195,11 +195,16 @@ class Experiment(Section, ignored_types=(cached_property,)):
 
     def canonical(self) -> dict[str, Any]:
         """All that decides the result: fields, hashes of a user's own code, and of a trace file."""
-        table = self.deciding()
+        table, sources = self.deciding(), self.sources()
+        return {**table, "sources": sources} if sources else table
+
+    def sources(self) -> dict[str, str]:
+        """Hashes of a user's own code and of a trace file, by the path of the field that names
+        them."""
         sources = {path: registry.source_fingerprint(name) for path, name in self.users_own()}
         if isinstance(self.availability.awake, str):
             sources["availability.awake"] = _file_hash(self.availability.awake)
-        return {**table, "sources": sources} if sources else table
+        return sources
 
     def users_own(self) -> Iterable[tuple[str, str]]:
         """The paths of the fields that name a user's own code, and the names."""

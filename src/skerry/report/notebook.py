@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from skerry.theory import Bound, Certificate
 
 SHOW_SECONDS = 0.2
+MOST_ROWS = 60
+"""Rows of a table that a notebook shows at most."""
 
 # Tables
 
@@ -66,6 +68,7 @@ def _paragraph(text: str, bold: str = "") -> str:
 
 def html_of_results(results: "Results") -> str:
     """The description, the table and the leaders of a study."""
+    from skerry.analysis.results import Results
     from skerry.report.screens.run import describe_leaders, summary_table
 
     if not len(results):
@@ -73,7 +76,11 @@ def html_of_results(results: "Results") -> str:
     experiments = [lane.experiment for lane in results]
     about = _paragraph(describe_runs(experiments), f"{experiments[0].name}:")
     verdict = "".join(_paragraph(line) for line in describe_leaders(results))
-    return about + html_of_table(summary_table(results)) + verdict
+    found = results.labels()
+    shown = Results(tuple(lane for lane in results if lane.label in found[:MOST_ROWS]))
+    left = f"and {len(found) - MOST_ROWS:,} more rows: results.summary() has all of them"
+    more = _paragraph(left) if len(found) > MOST_ROWS else ""
+    return about + html_of_table(summary_table(shown)) + more + verdict
 
 
 def html_of_lane(lane: "Lane") -> str:

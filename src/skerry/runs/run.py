@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -141,7 +142,7 @@ def run(
         further = further_runs(requested, results) if isinstance(requested, Sweep) else []
         if further:
             more = _read_results(driver, further, driver.run(further))
-            results = Results((*results, *more))
+            results = Results(tuple(replace(lane, apart=None) for lane in (*results, *more)))
         scores = {lane.key: driver.store.devices(lane.key) for lane in results if keep_devices}
         return results.keeping(models=models.models, devices=scores)
 
@@ -176,7 +177,6 @@ def _experiments(
 def _read_results(
     driver: Driver, experiments: Sequence[Experiment], keys: Sequence[str]
 ) -> Results:
-    found = results_of(driver.store, keys)
+    found = zip(results_of(driver.store, keys), experiments, strict=True)
     # A run may be recorded under another name than the one requested now.
-    names = {key: one.server.name for key, one in zip(keys, experiments, strict=True)}
-    return Results(tuple(lane.named(names[lane.key]) for lane in found))
+    return Results(tuple(replace(lane.named(one.server.name), apart=None) for lane, one in found))

@@ -73,8 +73,7 @@ def summary_table(results: Results, columns: Sequence[Column] = COLUMNS) -> "Tab
     shown = [c for c in columns if c.measure in known and c.instead_of not in known]
     headings = (traits(c.measure).heading or c.measure.replace("_", "\n") for c in shown)
     table = text.plain_table("", *headings, bold=True)
-    for name in results.labels():
-        lanes = results.of(name)
+    for name, lanes in results.by_label().items():
         cells = [_cell(estimate(lanes.final(c.measure)), c) for c in shown]
         diverged = sum(lane.status == "diverged" for lane in lanes)
         suffix = f" ({diverged} of {len(lanes)} diverged)" if diverged else ""
@@ -115,10 +114,10 @@ def _leader(results: Results, measure: str, about: str) -> str:
     by_label = {
         name: {
             lane.experiment.seed: lane.final[measure]
-            for lane in results.of(name)
+            for lane in lanes
             if measure in lane.final and lane.status == "finished"
         }
-        for name in results.labels()
+        for name, lanes in results.by_label().items()
     }
     finished = [name for name, found in by_label.items() if found]
     lead = find_best_label(by_label, traits(measure).lower_is_better)
