@@ -18,7 +18,7 @@ from skerry.report.figure_kinds import KINDS, DrawnFigure, FigureRequest, draw_f
 from skerry.report.screens.progress import SweepProgress, show_sweep_progress
 from skerry.report.style import WIDTHS, paper
 from skerry.report.text import format_measure
-from skerry.report.words import describe_runs
+from skerry.report.words import describe_results, describe_runs
 from skerry.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ def html_of_results(results: "Results") -> str:
 
     if not len(results):
         return _paragraph("no lanes")
-    experiments = [lane.experiment for lane in results]
-    about = _paragraph(describe_runs(experiments), f"{experiments[0].name}:")
+    about = _paragraph(describe_results(results), f"{results[0].experiment.name}:")
     verdict = "".join(_paragraph(line) for line in describe_leaders(results))
     found = results.labels()
     shown = Results(tuple(lane for lane in results if lane.label in found[:MOST_ROWS]))
@@ -147,7 +146,7 @@ def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFi
                 f"the overview takes no options (got {', '.join(options)}). Name a kind: "
                 f"{', '.join(KINDS)}."
             )
-        study = describe_runs([lane.experiment for lane in results])
+        study = describe_results(results)
         return DrawnFigure(overview(results.frame(), study.replace("; ", "\n", 1)))
     if kind not in KINDS:
         raise SkerryError(unknown("figure", kind, KINDS))

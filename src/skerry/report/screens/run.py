@@ -1,5 +1,6 @@
 """The screens of `skerry run` and `skerry show`: the table of a study, who leads, and figures."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,7 +10,7 @@ from skerry.analysis.results import Results
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.config.measures import own_name, traits
 from skerry.report import text
-from skerry.report.words import describe_network, describe_runs, describe_task
+from skerry.report.words import describe_network, describe_results, describe_task
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,10 +56,10 @@ def print_run(results: Results) -> None:
     """Print a study: a description, its table, and who leads."""
     from rich.markup import escape
 
-    experiments = [lane.experiment for lane in results]
+    first = results[0].experiment
     console = text.console()
-    task = describe_task(experiments[0], {name for lane in results for name in lane.final})
-    name, study = escape(experiments[0].name), escape(task + describe_runs(experiments))
+    task = describe_task(first, {name for lane in results for name in lane.final})
+    name, study = escape(first.name), escape(task + describe_results(results))
     console.print(f"[bold]{name}[/]: {study}")
     console.print(summary_table(results))
     for line in describe_leaders(results):
@@ -101,13 +102,17 @@ def save_figures(results: Results, out: Path) -> list[Path]:
     sampled = sampled_devices(first, fleet, t) or []
     title = describe_network(first)
     title += "; dark rings: sampled in the first server round" if sampled else ""
-    study = describe_runs([lane.experiment for lane in results])
+    study = describe_results(results)
     drawn = {
         "curves": overview(results.frame(), study.replace("; ", "\n", 1)),
         "network": network_figure(fleet, title, t, sampled),
     }
-    # The key in the name keeps the figures of other studies in the same folder.
-    return [save_figure(figure, out / f"{name}-{key[:8]}.png") for name, figure in drawn.items()]
+    # Keys in the names keep the figures of other studies in the same folder: a network is that of
+    # one run, curves are those of all.
+    keys = sorted({lane.key for lane in results})
+    several = hashlib.sha256(" ".join(keys).encode()).hexdigest()
+    marks = {"curves": several if len(keys) > 1 else key, "network": key}
+    return [save_figure(drawn[name], out / f"{name}-{marks[name][:8]}.png") for name in drawn]
 
 
 def _leader(results: Results, measure: str, about: str) -> str:
