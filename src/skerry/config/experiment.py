@@ -142,6 +142,11 @@ class Experiment(Section, ignored_types=(cached_property,)):
             name = toml.FORMER_SECTIONS.get(given, given)
             before = table.get(name, {})
             if isinstance(value, Section):
+                if not isinstance(value, kind := _kinds().get(name, Section)):
+                    raise ExperimentError(
+                        f"{given} takes a skerry.{kind.__name__} or a dict of its fields (got a "
+                        f"skerry.{type(value).__name__}). Give each section under its own name."
+                    )
                 table[name] = value.model_dump(exclude_unset=True)
             elif isinstance(value, Mapping) and isinstance(before, dict):
                 table[name] = {**before, **value}

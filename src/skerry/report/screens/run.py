@@ -44,6 +44,8 @@ COLUMNS = (
     Column("uplink_messages"),
     Column("downlink_messages"),
 )
+KEY_SHOWN, MOST_KEYS = 8, 8
+"""Characters of a key, and keys of a label, that are shown at most."""
 LEADER_MEASURES = {
     "average_accuracy": "the average model",
     "own_accuracy": "devices on their own labels",
@@ -64,6 +66,17 @@ def print_run(results: Results) -> None:
     console.print(summary_table(results))
     for line in describe_leaders(results):
         console.print(line, markup=False)
+
+
+def list_keys(results: Results) -> str:
+    """The first characters of the keys of all runs, by label and in the order of the seeds: `skerry
+    store forget` takes them."""
+    parts = []
+    for label, lanes in results.by_label().items():
+        keys = [lane.key[:KEY_SHOWN] for lane in sorted(lanes, key=lambda o: o.experiment.seed)]
+        more = f" and {len(keys) - MOST_KEYS:,} more" if len(keys) > MOST_KEYS else ""
+        parts.append(f"{label} {' '.join(keys[:MOST_KEYS])}{more}")
+    return f"Keys: {'; '.join(parts)}."
 
 
 def summary_table(results: Results, columns: Sequence[Column] = COLUMNS) -> "Table":
@@ -131,8 +144,6 @@ def _leader(results: Results, measure: str, about: str) -> str:
     points, above = _gap(measure, lead.gap)
     if lead.gap.count == 0:
         return f"Best for {about}: {lead.best}, but it has no seed in common with {lead.second}."
-    if lead.gap.count == 1:
-        return f"Best for {about}: {lead.best}, {points} {above} {lead.second} (one seed)."
     if text.format_measure(measure, abs(lead.gap.mean)) in ("0.00", "0"):
         return f"Best for {about}: {lead.best} and {lead.second}, equal ({points})."
     return f"Best for {about}: {lead.best}, {points} {above} {lead.second}{_doubt(lead)}."
@@ -142,6 +153,8 @@ def _doubt(lead: BestLabel) -> str:
     """A remark if a lead is not clear, with the p-value if the interval alone would look clear."""
     if lead.is_clear:
         return ""
+    if lead.untested:
+        return f" (not tested: {lead.untested})"
     if abs(lead.gap.mean) <= lead.gap.half_width:
         return " (not a clear lead)"
     return f" (not a clear lead: p {lead.p:.3f} after Holm's correction)"
