@@ -54,8 +54,8 @@ class Lane:
     """The entry of the run in the store."""
     kept: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Models and device scores, where the caller asked to keep them."""
-    apart: str | None = field(default=None, compare=False)
-    """The end of the label, by which the results tell experiments apart; None before they do."""
+    apart: str = field(default="", compare=False)
+    """The end of the label, by which the results tell experiments apart."""
 
     def __repr__(self) -> str:
         about = f"{self.label}, seed {self.experiment.seed}, {self.status}"
@@ -101,7 +101,7 @@ class Lane:
     def label(self) -> str:
         """The primitive or preset, and the fields in which experiments of a list differ: `s2s`, or
         `s2s · period 5` beside `s2s · period 10`."""
-        return self.experiment.server.label + (self.apart or "")
+        return self.experiment.server.label + self.apart
 
     def named(self, name: str) -> "Lane":
         """A copy of the lane with another `server.name`."""
@@ -138,12 +138,11 @@ class Results(Sequence[Lane]):
     """The measures that any lane has, or any lane of the results that these are a part of."""
 
     def __post_init__(self) -> None:
-        if any(lane.apart is None for lane in self.lanes):
+        if not self.measures:  # else these are a part of other results, and keep their labels
             fields = fields_of_runs(self.lanes)
             ends = tell_apart([fields[lane.key] for lane in self.lanes])
             told = zip(self.lanes, ends, strict=True)
             object.__setattr__(self, "lanes", tuple(replace(one, apart=end) for one, end in told))
-        if not self.measures:
             known = (name for lane in self.lanes for name in (*lane.final, *lane.history))
             object.__setattr__(self, "measures", frozenset(known) - {"round"})
 

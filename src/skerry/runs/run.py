@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -142,7 +141,7 @@ def run(
         further = further_runs(requested, results) if isinstance(requested, Sweep) else []
         if further:
             more = _read_results(driver, further, driver.run(further))
-            results = Results(tuple(replace(lane, apart=None) for lane in (*results, *more)))
+            results = Results((*results, *more))
         scores = {lane.key: driver.store.devices(lane.key) for lane in results if keep_devices}
         return results.keeping(models=models.models, devices=scores)
 
@@ -179,4 +178,4 @@ def _read_results(
 ) -> Results:
     found = zip(results_of(driver.store, keys), experiments, strict=True)
     # A run may be recorded under another name than the one requested now.
-    return Results(tuple(replace(lane.named(one.server.name), apart=None) for lane, one in found))
+    return Results(tuple(lane.named(one.server.name) for lane, one in found))
