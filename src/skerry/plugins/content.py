@@ -17,6 +17,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from tokenize import TokenError
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -312,7 +313,7 @@ def _array_content(value: Any) -> tuple[Part, ...] | list[Any] | None:
 def _source_of(value: Any) -> str:
     try:
         return inspect.getsource(value)
-    except (OSError, TypeError):
+    except (OSError, TypeError, SyntaxError, IndexError, TokenError):  # its text is not at hand
         return ""
 
 
