@@ -311,6 +311,7 @@ def test_an_edited_plug_in_changes_the_key(tmp_path, monkeypatch):
     keys = {}
     for version in ("", "# edited\n"):
         file.write_text(text + version)
+        sys.modules.pop("edited_plug_ins", None)  # as a new process would load it
         for setting in ("server.primitive=edited_plug_ins:primitive",
                         "model.name=edited_plug_ins:model", "rounds=3"):  # fmt: skip
             run = Experiment.parse({}, [setting])

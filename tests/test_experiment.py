@@ -259,11 +259,16 @@ def test_components_are_as_equal_as_possible(devices, components):
 
 
 def test_the_former_name_of_a_section_is_accepted():
-    """In files, settings, Python and axes [fleet] is [availability], whichever comes first."""
+    """In files, settings, Python and axes [fleet] is [availability]; both in one file are not
+    merged in silence."""
     ours = experiment("availability.on=3", "availability.off=2")
     both = {"fleet": {"on": 3}, "availability": {"off": 2}}
     assert experiment("fleet.on=3", "availability.off=2") == ours
-    assert Experiment.parse(both) == ours
+    for read in (Experiment.parse, Experiment.model_validate):
+        with pytest.raises(
+            ExperimentError, match=r"\[fleet\] is the former name .* both are given"
+        ):
+            read(both)
     assert Experiment.from_toml("[fleet]\non = 3\noff = 2") == ours
     assert Experiment(fleet={"on": 3, "off": 2}) == ours
     assert Experiment().replace(fleet={"on": 3, "off": 2}) == ours
@@ -282,3 +287,9 @@ def test_the_class_of_every_section_is_public():
     sections = [value for _, value in base if isinstance(value, Section)]
     assert len(sections) == 9
     assert all(getattr(skerry, type(one).__name__) is type(one) for one in sections)
+
+
+def test_a_section_goes_under_its_own_name():
+    """`replace` takes no section of another class, whose fields would all be defaults."""
+    with pytest.raises(ExperimentError, match=r"method takes a skerry\.MethodChoice .*Model"):
+        Experiment().replace(method=skerry.Model())

@@ -309,11 +309,12 @@ def test_a_sweep_takes_presets_as_it_takes_primitives(islands, tmp_path):
         tune="training.stepsize",
     )
     found = skerry.run(sweep, out=tmp_path)
-    assert [lane.label for lane in found if lane.experiment.seed == 0].count("carry") == 2
-    assert set(found.labels()) == {"s2s", "blend(0.25)", "carry", "mtgc"}
+    names = ["s2s", "blend(0.25)", "carry", "mtgc"]
+    assert set(found.labels()) == {f"{n} · stepsize {s}" for n in names for s in (0.1, 0.3)}
+    assert len(found.of("carry")) == 4
     cells = RunTable.read(tmp_path).read_measure("average_accuracy")
     (choices,) = cells.tuned_values("training.stepsize").values()
-    assert choices.keys() == set(found.labels())
+    assert choices.keys() == set(names)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from skerry.errors import RecordsError
 from skerry.records.store import Store
 
 ALWAYS = ["primitive", "beta", "sampled", "period", "topology", "stepsize", "devices"]
-FIRST = ["key", "name", "status", "seed", *ALWAYS]
+FIRST = ["key", "name", "status", "seed", "label", *ALWAYS]
 
 
 def record(folder, tables, parts=None):

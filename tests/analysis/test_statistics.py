@@ -63,7 +63,7 @@ def test_signed_ranks_by_hand(differences, p):
 def test_tests_agree_with_scipy():
     """Where scipy is exact: without ties its table, with ties all sign flips; and beyond."""
     rng = np.random.default_rng(1)
-    for pairs in (2, 5, 9, 30, 60):
+    for pairs in (3, 5, 9, 30, 60):
         d = rng.normal(0.3, 1, (4, pairs))
         assert t_test(d) == pytest.approx(stats.ttest_1samp(d, 0, axis=1).pvalue)
         assert signed_rank_test(d) == pytest.approx(stats.wilcoxon(d, axis=1).pvalue)
@@ -75,12 +75,15 @@ def test_tests_agree_with_scipy():
 @pytest.mark.parametrize(
     ("differences", "reason"),
     [
-        ([1.0, 2.0], ""),
+        ([1.0, 2.0, 3.0], ""),
         ([nan, nan], "no common seed"),
         ([3.0, nan], "one seed"),
+        ([1.0, 2.0, nan], "two seeds"),
+        ([2.27, 2.27], "two seeds"),
         ([0.0, 0.0], "equal in every seed"),
-        ([4.0, 4.0], "the same difference in every seed"),
-        ([91.2 - 90.1, 93.2 - 92.1], "the same difference in every seed"),  # but for rounding
+        ([4.0, 4.0, 4.0], "the same difference in every seed"),
+        # but for rounding
+        ([91.2 - 90.1, 93.2 - 92.1, 95.2 - 94.1], "the same difference in every seed"),
     ],
 )
 def test_what_cannot_be_tested_says_why(differences, reason):

@@ -200,7 +200,7 @@ def test_every_kind_is_told_the_facts_in_the_order_of_rows():
     fleet, awake = world.fleet_of(experiment), world.awake(experiment)
     kinds = {kind for kind, _ in told}
     assert kinds >= set(ARGUMENTS) - {
-        "topology", "local optimizer", "beta schedule", "period schedule"
+        "topology", "local optimizer", "beta schedule", "period schedule", "stop rule"
     } | {"model", "method"}  # fmt: skip
     assert {one.seed for kind, one in told if kind != "sampled schedule"} == {0}
     for kind in OFTEN:

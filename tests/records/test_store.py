@@ -217,7 +217,9 @@ def test_a_run_returns_as_it_was_begun(store, tmp_path, monkeypatch):
     assert run.experiment.network.sizes == (1, 2, 3)
     assert hash(run.experiment.network) == hash(experiment.network)
     assert (run.name, run.status, run.rounds_done, run.note) == ("three islands", "running", 0, "")
-    assert {name: getattr(run, name) for name in FACTS} == FACTS
+    facts = {name: getattr(run, name) for name in FACTS}
+    source = {"source of model.name": experiment.sources()["model.name"]}
+    assert facts == FACTS | {"versions": FACTS["versions"] | source}
     assert (run.finished, run.wall_seconds) == (None, None)
     assert datetime.fromisoformat(run.started).utcoffset() == timedelta(0)
     assert store.run("another") is None

@@ -31,13 +31,16 @@ def test_results_are_a_table_as_on_the_screen(results):
     assert html.count("<tr>") == 3  # a heading, s2s, s2a
     assert "12 devices on 2 rings of 6" in html
     assert "Best for the average model" in html
-    assert repr(results) == "<Results: 8 lanes, s2s, s2a, seeds: 2>"
+    assert repr(results) == (
+        "<Results: 8 lanes, s2s · period 2, s2a · period 2, s2s · period 3, s2a · period 3, "
+        "seeds: 2>"
+    )
     assert "no lanes" in Results(())._repr_html_()
 
 
 def test_a_lane_tells_its_last_values(results):
     lane = results[0]
-    assert repr(lane).startswith("<Lane: s2s, seed 0, finished, average_accuracy ")
+    assert repr(lane).startswith("<Lane: s2s · period 2, seed 0, finished, average_accuracy ")
     assert lane._repr_html_().count("<tr>") == len(lane.final) + 1
 
 

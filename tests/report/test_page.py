@@ -596,14 +596,16 @@ def test_the_first_measure_is_one_that_finished_runs_have(tmp_path):
 
 
 def test_studies_that_look_alike_stay_apart(tmp_path):
-    """Runs that differ in data given from Python are two studies, not an error."""
+    """Runs on two data sets given from Python, or from two models with the same code, are not
+    seeds of one cell and no error."""
     columns = {"round": [0, 7], "average_accuracy": [10.0, 80.0]}
-    for content in ("first", "second"):
-        record(tmp_path, small(), materials={"dataset": content}, **columns)
-    study = read_report_data(tmp_path)
-    assert study.grid.axes == ("study",)
-    assert len(study.grid.cells) == 2
-    assert "data" in page_html(study)
+    for material, axis in (("dataset", "data.dataset.source"), ("model", "study")):
+        for content in ("first", "second"):
+            record(tmp_path / material, small(), materials={material: content}, **columns)
+        study = read_report_data(tmp_path / material)
+        assert study.grid.axes == (axis,)
+        assert len(study.grid.cells) == 2
+        assert "data" in page_html(study)
 
 
 def test_what_a_page_may_not_run_is_told(tmp_path):

@@ -140,7 +140,7 @@ def test_a_lead_needs_two_that_finished():
     ]
     same = lane("s2a", 1, own_accuracy=4.0)
     assert describe_leaders(Results((*own, same))) == [
-        f"{about}s2s, 2.00 points above s2a (one seed)."
+        f"{about}s2s, 2.00 points above s2a (not tested: one seed)."
     ]
 
 
@@ -149,7 +149,7 @@ def test_a_lead_has_its_interval_over_common_seeds():
     theirs = [lane("s2a", seed, own_accuracy=4.0) for seed in range(2)]
     (told,) = describe_leaders(Results((*ours, *theirs)))
     half = estimate([1.0, 3.0]).half_width
-    assert told.endswith(f"s2s, 2.00 ± {half:.2f} points above s2a (not a clear lead).")
+    assert told.endswith(f"s2s, 2.00 ± {half:.2f} points above s2a (not tested: two seeds).")
     (level,) = describe_leaders(
         Results((*theirs, *(lane("s2s", s, own_accuracy=4.0) for s in range(2))))
     )
@@ -270,5 +270,7 @@ def test_the_best_of_losses_is_the_lowest():
     found = find_best_label(readings, lower_is_better=True)
     assert (found.best, found.second) == ("s2a", "s2s")
     assert found.gap.mean == pytest.approx(-0.1)
-    assert found.is_clear  # the same difference in every seed
+    # The same difference in both seeds is no test, here as in the tables of `skerry results`.
+    assert (found.is_clear, found.untested) == (False, "two seeds")
+    assert compare([[0.5, 0.7]], [[0.4, 0.6]])[0].verdict() == "untested"
     assert find_best_label({"s2s": {0: 0.5}, "s2a": {0: math.nan}}, lower_is_better=True) is None

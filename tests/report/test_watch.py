@@ -145,8 +145,8 @@ def test_fields_that_play_no_part_tell_no_cells_apart(tmp_path):
 
 
 def test_runs_that_no_field_tells_apart_are_studies_of_their_own(tmp_path):
-    """As those on two data sets given from Python."""
-    record(tmp_path, ([], 70.0, {"dataset": "a"}), (["name=other"], 80.0, {"dataset": "b"}))
+    """As those of two models whose code looks the same."""
+    record(tmp_path, ([], 70.0, {"model": "a"}), (["name=other"], 80.0, {"model": "b"}))
     (best,) = WatchedFolder(tmp_path).look().best
     assert (best.mean, best.seeds, best.cell) == (80.0, 1, {"study": "2"})
 

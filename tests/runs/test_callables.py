@@ -206,6 +206,7 @@ def test_what_cannot_travel_is_told(small):
         with lock:
             return len(X_nld)
 
+    locked.version = "1"
     with pytest.raises(SkerryError, match="cannot be sent to workers: locked@") as error:
         skerry.run(small("rounds=2"), compare=["s2s", locked], executor="processes", workers=1)
     assert str(error.value).count("\n") == 0

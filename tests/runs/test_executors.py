@@ -78,7 +78,7 @@ def test_a_lane_that_fails_does_not_stop_the_others(workers, tmp_path):
     for _ in range(2):
         results = run(asked, out=tmp_path, workers=workers)
         failed = [lane for lane in results if lane.status == "failed"]
-        assert {lane.label for lane in failed} == {"sweep_plugins:broken"}
+        assert {lane.experiment.server.label for lane in failed} == {"sweep_plugins:broken"}
         assert len(failed) == 4
         assert all("this primitive is broken" in lane.note for lane in failed)
         assert sum(lane.status == "finished" for lane in results) == 8

@@ -131,6 +131,7 @@ def test_what_cannot_be_sent_is_told(experiment, tmp_path):
         with held:
             return nn.Linear(64, 10)
 
+    model.version = "1"
     with pytest.raises(SkerryError, match="cannot be sent to workers"):
         skerry.run(experiment, model=model, executor="processes", workers=2)
 

@@ -90,6 +90,8 @@ class BestLabel:
     p: float
     """The p-value of the paired t test, corrected as in the tables; NaN if it is untested."""
     is_clear: bool
+    untested: str
+    """Why there is no t test; empty if there is one."""
 
 
 def reference_label(labels: Sequence[str]) -> str:
@@ -125,10 +127,8 @@ def find_best_label(
     gap = found.difference
     if against == best:
         gap = replace(gap, mean=-gap.mean)
-    # If every seed shows the same difference, a t test is not possible.
-    same = gap.count > 1 and bool(found.untested) and gap.mean != 0
-    is_clear = same or found.verdict(lower_is_better, level) in ("win", "loss")
-    return BestLabel(best, second, gap, found.t_holm, is_clear)
+    is_clear = found.verdict(lower_is_better, level) in ("win", "loss")
+    return BestLabel(best, second, gap, found.t_holm, is_clear, found.untested)
 
 
 def variance_saved(family: Iterable[Comparison]) -> float:

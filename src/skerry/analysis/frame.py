@@ -1,12 +1,12 @@
 """Runs as pandas frames, and frames as CSV files that are safe in a spreadsheet."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.analysis.names import UNSET, flat_fields, short_names
+from skerry.analysis.names import UNSET, Fields, flat_fields, run_label, short_names
 from skerry.errors import printable
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run
@@ -14,7 +14,7 @@ from skerry.records.store import Run
 if TYPE_CHECKING:
     import pandas as pd
 
-LABELS = ("key", "name", "status", "seed")
+LABELS = ("key", "name", "status", "seed", "label")
 COUNTS = ("round", "rounds_done")
 ALWAYS = {
     "server.primitive": "primitive",
@@ -30,20 +30,24 @@ _FORMULA = ("=", "+", "-", "@")
 """The first characters that make a spreadsheet compute a text as a formula."""
 
 
-def of_rounds(runs: Sequence[Run], histories: Sequence[History]) -> "pd.DataFrame":
+def of_rounds(
+    runs: Sequence[Run], histories: Sequence[History], known: Mapping[str, Fields]
+) -> "pd.DataFrame":
     """A row for each round of each run: the run's labels and experiment, the round, the
-    measures."""
+    measures. `known` are the `fields_of_runs`, which tell versions of a user's own code."""
     import pandas as pd
 
     measures = _measures(histories)
     lengths = [len(history["round"]) for history in histories]
     run_of_row = np.repeat(np.arange(len(runs)), lengths)
-    table = _experiments(runs, measures).take(run_of_row).reset_index(drop=True)
+    table = _experiments(runs, measures, known).take(run_of_row).reset_index(drop=True)
     columns = pd.DataFrame({name: _column(name, histories) for name in ("round", *measures)})
     return pd.concat([table, columns], axis="columns")
 
 
-def of_runs(runs: Sequence[Run], histories: Sequence[History]) -> "pd.DataFrame":
+def of_runs(
+    runs: Sequence[Run], histories: Sequence[History], known: Mapping[str, Fields]
+) -> "pd.DataFrame":
     """A row for each run: its labels and experiment, the rounds done, the last value of each
     measure."""
     import pandas as pd
@@ -53,7 +57,7 @@ def of_runs(runs: Sequence[Run], histories: Sequence[History]) -> "pd.DataFrame"
         [last_values(history) for history in histories], columns=measures, dtype=np.float64
     )
     columns.insert(0, "rounds_done", np.array([run.rounds_done for run in runs], dtype=np.int64))
-    return pd.concat([_experiments(runs, measures), columns], axis="columns")
+    return pd.concat([_experiments(runs, measures, known), columns], axis="columns")
 
 
 def csv_bytes(frame: "pd.DataFrame") -> bytes:
@@ -77,11 +81,13 @@ def _column(name: str, histories: Sequence[History]) -> NDArray[Any]:
     )
 
 
-def _experiments(runs: Sequence[Run], measures: Collection[str]) -> "pd.DataFrame":
+def _experiments(
+    runs: Sequence[Run], measures: Collection[str], known: Mapping[str, Fields]
+) -> "pd.DataFrame":
     """One row for each run: its labels and its experiment."""
     import pandas as pd
 
-    fields = [_fields(run) for run in runs]
+    fields = [_fields(run) | _versions(known[run.key]) for run in runs]
     paths = dict.fromkeys(path for one in fields for path in one)
     values = {path: [one.get(path) for one in fields] for path in (*ALWAYS, *paths)}
     others = [path for path in paths if path not in ALWAYS]
@@ -92,6 +98,7 @@ def _experiments(runs: Sequence[Run], measures: Collection[str]) -> "pd.DataFram
         "name": [run.name for run in runs],
         "status": [run.status for run in runs],
         "seed": [run.experiment.seed for run in runs],
+        "label": [run_label(run, known[run.key]) for run in runs],
     }
     shown = [path for path in values if path in ALWAYS or len(set(values[path])) > 1]
     return pd.DataFrame(labels | {names[path]: values[path] for path in shown})
@@ -104,6 +111,10 @@ def _fields(run: Run) -> dict[str, Any]:
         for path, value in flat_fields(run.experiment).items()
         if path not in LABELS
     }
+
+
+def _versions(fields: Fields) -> Fields:
+    return {path: value for path, value in fields.items() if path.endswith(".source")}
 
 
 def _escape_formula(cell: Any) -> Any:

@@ -4,17 +4,21 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from skerry.config import labels, schedules
 from skerry.config.experiment import Experiment, Section
 from skerry.config.presets import fields_of_preset
 from skerry.errors import SkerryError, argument, unknown
-from skerry.records.store import Run
+from skerry.records.reading import SOURCE_OF
 
 Fields = dict[str, Any]
 """Values by `section.field`. Lists are text, so that values can be grouped and compared."""
 UNSET = "unset"
+LABEL_SOURCE = "server.primitive.source"
+"""The version of a user's own primitive. It is part of the label, not of the cell."""
+UNKNOWN = "unknown"
+SHOWN_DIGITS = 8
 
 FULL_ONLY = {
     f"training.{name}" for name in ("optimizer", "momentum", "second_momentum", "smallest")
@@ -36,7 +40,89 @@ def flat_fields(experiment: Experiment) -> Fields:
     return fields
 
 
-def cell_fields(run: Run) -> Fields:
+class Recorded(Protocol):
+    """A run or lane: an experiment, and fingerprints of what is not in its text."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def experiment(self) -> Experiment: ...
+    @property
+    def materials(self) -> Mapping[str, str]: ...
+    @property
+    def versions(self) -> Mapping[str, str]: ...
+
+
+def fields_of_runs(
+    runs: Iterable[Recorded], known: Mapping[str, Fields] | None = None
+) -> Mapping[str, Fields]:
+    """By run key, the fields that separate cells, including `field.source` where a user's code or
+    file has several versions: runs of an edited plug-in or table are not seeds of one cell.
+    `known` are the `cell_fields` of the runs, where the caller has them already."""
+    runs = list(runs)
+    fields = {run.key: dict(known[run.key]) if known else cell_fields(run) for run in runs}
+    sources = {run.key: _sources(run) for run in runs}
+    versions: dict[tuple[str, str], set[str]] = {}
+    for found in sources.values():
+        for path, (named, source) in found.items():
+            versions.setdefault((path, named), set()).add(source)
+    for key, found in sources.items():
+        for path, (named, source) in found.items():
+            if len(versions[path, named]) > 1:
+                fields[key][f"{path}.source"] = source[:SHOWN_DIGITS]
+    return fields
+
+
+def _sources(run: Recorded) -> dict[str, tuple[str, str]]:
+    """By field, what it names and the hash of that: a user's own code, data or weights."""
+    experiment, given = run.experiment, run.materials
+    found = {
+        path: (name, run.versions.get(f"{SOURCE_OF}{path}", UNKNOWN))
+        for path, name in experiment.users_own()
+    }
+    if isinstance(awake := experiment.availability.awake, str):
+        path = "availability.awake"
+        found[path] = awake, run.versions.get(f"{SOURCE_OF}{path}", UNKNOWN)
+    # A function may return other data for every seed; its code is compared instead.
+    if "dataset" in given and "data.dataset" not in found:
+        found["data.dataset"] = experiment.data.model_dump_json(), given["dataset"]
+    for path, material in (("model.name", "factory"), ("model.weights", "weights")):
+        if material in given:
+            found[path] = str(flat_fields(experiment)[path]), given[material]
+    if "devices" in given:
+        found["network.devices"] = given.get("graph", ""), given["devices"]
+    return found
+
+
+def run_label(run: Recorded, fields: Fields) -> str:
+    """The label of a run in a table: its primitive or preset, and the version of a primitive that
+    was edited between runs: `mine:half · source 3f2a91c0`."""
+    source = fields.get(LABEL_SOURCE)
+    label = run.experiment.server.label
+    return f"{label}{labels.APART}source {source}" if source else label
+
+
+def tell_apart(fields: Sequence[Fields]) -> list[str]:
+    """For each experiment of a list, the few fields by which it differs from the others, as the end
+    of a label: ` · period 5`. Experiments of equal fields have equal ends."""
+    telling: list[str] = []
+    kinds = 1
+    for name in varying_fields(fields):
+        found = len({tuple(each.get(one) for one in (*telling, name)) for each in fields})
+        if found > kinds:
+            telling, kinds = [*telling, name], found
+    short = short_names(telling)
+    return [
+        "".join(
+            f"{labels.APART}{short[name].replace('_', ' ')} {format_value(each[name])}"
+            for name in telling
+            if each.get(name) is not None
+        )
+        for each in fields
+    ]
+
+
+def cell_fields(run: Recorded) -> Fields:
     """The fields that separate cells; None for a field that the run ignores, such as the degree of
     a ring."""
     idle = run.experiment.unused_paths() - {"network.devices"}

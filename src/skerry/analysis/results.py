@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from skerry.analysis.run_table import RunTable
+from skerry.analysis.names import LABEL_SOURCE, Fields, fields_of_runs, tell_apart
+from skerry.analysis.run_table import STUDY, RunTable
 from skerry.analysis.statistics import estimate
 from skerry.config import labels, schedules
 from skerry.config.experiment import Experiment
@@ -30,6 +31,17 @@ if TYPE_CHECKING:
     from skerry.engine.world import Materials
     from skerry.plugins.context import Parameter
     from skerry.records.final_models import FinalModels
+
+V = TypeVar("V")
+MOST_LABELS = 8
+"""Labels that one line names at most."""
+
+
+class ByMeasure(dict[str, V]):
+    """Values by measure. A name that is none raises an error with the most similar one."""
+
+    def __missing__(self, name: str) -> V:
+        raise SkerryError(unknown("measure", name, self))
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,8 @@ class Lane:
     """Models and device scores, where the caller asked to keep them."""
     folder: Path | None = field(default=None, compare=False, repr=False)
     """The folder of the store that the run was read from."""
+    apart: str = field(default="", compare=False)
+    """The end of the label, by which the results tell experiments apart."""
 
     def __repr__(self) -> str:
         about = f"{self.label}, seed {self.experiment.seed}, {self.status}"
@@ -59,6 +73,16 @@ class Lane:
 
     def _repr_html_(self) -> str:
         return str(registry.view("html_of_lane")(self))
+
+    @property
+    def materials(self) -> Mapping[str, str]:
+        """Fingerprints of the graph, data and model that are not in the experiment's text."""
+        return self.run.materials if self.run else {}
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """The versions of software that computed the run, and hashes of the user's own code."""
+        return self.run.versions if self.run else {}
 
     @property
     def models(self) -> "np.ndarray[Any, np.dtype[np.float32]]":
@@ -142,7 +166,9 @@ class Lane:
 
     @property
     def label(self) -> str:
-        return self.experiment.server.label
+        """The primitive or preset, and the fields in which experiments of a list differ: `s2s`, or
+        `s2s · period 5` beside `s2s · period 10`."""
+        return self.experiment.server.label + self.apart
 
     def named(self, name: str) -> "Lane":
         """A copy of the lane with another `server.name`."""
@@ -171,9 +197,21 @@ class Lane:
 
 @dataclass(frozen=True)
 class Results(Sequence[Lane]):
-    """The lanes of a study, in the order in which they were requested."""
+    """The lanes of a study, in the order in which they were requested. Experiments that differ in
+    more than seed and primitive have labels that tell them apart, and are never averaged."""
 
     lanes: tuple[Lane, ...]
+    measures: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """The measures that any lane has, or any lane of the results that these are a part of."""
+
+    def __post_init__(self) -> None:
+        if not self.measures:  # else these are a part of other results, and keep their labels
+            fields = fields_of_runs(self.lanes)
+            ends = tell_apart([fields[lane.key] for lane in self.lanes])
+            told = zip(self.lanes, ends, strict=True)
+            object.__setattr__(self, "lanes", tuple(replace(one, apart=end) for one, end in told))
+            known = (name for lane in self.lanes for name in (*lane.final, *lane.history))
+            object.__setattr__(self, "measures", frozenset(known) - {"round"})
 
     @overload
     def __getitem__(self, index: int) -> Lane: ...
@@ -186,8 +224,10 @@ class Results(Sequence[Lane]):
         return len(self.lanes)
 
     def __repr__(self) -> str:
-        seeds = len({lane.experiment.seed for lane in self.lanes})
-        return f"<Results: {len(self)} lanes, {', '.join(self.labels())}, seeds: {seeds}>"
+        seeds, found = len({lane.experiment.seed for lane in self.lanes}), self.labels()
+        more = f" and {len(found) - MOST_LABELS} more labels" if len(found) > MOST_LABELS else ""
+        shown = ", ".join(found[:MOST_LABELS])
+        return f"<Results: {len(self)} lanes, {shown}{more}, seeds: {seeds}>"
 
     def _repr_html_(self) -> str:
         return str(registry.view("html_of_results")(self))
@@ -211,32 +251,57 @@ class Results(Sequence[Lane]):
             }
             for lane in self
         }
-        return Results(tuple(replace(lane, kept=kept[lane.key]) for lane in self))
+        return self._only(replace(lane, kept=kept[lane.key]) for lane in self)
+
+    def once(self) -> "Results":
+        """Each run once, also where it was requested twice."""
+        first: dict[str, Lane] = {}
+        for lane in self.lanes:
+            first.setdefault(lane.key, lane)
+        return self._only(first.values())
 
     def table(self) -> RunTable:
         """The recorded lanes as a table of runs, for tables and figures."""
+        lanes = self.once()
         return RunTable(
-            tuple(replace(lane.run, experiment=lane.experiment) for lane in self if lane.run),
-            {lane.key: lane.history for lane in self},
+            tuple(replace(lane.run, experiment=lane.experiment) for lane in lanes if lane.run),
+            {lane.key: lane.history for lane in lanes},
             Path("these results"),
         )
 
     def of(self, primitive: str | Callable[..., Any]) -> "Results":
-        """Only the lanes of one primitive, such as "s2a", "blend:0.5", "blend(0.5)", or your own
-        function."""
+        """Only the lanes of one label, such as "s2a", "blend:0.5" or "s2s · period 5", or of your
+        own function. Where experiments differ, "s2a" means the lanes of all of them."""
         name = labels.write_label(as_text(primitive)) if callable(primitive) else primitive
-        wanted = labels.find_label(name, self.labels())
-        return Results(tuple(lane for lane in self.lanes if lane.label == wanted))
+        bare = list(dict.fromkeys(lane.experiment.server.label for lane in self.lanes))
+        if labels.APART in name:
+            wanted, among = labels.find_label(name, self.labels()), self.lanes
+            return self._only(lane for lane in among if lane.label == wanted)
+        wanted = labels.find_label(name, bare)
+        return self._only(lane for lane in self.lanes if lane.experiment.server.label == wanted)
+
+    def _only(self, lanes: Iterable[Lane]) -> "Results":
+        return replace(self, lanes=tuple(lanes))
 
     def labels(self) -> list[str]:
         return list(dict.fromkeys(lane.label for lane in self.lanes))
 
+    def by_label(self) -> dict[str, "Results"]:
+        """By label its runs, each once: these differ only in the seed."""
+        lanes: dict[str, list[Lane]] = {}
+        for lane in self.once():
+            lanes.setdefault(lane.label, []).append(lane)
+        return {label: self._only(found) for label, found in lanes.items()}
+
     def final(self, measure: str) -> "np.ndarray[Any, np.dtype[np.float64]]":
-        """The final value in every lane (NaN where it was not measured)."""
+        """The final value in every lane (NaN where it was not measured). A measure that no lane has
+        raises an error."""
+        if self.measures and measure not in self.measures:
+            raise SkerryError(unknown("measure", measure, self.measures))
         return np.array([lane.final.get(measure, np.nan) for lane in self.lanes])
 
     def frame(self) -> "pd.DataFrame":
-        """All histories as one pandas frame: a row per lane and round."""
+        """All histories as one pandas frame: a row per run and round."""
         import pandas as pd
 
         parts = [
@@ -245,7 +310,7 @@ class Results(Sequence[Lane]):
                 | {"status": lane.status}
                 | lane.history
             )
-            for lane in self.lanes
+            for lane in self.once()
         ]
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
@@ -254,14 +319,11 @@ class Results(Sequence[Lane]):
         import pandas as pd
 
         known = dict.fromkeys(measure for lane in self for measure in lane.final)
-        for measure in measures:
-            if measure not in known:
-                raise SkerryError(unknown("measure", measure, known))
         rows: dict[str, dict[str, float]] = {}
-        for name in self.labels():
+        for name, lanes in self.by_label().items():
             row = rows.setdefault(name, {})
             for measure in measures or known:
-                found = estimate(self.of(name).final(measure))
+                found = estimate(lanes.final(measure))
                 row |= {measure: found.mean, f"{measure} ±": found.half_width}
         return pd.DataFrame.from_dict(rows, orient="index")
 
@@ -270,16 +332,25 @@ class Results(Sequence[Lane]):
 
 
 def results_of(store: Store, keys: Iterable[str]) -> Results:
-    """The recorded runs with these keys, in the order of the keys."""
+    """The recorded runs with these keys, in the order of the keys; a key may be there twice."""
+    keys = list(keys)
     table = RunTable.from_store(store, keys)
-    return Results(tuple(_lane(run, table) for run in table.runs))
+    lanes = {run.key: _lane(run, table) for run in table.runs}
+    return Results(tuple(lanes[key] for key in keys))
 
 
 def _lane(run: Run, table: RunTable) -> Lane:
-    history = table.histories[run.key]
-    final, path = last_values(history), table.path
-    folder = path if path.is_dir() else path.parent
-    return Lane(run.key, run.experiment, run.status, final, history, run.note, run, folder=folder)
+    history, path = table.histories[run.key], table.path
+    return Lane(
+        run.key,
+        run.experiment,
+        run.status,
+        ByMeasure(last_values(history)),
+        ByMeasure(history),
+        run.note,
+        run,
+        folder=path if path.is_dir() else path.parent,
+    )
 
 
 def _plain(name: str, value: float) -> float | int | None:
@@ -291,12 +362,12 @@ def _plain(name: str, value: float) -> float | int | None:
 
 def read_studies(folder: Path) -> list[Results]:
     """The runs of a store, grouped into studies: all runs that differ only in seed, primitive and
-    preset are one study."""
-    table = RunTable.read(folder)
+    preset are one study. Other versions of data or code make another study."""
+    table = RunTable.read(folder).numbered()
     studies: list[_Study] = []
     known: dict[str, _Study] = {}
     for run in table.runs:
-        own = _Study.of(run)
+        own = _Study.of(run, table.fields[run.key])
         study = known.get(own.text)
         if study is None:
             study = next((one for one in studies if one.may_hold(own)), None)
@@ -320,12 +391,13 @@ class _Study:
     lanes: list[Lane]
 
     @classmethod
-    def of(cls, run: Run) -> "_Study":
-        """The study that contains only this run."""
+    def of(cls, run: Run, cell: Fields) -> "_Study":
+        """The study that contains only this run. `cell` are its fields in the table of runs."""
         same = {"primitive": labels.BLEND, "beta": 0.5, "beta_schedule": schedules.CONSTANT}
         server = run.experiment.server.model_copy(update=same)
         plain = run.experiment.model_copy(update={"seed": 0, "server": server})
-        fields = {"name": run.name}
+        fields = {"name": run.name, **{n: str(cell.get(n)) for n in (STUDY, "network.graph")}}
+        fields |= {n: v for n, v in cell.items() if n.endswith(".source") and n != LABEL_SOURCE}
         for section, value in plain.deciding().items():
             pairs = value if isinstance(value, dict) else {"": value}
             fields |= {f"{section}.{name}".rstrip("."): json.dumps(v) for name, v in pairs.items()}

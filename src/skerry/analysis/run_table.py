@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike
 from skerry.analysis import frame, names
 from skerry.analysis.cells import Cell, Cells, ComparedCells, Readings, measured_labels, sort_key
 from skerry.analysis.compare import LEVEL, reference_label
-from skerry.analysis.names import Fields, Where, cell_fields
+from skerry.analysis.names import LABEL_SOURCE, Fields, Where, cell_fields
 from skerry.config import labels
 from skerry.config.measures import MEASURES, shown
 from skerry.errors import RecordsError, SkerryError, argument, unknown
-from skerry.plugins import registry
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 
@@ -96,7 +95,7 @@ class RunTable:
         fields = {}
         for run in self.runs:
             experiment, own = run.experiment, self.fields[run.key]
-            same = experiment.seed, experiment.server.label, *own.items()
+            same = experiment.seed, self.label_of[run.key], *own.items()
             times[same] += 1
             fields[run.key] = own | {STUDY: str(times[same])}
         return replace(self, known_fields=fields)
@@ -106,12 +105,18 @@ class RunTable:
     @cached_property
     def fields(self) -> Mapping[str, Fields]:
         """By run key, the fields that separate cells; None for a field that the run ignores."""
-        return self.known_fields or {run.key: cell_fields(run) for run in self.runs}
+        return self.known_fields or names.fields_of_runs(self.runs)
+
+    @cached_property
+    def label_of(self) -> Mapping[str, str]:
+        """By run key, the label; an edited primitive of the user has one for each version."""
+        return {run.key: names.run_label(run, self.fields[run.key]) for run in self.runs}
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
         """The fields that vary between the runs."""
-        return tuple(names.varying_fields([self.fields[run.key] for run in self.runs]))
+        found = names.varying_fields([self.fields[run.key] for run in self.runs])
+        return tuple(name for name in found if name != LABEL_SOURCE)
 
     @cached_property
     def constants(self) -> dict[str, Any]:
@@ -122,7 +127,7 @@ class RunTable:
     @cached_property
     def positions(self) -> dict[Cell, Positions]:
         """By cell, label and seed, the position of each run in `runs`."""
-        return in_order(_positions(self.runs, self.fields, self.axes))
+        return in_order(_positions(self))
 
     @property
     def cells(self) -> list[Cell]:
@@ -131,14 +136,8 @@ class RunTable:
 
     @cached_property
     def labels(self) -> list[str]:
-        """S2S, S2A, the blends by rising beta, no server, then the user's own primitives."""
-        order = list(registry.PRIMITIVES)
-
-        def rank(label: str) -> tuple[int, float]:
-            name, beta = labels.read_label(label)
-            return order.index(name) if name in order else len(order), beta or 0.0
-
-        return sorted(dict.fromkeys(run.experiment.server.label for run in self.runs), key=rank)
+        """S2S, the blends by rising beta, S2A, other primitives, no server."""
+        return sorted(dict.fromkeys(self.label_of.values()), key=labels.label_order)
 
     @property
     def seeds(self) -> list[int]:
@@ -193,7 +192,7 @@ class RunTable:
             runs = tuple(run for run in runs if names.matches_any(values[run.key], texts))
         if compare:
             wanted = {labels.find_label(name, self.labels) for name in compare}
-            runs = tuple(run for run in runs if run.experiment.server.label in wanted)
+            runs = tuple(run for run in runs if self.label_of[run.key] in wanted)
         return replace(self, runs=runs, known_fields=self.fields)
 
     def split(self, by: Sequence[str]) -> dict[Cell, "RunTable"]:
@@ -282,8 +281,8 @@ class RunTable:
         for run in diverged:
             fields = self.fields.get(run.key) or cell_fields(run)
             part = readings.get(tuple(fields.get(axis) for axis in self.axes), {})
-            if run.experiment.server.label in part:
-                part[run.experiment.server.label].setdefault(run.experiment.seed, math.nan)
+            if (label := names.run_label(run, fields)) in part:
+                part[label].setdefault(run.experiment.seed, math.nan)
         finished = [run.status == "finished" for run in self.runs]
         return Cells(
             measure=measure,
@@ -296,13 +295,17 @@ class RunTable:
             unmeasured=sum(finished) - int(np.isfinite(values[finished]).sum()),
         )
 
+    @property
+    def _histories(self) -> list[History]:
+        return [self.histories[run.key] for run in self.runs]
+
     def frame(self) -> "pd.DataFrame":
         """A pandas frame with a row for each round of each run."""
-        return frame.of_rounds(self.runs, [self.histories[run.key] for run in self.runs])
+        return frame.of_rounds(self.runs, self._histories, self.fields)
 
     def finals(self) -> "pd.DataFrame":
         """A pandas frame with a row for each run."""
-        return frame.of_runs(self.runs, [self.histories[run.key] for run in self.runs])
+        return frame.of_runs(self.runs, self._histories, self.fields)
 
 
 # The public functions
@@ -384,23 +387,31 @@ def in_order(cells: Mapping[Cell, Any]) -> dict[Cell, Any]:
     return {cell: cells[cell] for cell in sorted(cells, key=sort_key)}
 
 
-def _positions(
-    runs: Sequence[Run], fields: Mapping[str, Fields], axes: Sequence[str]
-) -> dict[Cell, Positions]:
+def _positions(table: RunTable) -> dict[Cell, Positions]:
     positions: dict[Cell, Positions] = {}
-    for position, run in enumerate(runs):
-        cell = tuple(fields[run.key].get(axis) for axis in axes)
-        by_seed = positions.setdefault(cell, {}).setdefault(run.experiment.server.label, {})
+    for position, run in enumerate(table.runs):
+        cell = tuple(table.fields[run.key].get(axis) for axis in table.axes)
+        by_seed = positions.setdefault(cell, {}).setdefault(table.label_of[run.key], {})
         other = by_seed.setdefault(run.experiment.seed, position)
         if other != position:
             raise SkerryError(
-                f"runs {runs[other].key} and {run.key} differ only in a data set or model given "
-                "from Python. Record such studies in separate folders."
+                f"runs {table.runs[other].key} and {run.key} have the same fields and seed, but "
+                f"{_difference(table.runs[other], run)}. Remove one of them (skerry store forget), "
+                "or record such studies in separate folders."
             )
-    servers = {run.experiment.server.label: run.experiment.server for run in runs}
+    servers = {table.label_of[run.key]: run.experiment.server for run in table.runs}
     return _beside_all(
         positions, {label for label, one in servers.items() if one.name or not one.is_there}
     )
+
+
+def _difference(one: Run, other: Run) -> str:
+    """What differs between two runs whose experiments have the same text."""
+    both = one.materials.keys() | other.materials.keys()
+    found = sorted(n for n in both if one.materials.get(n) != other.materials.get(n))
+    if found:
+        return f"another {' and '.join(found)} behind them"
+    return "code or files that were edited between them (the records do not tell which)"
 
 
 def _beside_all(

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 CONFIDENCE = 0.95
 EXACT_PAIRS = 50  # up to this number the signed-rank test is exact, beyond it asymptotic
 NO_SPREAD = 1e-12  # relative: a smaller spread is rounding error
+FEWEST_PAIRS = 3
+"""The fewest seeds with which a difference is tested; two say too little about its spread."""
 
 Array = NDArray[np.float64]
 
@@ -118,7 +120,7 @@ def t_test(differences_cs: ArrayLike) -> Array:
 
     mean_c, variance_c, count_c = moments(differences_cs)
     spread_c = np.sqrt(variance_c)
-    testable = spread_c > NO_SPREAD * np.abs(mean_c)  # NaN, a single pair, fails too
+    testable = (spread_c > NO_SPREAD * np.abs(mean_c)) & (count_c >= FEWEST_PAIRS)
     with np.errstate(invalid="ignore", divide="ignore"):
         t_c = mean_c / (spread_c / np.sqrt(count_c))
         p_c = 2 * stdtr(count_c - 1, -np.abs(t_c))
@@ -157,7 +159,9 @@ def _reason(differences: Array) -> str:
         return "no common seed"
     if not differences.any():
         return "equal in every seed"
-    return "one seed" if len(differences) == 1 else "the same difference in every seed"
+    if len(differences) < FEWEST_PAIRS:
+        return "one seed" if len(differences) == 1 else "two seeds"
+    return "the same difference in every seed"
 
 
 def _signed_rank(differences: Array) -> float:

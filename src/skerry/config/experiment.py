@@ -158,6 +158,11 @@ class Experiment(Section, ignored_types=(cached_property,)):
             name = toml.FORMER_SECTIONS.get(given, given)
             before = table.get(name, {})
             if isinstance(value, Section):
+                if not isinstance(value, kind := _kinds().get(name, Section)):
+                    raise ExperimentError(
+                        f"{given} takes a skerry.{kind.__name__} or a dict of its fields (got a "
+                        f"skerry.{type(value).__name__}). Give each section under its own name."
+                    )
                 table[name] = value.model_dump(exclude_unset=True)
             elif isinstance(value, Mapping) and isinstance(before, dict):
                 table[name] = {**before, **value}
@@ -211,11 +216,16 @@ class Experiment(Section, ignored_types=(cached_property,)):
 
     def canonical(self) -> dict[str, Any]:
         """All that decides the result: fields, hashes of a user's own code, and of a trace file."""
-        table = self.deciding()
+        table, sources = self.deciding(), self.sources()
+        return {**table, "sources": sources} if sources else table
+
+    def sources(self) -> dict[str, str]:
+        """Hashes of a user's own code and of a trace file, by the path of the field that names
+        them."""
         sources = {path: registry.source_fingerprint(name) for path, name in self.users_own()}
         if isinstance(self.availability.awake, str):
             sources["availability.awake"] = _file_hash(self.availability.awake)
-        return {**table, "sources": sources} if sources else table
+        return sources
 
     def users_own(self) -> Iterable[tuple[str, str]]:
         """The paths of the fields that name a user's own code, and the names."""

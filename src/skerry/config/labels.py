@@ -12,6 +12,8 @@ from skerry.plugins import fingerprint, registry
 BLEND = "blend"
 ON_THE_DIAL = ("s2s", BLEND, "s2a")
 NO_SERVER = "none"
+APART = " · "
+"""Separates a label from the fields that tell its experiment from others: `s2s · period 5`."""
 _WITH_BETA = re.compile(r"(?P<name>\w+)(?::(?P<plain>.*)|\((?P<braced>.*)\))")
 
 
@@ -55,13 +57,15 @@ def find_label(name: str, among: Sequence[str]) -> str:
     """The label among these that a name refers to. `blend` alone is enough where there is one
     blend, and `halfway` where there is one function of that name given from Python."""
     primitive, beta = read_any_label(name)
+    if name in among:
+        return name
     versions = [label for label in among if label.partition("@")[0] == name]
     if len(versions) == 1:
         return versions[0]
     blends = [label for label in among if beta_of(label) is not None]
     if name == BLEND and len(blends) == 1:
         return blends[0]
-    label = name if name in among else write_label(primitive, beta)
+    label = write_label(primitive, beta)
     if label not in among:
         raise SkerryError(unknown("primitive", name, among))
     return label
@@ -85,8 +89,9 @@ def check_dial(primitive: str) -> None:
 
 
 def label_order(label: str) -> float:
-    """A sort key: S2S, blends by beta, S2A, other primitives, no server."""
-    primitive, beta = read_any_label(label)
+    """A sort key: S2S, blends by beta, S2A, other primitives, no server. Sorting is stable: labels
+    of one place keep their order."""
+    primitive, beta = read_any_label(label.partition(APART)[0])
     position = dial_position(primitive, beta)
     return position if position is not None else 3.0 if primitive == NO_SERVER else 2.0
 

@@ -150,10 +150,13 @@ def current_names(table: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of an experiment's tables in which former section names are replaced by today's."""
     result = dict(table)
     for former, name in FORMER_SECTIONS.items():
+        if former in result and name in result:
+            raise ExperimentError(
+                f"[{former}] is the former name of [{name}], and both are given. Put all fields "
+                f"into [{name}]."
+            )
         if former in result:
-            old, new = result.pop(former), result.get(name, {})
-            both = isinstance(old, Mapping) and isinstance(new, Mapping)
-            result[name] = {**old, **new} if both else new or old
+            result[name] = result.pop(former)
     return result
 
 

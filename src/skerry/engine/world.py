@@ -1,7 +1,6 @@
 """The world: data, partition, model, initial point and draws that the lanes of a stack share."""
 
 import hashlib
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,6 +39,7 @@ from skerry.models.weights import Weights, read_weights, start_rows, weights_fin
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graphs import GraphSequence, read_graphs
 from skerry.plugins.context import Context
+from skerry.plugins.fingerprint import identity
 from skerry.tasks.choice import choose_task, outputs_of
 from skerry.tasks.task import LearningTask
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-SOURCE = "__skerry_source__"
 BLOCK = 2**16
 """Samples that are prepared at once."""
 
@@ -60,6 +59,14 @@ class Materials:
     dataset: Dataset | None = None
     model: Callable[..., Any] | None = None
     weights: Weights | None = None
+    factory: str = ""
+    """The fingerprint of the model factory, once it is known; workers receive it."""
+
+    def with_fingerprint(self) -> "Materials":
+        """The materials with the fingerprint of the model factory, which is found once."""
+        if self.model is None or self.factory:
+            return self
+        return replace(self, factory=identity(self.model))
 
 
 @dataclass(frozen=True)
@@ -428,7 +435,9 @@ def material_fingerprints(
         "graph": fleet.fingerprint,
         "devices": lambda: hashlib.sha256(repr(fleet.labels).encode()).hexdigest(),
         "dataset": dataset.fingerprint,
-        "model": lambda: _model_fingerprint(learner, materials.model),
+        # The initial point, which every seed has its own of, and the code of a factory.
+        "model": lambda: _array_hash(learner.initial().contiguous().numpy()),
+        "factory": lambda: materials.with_fingerprint().factory,
         "weights": lambda: (
             materials.weights.digest
             if materials.weights
@@ -448,24 +457,11 @@ def outside(experiment: Experiment, materials: Materials) -> list[str]:
         "devices": graph and experiment.data.split == "given",
         "dataset": materials.dataset is not None or data.get("path") or ":" in data["dataset"],
         "model": materials.model is not None or ":" in experiment.model.name,
+        "factory": materials.model is not None,
         "weights": bool(experiment.model.weights) or materials.weights is not None,
     }
     return [name for name, external in is_external.items() if external]
 
 
-def _model_fingerprint(learner: Learner, factory: Callable[..., Any] | None) -> str:
-    """A hash of the initial point and of the source of a factory given from Python, if readable."""
-    start = learner.initial().contiguous().numpy().tobytes()
-    text = source_of(factory) if factory else ""
-    return hashlib.sha256(text.encode() + start).hexdigest()
-
-
-def source_of(factory: Callable[..., Any]) -> str:
-    """The source of a factory as it was given; one sent from another process brings its source."""
-    sent = getattr(factory, SOURCE, None)
-    if sent is not None:
-        return str(sent)
-    try:
-        return inspect.getsource(factory)
-    except (OSError, TypeError):
-        return ""
+def _array_hash(array: np.ndarray[Any, Any]) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()

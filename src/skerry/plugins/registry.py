@@ -7,7 +7,6 @@ no import of torch or networkx; a test compares them with the signature. Primiti
 beside their functions, in `skerry.engine.primitives`; every module of `skerry.methods` is a method.
 """
 
-import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +25,7 @@ from skerry.errors import (
 )
 from skerry.plugins import fingerprint
 from skerry.plugins.randomness import captures_graph, global_randomness
+from skerry.plugins.sources import source_hash
 
 V = TypeVar("V")
 
@@ -270,18 +270,25 @@ def is_given(kind: str, name: str) -> bool:
 
 
 def source_fingerprint(reference: str) -> str:
-    """The hash of the file that holds a user's `package.module:name`; empty if it is not found.
+    """The hash of the file that holds a user's `package.module:name`, and of the user's own modules
+    that it imports; empty if the module is not found.
 
     It is part of the content key, so that an edited plug-in is computed again. A function given
     from Python has its fingerprint in its name.
     """
     if fingerprint.is_function_name(reference):
         return reference.rpartition("@")[2]
+    module = reference.partition(":")[0]
     try:
-        module = importlib.import_module(reference.partition(":")[0])
-        return hashlib.sha256(Path(module.__file__ or "").read_bytes()).hexdigest()[:16]
+        importlib.import_module(module)
     except (Exception, SystemExit):  # a record of another machine may name what is not here
         return ""
+    if found := source_hash(module):
+        return found
+    raise SkerryError(
+        f"'{reference}' cannot be told apart from another version of it, because the source of "
+        f"module {module} cannot be read. Keep the module in a file, or give the function itself."
+    )
 
 
 def name_fault(kind: str, name: str) -> str | None:

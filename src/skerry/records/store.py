@@ -32,7 +32,7 @@ from skerry.records.parts import (
     store_entry_checksum,
     store_history_checksum,
 )
-from skerry.records.reading import FILE, RecordedRuns, Run, Status
+from skerry.records.reading import FILE, SOURCE_OF, RecordedRuns, Run, Status
 
 if TYPE_CHECKING:
     from skerry.measure.device_scores import DeviceTable
@@ -109,12 +109,15 @@ class Store(RecordedRuns):
         """Record runs of one world, by key, as running. An interrupted run keeps its start and
         history; a finished or diverged one stays as it is (`forget` it to compute it again)."""
         texts = [json.dumps(experiment.model_dump()) for experiment in experiments.values()]
+        sources = [
+            {f"{SOURCE_OF}{path}": source for path, source in experiment.sources().items()}
+            for experiment in experiments.values()
+        ]
         self._experiments |= zip(texts, experiments.values(), strict=True)
         shared = {
             "materials": json.dumps(dict(materials)),
             "world": world,
             "device": device,
-            "versions": json.dumps(dict(versions)),
             "started": _now(),
         }
         with self.transaction():
@@ -128,8 +131,13 @@ class Store(RecordedRuns):
                     versions = :versions, finished = NULL, wall_seconds = NULL, note = ''
                 WHERE status IN ('running', 'failed')""",
                 [
-                    {"key": key, "experiment": text, **shared}
-                    for key, text in zip(experiments, texts, strict=True)
+                    {
+                        "key": key,
+                        "experiment": text,
+                        "versions": json.dumps({**versions, **source}),
+                        **shared,
+                    }
+                    for key, text, source in zip(experiments, texts, sources, strict=True)
                 ],
             )
             done = self.finished(experiments)  # these have not changed

@@ -18,7 +18,7 @@ from skerry.report.figure_kinds import KINDS, DrawnFigure, FigureRequest, draw_f
 from skerry.report.screens.progress import SweepProgress, show_sweep_progress
 from skerry.report.style import WIDTHS, paper
 from skerry.report.text import format_measure
-from skerry.report.words import describe_runs
+from skerry.report.words import describe_results, describe_runs
 from skerry.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from skerry.theory import Bound, Certificate
 
 SHOW_SECONDS = 0.2
+MOST_ROWS = 60
+"""Rows of a table that a notebook shows at most."""
 
 # Tables
 
@@ -71,14 +73,18 @@ def _safe(text: str) -> str:
 
 def html_of_results(results: "Results") -> str:
     """The description, the table and the leaders of a study."""
+    from skerry.analysis.results import Results
     from skerry.report.screens.run import describe_leaders, summary_table
 
     if not len(results):
         return _paragraph("no lanes")
-    experiments = [lane.experiment for lane in results]
-    about = _paragraph(describe_runs(experiments), f"{experiments[0].name}:")
+    about = _paragraph(describe_results(results), f"{results[0].experiment.name}:")
     verdict = "".join(_paragraph(line) for line in describe_leaders(results))
-    return about + html_of_table(summary_table(results)) + verdict
+    found = results.labels()
+    shown = Results(tuple(lane for lane in results if lane.label in found[:MOST_ROWS]))
+    left = f"and {len(found) - MOST_ROWS:,} more rows: results.summary() has all of them"
+    more = _paragraph(left) if len(found) > MOST_ROWS else ""
+    return about + html_of_table(summary_table(shown)) + more + verdict
 
 
 def html_of_lane(lane: "Lane") -> str:
@@ -145,7 +151,7 @@ def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFi
                 f"the overview takes no options (got {', '.join(options)}). Name a kind: "
                 f"{', '.join(KINDS)}."
             )
-        study = describe_runs([lane.experiment for lane in results])
+        study = describe_results(results)
         return DrawnFigure(overview(results.frame(), study.replace("; ", "\n", 1)))
     if kind not in KINDS:
         raise SkerryError(unknown("figure", kind, KINDS))

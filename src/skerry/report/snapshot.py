@@ -3,14 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import groupby, islice
 from typing import Any, Literal
 
 from skerry.analysis.cells import Cells
-from skerry.analysis.names import Fields, cell_fields
+from skerry.analysis.names import Fields, cell_fields, fields_of_runs
 from skerry.analysis.run_table import RunTable
 from skerry.config.measures import shown
 from skerry.records.activity import RunPlan, device_steps, text_digest
@@ -200,8 +200,9 @@ def best_by_primitive(runs: Sequence[WatchedRun], measure: str | None = None) ->
     usual = [name for one in USUAL_MEASURES if (name := shown(one, there)) in there]
     if not done:
         return
-    fields = {watched.run.key: watched.fields for watched in done}
-    grid = RunTable(tuple(watched.run for watched in done), known_fields=fields).numbered()
+    known = {watched.run.key: watched.fields for watched in done}
+    grid = RunTable(tuple(watched.run for watched in done))
+    grid = replace(grid, known_fields=fields_of_runs(grid.runs, known)).numbered()
     for name in (measure,) if measure is not None else usual:
         values = [watched.final.get(name, math.nan) for watched in done]
         yield from _best_of(grid, grid.arrange(name, values))

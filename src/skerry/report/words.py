@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from skerry.analysis.results import Results
 from skerry.config.experiment import Data, Experiment, Server
 from skerry.config.measures import task_of
 from skerry.plugins.registry import is_given
@@ -57,6 +58,13 @@ def describe_runs(experiments: Sequence[Experiment]) -> str:
         f"{first.training.stepsize:g}; {_server_in_words(first.server)}; {_further(first)}"
         f"{plural(first.rounds, 'round')}, {plural(len(seeds), 'seed')}"
     )
+
+
+def describe_results(results: Results) -> str:
+    """As `describe_runs`; where experiments differ, a remark that labels say how."""
+    text = describe_runs([lane.experiment for lane in results])
+    differ = any(lane.apart for lane in results)
+    return f"{text}; the labels say in which fields the experiments differ" if differ else text
 
 
 def _further(experiment: Experiment) -> str:

@@ -134,4 +134,4 @@ def collect_materials(
             f"start (got {type(model).__name__}). Give model=lambda: MyNet(), or the class itself."
         )
     initial = None if weights is None else weights_from(weights)
-    return Materials(as_graph(graph), dataset, model, initial)
+    return Materials(as_graph(graph), dataset, model, initial).with_fingerprint()

@@ -196,7 +196,6 @@ def _experiments(
 def _read_results(
     driver: Driver, experiments: Sequence[Experiment], keys: Sequence[str]
 ) -> Results:
-    found = results_of(driver.store, keys)
+    found = zip(results_of(driver.store, keys), experiments, strict=True)
     # A run may be recorded under another name than the one requested now.
-    names = {key: one.server.name for key, one in zip(keys, experiments, strict=True)}
-    return Results(tuple(lane.named(names[lane.key]) for lane in found))
+    return Results(tuple(lane.named(one.server.name) for lane, one in found))

@@ -20,7 +20,6 @@ import numpy as np
 from skerry.analysis.names import flat_fields
 from skerry.errors import SkerryError, SkerryWarning, argument, one_line
 from skerry.plugins import registry
-from skerry.plugins.fingerprint import as_text
 from skerry.records.store import Run, Status
 from skerry.runs.progress import Progress
 
@@ -48,14 +47,14 @@ def open_trackers(
     if names and folder is None:
         raise SkerryError(f"trackers write beside the records. Give a folder: {argument('out')}.")
     return [
-        _open_tracker(as_text(name), Path(folder or "")) if isinstance(name, str | type) else name
+        _open_tracker(name, Path(folder or "")) if isinstance(name, str | type) else name
         for name in names
     ]
 
 
-def _open_tracker(name: str, folder: Path) -> Tracker:
-    factory = registry.resolve("tracker", name)
-    with registry.users_own("tracker", name):
+def _open_tracker(name: str | type[Tracker], folder: Path) -> Tracker:
+    factory: Any = name if isinstance(name, type) else registry.resolve("tracker", name)
+    with registry.users_own("tracker", name if isinstance(name, str) else name.__qualname__):
         tracker: Tracker = factory(folder)
     return tracker
 

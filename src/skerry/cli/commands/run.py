@@ -144,7 +144,7 @@ def schema_command() -> None:
 def show_command(folder: options.Folder = Path("runs"), as_json: options.AsJson = False) -> None:
     """Print the recorded runs of a folder, a table for each study."""
     from skerry.analysis.results import read_studies
-    from skerry.report.screens.run import print_run
+    from skerry.report.screens.run import list_keys, print_run
 
     studies = read_studies(folder)
     if as_json:
@@ -154,6 +154,7 @@ def show_command(folder: options.Folder = Path("runs"), as_json: options.AsJson 
         typer.echo(f"No runs are recorded in {folder}.")
     for results in studies:
         print_run(results)
+        typer.echo(list_keys(results))
 
 
 def _is_rank(ranks: int) -> bool:

@@ -1,5 +1,6 @@
 """`skerry store`: verify, back up and repair recorded runs, or remove some of them."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,8 @@ app = typer.Typer(
 )
 
 SHOWN_KEYS = 5
+FEWEST_CHARACTERS = 4
+"""The shortest beginning of a key that stands for it."""
 
 
 @app.command("verify")
@@ -41,7 +44,9 @@ def store_verify(folder: Folder = Path("runs")) -> None:
 @app.command("forget")
 def store_forget(
     folder: Folder,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys of runs.")],
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY...", help="Keys of runs, or how they begin.")
+    ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Remove runs, so that they are computed again."""
@@ -49,10 +54,7 @@ def store_forget(
 
     with Store.read(folder) as store:
         recorded = store.keys()
-    for key in keys:
-        if key not in recorded:
-            no_run = f"no run {key} is recorded. skerry show DIR --json lists all keys."
-            raise RecordsError(unknown("run", key, recorded) if len(recorded) < 20 else no_run)
+    keys = [_find_key(key, recorded) for key in keys]
     _check_idle(folder)
     if not yes:
         typer.confirm(
@@ -103,3 +105,14 @@ def _check_idle(folder: Path) -> None:
         raise RecordsError(
             f"another process is computing in {folder}. Try again when it has finished."
         )
+
+
+def _find_key(start: str, recorded: Collection[str]) -> str:
+    """The recorded key that begins with this text, which must be the only one."""
+    found = [key for key in recorded if key.startswith(start) and len(start) >= FEWEST_CHARACTERS]
+    if start in found or len(found) == 1:
+        return start if start in found else found[0]
+    if len(found) > 1:
+        raise RecordsError(f"{len(found)} keys begin with '{start}'. Give more of its characters.")
+    no_run = f"no run {start} is recorded. skerry show DIR --json lists all keys."
+    raise RecordsError(unknown("run", start, recorded) if len(recorded) < 20 else no_run)

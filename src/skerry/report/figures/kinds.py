@@ -17,7 +17,7 @@ from skerry.report.figures.gaps import colour_bar, gap_heat_map, none_if_nan
 from skerry.report.figures.panels import Panel, cell_title, draw_panels, omission_notes
 from skerry.report.figures.predictions import THEORY, server_ratios, with_expected
 from skerry.report.figures.rounds import cost, curves
-from skerry.report.figures.series import labelled, with_known_labels
+from skerry.report.figures.series import with_known_labels
 from skerry.theory.ratios import notes_on_rules
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ def _by_cell(
     themselves; `by` are the fields that separate panels (default: as requested)."""
     varying = [field for field in chosen.axes if field != inside]
     by = request.panel_fields(chosen, varying) if by is None else tuple(by)
-    frame = with_known_labels(labelled(_rows(frame, chosen)), "label")
+    rows = _rows(frame, chosen)
+    frame = with_known_labels(rows.assign(label=rows["key"].map(chosen.label_of)), "label")
     drawn = []
     for cell, part in chosen.split(by).items():
         rows = _rows(frame, part)

@@ -46,7 +46,7 @@ def with_known_labels(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
     the same style in every panel."""
     import pandas as pd
 
-    known = pd.CategoricalDtype(sorted(set(frame[column]), key=label_order))
+    known = pd.CategoricalDtype(sorted(dict.fromkeys(frame[column]), key=label_order))
     return frame.assign(**{column: frame[column].astype(known)})
 
 

@@ -161,7 +161,7 @@ class ReportData:
         for at, run in enumerate(self.runs):
             values = {name: float(found[at]) for name, found in self.finals.items()}
             final = {name: value for name, value in values.items() if np.isfinite(value)}
-            lanes.append(Lane(run.key, run.experiment, run.status, final, {}, run.note))
+            lanes.append(Lane(run.key, run.experiment, run.status, final, {}, run.note, run))
         return Results(tuple(lanes))
 
 

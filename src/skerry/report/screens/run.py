@@ -1,5 +1,6 @@
 """The screens of `skerry run` and `skerry show`: the table of a study, who leads, and figures."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,7 +11,7 @@ from skerry.analysis.run_table import describe_stopped
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.config.measures import own_name, traits
 from skerry.report import text
-from skerry.report.words import describe_network, describe_runs, describe_task
+from skerry.report.words import describe_network, describe_results, describe_task
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,6 +45,8 @@ COLUMNS = (
     Column("uplink_messages"),
     Column("downlink_messages"),
 )
+KEY_SHOWN, MOST_KEYS = 8, 8
+"""Characters of a key, and keys of a label, that are shown at most."""
 LEADER_MEASURES = {
     "average_accuracy": "the average model",
     "own_accuracy": "devices on their own labels",
@@ -56,15 +59,26 @@ def print_run(results: Results) -> None:
     """Print a study: a description, its table, and who leads."""
     from rich.markup import escape
 
-    experiments = [lane.experiment for lane in results]
+    first = results[0].experiment
     console = text.console()
-    task = describe_task(experiments[0], {name for lane in results for name in lane.final})
-    name, study = escape(experiments[0].name), escape(task + describe_runs(experiments))
+    task = describe_task(first, {name for lane in results for name in lane.final})
+    name, study = escape(first.name), escape(task + describe_results(results))
     console.print(f"[bold]{name}[/]: {study}")
     console.print(summary_table(results))
     stopped = describe_stopped(lane.run for lane in results if lane.run)
     for line in [*describe_leaders(results), *([stopped] if stopped else [])]:
         console.print(line, markup=False)
+
+
+def list_keys(results: Results) -> str:
+    """The first characters of the keys of all runs, by label and in the order of the seeds: `skerry
+    store forget` takes them."""
+    parts = []
+    for label, lanes in results.by_label().items():
+        keys = [lane.key[:KEY_SHOWN] for lane in sorted(lanes, key=lambda o: o.experiment.seed)]
+        more = f" and {len(keys) - MOST_KEYS:,} more" if len(keys) > MOST_KEYS else ""
+        parts.append(f"{label} {' '.join(keys[:MOST_KEYS])}{more}")
+    return f"Keys: {'; '.join(parts)}."
 
 
 def summary_table(results: Results, columns: Sequence[Column] = COLUMNS) -> "Table":
@@ -75,8 +89,7 @@ def summary_table(results: Results, columns: Sequence[Column] = COLUMNS) -> "Tab
     shown = [c for c in columns if c.measure in known and c.instead_of not in known]
     headings = (traits(c.measure).heading or c.measure.replace("_", "\n") for c in shown)
     table = text.plain_table("", *headings, bold=True)
-    for name in results.labels():
-        lanes = results.of(name)
+    for name, lanes in results.by_label().items():
         cells = [_cell(estimate(lanes.final(c.measure)), c) for c in shown]
         diverged = sum(lane.status == "diverged" for lane in lanes)
         suffix = f" ({diverged} of {len(lanes)} diverged)" if diverged else ""
@@ -104,23 +117,27 @@ def save_figures(results: Results, out: Path) -> list[Path]:
     sampled = sampled_devices(first, fleet, t) or []
     title = describe_network(first)
     title += "; dark rings: sampled in the first server round" if sampled else ""
-    study = describe_runs([lane.experiment for lane in results])
+    study = describe_results(results)
     drawn = {
         "curves": overview(results.frame(), study.replace("; ", "\n", 1)),
         "network": network_figure(fleet, title, t, sampled),
     }
-    # The key in the name keeps the figures of other studies in the same folder.
-    return [save_figure(figure, out / f"{name}-{key[:8]}.png") for name, figure in drawn.items()]
+    # Keys in the names keep the figures of other studies in the same folder: a network is that of
+    # one run, curves are those of all.
+    keys = sorted({lane.key for lane in results})
+    several = hashlib.sha256(" ".join(keys).encode()).hexdigest()
+    marks = {"curves": several if len(keys) > 1 else key, "network": key}
+    return [save_figure(drawn[name], out / f"{name}-{marks[name][:8]}.png") for name in drawn]
 
 
 def _leader(results: Results, measure: str, about: str) -> str:
     by_label = {
         name: {
             lane.experiment.seed: lane.final[measure]
-            for lane in results.of(name)
+            for lane in lanes
             if measure in lane.final and lane.status == "finished"
         }
-        for name in results.labels()
+        for name, lanes in results.by_label().items()
     }
     finished = [name for name, found in by_label.items() if found]
     lead = find_best_label(by_label, traits(measure).lower_is_better)
@@ -129,8 +146,6 @@ def _leader(results: Results, measure: str, about: str) -> str:
     points, above = _gap(measure, lead.gap)
     if lead.gap.count == 0:
         return f"Best for {about}: {lead.best}, but it has no seed in common with {lead.second}."
-    if lead.gap.count == 1:
-        return f"Best for {about}: {lead.best}, {points} {above} {lead.second} (one seed)."
     if text.format_measure(measure, abs(lead.gap.mean)) in ("0.00", "0"):
         return f"Best for {about}: {lead.best} and {lead.second}, equal ({points})."
     return f"Best for {about}: {lead.best}, {points} {above} {lead.second}{_doubt(lead)}."
@@ -140,6 +155,8 @@ def _doubt(lead: BestLabel) -> str:
     """A remark if a lead is not clear, with the p-value if the interval alone would look clear."""
     if lead.is_clear:
         return ""
+    if lead.untested:
+        return f" (not tested: {lead.untested})"
     if abs(lead.gap.mean) <= lead.gap.half_width:
         return " (not a clear lead)"
     return f" (not a clear lead: p {lead.p:.3f} after Holm's correction)"

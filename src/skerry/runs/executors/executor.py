@@ -24,7 +24,6 @@ from skerry.errors import RecordsError, SkerryError, is_out_of_memory, one_line
 from skerry.measure.custom_measures import rehearse_measures
 from skerry.measure.device_scores import DeviceTable
 from skerry.plugins import registry
-from skerry.plugins.fingerprint import as_text
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 from skerry.runs.memory import Footprint, measure_footprint
@@ -299,9 +298,8 @@ def open_executor(
     executors that get objects from Python need a parameter `materials`."""
     if name is None:
         name = "ray" if address else "processes" if (workers or 1) > 1 else "here"
-    name = str(as_text(name))
-    make = registry.resolve("executor", name)
+    make = name if callable(name) else registry.resolve("executor", name)
     given = {} if materials in (None, Materials()) else {"materials": materials}
-    with registry.users_own("executor", name):
+    with registry.users_own("executor", getattr(name, "__qualname__", str(name))):
         made: Executor = make(device=device, workers=workers, address=address, **given)
     return made

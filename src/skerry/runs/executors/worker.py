@@ -27,7 +27,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from skerry.config.experiment import Experiment
-from skerry.engine.world import SOURCE, Materials, World, source_of
+from skerry.engine.world import Materials, World
 from skerry.errors import SkerryError, one_line
 from skerry.plugins import fingerprint
 from skerry.records.activity import CHECKPOINT_FOLDER
@@ -84,8 +84,7 @@ def pack_materials(materials: Materials) -> bytes:
     """Pickle objects from Python for workers."""
     if materials == Materials():
         return b""
-    source = source_of(materials.model) if materials.model is not None else ""
-    return _pickle((materials, source), "the graph, data or model", "", "it")
+    return _pickle(materials.with_fingerprint(), "the graph, data or model", "", "it")
 
 
 def pack_functions(experiments: Iterable[Experiment]) -> bytes:
@@ -119,9 +118,7 @@ def _prepare(order: Order, materials: bytes) -> World:
         os.chdir(order.directory)
     sys.path += [place for place in order.path if place not in sys.path]
     if materials != _packed_materials:
-        unpacked, source = cloudpickle.loads(materials) if materials else (None, "")
-        if unpacked is not None and unpacked.model is not None:
-            setattr(unpacked.model, SOURCE, source)
+        unpacked = cloudpickle.loads(materials) if materials else None
         _packed_materials, _worlds = materials, WorldCache(unpacked)
     fingerprint.register_functions(cloudpickle.loads(order.functions) if order.functions else {})
     return _worlds.get(order.experiments[0], order.device)
