@@ -192,7 +192,7 @@ def test_a_plug_in_that_breaks_the_contract_is_refused_in_one_line(small, field,
     value = [plug_in] if field == "evaluate.own" else plug_in
     states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # noqa: NPY002
     with pytest.raises(SkerryError) as error:
-        skerry.run(small().replace(**{section: {name: value}}))
+        skerry.run(small().replace(**{section: {name: value}}), device="cpu")
     assert told in str(error.value)
     assert len(str(error.value).splitlines()) == 1
     assert states[:2] == (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002

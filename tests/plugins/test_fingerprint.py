@@ -342,9 +342,9 @@ def test_given_functions_count_with_the_users_own_modules(write):
 
 def test_an_edit_after_the_import_is_not_what_runs(write, tmp_path):
     """The key is that of the code which was loaded, until the module is loaded again."""
-    write(mine_fp="def half(x):\n    return 1\n")
+    write(mine_fp="def half(X, sampled, delivered):\n    return 1\n")
     key = Experiment.parse({}, ["server.primitive=mine_fp:half"]).key()
-    (tmp_path / "mine_fp.py").write_text("def half(x):\n    return 22\n")
+    (tmp_path / "mine_fp.py").write_text("def half(X, sampled, delivered):\n    return 22\n")
     assert Experiment.parse({}, ["server.primitive=mine_fp:half"]).key() == key
     importlib.reload(sys.modules["mine_fp"])
     assert Experiment.parse({}, ["server.primitive=mine_fp:half"]).key() != key
@@ -354,7 +354,7 @@ def test_a_module_without_a_file_goes_by_its_content(monkeypatch):
     """A function of it has no source that could be compared by name."""
     made = type(sys)("made_up_fp")
     for value in (1, 2):
-        exec(f"def mine(x):\n    return {value}\n", vars(made))
+        exec(f"def mine(X, sampled, delivered):\n    return {value}\n", vars(made))
         monkeypatch.setitem(sys.modules, "made_up_fp", made)
         made.mine.__module__ = "made_up_fp"
         assert function_name(made.mine).startswith("given:mine@")
@@ -363,7 +363,10 @@ def test_a_module_without_a_file_goes_by_its_content(monkeypatch):
 
 
 def test_planning_many_runs_reads_a_source_once(write, monkeypatch):
-    write(mine_fp="import helpers_fp\ndef half(x):\n    return 1\n", helpers_fp="A = 1\n")
+    write(
+        mine_fp="import helpers_fp\ndef half(X, sampled, delivered):\n    return 1\n",
+        helpers_fp="A = 1\n",
+    )
     base = Experiment.parse({}, ["server.primitive=mine_fp:half"])
     base.key()
     monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} is read again"))

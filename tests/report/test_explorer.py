@@ -389,7 +389,9 @@ def test_the_explorer_starts_at_the_experiment():
     assert sources["epsilon"] == sources["zeta_inter"] == sources["sigma2"] == "assumed"
     assert (values["selection"], sources["selection"]) == ("uniform", "experiment")
     for rule, known in (("one_each", True), ("per_component", True), ("round_robin", False)):
-        other = explorer_start(experiment.with_settings(f"server.selection={rule}"), fleet)
+        other = explorer_start(
+            experiment.with_settings(f"server.selection={rule}", "server.sampled=4"), fleet
+        )
         assert other["values"]["selection"] == (rule if known else "uniform")
         assert other["sources"]["selection"] == ("experiment" if known else "assumed")
     without = explorer_start(experiment, None)

@@ -105,7 +105,7 @@ def test_a_measure_that_is_none_is_told(pair):
 
 
 PLUG_IN = """\
-def half(X_nld, sampled_k, delivered_ld, server):
+def half(X_nld, sampled_k, delivered_ld):
     X_nld.lerp_(delivered_ld, {})
     return len(X_nld)
 """

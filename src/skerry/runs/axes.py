@@ -13,7 +13,13 @@ from skerry.plugins.fingerprint import as_text
 SEEDS = "seed"
 COMPARE = "compare"
 """The axis whose values are names of primitives and presets, as the option `compare` takes."""
-TAKE_LISTS = ("network.components", "availability.awake", "evaluate.measures", "evaluate.own")
+TAKE_LISTS = (
+    "network.components",
+    "availability.awake",
+    "evaluate.measures",
+    "evaluate.own",
+    "model.private",
+)
 """The fields whose single values may be lists."""
 
 Cell = tuple[tuple[str, Any], ...]

@@ -10,6 +10,7 @@ from skerry.analysis.results import Results
 from skerry.analysis.run_table import describe_stopped
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.config.measures import own_name, traits
+from skerry.errors import printable
 from skerry.report import text
 from skerry.report.words import describe_network, describe_results, describe_task
 
@@ -78,7 +79,7 @@ def list_keys(results: Results) -> str:
         keys = [lane.key[:KEY_SHOWN] for lane in sorted(lanes, key=lambda o: o.experiment.seed)]
         more = f" and {len(keys) - MOST_KEYS:,} more" if len(keys) > MOST_KEYS else ""
         parts.append(f"{label} {' '.join(keys[:MOST_KEYS])}{more}")
-    return f"Keys: {'; '.join(parts)}."
+    return printable(f"Keys: {'; '.join(parts)}.")
 
 
 def summary_table(results: Results, columns: Sequence[Column] = COLUMNS) -> "Table":
