@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
-from skerry.config.fields import Availability, Network, Server
+from skerry.config.fields import Network, Server
 from skerry.engine.compressed_messages import build_compression, message_draws
 from skerry.engine.compression import compress
 from skerry.engine.facts import run_context
@@ -284,8 +284,8 @@ def small(world: World, experiment: Experiment) -> tuple[World, Experiment]:
     changes = {"sampled": min(server.sampled, fleet.devices), "sampled_schedule": "constant"}
     changes |= {"selection": "uniform", "weights": "equal"}
     experiment = experiment.model_copy(update={"server": server.model_copy(update=changes)})
-    asleep: dict[Availability, Awake]
-    asleep = {} if awake is None else {experiment.availability: _Part(awake, rows)}
+    # Where nobody ever sleeps, the whole fleet says so.
+    asleep = {**world._awake} if awake is None else {experiment.availability: _Part(awake, rows)}
     part = replace(
         world,
         fleet=fleet,

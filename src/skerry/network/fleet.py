@@ -251,7 +251,8 @@ class Fleet:
             links.append(Links(size, own - first))
             first += size
         sizes = tuple(island.size for island in links)
-        return Fleet(self.network, self.seed, sizes, tuple(links), self.labels[rows])
+        labels = self.labels[rows]
+        return Fleet(self.network, self.seed, sizes, tuple(links), labels, rounds=self.rounds)
 
     def _draw(self, t: int) -> tuple[Links, ...]:
         failure = self.network.link_failure
