@@ -239,6 +239,8 @@ def test_a_function_that_fails_loses_no_rounds(small, tmp_path):
     base = small("rounds=5")
     with pytest.raises(SkerryError, match=r"stop rule 'given:.* failed .ZeroDivisionError"):
         quiet(base.replace(stop=lambda values: None if values.round < 3 else broken(values)))
+    with pytest.raises(SkerryError, match=r"is called with \(values\), by position"):
+        base.replace(stop=lambda values, patience: False)
     with pytest.raises(SkerryError, match=r"must return the reason .*got float"):
         quiet(base, stop=vague)
     late = base.replace(stop=lambda values: values.round > 2 and 1 / 0)

@@ -351,8 +351,8 @@ def _try_schedule(world: World, experiment: Experiment) -> None:
 
 def _try_sampling(group: ServerGroup, world: World) -> None:
     """Call the schedules in every server round, and draw a sample of each size."""
-    server, sizes = group.server, set()
-    for t in server.server_rounds(world.rounds):
+    server, sizes, planned = group.server, set(), group.server.server_rounds(world.rounds)
+    for t in planned if server.has_schedule("beta", "sampled") else planned[:1]:
         sampled = server.at(t, world.rounds).sampled
         if sampled > world.n and ":" in server.sampled_schedule:
             raise SkerryError(
