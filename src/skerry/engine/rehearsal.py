@@ -284,8 +284,9 @@ def small(world: World, experiment: Experiment) -> tuple[World, Experiment]:
     changes = {"sampled": min(server.sampled, fleet.devices), "sampled_schedule": "constant"}
     changes |= {"selection": "uniform", "weights": "equal"}
     experiment = experiment.model_copy(update={"server": server.model_copy(update=changes)})
-    # Where nobody ever sleeps, the whole fleet says so.
-    asleep = {**world._awake} if awake is None else {experiment.availability: _Part(awake, rows)}
+    asleep = {**world._awake}  # where nobody ever sleeps, the whole fleet says so
+    if awake is not None:
+        asleep[experiment.availability] = _Part(awake, rows)
     part = replace(
         world,
         fleet=fleet,
