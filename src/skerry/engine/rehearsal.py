@@ -330,7 +330,8 @@ def _try_network(stack: Stack) -> None:
             fleet.blocks(0)
             up = ((links, c, t) for t in range(3) for c, links in enumerate(fleet.islands(t)))
             links, c, t = max(up, key=lambda found: len(found[0].edges))
-            first, again = (weigh(links, network, fleet.context(c, t)) for _ in range(2))
+            contexts = [fleet.weights_context(c, t) for _ in range(2)]
+            first, again = (weigh(links, network, context) for context in contexts)
             if abs(first - again).max() > 0:
                 raise _differs("mixing", network.mixing)
 
