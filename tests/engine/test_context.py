@@ -437,8 +437,8 @@ def drawn_weights(graph, context):
 
 @pytest.mark.parametrize("weights", [fading, drawn_weights])
 def test_weights_of_fixed_links_have_no_round(small, weights, monkeypatch):
-    """Their W is computed once, and would be that of round 0 for ever. Where links change, W is that
-    of its round, also if a part of the fleet is rehearsed."""
+    """Their W is computed once, and would be that of round 0 for ever. Where links change, W is of
+    its round, also if a part of the fleet is rehearsed."""
     with pytest.raises(SkerryError, match=r"not known while W is computed for all rounds"):
         skerry.run(small().replace(network={"mixing": weights}))
     changing = small("network.link_failure=0.1").replace(network={"mixing": weights})
