@@ -16,6 +16,7 @@ from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
 from skerry.errors import SkerryError
 from skerry.network.fleet import build_fleet
+from skerry.network.mixing import metropolis
 from skerry.plugins.options import ARGUMENTS, options_of
 from trajectories import assert_same_trajectories
 
@@ -422,6 +423,29 @@ def test_a_fixed_topology_has_no_round(small):
     """A function that forgot `every_round` would have the links of round 0 in all rounds."""
     with pytest.raises(SkerryError, match=r"context.round is not known .* every_round = True"):
         skerry.run(small().replace(network={"topology": turning}))
+
+
+def fading(graph, context):
+    share = 1 / (context.round + 1)
+    return share * metropolis(graph) + (1 - share) * np.eye(len(graph))
+
+
+def drawn_weights(graph, context):
+    share = context.random().random()
+    return share * metropolis(graph) + (1 - share) * np.eye(len(graph))
+
+
+@pytest.mark.parametrize("weights", [fading, drawn_weights])
+def test_weights_of_fixed_links_have_no_round(small, weights, monkeypatch):
+    """Their W is computed once, and would be that of round 0 for ever. Where links change, W is of
+    its round, also if a part of the fleet is rehearsed."""
+    with pytest.raises(SkerryError, match=r"not known while W is computed for all rounds"):
+        skerry.run(small().replace(network={"mixing": weights}))
+    changing = small("network.link_failure=0.1").replace(network={"mixing": weights})
+    fleet = build_world(changing).fleet
+    assert fleet.matrix(0).diagonal().sum() != fleet.matrix(3).diagonal().sum()
+    monkeypatch.setattr("skerry.engine.rehearsal.MOST_DEVICES", 4)
+    skerry.run(changing.replace(network={"mixing": weights}, server={"primitive": flipped}))
 
 
 def test_the_server_rounds_of_an_adaptive_period_are_not_known_to_a_stepsize(small):

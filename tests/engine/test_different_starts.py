@@ -6,6 +6,7 @@ from skerry.config.experiment import Experiment
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
+from skerry.measure.observer import Observer
 from skerry.models.weights import weights_from
 from thread_ranks import build, together
 from trajectories import assert_same_trajectories
@@ -59,3 +60,16 @@ def test_all_engines_start_every_device_at_its_own_point():
         3, lambda wire: last(build(base, materials, dtype=torch.float64, exchange=wire))
     )
     assert torch.allclose(torch.cat(parts), last(world), atol=1e-12)
+
+
+def test_every_device_is_scored_at_its_own_start():
+    """The first row, too, is of the models that devices have."""
+    experiment = Experiment.parse({}, [*SETTINGS, "evaluate.measures=device_accuracy_std"])
+    world = build_world(experiment, Materials(weights=given()))
+    stack = build_stack(world, [experiment])
+    moment = next(simulate(stack))
+    (row,) = Observer(stack).rows(moment).values()
+    outputs = world.learner.scores(world.initial_models(), world.x_test)
+    right_n = (outputs.argmax(dim=-1) == world.y_test).double().mean(dim=1)
+    assert row["device_accuracy_std"] > 0
+    assert abs(row["device_accuracy_std"] - 100 * float(right_n.std(correction=0))) < 1e-4

@@ -195,6 +195,19 @@ def test_an_own_optimizer_may_write_anywhere(small):
     assert torch.equal(*found)
 
 
+def test_an_own_compression_may_write_anywhere(small):
+    """What it writes into private places does not arrive, so that later messages have none of it
+    either."""
+    name = "private_plugins:Everywhere"
+    base = small(*HEAD, f"network.compression={name}", f"server.compression={name}", BLEND)
+    *_, last = simulate(build_stack(build_world(base), [base]))
+    kept = last.state.companions.arrays
+    assert len(kept) > 2
+    for array in kept.values():
+        assert array.any()
+        assert not any(parameter.of(array).any() for parameter in last.stack.world.private)
+
+
 def test_private_parts_are_part_of_a_world_and_of_its_memory(small):
     """Keys tell them apart; a plan has room for the copies that are set aside."""
     plain, private = small(*HEAD[:2]), small(*HEAD)

@@ -133,6 +133,28 @@ def counts_calls(context):
     return [len(CALLS) % len(context.devices)]
 
 
+class KeepsAnother(Method):
+    """Its array stays at zero, because the new one is not kept."""
+
+    def start(self, X_nld):
+        return {"v": torch.zeros_like(X_nld)}
+
+    def after_step(self, lanes, before):
+        lanes.state["v"] = 0.9 * lanes.state["v"] + lanes.X_nld
+
+
+def keeps_another(gradient, state):
+    state["v"] = gradient.clone()
+    return gradient
+
+
+keeps_another.keeps = ("v",)
+
+
+def nowhere(context):
+    return float("inf") - float("inf")
+
+
 def negative(context):
     return [0, 1], [1.5, -0.5]
 
@@ -178,6 +200,9 @@ def leaves(context):
         ("server.primitive", noisy, "draws from torch's global random state"),
         ("server.primitive", remembers, "gives different results for the same round"),
         ("server.selection", counts_calls, "gives different results for the same round"),
+        ("method.name", KeepsAnother, "must change the array 'v' that it keeps in place"),
+        ("training.optimizer", keeps_another, "must change the array 'v' that it keeps in place"),
+        ("training.schedule", nowhere, "must give the factor on the stepsize, a number of at"),
         ("server.selection", negative, "weights of at least 0"),
         ("server.primitive", not_finite, "makes numbers that are not finite"),
         ("training.schedule", unprintable, "failed (UnprintableError: its message cannot be read)"),
@@ -206,6 +231,7 @@ def test_a_plug_in_that_breaks_the_contract_is_refused_in_one_line(small, field,
         ("availability.awake=0.7", "network.link_failure=0.3"),
         ("server.selection=one_each", "server.sampled=4", "network.dynamic=true"),
         ("server.primitive=blend", "server.beta_schedule=adaptive"),
+        (f"availability.awake={[1.0] * 12}", "network.mixing=good_plugins:until_the_end"),
     ],
 )
 def test_a_large_fleet_is_rehearsed_with_its_first_devices(small, monkeypatch, more):

@@ -215,6 +215,18 @@ def test_a_function_stops_runs_where_they_are_computed(small, workers):
     assert experiments[1].stop == "sweep_plugins:enough"
 
 
+def test_a_function_knows_the_round_that_was_measured(small):
+    """As a measure does: who was awake in it, and the server rounds so far."""
+    base, told = small("rounds=5", "availability.awake=0.5"), []
+
+    def awake(values, context):
+        told.append((context.number, context.period, context.awake.tolist()))
+
+    quiet(base.replace(stop=awake, server={"period": 2, "offset": 1}))
+    asleep = build_world(base).awake(base)
+    assert told == [(t // 2, 2, asleep(t - 1).tolist()) for t in range(1, 6)]
+
+
 def test_a_function_that_fails_loses_no_rounds(small, tmp_path):
     """Its run is recorded as failed with what was measured; other runs finish."""
 
@@ -227,6 +239,8 @@ def test_a_function_that_fails_loses_no_rounds(small, tmp_path):
     base = small("rounds=5")
     with pytest.raises(SkerryError, match=r"stop rule 'given:.* failed .ZeroDivisionError"):
         quiet(base.replace(stop=lambda values: None if values.round < 3 else broken(values)))
+    with pytest.raises(SkerryError, match=r"is called with \(values\), by position"):
+        base.replace(stop=lambda values, patience: False)
     with pytest.raises(SkerryError, match=r"must return the reason .*got float"):
         quiet(base, stop=vague)
     late = base.replace(stop=lambda values: values.round > 2 and 1 / 0)

@@ -19,6 +19,7 @@ from typing import Protocol
 from skerry.config.measures import GROUPS, MEASURES, headline, traits
 from skerry.errors import did_you_mean, printable
 from skerry.plugins import registry
+from skerry.plugins.options import call_fault
 
 KIND = "stop rule"
 EXAMPLE = '"average_accuracy >= 90 or no gain in 20 rounds"'
@@ -147,7 +148,7 @@ def check_stop(text: str) -> str:
     empty."""
     text = text.strip()
     if names_function(text):
-        if fault := registry.name_fault(KIND, text):
+        if fault := registry.name_fault(KIND, text) or call_fault(KIND, text):
             raise ValueError(fault)
         return text
     return str(parse_rule(text)) if text else ""

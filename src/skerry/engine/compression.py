@@ -151,8 +151,8 @@ def compress(
     `devices_r` are the devices of the rows; None: all devices. A user's own compression does not
     see the padding.
     """
-    padding = draws.padding
-    if padding is not None and not type(compression).__module__.startswith("skerry."):
+    padding, own = draws.padding, not type(compression).__module__.startswith("skerry.")
+    if padding is not None and own:
         unpadded = padding.remove(V_rld)
         compress(compression, unpadded, draws.without_padding(), context, devices_r)
         padding.write(unpadded, V_rld)
@@ -166,4 +166,6 @@ def compress(
             call(V_rld[rows], draws.of(rows), context=context.with_facts(rows=devices[rows]))
         else:
             call(V_rld[rows], draws.of(rows), context=context)
+    if own and draws.parameters < len(draws.real_d):  # private parts do not travel
+        V_rld.masked_fill_(~draws.real_d, 0)
     return V_rld

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skerry.data.holdings import Ints
 from skerry.engine.compressed_messages import CompressedMixing
-from skerry.engine.facts import run_context
+from skerry.engine.facts import RunFacts, run_context
 from skerry.engine.participation.sampler import Sample
-from skerry.engine.server_schedule import past_server_rounds
+from skerry.engine.server_schedule import PastServerRounds, past_server_rounds
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import COMPRESSION, Companions, Devices, State
 from skerry.kernels import fused
@@ -80,6 +81,29 @@ def step_hooks(
                 array[devices] = lanes.state[name]
 
 
+class HookFacts(RunFacts):
+    """The facts of a method's hook. Most hooks ask for none of them, and rows on a GPU would make
+    it wait."""
+
+    def __init__(self, stack: Stack, state: State, lane: int, devices: Devices):
+        super().__init__(stack.world, stack.experiments[lane])
+        self._state, self._lane, self._devices = state, lane, devices
+
+    def rows(self, context: Context) -> Ints:
+        some = self._devices
+        rows: Ints = np.arange(self.world.n)
+        return rows[some if isinstance(some, slice) else some.cpu().numpy()]
+
+    def number(self, context: Context) -> int:
+        return self._past(context).number
+
+    def period(self, context: Context) -> int:
+        return self._past(context).period
+
+    def _past(self, context: Context) -> PastServerRounds:
+        return past_server_rounds(self.experiment, self._state.memory, self._lane, context.round)
+
+
 def lanes_of(
     stack: Stack,
     state: State,
@@ -93,16 +117,13 @@ def lanes_of(
     """Lanes with the same method, as its hooks receive them. The `purpose` separates the random
     numbers of hooks; X_mld are the models of the devices where they were copied."""
     first, world = stack.experiments[lanes.start], stack.world
-    past = past_server_rounds(first, state.memory, lanes.start, state.t)
     steps: Any = world.experiment.training.local_steps
     if world.local_epochs is not None:
         steps = world.epoch_steps_n[devices].view(-1, 1, 1)
         step = step.view(-1, 1, 1) if isinstance(step, Tensor) else step
     facts = {"step": state.t * steps + step, "_kind": "method", "_purpose": purpose}
-    context = run_context(world, first, state.t, past, **facts)
-    if not (isinstance(devices, slice) and devices == ALL_DEVICES):
-        some = devices if isinstance(devices, slice) else devices.cpu().numpy()
-        context = context.with_facts(rows=np.arange(world.n)[some])
+    source = HookFacts(stack, state, lanes.start, devices)
+    context = run_context(world, first, state.t, source=source, **facts)
     return Lanes(
         (state.X_nld[devices] if X_mld is None else X_mld)[:, lanes],
         state.companions.of_method(lanes, devices),

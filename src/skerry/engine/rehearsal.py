@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
-from skerry.config.fields import Availability, Network, Server
+from skerry.config.fields import Network, Server
 from skerry.engine.compressed_messages import build_compression, message_draws
 from skerry.engine.compression import compress
 from skerry.engine.facts import run_context
@@ -284,8 +284,9 @@ def small(world: World, experiment: Experiment) -> tuple[World, Experiment]:
     changes = {"sampled": min(server.sampled, fleet.devices), "sampled_schedule": "constant"}
     changes |= {"selection": "uniform", "weights": "equal"}
     experiment = experiment.model_copy(update={"server": server.model_copy(update=changes)})
-    asleep: dict[Availability, Awake]
-    asleep = {} if awake is None else {experiment.availability: _Part(awake, rows)}
+    asleep = {**world._awake}  # where nobody ever sleeps, the whole fleet says so
+    if awake is not None:
+        asleep[experiment.availability] = _Part(awake, rows)
     part = replace(
         world,
         fleet=fleet,
@@ -329,7 +330,8 @@ def _try_network(stack: Stack) -> None:
             fleet.blocks(0)
             up = ((links, c, t) for t in range(3) for c, links in enumerate(fleet.islands(t)))
             links, c, t = max(up, key=lambda found: len(found[0].edges))
-            first, again = (weigh(links, network, fleet.context(c, t)) for _ in range(2))
+            contexts = [fleet.weights_context(c, t) for _ in range(2)]
+            first, again = (weigh(links, network, context) for context in contexts)
             if abs(first - again).max() > 0:
                 raise _differs("mixing", network.mixing)
 
@@ -351,8 +353,8 @@ def _try_schedule(world: World, experiment: Experiment) -> None:
 
 def _try_sampling(group: ServerGroup, world: World) -> None:
     """Call the schedules in every server round, and draw a sample of each size."""
-    server, sizes = group.server, set()
-    for t in server.server_rounds(world.rounds):
+    server, sizes, planned = group.server, set(), group.server.server_rounds(world.rounds)
+    for t in planned if server.has_schedule("beta", "sampled") else planned[:1]:
         sampled = server.at(t, world.rounds).sampled
         if sampled > world.n and ":" in server.sampled_schedule:
             raise SkerryError(

@@ -49,7 +49,7 @@ from skerry.models.layout import Padding
 from skerry.plugins import registry
 from skerry.plugins.calls import guard_methods, guarded
 from skerry.plugins.context import Context
-from skerry.plugins.options import bind
+from skerry.plugins.options import bind, has_context
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
@@ -117,8 +117,10 @@ class ServerGroup:
     """None: plain SGD."""
     compression: ServerCompression | None = None
     """None: messages are whole models."""
+    takes_context: bool = False
+    """Whether any of its functions reads a context."""
     context: Context | None = None
-    """The context of its server round, in a group of `at`."""
+    """The context of its server round, in a group of `at`, for functions that read one."""
     padding: Padding | None = None
     """The padding that a user's own functions do not see."""
 
@@ -130,9 +132,11 @@ class ServerGroup:
 
     def at(self, scheduled: ScheduledRound, t: int) -> "ServerGroup":
         """The group with the beta and K of a server round in round t."""
-        context, server = self.sampler.context(t, scheduled), scheduled.server
+        server, context = scheduled.server, None
+        if self.takes_context:
+            context = self.sampler.context(t, scheduled)
         if server is self.server:
-            return replace(self, context=context)
+            return self if context is None else replace(self, context=context)
         primitive = _bind_primitive(server, self.padding)
         return replace(self, server=server, primitive=primitive, context=context)
 
@@ -350,6 +354,8 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     if world.padding is not None and ":" in server.optimizer:
         start = unpadded_start(start, world.padding)
         deliver = unpadded_deliver(deliver, world.padding)
+    called = registry.resolve(PRIMITIVE, server.primitive), optimizer.deliver
+    compression = server_compression(first)
     return ServerGroup(
         lanes,
         server,
@@ -360,7 +366,8 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
         ServerSchedule(world, first),
         first.availability.reach_asleep,
         method_of(first, world.padding),
-        server_compression(first),
+        compression,
+        takes_context=compression is not None or any(map(has_context, called)),
         padding=world.padding,
     )
 
@@ -400,19 +407,19 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     bound = bind("schedule", schedule, training.options_for("schedule"))
     call = guarded("schedule", training.schedule, bound)
     own = not registry.is_builtin("schedule", training.schedule)
-    is_planned = server.is_there and not server.is_adaptive("period")
+    is_planned = own and server.is_there and not server.is_adaptive("period")
     server_rounds = server.server_rounds(world.rounds) if is_planned else ()
 
     def factor(t: int) -> float:
+        if not own:  # built-in ones are called for every round of a long run
+            return float(call(context=Context(round=t, rounds=world.rounds)))
         facts: dict[str, Any] = {}
         if is_planned:
             facts["number"] = bisect_left(server_rounds, t)
             facts["period"] = server.period_in(t, world.rounds)
-        found: float = call(context=run_context(world, experiment, t, **facts))
-        if own:
-            rule = f"schedule '{training.schedule}' must give the factor on the stepsize, a number"
-            found = as_number(found, f"{rule} of at least 0", least=0, when=f" in round {t}")
-        return found
+        found = call(context=run_context(world, experiment, t, **facts))
+        rule = f"schedule '{training.schedule}' must give the factor on the stepsize, a number"
+        return as_number(found, f"{rule} of at least 0", least=0, when=f" in round {t}")
 
     return factor
 

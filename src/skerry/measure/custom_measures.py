@@ -54,6 +54,13 @@ class MeasureFacts(RunFacts):
         return padded
 
 
+def measure_context(moment: Moment, lane: int) -> Context:
+    """The context of what looks at a lane after a round: a measure, a stop rule."""
+    world, experiment = moment.stack.world, moment.stack.experiments[lane]
+    past = past_server_rounds(experiment, moment.state.memory, lane, moment.round)
+    return run_context(world, experiment, moment.round, past, MeasureFacts(world, experiment))
+
+
 class CustomMeasures:
     """The measures that an experiment names as `package.module:function`."""
 
@@ -74,10 +81,7 @@ class CustomMeasures:
         }
 
     def _measure_lane(self, name: str, moment: Moment, lane: int) -> float:
-        world, experiment = self._world, moment.stack.experiments[lane]
-        past = past_server_rounds(experiment, moment.state.memory, lane, moment.round)
-        facts = MeasureFacts(world, experiment)
-        context = run_context(world, experiment, moment.round, past, facts)
+        world, context = self._world, measure_context(moment, lane)
         models, x, y = moment.state.X_nld[:, lane], world.x_test, world.y_test
         if world.padding is not None:
             models = world.padding.remove(models)

@@ -186,7 +186,8 @@ class Observer:
         return values | self._custom.measure(moment)
 
     def _score_devices(self, moment: Moment) -> dict[str, Tensor]:
-        found = self._devices.score(moment.state.X_nld, alike=moment.phase == "start")
+        alike = moment.phase == "start" and self.world.starts is None
+        found = self._devices.score(moment.state.X_nld, alike)
         self._scored = (moment.round, found) if self._keeps_scores else None
         if moment.round == self.world.rounds:
             self.device_tables = found.tables(self.world, moment.stack.keys)

@@ -101,6 +101,8 @@ class Fleet:
         self.labels = labels or tuple(str(device) for device in range(self.devices))
         self.awake = awake
         self.fixed = islands is not None and not network.link_failure and awake is None
+        self._weighs_once = self.fixed
+        """Whether W is computed once, for all rounds."""
         self._islands = islands
         self._sequence = sequence
         self._latest_links: tuple[int, tuple[Links, ...]] | None = None
@@ -120,6 +122,13 @@ class Fleet:
             devices=self.labels,
             **(facts if t is None else facts | {"round": t}),
         )
+
+    def weights_context(self, c: int, t: int) -> Context:
+        """The context of the weights of island c: without a round where W is computed once, so that
+        no function takes round 0 for all rounds."""
+        if self._weighs_once:
+            return self.context(c).with_facts(_during="W is computed for all rounds", _is_kept=True)
+        return self.context(c, t)
 
     def edges(self, t: int) -> Edges:
         """The links that are up in round t: sorted rows of two devices."""
@@ -251,7 +260,10 @@ class Fleet:
             links.append(Links(size, own - first))
             first += size
         sizes = tuple(island.size for island in links)
-        return Fleet(self.network, self.seed, sizes, tuple(links), self.labels[rows])
+        labels = self.labels[rows]
+        part = Fleet(self.network, self.seed, sizes, tuple(links), labels, rounds=self.rounds)
+        part._weighs_once = self._weighs_once
+        return part
 
     def _draw(self, t: int) -> tuple[Links, ...]:
         failure = self.network.link_failure
@@ -277,7 +289,7 @@ class Fleet:
         for c, links in zip(numbers, self.islands(t)[some], strict=True):
             start, key = self.starts[c], (links.size, links.edges.tobytes(), c * differ)
             if key not in shared:
-                W = weigh(links, self.network, self.context(c, t))
+                W = weigh(links, self.network, self.weights_context(c, t))
                 shared[key] = W if is_sparse(links.size, W.nnz) else W.toarray()
             blocks.append(MixingBlock(start, links.size, shared[key]))
         return tuple(blocks)
@@ -294,8 +306,8 @@ class _IslandFacts:
         return self._fleet.starts[c] + np.arange(self._fleet.sizes[c])
 
     def awake(self, context: Context) -> npt.NDArray[np.bool_]:
-        fleet, t = self._fleet, context.round
-        return np.ones(fleet.devices, dtype=bool) if fleet.awake is None else fleet.awake(t)
+        awake = self._fleet.awake
+        return np.ones(self._fleet.devices, dtype=bool) if awake is None else awake(context.round)
 
 
 def is_sparse(size: int, entries: int) -> bool:

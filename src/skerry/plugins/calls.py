@@ -130,11 +130,14 @@ def guarded(
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         arrays = [one for one in arguments if not isinstance(one, Context)]
+        kept = [getattr(one, "state", one) for one in arrays]
+        kept = [(one, dict(one)) for one in kept if isinstance(one, dict)]
         calls, looked_at = _RECORD.get(), lent(*arrays) if lent else {}
         if calls is None:
             counts = [tensor._version for tensor in looked_at.values()]
             with registry.errors_of(kind, name):
                 found = function(*arguments, **options)
+            _check_kept(kind, name, kept)
             for (word, tensor), count in zip(looked_at.items(), counts, strict=True):
                 if tensor._version != count:
                     raise SkerryError(changed(kind, name, word))
@@ -147,6 +150,7 @@ def guarded(
                         tensor.copy_(before)
                 with lend(kind, name, **looked_at):
                     found = function(*arguments, **options)
+                _check_kept(kind, name, kept)
                 left = [tensor.clone() for tensor in tensors_in((arguments, options, found))]
                 calls.append(Call(kind, name, given, left, found))
             if repeats and not alike(calls[-2].left, left):
@@ -156,6 +160,17 @@ def guarded(
         return found
 
     return call  # type: ignore[return-value]
+
+
+def _check_kept(kind: str, name: str, kept: "list[tuple[dict[str, Any], dict[str, Any]]]") -> None:
+    """Refuse another tensor in the place of one that a plug-in keeps: nobody would see it."""
+    for after, before in kept:
+        for word in before | after:
+            if after.get(word) is not before.get(word):
+                raise SkerryError(
+                    f"{kind} '{name}' must change the array {word!r:.40} that it keeps in place "
+                    f"(got another object). Write into it: state[{word!r:.40}].copy_(...)."
+                )
 
 
 def explained(kind: str, name: str, function: F, raised: type[SkerryError] = SkerryError) -> F:
@@ -193,7 +208,8 @@ def tensors_in(value: Any) -> "Iterator[Tensor]":
     elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         yield torch.from_numpy(np.array(value))
     elif isinstance(value, bool | int | float | np.number):
-        yield torch.tensor(hash(value))  # it may be too large for any type of number
+        # It may be too large for any type of number; the hash of NaN differs between objects.
+        yield torch.tensor(hash(value) if value == value else torch.nan)
     elif isinstance(value, Mapping):
         for part in value.values():
             yield from tensors_in(part)

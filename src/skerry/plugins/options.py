@@ -62,13 +62,13 @@ def options_of(kind: str, name: str) -> Options:
         return Options(takes_any=True)
     if registry.is_builtin(kind, name):
         return _declared_options(registry.KINDS[kind][name])
-    with registry.users_own(kind, name):
+    with registry.errors_of(kind, name):
         return _signature_options(_called(kind, name))
 
 
 def takes_context(kind: str, name: str) -> bool:
     """Whether the function behind a name has a parameter `context`."""
-    with registry.users_own(kind, name):
+    with registry.errors_of(kind, name):
         return has_context(_called(kind, name))
 
 
@@ -97,7 +97,7 @@ def has_context(function: Callable[..., Any]) -> bool:
 
 def call_fault(kind: str, name: str) -> str | None:
     """Why a user's own function cannot be called as one of its kind, or None."""
-    with registry.users_own(kind, name):
+    with registry.errors_of(kind, name):
         function = _called(kind, name)
         parameters = _parameters(function)
     own = [p for p in parameters or () if p.name == CONTEXT]
@@ -127,14 +127,6 @@ def call_fault(kind: str, name: str) -> str | None:
 
 def _context_place(function: Callable[..., Any]) -> int | None:
     """Place of the parameter `context`, or None; behind all others if it is keyword-only."""
-    try:
-        return _place(function)
-    except TypeError:  # an object that cannot be hashed
-        return _place.__wrapped__(function)
-
-
-@lru_cache(maxsize=256)
-def _place(function: Callable[..., Any]) -> int | None:
     for place, parameter in enumerate(_parameters(function) or ()):
         if parameter.name == CONTEXT:
             return place if parameter.kind in POSITIONAL else sys.maxsize
@@ -142,6 +134,15 @@ def _place(function: Callable[..., Any]) -> int | None:
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    try:
+        return _signature(function)
+    except TypeError:  # an object that cannot be hashed
+        return _signature.__wrapped__(function)
+
+
+@lru_cache(maxsize=256)
+def _signature(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """The parameters, which a sweep needs many times."""
     try:
         return [*inspect.signature(function).parameters.values()]
     except ValueError:  # written in C, without a signature

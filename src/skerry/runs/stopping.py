@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from skerry.config import stopping
 from skerry.config.experiment import Experiment
 from skerry.config.measures import MEASURES, traits
-from skerry.engine.facts import run_context
 from skerry.engine.ranks.group import RankGroup
 from skerry.engine.simulate import Moment
 from skerry.engine.world import World
 from skerry.errors import SkerryError, printable
+from skerry.measure.custom_measures import measure_context
 from skerry.measure.observer import Reading
 from skerry.plugins import registry
 from skerry.plugins.options import bind
@@ -150,7 +150,7 @@ class StopDecider:
                 continue
             if not moment.round and one.stop and not stopping.names_function(one.stop):
                 check_measured(one.stop, values[key])
-            if moment.round and (reason := self._reason(one, values[key], moment)):
+            if moment.round and (reason := _reason(moment, lane, values[key])):
                 stopped[lane] = reason
             asked = self._ask(one, values[key]) if self._ask is not None else None
             asked = _as_reason(asked, "the method measured of the progress callback")
@@ -158,18 +158,18 @@ class StopDecider:
                 paused[lane] = asked
         return Endings(stopped, paused) if moment.round < self._world.rounds else Endings()
 
-    def _reason(self, experiment: Experiment, values: LaneValues, moment: Moment) -> str:
-        text = experiment.stop
-        if not text:
-            return ""
-        if not stopping.names_function(text):
-            return stopping.parse_rule(text).reason(values)
-        with registry.users_own(stopping.KIND, text):
-            context = run_context(self._world, experiment, moment.round)
-            found = bind(stopping.KIND, registry.resolve(stopping.KIND, text))(
-                values, context=context
-            )
-        return _as_reason(found, f"{stopping.KIND} '{text}'")
+
+def _reason(moment: Moment, lane: int, values: LaneValues) -> str:
+    """Why the stop rule of a lane ends it; empty if it goes on."""
+    text = moment.stack.experiments[lane].stop
+    if not text:
+        return ""
+    if not stopping.names_function(text):
+        return stopping.parse_rule(text).reason(values)
+    with registry.users_own(stopping.KIND, text):
+        rule = bind(stopping.KIND, registry.resolve(stopping.KIND, text))
+        found = rule(values, context=measure_context(moment, lane))
+    return _as_reason(found, f"{stopping.KIND} '{text}'")
 
 
 def check_measured(text: str, values: LaneValues) -> None:

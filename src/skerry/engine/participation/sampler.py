@@ -174,9 +174,4 @@ def _check_selection(
             f"selection '{name}' must give a weight for each sampled device, which sum to 1 (got "
             f"{weighed.size} weights for {len(found)} devices, sum {weighed.sum():.4g})."
         )
-    if weighed.min(initial=0) < 0:
-        raise SkerryError(
-            f"selection '{name}' must give a weight of at least 0 for each sampled device (got "
-            f"{weighed.min():.4g})."
-        )
     return found, weighed
