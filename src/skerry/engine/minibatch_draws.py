@@ -19,8 +19,7 @@ from skerry.data.partition import Partition
 from skerry.errors import DataError
 from skerry.kernels import fused
 from skerry.plugins import registry
-from skerry.plugins.calls import read_only
-from skerry.plugins.context import Context
+from skerry.plugins.context import Context, read_only
 from skerry.plugins.options import bind
 from skerry.seeds import key_of, stream
 
@@ -108,7 +107,10 @@ class MinibatchDraws:
         with registry.users_own("sampling", training.sampling, DataError):
             sampling = registry.resolve("sampling", training.sampling)
             call = bind("sampling", sampling, training.options_for("sampling"))
-            return call(_read_only(self._partition), self.batch, context=self._context)
+            names = ("order", "offsets", "label_counts")
+            lent = {name: read_only(getattr(self._partition, name)) for name in names}
+            partition = replace(self._partition, **lent)
+            return call(partition, self.batch, context=self._context)
 
     @cached_property
     def _kernel(self) -> "IndexSampler | None":
@@ -142,13 +144,6 @@ class MinibatchDraws:
         if self._device.type != "cuda":
             return tensor.to(self._device)
         return tensor.pin_memory().to(self._device, non_blocking=True)
-
-
-def _read_only(partition: Partition) -> Partition:
-    """The partition with arrays that cannot be written to."""
-    order, offsets = read_only(partition.order), read_only(partition.offsets)
-    counts = read_only(partition.label_counts)
-    return replace(partition, order=order, offsets=offsets, label_counts=counts)
 
 
 def _describe(value: Any) -> str:

@@ -279,7 +279,7 @@ def _deliver(
 
     Returns the number of devices that receive.
     """
-    memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
+    memory = {name: tensor[lanes] for name, tensor in state.memory.items() if name != LOG}
     world, ranks, server = stack.world, stack.world.ranks, group.server
     if group.compression is not None:
         assert server.dial is not None

@@ -35,21 +35,15 @@ from skerry.engine.plugin_results import (
 )
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
-from skerry.engine.unpadded import (
-    UnpaddedMethod,
-    unpadded_deliver,
-    unpadded_primitive,
-    unpadded_start,
-)
+from skerry.engine.unpadded import UnpaddedMethod, plugin_call
 from skerry.engine.world import World
 from skerry.errors import SkerryError, as_number
 from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method, overrides
 from skerry.models.layout import Padding
 from skerry.plugins import registry
-from skerry.plugins.calls import guard_methods, guarded
+from skerry.plugins.calls import guard_methods
 from skerry.plugins.context import Context
-from skerry.plugins.options import bind
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
@@ -59,7 +53,6 @@ GPU_FIXED_SHARE = 0.02  # of all memory, where the order of sums must not depend
 
 Primitive = Callable[..., int]
 PRIMITIVE, OPTIMIZER = "primitive", "server optimizer"
-START = (memory_fault, lent_at_start)
 
 
 @dataclass(frozen=True)
@@ -192,8 +185,7 @@ class Stack:
 
 def step_bytes(world: World, lanes: int) -> int:
     """Temporary memory of a local step in bytes, per device."""
-    training = world.experiment.training
-    with arithmetic(training.precision):
+    with arithmetic(world.experiment.training.precision):
         return world.learner.bytes_per_device(lanes, world.batch)
 
 
@@ -343,35 +335,29 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
     optimizer = registry.resolve(OPTIMIZER, server.optimizer)
     context = run_context(world, first, 0, number=0, period=server.period)
-    start = bind(OPTIMIZER, optimizer.start)
-    deliver = bind(OPTIMIZER, optimizer.deliver, server.options_for(OPTIMIZER))
-    start = guarded(OPTIMIZER, server.optimizer, start, *START)
-    deliver = guarded(OPTIMIZER, server.optimizer, deliver, delivery_fault)
-    if world.padding is not None and ":" in server.optimizer:
-        start = unpadded_start(start, world.padding)
-        deliver = unpadded_deliver(deliver, world.padding)
+    named, padding, options = (OPTIMIZER, server.optimizer), world.padding, server.options_for
+    start = plugin_call(*named, optimizer.start, padding, None, memory_fault, lent_at_start)
+    deliver = plugin_call(*named, optimizer.deliver, padding, options(OPTIMIZER), delivery_fault)
     return ServerGroup(
         lanes,
         server,
-        _bind_primitive(server, world.padding),
+        _bind_primitive(server, padding),
         partial(start, context=context),
         deliver,
         Sampler(world, first),
         ServerSchedule(world, first),
         first.availability.reach_asleep,
-        method_of(first, world.padding),
+        method_of(first, padding),
         server_compression(first),
-        padding=world.padding,
+        padding=padding,
     )
 
 
 def _bind_primitive(server: Server, padding: Padding | None) -> Primitive:
     primitive = registry.resolve(PRIMITIVE, server.primitive)
-    bound = bind(PRIMITIVE, primitive, server.options_for(PRIMITIVE))
-    call = guarded(PRIMITIVE, server.primitive, bound, receivers_fault, lent_to_primitive)
-    if padding is None or ":" not in server.primitive:
-        return call
-    return unpadded_primitive(call, padding)
+    named, options = (PRIMITIVE, server.primitive), server.options_for(PRIMITIVE)
+    checks = receivers_fault, lent_to_primitive
+    return plugin_call(*named, primitive, padding, options, *checks)
 
 
 def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.float64]:
@@ -397,8 +383,8 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     """The factor on the stepsize as a function of the round."""
     training, server = experiment.training, experiment.server
     schedule = registry.resolve("schedule", training.schedule)
-    bound = bind("schedule", schedule, training.options_for("schedule"))
-    call = guarded("schedule", training.schedule, bound)
+    options = training.options_for("schedule")
+    call = plugin_call("schedule", training.schedule, schedule, options=options)
     own = not registry.is_builtin("schedule", training.schedule)
     is_planned = server.is_there and not server.is_adaptive("period")
     server_rounds = server.server_rounds(world.rounds) if is_planned else ()

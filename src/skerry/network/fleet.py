@@ -103,9 +103,7 @@ class Fleet:
         self.fixed = islands is not None and not network.link_failure and awake is None
         self._islands = islands
         self._sequence = sequence
-        self._latest_links: tuple[int, tuple[Links, ...]] | None = None
-        self._latest_blocks: tuple[tuple[int, slice], tuple[MixingBlock, ...]] | None = None
-        self._latest: dict[str, tuple[int, Any]] = {}
+        self._latest: dict[str, tuple[Any, Any]] = {}
 
     def context(self, c: int, t: int | None = None) -> Context:
         """The context of the topology or of the weights of island c, in round t; without a round
@@ -134,17 +132,15 @@ class Fleet:
         """The links that are up in round t, by island; devices of each are numbered from 0."""
         if self._islands and self.fixed:
             return self._islands
-        if self._latest_links is None or self._latest_links[0] != t:
-            self._latest_links = (t, self._draw(t))
-        return self._latest_links[1]
+        found: tuple[Links, ...] = self._kept("links", t, lambda: self._draw(t))
+        return found
 
     def blocks(self, t: int, some: slice = slice(None)) -> tuple[MixingBlock, ...]:
         """W(t) as one block per island, of all islands or of some; islands with the same links
         share one array."""
         key = (0 if self.fixed else t), some
-        if self._latest_blocks is None or self._latest_blocks[0] != key:
-            self._latest_blocks = key, self._weigh(*key)
-        return self._latest_blocks[1]
+        found: tuple[MixingBlock, ...] = self._kept("blocks", key, lambda: self._weigh(*key))
+        return found
 
     def matrix(self, t: int) -> sparse.csr_array:
         """W(t) as one n x n matrix."""
@@ -160,22 +156,22 @@ class Fleet:
 
     def frozen_graph(self, t: int) -> Graph:
         """The graph of round t, which cannot be changed."""
-        graph: Graph = self._frozen("graph", t, lambda: nx.freeze(self.graph(t)))
+        t = 0 if self.fixed else t
+        graph: Graph = self._kept("graph", t, lambda: nx.freeze(self.graph(t)))
         return graph
 
     def frozen_matrix(self, t: int) -> sparse.csr_array:
         """W(t) as one n x n matrix, which cannot be changed."""
-
-        W: sparse.csr_array = self._frozen("W", t, lambda: self.matrix(t))
+        t = 0 if self.fixed else t
+        W: sparse.csr_array = self._kept("W", t, lambda: self.matrix(t))
         for part in (W.data, W.indices, W.indptr):
             part.setflags(write=False)
         return W
 
-    def _frozen(self, name: str, t: int, make: Callable[[], Any]) -> Any:
+    def _kept(self, name: str, key: Any, make: Callable[[], Any]) -> Any:
         """What was made for this round, of which the latest is kept."""
-        t = 0 if self.fixed else t
-        if name not in self._latest or self._latest[name][0] != t:
-            self._latest[name] = t, make()
+        if name not in self._latest or self._latest[name][0] != key:
+            self._latest[name] = key, make()
         return self._latest[name][1]
 
     def mixing_parameters(self, draws: int = 400) -> MixingParameters:

@@ -11,12 +11,11 @@ from skerry.config.experiment import Experiment
 from skerry.engine.facts import run_context
 from skerry.engine.participation.selection import Array, Ints
 from skerry.engine.server_schedule import ScheduledRound, planned_round
+from skerry.engine.unpadded import plugin_call
 from skerry.engine.world import World
 from skerry.errors import SkerryError, short_repr
 from skerry.plugins import registry
-from skerry.plugins.calls import guarded
 from skerry.plugins.context import Context
-from skerry.plugins.options import bind
 from skerry.seeds import stream
 
 
@@ -50,8 +49,8 @@ class Sampler:
         )
         self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
         selection = registry.resolve("selection", server.selection)
-        bound = bind("selection", selection, server.options_for("selection"))
-        self._select = guarded("selection", server.selection, bound)
+        options = server.options_for("selection")
+        self._select = plugin_call("selection", server.selection, selection, options=options)
         self.needs_distances = bool(getattr(selection, "needs_distances", False))
         """Whether the models themselves decide who is sampled."""
 
@@ -139,8 +138,7 @@ def _check_selection(
             f"numbers (got {short_repr(devices)})."
         )
     found = found.astype(np.int64)
-    strangers = [int(i) for i in found if not 0 <= i < len(context.awake)]
-    if strangers:
+    if strangers := [int(i) for i in found if not 0 <= i < len(context.awake)]:
         raise SkerryError(
             f"selection '{name}' names devices that are not in the fleet, 0 to "
             f"{len(context.awake) - 1} (got {strangers[:5]})."
@@ -173,10 +171,5 @@ def _check_selection(
         raise SkerryError(
             f"selection '{name}' must give a weight for each sampled device, which sum to 1 (got "
             f"{weighed.size} weights for {len(found)} devices, sum {weighed.sum():.4g})."
-        )
-    if weighed.min(initial=0) < 0:
-        raise SkerryError(
-            f"selection '{name}' must give a weight of at least 0 for each sampled device (got "
-            f"{weighed.min():.4g})."
         )
     return found, weighed
