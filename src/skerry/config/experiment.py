@@ -76,8 +76,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
     def _rules(self, info: ValidationInfo) -> Self:
         """Check the rules between fields, except those about fields that are faulty themselves."""
         faulty: Collection[str] = info.context or ()
-        faults = [line for fields, line in self._faults() if not any_inside(fields, faulty)]
-        if faults:
+        if faults := [line for fields, line in self._faults() if not any_inside(fields, faulty)]:
             raise ExperimentError(*faults)
         return self
 

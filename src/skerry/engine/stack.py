@@ -14,25 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry.config.experiment import Experiment, Server
-from skerry.engine.compressed_messages import (
-    LinkCompression,
-    ServerCompression,
-    link_compression,
-    server_compression,
-)
+from skerry.engine import compressed_messages as messages
+from skerry.engine import plugin_results as contract
 from skerry.engine.facts import run_context
 from skerry.engine.local_optimizers import LOCAL_OPTIMIZER, LocalOptimizer
 from skerry.engine.mixer import Mixer
 from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
-from skerry.engine.plugin_results import (
-    METHOD_RULES,
-    delivery_fault,
-    lent_at_start,
-    lent_to_primitive,
-    memory_fault,
-    receivers_fault,
-)
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
 from skerry.engine.unpadded import UnpaddedMethod, plugin_call
@@ -72,7 +60,7 @@ class MixingGroup:
     rounds_without_mixing: frozenset[int] = frozenset()
     method: Method | None = None
     """None: plain SGD."""
-    compression: LinkCompression | None = None
+    compression: messages.LinkCompression | None = None
     """None: links carry whole models."""
 
     @property
@@ -108,7 +96,7 @@ class ServerGroup:
     reaches_asleep: bool = False
     method: Method | None = None
     """None: plain SGD."""
-    compression: ServerCompression | None = None
+    compression: messages.ServerCompression | None = None
     """None: messages are whole models."""
     context: Context | None = None
     """The context of its server round, in a group of `at`."""
@@ -310,7 +298,7 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
         scale_n=data_scale(world) if first.training.weights == "data" else None,
         rounds_without_mixing=frozenset(unmixed),
         method=method,
-        compression=link_compression(first),
+        compression=messages.link_compression(first),
     )
 
 
@@ -320,7 +308,7 @@ def method_of(experiment: Experiment, padding: Padding | None = None) -> Method 
     if method.is_plain:
         return None if training.is_plain else LocalOptimizer(training, padding)
     made = registry.build("method", method.name, method.options_for("method"), Method)
-    made = guard_methods("method", method.name, made, METHOD_RULES)
+    made = guard_methods("method", method.name, made, contract.METHOD_RULES)
     return made if padding is None or ":" not in method.name else UnpaddedMethod(made, padding)
 
 
@@ -336,8 +324,12 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     optimizer = registry.resolve(OPTIMIZER, server.optimizer)
     context = run_context(world, first, 0, number=0, period=server.period)
     named, padding, options = (OPTIMIZER, server.optimizer), world.padding, server.options_for
-    start = plugin_call(*named, optimizer.start, padding, None, memory_fault, lent_at_start)
-    deliver = plugin_call(*named, optimizer.deliver, padding, options(OPTIMIZER), delivery_fault)
+    start = plugin_call(
+        *named, optimizer.start, padding, None, contract.memory_fault, contract.lent_at_start
+    )
+    deliver = plugin_call(
+        *named, optimizer.deliver, padding, options(OPTIMIZER), contract.delivery_fault
+    )
     return ServerGroup(
         lanes,
         server,
@@ -348,7 +340,7 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
         ServerSchedule(world, first),
         first.availability.reach_asleep,
         method_of(first, padding),
-        server_compression(first),
+        messages.server_compression(first),
         padding=padding,
     )
 
@@ -356,7 +348,7 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
 def _bind_primitive(server: Server, padding: Padding | None) -> Primitive:
     primitive = registry.resolve(PRIMITIVE, server.primitive)
     named, options = (PRIMITIVE, server.primitive), server.options_for(PRIMITIVE)
-    checks = receivers_fault, lent_to_primitive
+    checks = contract.receivers_fault, contract.lent_to_primitive
     return plugin_call(*named, primitive, padding, options, *checks)
 
 

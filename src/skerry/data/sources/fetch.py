@@ -9,8 +9,8 @@ import gzip
 import sys
 import tarfile
 import tempfile
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -110,7 +110,10 @@ def _download(published: Published, progress: bool) -> Arrays:
     for origin, download in download_sources(published, progress):
         if progress:
             print(f"{published.name}: trying the {origin}", file=sys.stderr)
-        with tempfile.TemporaryDirectory(dir=_make_cache(), prefix=".fetch-") as folder:
+        with (
+            _made_cache() as cache,
+            tempfile.TemporaryDirectory(dir=cache, prefix=".fetch-") as folder,
+        ):
             try:
                 return _read(published, download(Path(folder)))[0]
             except DataError as error:
@@ -200,14 +203,18 @@ def cache_file(name: str) -> Path:
     return cache_folder() / f"{name}.safetensors"
 
 
-def _make_cache() -> Path:
-    """The cache folder, created if necessary."""
+@contextmanager
+def _made_cache() -> Iterator[Path]:
+    """The cache folder, created if necessary; a DataError if it cannot be written."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        yield folder
     except OSError as error:
-        raise _cannot_write(folder, error) from None
-    return folder
+        raise DataError(
+            f"the cache folder {folder} cannot be written ({error.strerror}). "
+            "Set SKERRY_CACHE to a folder that can."
+        ) from None
 
 
 def _write_cache(published: Published, arrays: Arrays) -> None:
@@ -216,11 +223,8 @@ def _write_cache(published: Published, arrays: Arrays) -> None:
 
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     sha256 = {name: array_sha256(array) for name, array in contiguous.items()}
-    folder = _make_cache()
-    try:
+    with _made_cache():
         replace_file(cache_file(published.name), save(contiguous, metadata=sha256))
-    except OSError as error:
-        raise _cannot_write(folder, error) from None
 
 
 def _read_cache(published: Published) -> Arrays:
@@ -246,10 +250,3 @@ def _read_cache(published: Published) -> Arrays:
             f"Fetch it again: skerry data fetch {published.name}"
         ) from None
     return arrays
-
-
-def _cannot_write(folder: Path, error: OSError) -> DataError:
-    return DataError(
-        f"the cache folder {folder} cannot be written ({error.strerror}). "
-        "Set SKERRY_CACHE to a folder that can."
-    )

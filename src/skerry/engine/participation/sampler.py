@@ -70,8 +70,13 @@ class Sampler:
         context = self.context(t, scheduled)
         if self.needs_distances and distances_n is not None:
             context = context.with_facts(distances=distances_n)
-        awake_n, islands_n = context.awake, context.islands
-        devices, weights = self._selected(context)
+        awake_n, islands_n, name = context.awake, context.islands, self._server.selection
+        with registry.users_own("selection", name):
+            found = self._select(context=context)
+        devices, weights = found if isinstance(found, tuple) else (found, None)
+        if not registry.is_builtin("selection", name):
+            devices, weights = _check_selection(name, devices, weights, context)
+        devices = np.array(devices)
         if not len(devices):
             return None
         weights = self._weights(context, devices, weights)
@@ -101,16 +106,6 @@ class Sampler:
             period=scheduled.period,
             sampled=scheduled.server.sampled,
         )
-
-    def _selected(self, context: Context) -> tuple[Ints, Array | None]:
-        """The devices and weights of the selection, checked against its contract."""
-        name = self._server.selection
-        with registry.users_own("selection", name):
-            found = self._select(context=context)
-        devices, weights = found if isinstance(found, tuple) else (found, None)
-        if registry.is_builtin("selection", name):
-            return np.array(devices), weights
-        return _check_selection(name, devices, weights, context)
 
     def _weights(self, context: Context, devices: Ints, weights: Array | None) -> Array | None:
         kind = self._server.weights
