@@ -6,7 +6,7 @@ the other (permutations: the order of the devices, shuffled epochs) stay on the 
 """
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +46,8 @@ class MinibatchDraws:
         self._partition, self._samples, self._device = partition, samples, device
         self._n = len(partition.sizes)
         self._by_kernels = fused.draws_on(device)
-        self._latest_order: tuple[int, Tensor] | None = None
+        self.server_order = lru_cache(maxsize=1)(self._order)
+        """A permutation of the devices, as a function of the round."""
         self._context = context or Context("a sampling is built", seed=experiment.seed)
 
     def batch_indices(self, t: int, step: int) -> Tensor:
@@ -94,12 +95,8 @@ class MinibatchDraws:
             return draw_keys(key_of(self._seed, name, *numbers), self._n, self._device)
         return self._to_device(stream(self._seed, name, *numbers).integers(0, 2**62, self._n))
 
-    def server_order(self, t: int) -> Tensor:
-        """A permutation of the devices."""
-        if self._latest_order is None or self._latest_order[0] != t:
-            order = stream(self._seed, "sampled", t).permutation(self._n)
-            self._latest_order = t, self._to_device(order)
-        return self._latest_order[1]
+    def _order(self, t: int) -> Tensor:
+        return self._to_device(stream(self._seed, "sampled", t).permutation(self._n))
 
     @cached_property
     def _sampling(self) -> Any:

@@ -66,17 +66,21 @@ def _write_back(own: Any, whole: Any, padding: Padding) -> None:
 
 
 @dataclass(frozen=True)
-class _UnpaddedMixing:
-    inner: Mixing
+class _Adding:
+    """Two functions of the engine, as a method without padding calls them: mixing or delivery of an
+    array, and the same with `collect`."""
+
+    apply: Call
+    apply_and_collect: Call
     padding: Padding
 
-    def __call__(self, A_nld: Tensor) -> None:
+    def __call__(self, A_nld: Tensor) -> Any:
         with self.padding.added(A_nld) as (padded,):
-            self.inner(padded)
+            return self.apply(padded)
 
-    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
+    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> Any:
         with self.padding.added(A_nld, into_nld) as (padded, into):
-            self.inner.collect(padded, into, scale_l1)
+            return self.apply_and_collect(padded, into, scale_l1)
 
 
 class UnpaddedMethod(Method):
@@ -103,20 +107,11 @@ class UnpaddedMethod(Method):
         self._call(self.inner.after_step, lanes, before)
 
     def mix(self, lanes: Lanes, mix: Mixing) -> None:
-        self._call(self.inner.mix, lanes, _UnpaddedMixing(mix, self._padding))
+        self._call(self.inner.mix, lanes, _Adding(mix, mix.collect, self._padding))
 
     def aggregate(self, lanes: Lanes, server: Aggregation) -> Traffic:
-        padding = self._padding
-
-        def deliver(A_nld: Tensor) -> int:
-            with padding.added(A_nld) as (padded,):
-                return server.deliver(padded)
-
-        def collect(A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> int:
-            with padding.added(A_nld, into_nld) as (padded, into):
-                return server.collect(padded, into, scale_l1)
-
-        adapted = replace(server, deliver=deliver, collect=collect)
+        deliver = _Adding(server.deliver, server.collect, self._padding)
+        adapted = replace(server, deliver=deliver, collect=deliver.collect)
         sent: Traffic = self._call(self.inner.aggregate, lanes, adapted)
         return sent
 

@@ -31,6 +31,15 @@ VERSION = "version"
 """The attribute by which a user names the version of something that has no content to compare."""
 METHODS = (types.FunctionType, staticmethod, classmethod, property)
 Part = str | bytes
+WRAPPED: list[tuple[Any, tuple[str, ...]]] = [
+    ((functools.partial, functools.partialmethod), ("func", "args", "keywords", "__dict__")),
+    (functools._lru_cache_wrapper, ("__wrapped__",)),
+    (functools.cached_property, ("func",)),
+    (property, ("fget", "fset", "fdel")),
+    ((staticmethod, classmethod), ("__func__",)),
+    (types.MethodType, ("__func__", "__self__")),
+]
+"""Types that hold other values, and the attributes that do."""
 
 
 def fingerprint(value: Any, name: str, digits: int) -> str:
@@ -88,11 +97,13 @@ class _Walk:
             self._path.pop()
 
     def _parts(self, value: Any) -> Iterator[Part]:
-        for kind, parts in _PARTS:
-            if isinstance(value, kind):
-                yield from parts(self, value)
-                return
-        if type(value) in (dict, types.MappingProxyType):
+        names = next((names for kind, names in WRAPPED if isinstance(value, kind)), None)
+        parts = next((parts for kind, parts in _PARTS if isinstance(value, kind)), None)
+        if names is not None:
+            yield from self._each(getattr(value, name) for name in names)
+        elif parts is not None:
+            yield from parts(self, value)
+        elif type(value) in (dict, types.MappingProxyType):
             yield from self._mapping(value)
         elif type(value) is OrderedDict or type(value) is list:
             yield from self._each(value.items() if type(value) is OrderedDict else value)
@@ -243,24 +254,8 @@ class _Walk:
         )
 
 
-def _wrapped(*names: str) -> Callable[[_Walk, Any], Iterator[Part]]:
-    def parts(walk: _Walk, value: Any) -> Iterator[Part]:
-        yield from walk._each(getattr(value, name) for name in names)
-
-    return parts
-
-
 _PARTS: list[tuple[Any, Callable[[_Walk, Any], Iterator[Part]]]] = [
     (types.ModuleType, _Walk._module_parts),
-    (
-        (functools.partial, functools.partialmethod),
-        _wrapped("func", "args", "keywords", "__dict__"),
-    ),
-    (functools._lru_cache_wrapper, _wrapped("__wrapped__")),
-    (functools.cached_property, _wrapped("func")),
-    (property, _wrapped("fget", "fset", "fdel")),
-    ((staticmethod, classmethod), _wrapped("__func__")),
-    (types.MethodType, _wrapped("__func__", "__self__")),
     (types.FunctionType, _Walk._function),
     ((types.BuiltinFunctionType, types.MethodWrapperType), _Walk._builtin),
     (type, _Walk._class),

@@ -57,13 +57,9 @@ class Sampler:
     def sample(
         self, t: int, distances_n: Array | None = None, scheduled: ScheduledRound | None = None
     ) -> Sample | None:
-        """The sample of round t, a server round; None if there is nobody to sample.
-
-        Without `scheduled`, the server round is taken from the plan.
-        """
+        """The sample of round t, a server round; None if there is nobody to sample."""
         world = self._world
-        if scheduled is None:
-            scheduled = planned_round(self._server, t, world.rounds)
+        scheduled = scheduled or planned_round(self._server, t, world.rounds)
         if self._is_plain:
             order = world.server_order(t)[: scheduled.server.sampled]
             return Sample(order, awake=world.n, islands=self._sampled_islands(t, scheduled))
