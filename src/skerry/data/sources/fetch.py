@@ -16,10 +16,10 @@ from typing import IO
 
 import numpy as np
 
-from skerry.data.sources.formats import Arrays, matches_pattern
+from skerry.data.sources.formats import Arrays, decoding, matches_pattern
 from skerry.data.sources.hosts import download_sources
 from skerry.data.sources.published import PUBLISHED, Published, array_sha256
-from skerry.errors import DataError, one_line, unknown
+from skerry.errors import DataError, unknown
 from skerry.files import cache_folder, exists, is_file, replace_file, user_path, what_is_wrong
 
 # The largest published file, CIFAR-100's train.bin, has 154 MB; a larger one is a damaged archive.
@@ -136,14 +136,8 @@ def read_files(where: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], 
     compressed (.gz). A wanted name may hold a *. Links and other special members of an archive
     count as absent.
     """
-    try:
+    with decoding(f"{where} cannot be read: it is truncated or damaged"):
         return _read_folder(where, wanted) if where.is_dir() else _read_tar(where, wanted)
-    except (DataError, MemoryError):
-        raise
-    except Exception as error:  # damaged bytes lead gzip and tarfile to errors of any kind
-        raise DataError(
-            f"{where} cannot be read: it is truncated or damaged ({one_line(error)})."
-        ) from None
 
 
 def _read_folder(folder: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[str]]:
