@@ -4,13 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from skerry.models.layout import (
-    Padding,
-    flat_vector,
-    named_tensors,
-    parameter_mask,
-    without_padding,
-)
+from skerry.models.layout import Padding, named_tensors, parameter_mask, without_padding
 from skerry.models.learner import Problem
 from skerry.models.linear import LinearLearner
 from skerry.models.module import ModuleLearner
@@ -23,6 +17,14 @@ def learners():
         LinearLearner(6, 3, CLASSIFICATION),
         ModuleLearner(module, Problem((6,), 3, seed=0)),
     ]
+
+
+def flat_vector(layout, d, tensors):
+    """The flat vector of parameters given by name; padding is zero."""
+    vector_d = torch.zeros(d)
+    for parameter in layout:
+        parameter.of(vector_d).copy_(tensors[parameter.name])
+    return vector_d
 
 
 @pytest.mark.parametrize("learner", learners(), ids=lambda one: type(one).__name__)

@@ -76,8 +76,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
     def _rules(self, info: ValidationInfo) -> Self:
         """Check the rules between fields, except those about fields that are faulty themselves."""
         faulty: Collection[str] = info.context or ()
-        faults = [line for fields, line in self._faults() if not any_inside(fields, faulty)]
-        if faults:
+        if faults := [line for fields, line in self._faults() if not any_inside(fields, faulty)]:
             raise ExperimentError(*faults)
         return self
 
@@ -256,9 +255,8 @@ class Experiment(Section, ignored_types=(cached_property,)):
         table["network"] = table["network"]["topology" if self.network.is_file else "components"]
         own = self.training.fields_of_a_lane()
         table["training"] = {n: value for n, value in table["training"].items() if n not in own}
-        sources = canonical.get("sources", {})
-        shared = [*_SHARED, *(path for path in sources if path.startswith(OWN_MEASURES))]
-        table["sources"] = {path: sources[path] for path in shared if path in sources}
+        sources = canonical.get("sources", {}).items()
+        table["sources"] = {path: value for path, value in sources if path.startswith(_SHARED)}
         return table
 
     @cached_property
@@ -285,23 +283,11 @@ class Experiment(Section, ignored_types=(cached_property,)):
         return copied
 
 
-_SHARED = (
-    "data.dataset",
-    "data.inter",
-    "data.intra",
-    "task.loss",
-    "task.score",
-    "model.name",
-    "training.sampling",
-)
-"""Fields whose plug-ins all lanes of a world share."""
+OWN_MEASURES = "evaluate.own."
+_SHARED = ("data.", "task.", "model.", "training.sampling", OWN_MEASURES)
+"""The beginnings of the paths of plug-ins that all lanes of a world share."""
 _OF_A_LANE = ("server", "availability", "method", "stop")
 """Sections and fields in which lanes of a world may differ."""
-
-
-OWN_MEASURES = "evaluate.own."
-
-
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 

@@ -71,11 +71,9 @@ def _not_a_bool(rule: Literal["int_type", "float_type"]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _one_or_many(value: Any) -> Any:
-    return [value] if isinstance(value, str) or callable(value) else value
-
-
-OneOrMany = BeforeValidator(_one_or_many)
+OneOrMany = BeforeValidator(
+    lambda value: [value] if isinstance(value, str) or callable(value) else value
+)
 """Marks a field with a list of names that accepts a single name, too."""
 WHOLE, REAL = _not_a_bool("int_type"), _not_a_bool("float_type")
 LARGEST = 10**9

@@ -52,16 +52,6 @@ class RunValues(Protocol):
         """The last value; None before the first."""
 
 
-class Rule(Protocol):
-    """A condition on the values of a run."""
-
-    def measures(self) -> Iterator[str]:
-        """The measures that it names; empty for the most important one."""
-
-    def reason(self, values: RunValues) -> str:
-        """The conditions that are met, as text; empty if the run goes on."""
-
-
 @dataclass(frozen=True)
 class Threshold:
     """A measure has passed a number."""
@@ -116,10 +106,10 @@ class Joined:
     """Several rules, of which all or any must be met."""
 
     word: str
-    parts: tuple[Rule, ...]
+    parts: tuple["Rule", ...]
 
     def __str__(self) -> str:
-        def shown(part: Rule) -> str:
+        def shown(part: "Rule") -> str:
             return f"({part})" if isinstance(part, Joined) and self.word == "and" else str(part)
 
         return f" {self.word} ".join(map(shown, self.parts))
@@ -133,6 +123,11 @@ class Joined:
         if self.word == "or":
             return next(filter(None, reasons), "")
         return " and ".join(reasons) if all(reasons) else ""
+
+
+Rule = Threshold | NoGain | Joined
+"""A condition: `measures` are those that it names, empty for the most important one, and `reason`
+the conditions that are met, as text, empty if the run goes on."""
 
 
 @cache
@@ -176,12 +171,8 @@ def measure_faults(text: str, wanted: Collection[str]) -> Iterable[str]:
         elif name in MEASURES and name not in wanted:
             yield f"stop names {name}, which is not measured. Add it to evaluate.measures."
         elif name and name not in wanted:
-            hint = did_you_mean(name, wanted)
-            yield f"stop names an unknown measure '{name}'{hint} Measured: {_listed(wanted)}."
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+            hint, known = did_you_mean(name, wanted), ", ".join(sorted(wanted))
+            yield f"stop names an unknown measure '{name}'{hint} Measured: {known}."
 
 
 def _shown(number: float) -> str:
@@ -193,10 +184,8 @@ class _Parser:
     """A parser by recursive descent; an error names the place and what could stand there."""
 
     def __init__(self, text: str):
-        self._text = text
-        self._tokens = _TOKEN.findall(text)
-        self._at = 0
-        self._depth = 0
+        self._text, self._tokens = text, _TOKEN.findall(text)
+        self._at = self._depth = 0
 
     def parse(self) -> Rule:
         rule = self._joined("or")

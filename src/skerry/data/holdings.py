@@ -11,9 +11,6 @@ from skerry.errors import DataError
 
 Ints = NDArray[np.int64]
 
-MOST_NAMED = 5
-"""Most names that an error message lists; of the others it gives the number."""
-
 
 @dataclass(frozen=True, eq=False)
 class SamplesByDevice:
@@ -74,8 +71,7 @@ class DeviceHoldings:
             raise DataError(
                 f"device {quote_names(twice)} appears twice. Give every device its own name."
             )
-        empty = [self.devices[i] for i in np.flatnonzero(self.train.sizes == 0)]
-        if empty:
+        if empty := [self.devices[i] for i in np.flatnonzero(self.train.sizes == 0)]:
             raise DataError(
                 f"device {quote_names(empty)} has no training samples. Leave out devices without "
                 "data."
@@ -110,10 +106,10 @@ class DeviceHoldings:
         return np.array([index[name] for name in names], dtype=np.int64)
 
 
-def quote_names(names: Sequence[object]) -> str:
+def quote_names(names: Sequence[object], most: int = 5) -> str:
     """Names for an error message, such as 'a', 'b' and 7 more."""
-    shown = ", ".join(f"'{name!s:.40}'" for name in names[:MOST_NAMED])
-    more = len(names) - MOST_NAMED
+    shown = ", ".join(f"'{name!s:.40}'" for name in names[:most])
+    more = len(names) - most
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 

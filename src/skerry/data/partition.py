@@ -22,8 +22,7 @@ from skerry.config.experiment import Data
 from skerry.data.holdings import Ints, SamplesByDevice
 from skerry.errors import DataError
 from skerry.plugins import registry
-from skerry.plugins.calls import read_only
-from skerry.plugins.context import Context
+from skerry.plugins.context import Context, read_only
 from skerry.plugins.options import bind
 from skerry.seeds import stream
 
@@ -89,7 +88,7 @@ def _deal(
     must give the same."""
     name = data.functions[kind]
     deal = bind(kind, registry.resolve(kind, name), data.options_for(kind))
-    lent = [read_only(one) if isinstance(one, np.ndarray) else one for one in arguments]
+    lent = [*map(read_only, arguments)]
     purpose = ("inter",) if kind == "inter partition" else ("intra", context.island)
     parts = len(context.sizes) if kind == "inter partition" else arguments[-1]
 

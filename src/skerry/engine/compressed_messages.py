@@ -22,7 +22,6 @@ Under S2S the mean of x + e + s over all devices does not change, whatever Q doe
 with the same `heard` receive the same.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,40 +131,34 @@ def build_compression(section: Network | Server) -> Compression:
     return guard_methods("compression", section.compression, made, COMPRESSION_RULES)
 
 
+@dataclass
 class CompressedMixing:
     """The mixing of a round over compressed links, called once for every array that travels."""
 
-    def __init__(
-        self,
-        rule: LinkCompression,
-        mixer: Mixer,
-        world: World,
-        t: int,
-        steps: int,
-        copies: Arrays,
-        context: Context,
-    ):
-        self._rule, self._mixer, self._world, self._t, self._steps = rule, mixer, world, t, steps
-        self._context = context
-        self._copies: Iterator[tuple[int, Tensor]] = enumerate(
-            copies[name] for name in sorted(copies) if name.startswith("public_")
-        )
+    rule: LinkCompression
+    mixer: Mixer
+    world: World
+    t: int
+    steps: int
+    copies: Arrays
+    context: Context
+    number: int = 0
+    """Arrays that were mixed before."""
 
     def __call__(self, A_nld: Tensor) -> None:
-        number, public = next(self._copies)
-        world, isolated = self._world, self._isolated()
-        for step in range(self._steps):
+        public, isolated = self.copies[f"public_{self.number}"], self._isolated()
+        for step in range(self.steps):
             message = A_nld - public
-            keys_n = world.compression_keys("links", self._t, step, number)
-            context = self._context.with_facts(_purpose=f"links {step} {number}")
-            draws = message_draws(world, keys_n)
-            compress(self._rule.compression, message, draws, context)
+            keys_n = self.world.compression_keys("links", self.t, step, self.number)
+            context = self.context.with_facts(_purpose=f"links {step} {self.number}")
+            compress(self.rule.compression, message, message_draws(self.world, keys_n), context)
             if isolated is not None:
                 message[isolated] = 0
             public.add_(message)
             mixed = public.clone()
-            self._mixer.mix(mixed, self._t)
-            A_nld.add_(mixed.sub_(public), alpha=self._rule.stepsize)
+            self.mixer.mix(mixed, self.t)
+            A_nld.add_(mixed.sub_(public), alpha=self.rule.stepsize)
+        self.number += 1
 
     def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
         before_nld = A_nld.clone()
@@ -177,12 +170,12 @@ class CompressedMixing:
 
         None where links never change: there it would make no difference to any model.
         """
-        fleet = self._mixer.fleet
+        fleet = self.mixer.fleet
         if fleet.fixed:
             return None
         isolated = torch.ones(fleet.devices, dtype=torch.bool)
-        isolated[torch.from_numpy(fleet.edges(self._t)).flatten()] = False
-        return isolated.to(self._world.device)
+        isolated[torch.from_numpy(fleet.edges(self.t)).flatten()] = False
+        return isolated.to(self.world.device)
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,12 @@ from torch import Tensor
 
 from skerry.config.experiment import Training
 from skerry.engine.plugin_results import direction_fault
-from skerry.engine.unpadded import unpadded_rule
+from skerry.engine.unpadded import plugin_call
 from skerry.errors import SkerryError
 from skerry.methods.method import Arrays, Lanes, Method
 from skerry.models.layout import Padding
 from skerry.plugins import registry
-from skerry.plugins.calls import guarded
 from skerry.plugins.context import Context
-from skerry.plugins.options import bind
 
 LOCAL_OPTIMIZER = "local optimizer"
 
@@ -75,10 +73,11 @@ class LocalOptimizer(Method):
         self._decay = training.weight_decay
         rule = registry.resolve(LOCAL_OPTIMIZER, training.optimizer)
         self._keeps = _names_of(training.optimizer, getattr(rule, "keeps", ()))
-        bound = bind(LOCAL_OPTIMIZER, rule, training.options_for(LOCAL_OPTIMIZER))
-        self._rule = guarded(LOCAL_OPTIMIZER, training.optimizer, bound, direction_fault)
-        if padding is not None and ":" in self.optimizer:
-            self._rule = unpadded_rule(self._rule, padding)
+        named, options = (
+            (LOCAL_OPTIMIZER, training.optimizer),
+            training.options_for(LOCAL_OPTIMIZER),
+        )
+        self._rule = plugin_call(*named, rule, padding, options, direction_fault)
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: torch.zeros_like(X_nld) for name in self._keeps}

@@ -171,23 +171,15 @@ def mix_lanes(stack: Stack, group: MixingGroup, state: State, eta_l: Tensor) -> 
 
     A few lanes are mixed at a time, or all at once where mixing needs no temporaries.
     """
-    method = group.method or Method()
-    whole = group.compression is None and fused.mixes(state.X_nld, max(stack.world.sizes))
-    for piece in lane_pieces(stack, group.lanes, state, 0 if whole else stack.world.n):
+    method, world = group.method or Method(), stack.world
+    whole = group.compression is None and fused.mixes(state.X_nld, max(world.sizes))
+    for piece in lane_pieces(stack, group.lanes, state, 0 if whole else world.n):
         lanes = lanes_of(stack, state, eta_l, piece, "mix")
-        method.mix(lanes, _mixing(stack, group, state, piece, lanes.context))
-
-
-def _mixing(
-    stack: Stack, group: MixingGroup, state: State, lanes: slice, context: Context
-) -> Mixing:
-    world = stack.world
-    mixing: Mixing = UncompressedMixing(group, state.t)
-    if group.compression is not None:
-        steps, copies = group.steps_in(state.t), state.companions.of_compression(lanes)
-        rule = group.compression
-        mixing = CompressedMixing(rule, group.mixer, world, state.t, steps, copies, context)
-    return SharedMixing(mixing, world.private) if world.private else mixing
+        mixing: Mixing = UncompressedMixing(group, state.t)
+        if (rule := group.compression) is not None:
+            now = world, state.t, group.steps_in(state.t), state.companions.of_compression(piece)
+            mixing = CompressedMixing(rule, group.mixer, *now, lanes.context)
+        method.mix(lanes, SharedMixing(mixing, world.private) if world.private else mixing)
 
 
 def lane_pieces(stack: Stack, lanes: slice, state: State, rows: int) -> Iterator[slice]:

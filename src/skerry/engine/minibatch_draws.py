@@ -6,7 +6,7 @@ the other (permutations: the order of the devices, shuffled epochs) stay on the 
 """
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,7 @@ from skerry.data.partition import Partition
 from skerry.errors import DataError
 from skerry.kernels import fused
 from skerry.plugins import registry
-from skerry.plugins.calls import read_only
-from skerry.plugins.context import Context
+from skerry.plugins.context import Context, read_only
 from skerry.plugins.options import bind
 from skerry.seeds import key_of, stream
 
@@ -47,7 +46,8 @@ class MinibatchDraws:
         self._partition, self._samples, self._device = partition, samples, device
         self._n = len(partition.sizes)
         self._by_kernels = fused.draws_on(device)
-        self._latest_order: tuple[int, Tensor] | None = None
+        self.server_order = lru_cache(maxsize=1)(self._order)
+        """A permutation of the devices, as a function of the round."""
         self._context = context or Context("a sampling is built", seed=experiment.seed)
 
     def batch_indices(self, t: int, step: int) -> Tensor:
@@ -95,12 +95,8 @@ class MinibatchDraws:
             return draw_keys(key_of(self._seed, name, *numbers), self._n, self._device)
         return self._to_device(stream(self._seed, name, *numbers).integers(0, 2**62, self._n))
 
-    def server_order(self, t: int) -> Tensor:
-        """A permutation of the devices."""
-        if self._latest_order is None or self._latest_order[0] != t:
-            order = stream(self._seed, "sampled", t).permutation(self._n)
-            self._latest_order = t, self._to_device(order)
-        return self._latest_order[1]
+    def _order(self, t: int) -> Tensor:
+        return self._to_device(stream(self._seed, "sampled", t).permutation(self._n))
 
     @cached_property
     def _sampling(self) -> Any:
@@ -108,7 +104,10 @@ class MinibatchDraws:
         with registry.users_own("sampling", training.sampling, DataError):
             sampling = registry.resolve("sampling", training.sampling)
             call = bind("sampling", sampling, training.options_for("sampling"))
-            return call(_read_only(self._partition), self.batch, context=self._context)
+            names = ("order", "offsets", "label_counts")
+            lent = {name: read_only(getattr(self._partition, name)) for name in names}
+            partition = replace(self._partition, **lent)
+            return call(partition, self.batch, context=self._context)
 
     @cached_property
     def _kernel(self) -> "IndexSampler | None":
@@ -142,13 +141,6 @@ class MinibatchDraws:
         if self._device.type != "cuda":
             return tensor.to(self._device)
         return tensor.pin_memory().to(self._device, non_blocking=True)
-
-
-def _read_only(partition: Partition) -> Partition:
-    """The partition with arrays that cannot be written to."""
-    order, offsets = read_only(partition.order), read_only(partition.offsets)
-    counts = read_only(partition.label_counts)
-    return replace(partition, order=order, offsets=offsets, label_counts=counts)
 
 
 def _describe(value: Any) -> str:

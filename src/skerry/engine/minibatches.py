@@ -65,22 +65,17 @@ def _stacked(tensors: Sequence[Tensor]) -> Tensor:
 def minibatches(world: World, draws: RoundDraws, chunk: int) -> Iterator[Minibatches]:
     """The minibatches of a round in the order in which devices take them, at most `chunk` devices
     at once."""
-    if world.local_epochs is not None:
-        yield from _of_epochs(world, draws, chunk)
-        return
-    for step, (indices_nb, noise_n) in enumerate(zip(draws.indices, draws.noise_sn, strict=True)):
-        for first in range(0, world.local_devices, chunk):
-            devices = slice(first, first + chunk)
-            yield Minibatches(devices, indices_nb[devices], noise_n[devices], step)
-
-
-def _of_epochs(world: World, draws: RoundDraws, chunk: int) -> Iterator[Minibatches]:
-    for epoch, order_s in enumerate(draws.indices):
-        for group in _groups(world, chunk):
-            step_m = epoch * group.count_m + group.number_m
-            noise_sn, of = draws.noise_sn, group.devices
+    noise_sn = draws.noise_sn
+    for number, indices in enumerate(draws.indices):
+        if world.local_epochs is None:  # of a step, [n, B]
+            for first in range(0, world.local_devices, chunk):
+                devices = slice(first, first + chunk)
+                yield Minibatches(devices, indices[devices], noise_sn[number, devices], number)
+            continue
+        for group in _groups(world, chunk):  # of a pass, [samples]
+            step_m, of = number * group.count_m + group.number_m, group.devices
             noise_m = noise_sn[step_m, group.device_m] if world.learner.noisy else noise_sn[0, of]
-            yield Minibatches(of, order_s[group.place_mb], noise_m, step_m, group.share_m)
+            yield Minibatches(of, indices[group.place_mb], noise_m, step_m, group.share_m)
 
 
 # Local epochs

@@ -20,30 +20,22 @@ def is_count(found: Any, most: float = float("inf")) -> bool:
 
 def receivers_fault(found: Any, X_nld: Tensor, *_: object) -> str | None:
     """Primitives return how many devices received a message."""
-    if is_count(found, len(X_nld)):
-        return None
-    devices = f"0 to {len(X_nld)}"
-    return f" must return how many devices received the average, {devices} (got {found!r:.60})."
+    rule = f" must return how many devices received the average, 0 to {len(X_nld)}"
+    return None if is_count(found, len(X_nld)) else f"{rule} (got {found!r:.60})."
 
 
 def memory_fault(found: Any, x0_ld: Tensor) -> str | None:
     """Server optimizers start with a dict of tensors like a model of each lane."""
-    if isinstance(found, dict) and all(_is_like(x0_ld, one) for one in found.values()):
-        return None
-    return (
-        ": start must give a dict of tensors of the shape it gets, [lanes, parameters], or an "
-        f"empty one (got {describe(found)})."
-    )
+    sound = isinstance(found, dict) and all(_is_like(x0_ld, one) for one in found.values())
+    shape = "of the shape it gets, [lanes, parameters], or an empty one"
+    return _unless(sound, f": start must give a dict of tensors {shape}", found)
 
 
 def delivery_fault(found: Any, memory: object, average_ld: Tensor, *_: object) -> str | None:
     """Server optimizers deliver a model for each lane."""
-    if _is_like(average_ld, found) and found.dtype == average_ld.dtype:
-        return None
-    return (
-        ": deliver must give a tensor of the average's shape, [lanes, parameters] (got "
-        f"{describe(found)})."
-    )
+    sound = _is_like(average_ld, found) and found.dtype == average_ld.dtype
+    rule = ": deliver must give a tensor of the average's shape, [lanes, parameters]"
+    return _unless(sound, rule, found)
 
 
 def companions_fault(found: Any, X_nld: Tensor) -> str | None:
@@ -64,29 +56,22 @@ def companions_fault(found: Any, X_nld: Tensor) -> str | None:
 
 def traffic_fault(found: Any, lanes: Lanes, *_: object) -> str | None:
     """Methods report the vectors that a server round sent."""
-    if isinstance(found, Traffic) and is_count(found.up) and is_count(found.down):
-        return None
-    return (
-        ": aggregate must give a Traffic, the vectors sent up and down, both whole numbers (got "
-        f"{describe(found)})."
-    )
+    sound = isinstance(found, Traffic) and is_count(found.up) and is_count(found.down)
+    rule = ": aggregate must give a Traffic, the vectors sent up and down, both whole numbers"
+    return _unless(sound, rule, found)
 
 
 def direction_fault(found: Any, gradient: Tensor, *_: object) -> str | None:
     """Local optimizers return a direction for every model."""
-    if _is_like(gradient, found) and found.dtype == gradient.dtype:
-        return None
-    return (
-        f" must give the direction to step along, a tensor of the gradient's shape "
-        f"{tuple(gradient.shape)} (got {describe(found)})."
-    )
+    sound = _is_like(gradient, found) and found.dtype == gradient.dtype
+    rule = " must give the direction to step along, a tensor of the gradient's shape"
+    return _unless(sound, f"{rule} {tuple(gradient.shape)}", found)
 
 
 def size_fault(found: Any, *_: object) -> str | None:
     """Compressions give the bytes of a message."""
-    if is_count(found, MOST_BYTES):
-        return None
-    return f": bytes must give a whole number of at least 0 (got {found!r:.60})."
+    rule = ": bytes must give a whole number of at least 0"
+    return None if is_count(found, MOST_BYTES) else f"{rule} (got {found!r:.60})."
 
 
 # Lent
@@ -137,6 +122,10 @@ def describe(found: Any) -> str:
         return type(found).__name__
     dtype = "" if found.is_floating_point() else f" of {found.dtype}"
     return f"shape {tuple(found.shape)}{dtype}"
+
+
+def _unless(sound: bool, rule: str, found: Any) -> str | None:
+    return None if sound else f"{rule} (got {describe(found)})."
 
 
 def _is_like(model: Tensor, found: Any) -> bool:

@@ -66,7 +66,10 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
     """Raise SkerryError if a user's own plug-in of these experiments breaks its contract."""
     for experiment in experiments:
         if not registry.is_builtin("schedule", experiment.training.schedule):
-            _try_schedule(world, experiment)
+            factor = schedule_of(world, experiment)
+            with recording():  # the first rounds: the stack calls it in all
+                for t in range(min(experiment.rounds, MOST_ROUNDS)):
+                    factor(t)
     stack = build_stack(world, experiments)
     if world.local_epochs is None and not torch.equal(
         world.batch_indices(0, 0), world.batch_indices(0, 0)
@@ -341,14 +344,6 @@ def _differs(kind: str, name: str, t: int = 0) -> SkerryError:
         f"{kind} '{name}' gives different results for the same round (round {t}): it must keep "
         "nothing from earlier calls, and use context.random()."
     )
-
-
-def _try_schedule(world: World, experiment: Experiment) -> None:
-    """Call a schedule in the first rounds. The stack calls it in all."""
-    factor = schedule_of(world, experiment)
-    with recording():
-        for t in range(min(experiment.rounds, MOST_ROUNDS)):
-            factor(t)
 
 
 def _try_sampling(group: ServerGroup, world: World) -> None:

@@ -7,16 +7,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from skerry.engine import method_hooks as hooks
 from skerry.engine.compressed_messages import CompressedServerRound
-from skerry.engine.method_hooks import (
-    aggregate_lanes,
-    communicated_arrays,
-    lane_pieces,
-    mix_lanes,
-    receivers,
-    start_companions,
-    step_hooks,
-)
 from skerry.engine.minibatches import RoundDraws, minibatches
 from skerry.engine.participation.sampler import Sample
 from skerry.engine.primitives import deliver
@@ -59,13 +51,12 @@ def initial_state(stack: Stack) -> State:
                 starts = {**starts, REFERENCE: x0_ld[group.lanes]}
             for name, start_ld in starts.items():
                 memory.setdefault(name, torch.zeros_like(x0_ld))[group.lanes] = start_ld
-    adapting = [group for group in stack.servers if group.schedule.adapts]
-    if adapting:
+    if adapting := [group for group in stack.servers if group.schedule.adapts]:
         width = max(group.schedule.width for group in adapting)
         memory[LOG] = torch.zeros(lanes, width, dtype=torch.float64)
         for group in adapting:
             _save_schedule(memory, group, group.schedule.start)
-    return State(0, X, memory, stack.chunk(), start_companions(stack, X))
+    return State(0, X, memory, stack.chunk(), hooks.start_companions(stack, X))
 
 
 def local_steps(
@@ -84,7 +75,7 @@ def local_steps(
     with arithmetic(world.experiment.training.precision):
         for devices, rows, noise, step, share_m in minibatches(world, draws, state.chunk):
             batch = LazyBatch(world.x_train, world.y_train, rows, noise)
-            with step_hooks(stack, state, draws.eta_l, devices, step) as X_mld:
+            with hooks.step_hooks(stack, state, draws.eta_l, devices, step) as X_mld:
                 before = [X_mld[:, group.lanes].clone() for group in scaled]
                 losses = world.learner.step(X_mld, batch, stride_l)
                 for group, start_mld in zip(scaled, before, strict=True):
@@ -178,7 +169,7 @@ def mix(stack: Stack, state: State, eta_l: Tensor) -> None:
     with arithmetic(stack.world.experiment.training.precision):
         for group in stack.mixing:
             if group.method is not None or group.compression is not None:
-                mix_lanes(stack, group, state, eta_l)
+                hooks.mix_lanes(stack, group, state, eta_l)
                 continue
             X_nld = state.X_nld[:, group.lanes]
             with set_aside(stack.world.private, X_nld):
@@ -192,7 +183,7 @@ def run_server_rounds(stack: Stack, state: State) -> list[ServerRound]:
     for group in stack.servers:
         round_ = _scheduled(group, state)
         if round_ is not None:
-            with set_aside(stack.world.private, *communicated_arrays(group, state)):
+            with set_aside(stack.world.private, *hooks.communicated_arrays(group, state)):
                 found += _run_server_round(stack, group, round_, state)
     return found
 
@@ -254,7 +245,7 @@ def _samples(
         return
     # A few lanes at a time, so that temporaries of methods and compression stay small.
     rows = stack.world.n if group.compression is not None else len(sample)
-    for lanes in lane_pieces(stack, group.lanes, state, rows):
+    for lanes in hooks.lane_pieces(stack, group.lanes, state, rows):
         yield sample, lanes
 
 
@@ -267,7 +258,7 @@ def _aggregate(
         downlink = _deliver(stack, group, state, sample, lanes, state.X_nld[:, lanes])
     else:
         deliver_array = partial(_deliver, stack, group, state, sample, lanes)
-        sent = aggregate_lanes(stack, group, state, sample, lanes, deliver_array)
+        sent = hooks.aggregate_lanes(stack, group, state, sample, lanes, deliver_array)
         uplink, downlink = sent.up, sent.down
     return ServerRound(lanes, uplink, downlink, sample.islands, sample.devices_k)
 
@@ -279,7 +270,7 @@ def _deliver(
 
     Returns the number of devices that receive.
     """
-    memory = {name: tensor[lanes] for name, tensor in state.memory.items()}
+    memory = {name: tensor[lanes] for name, tensor in state.memory.items() if name != LOG}
     world, ranks, server = stack.world, stack.world.ranks, group.server
     if group.compression is not None:
         assert server.dial is not None
@@ -289,7 +280,7 @@ def _deliver(
         messages = CompressedServerRound(rule, world, state.t, X_nld, arrays, S, group.context)
         received_kld, unsent_kld = messages.up()
         averages = _averages(group, memory, received_kld, ranks, sample, len(sample))
-        reached = receivers(group, sample, len(X_nld))
+        reached = hooks.receivers(group, sample, len(X_nld))
         return messages.down(*averages, unsent_kld, server.dial, reached)
     local = ranks.local_part(sample)
     asleep = None if group.reaches_asleep else local.asleep

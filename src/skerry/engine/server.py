@@ -64,11 +64,7 @@ class FedAvgMOfAverages:
 
     @staticmethod
     def deliver(
-        memory: Memory,
-        average_ld: Tensor,
-        *,
-        momentum: float,
-        learning_rate: float | None,
+        memory: Memory, average_ld: Tensor, *, momentum: float, learning_rate: float | None
     ) -> Tensor:
         last, u = memory["last"], memory["u"]
         u.mul_(momentum).add_(average_ld - last)

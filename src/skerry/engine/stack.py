@@ -14,42 +14,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry.config.experiment import Experiment, Server
-from skerry.engine.compressed_messages import (
-    LinkCompression,
-    ServerCompression,
-    link_compression,
-    server_compression,
-)
+from skerry.engine import compressed_messages as messages
+from skerry.engine import plugin_results as contract
 from skerry.engine.facts import run_context
 from skerry.engine.local_optimizers import LOCAL_OPTIMIZER, LocalOptimizer
 from skerry.engine.mixer import Mixer
 from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
-from skerry.engine.plugin_results import (
-    METHOD_RULES,
-    delivery_fault,
-    lent_at_start,
-    lent_to_primitive,
-    memory_fault,
-    receivers_fault,
-)
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
-from skerry.engine.unpadded import (
-    UnpaddedMethod,
-    unpadded_deliver,
-    unpadded_primitive,
-    unpadded_start,
-)
+from skerry.engine.unpadded import UnpaddedMethod, plugin_call
 from skerry.engine.world import World
 from skerry.errors import SkerryError, as_number
 from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method, overrides
 from skerry.models.layout import Padding
 from skerry.plugins import registry
-from skerry.plugins.calls import guard_methods, guarded
+from skerry.plugins.calls import guard_methods
 from skerry.plugins.context import Context
-from skerry.plugins.options import bind, has_context
+from skerry.plugins.options import has_context
 
 CPU_WORKING_SET = 2 * 2**20  # a step's temporaries should stay in the cache
 GPU_WORKING_SHARE = 0.25  # of the free memory
@@ -59,7 +42,6 @@ GPU_FIXED_SHARE = 0.02  # of all memory, where the order of sums must not depend
 
 Primitive = Callable[..., int]
 PRIMITIVE, OPTIMIZER = "primitive", "server optimizer"
-START = (memory_fault, lent_at_start)
 
 
 @dataclass(frozen=True)
@@ -79,7 +61,7 @@ class MixingGroup:
     rounds_without_mixing: frozenset[int] = frozenset()
     method: Method | None = None
     """None: plain SGD."""
-    compression: LinkCompression | None = None
+    compression: messages.LinkCompression | None = None
     """None: links carry whole models."""
 
     @property
@@ -115,7 +97,7 @@ class ServerGroup:
     reaches_asleep: bool = False
     method: Method | None = None
     """None: plain SGD."""
-    compression: ServerCompression | None = None
+    compression: messages.ServerCompression | None = None
     """None: messages are whole models."""
     takes_context: bool = False
     """Whether any of its functions reads a context."""
@@ -196,8 +178,7 @@ class Stack:
 
 def step_bytes(world: World, lanes: int) -> int:
     """Temporary memory of a local step in bytes, per device."""
-    training = world.experiment.training
-    with arithmetic(training.precision):
+    with arithmetic(world.experiment.training.precision):
         return world.learner.bytes_per_device(lanes, world.batch)
 
 
@@ -322,7 +303,7 @@ def _mixing_group(lanes: slice, world: World, first: Experiment) -> MixingGroup:
         scale_n=data_scale(world) if first.training.weights == "data" else None,
         rounds_without_mixing=frozenset(unmixed),
         method=method,
-        compression=link_compression(first),
+        compression=messages.link_compression(first),
     )
 
 
@@ -332,7 +313,7 @@ def method_of(experiment: Experiment, padding: Padding | None = None) -> Method 
     if method.is_plain:
         return None if training.is_plain else LocalOptimizer(training, padding)
     made = registry.build("method", method.name, method.options_for("method"), Method)
-    made = guard_methods("method", method.name, made, METHOD_RULES)
+    made = guard_methods("method", method.name, made, contract.METHOD_RULES)
     return made if padding is None or ":" not in method.name else UnpaddedMethod(made, padding)
 
 
@@ -347,38 +328,36 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     server = first.server
     optimizer = registry.resolve(OPTIMIZER, server.optimizer)
     context = run_context(world, first, 0, number=0, period=server.period)
-    start = bind(OPTIMIZER, optimizer.start)
-    deliver = bind(OPTIMIZER, optimizer.deliver, server.options_for(OPTIMIZER))
-    start = guarded(OPTIMIZER, server.optimizer, start, *START)
-    deliver = guarded(OPTIMIZER, server.optimizer, deliver, delivery_fault)
-    if world.padding is not None and ":" in server.optimizer:
-        start = unpadded_start(start, world.padding)
-        deliver = unpadded_deliver(deliver, world.padding)
+    named, padding, options = (OPTIMIZER, server.optimizer), world.padding, server.options_for
+    start = plugin_call(
+        *named, optimizer.start, padding, None, contract.memory_fault, contract.lent_at_start
+    )
+    deliver = plugin_call(
+        *named, optimizer.deliver, padding, options(OPTIMIZER), contract.delivery_fault
+    )
     called = registry.resolve(PRIMITIVE, server.primitive), optimizer.deliver
-    compression = server_compression(first)
+    compression = messages.server_compression(first)
     return ServerGroup(
         lanes,
         server,
-        _bind_primitive(server, world.padding),
+        _bind_primitive(server, padding),
         partial(start, context=context),
         deliver,
         Sampler(world, first),
         ServerSchedule(world, first),
         first.availability.reach_asleep,
-        method_of(first, world.padding),
+        method_of(first, padding),
         compression,
         takes_context=compression is not None or any(map(has_context, called)),
-        padding=world.padding,
+        padding=padding,
     )
 
 
 def _bind_primitive(server: Server, padding: Padding | None) -> Primitive:
     primitive = registry.resolve(PRIMITIVE, server.primitive)
-    bound = bind(PRIMITIVE, primitive, server.options_for(PRIMITIVE))
-    call = guarded(PRIMITIVE, server.primitive, bound, receivers_fault, lent_to_primitive)
-    if padding is None or ":" not in server.primitive:
-        return call
-    return unpadded_primitive(call, padding)
+    named, options = (PRIMITIVE, server.primitive), server.options_for(PRIMITIVE)
+    checks = contract.receivers_fault, contract.lent_to_primitive
+    return plugin_call(*named, primitive, padding, options, *checks)
 
 
 def _stepsizes(world: World, experiments: Sequence[Experiment]) -> NDArray[np.float64]:
@@ -404,8 +383,8 @@ def schedule_of(world: World, experiment: Experiment) -> Callable[[int], float]:
     """The factor on the stepsize as a function of the round."""
     training, server = experiment.training, experiment.server
     schedule = registry.resolve("schedule", training.schedule)
-    bound = bind("schedule", schedule, training.options_for("schedule"))
-    call = guarded("schedule", training.schedule, bound)
+    options = training.options_for("schedule")
+    call = plugin_call("schedule", training.schedule, schedule, options=options)
     own = not registry.is_builtin("schedule", training.schedule)
     is_planned = own and server.is_there and not server.is_adaptive("period")
     server_rounds = server.server_rounds(world.rounds) if is_planned else ()

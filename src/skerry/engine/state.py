@@ -59,8 +59,7 @@ class Companions:
         kept = Companions()
         for key, array in self.arrays.items():
             own = self.lanes[key]
-            stay = [own.index(lane) for lane in lanes if lane in own]
-            if stay:
+            if stay := [own.index(lane) for lane in lanes if lane in own]:
                 kept.arrays[key] = array[..., stay, :].contiguous()
                 kept.lanes[key] = [i for i, lane in enumerate(lanes) if lane in own]
         return kept

@@ -2,8 +2,7 @@
 
 A row of X has padding between parameters, so that memory is aligned. Built-ins leave it at zero. A
 user's own plug-in gets arrays without it, and what it changes is written back, so that nothing it
-does can reach the padding: disagreement, norms and distances count parameters only. Every adapter
-has the signature of what it adapts.
+does can reach the padding: disagreement, norms and distances count parameters only.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,74 +11,76 @@ from typing import Any
 
 from torch import Tensor
 
-from skerry.engine.server import Memory
-from skerry.engine.server_schedule import LOG
 from skerry.methods.method import Aggregation, Arrays, Lanes, Method, Mixing, Traffic
 from skerry.models.layout import Padding
+from skerry.plugins.calls import Check, Lent, guarded
+from skerry.plugins.options import bind
 
 Call = Callable[..., Any]
 
 
-def unpadded_primitive(primitive: Call, padding: Padding) -> Call:
-    """A primitive `(X_nld, sampled_k, delivered_ld)` that gets X and the average unpadded."""
-
-    def call(X_nld: Tensor, sampled_k: Tensor, delivered_ld: Tensor, **context: Any) -> Any:
-        X = padding.remove(X_nld)
-        reached = primitive(X, sampled_k, padding.remove(delivered_ld), **context)
-        padding.write(X, X_nld)
-        return reached
-
-    return call
-
-
-def unpadded_start(start: Call, padding: Padding) -> Call:
-    """The `start` of a server optimizer."""
-
-    def call(x0_ld: Tensor, **context: Any) -> Any:
-        return _padded(start(padding.remove(x0_ld), **context), padding)
-
-    return call
+def plugin_call(
+    kind: str,
+    name: str,
+    function: Call,
+    padding: Padding | None = None,
+    options: Mapping[str, Any] | None = None,
+    check: Check | None = None,
+    lent: Lent | None = None,
+) -> Call:
+    """The call `(*arrays, context)` of a plug-in in a round, with its options; a user's own is
+    guarded (`plugins/calls.py`) and does not see the padding."""
+    call = guarded(kind, name, bind(kind, function, options), check, lent)
+    return call if padding is None or ":" not in name else unpadded(call, padding)
 
 
-def unpadded_rule(rule: Call, padding: Padding) -> Call:
-    """A rule `(vectors, arrays) -> vectors`: a local optimizer."""
+def unpadded(function: Call, padding: Padding) -> Call:
+    """A function that gets its vectors, and dicts of them, without padding; what it changes is
+    written back, and vectors that it returns get their padding."""
 
-    def call(vectors: Tensor, arrays: Arrays, **context: Any) -> Any:
-        own = _unpadded(arrays, padding)
-        found = rule(padding.remove(vectors), own, **context)
-        _write_back(own, arrays, padding)
-        return padding.add(found)
+    def call(*arguments: Any, **context: Any) -> Any:
+        own = [_removed(one, padding) for one in arguments]
+        found = function(*own, **context)
+        for one, whole in zip(own, arguments, strict=True):
+            _write_back(one, whole, padding)
+        if not isinstance(found, dict):
+            return padding.add(found)
+        return {name: padding.add(array) for name, array in found.items()}
 
     return call
 
 
-def unpadded_deliver(deliver: Call, padding: Padding) -> Call:
-    """The `deliver` of a server optimizer, `(memory, average_ld) -> average_ld`."""
+def _removed(value: Any, padding: Padding) -> Any:
+    if isinstance(value, dict):
+        return {name: _removed(array, padding) for name, array in value.items()}
+    is_padded = isinstance(value, Tensor) and value.is_floating_point() and value.ndim
+    return padding.remove(value) if is_padded and value.shape[-1] == padding.d else value
 
-    def flipped(average_ld: Tensor, memory: Memory, **context: Any) -> Any:
-        return deliver(memory, average_ld, **context)
 
-    rule = unpadded_rule(flipped, padding)
-
-    def call(memory: Memory, average_ld: Tensor, **context: Any) -> Any:
-        own = {name: array for name, array in memory.items() if name != LOG}
-        return rule(average_ld, own, **context)
-
-    return call
+def _write_back(own: Any, whole: Any, padding: Padding) -> None:
+    if isinstance(whole, dict):
+        for name, array in whole.items():
+            _write_back(own[name], array, padding)
+    elif own is not whole:
+        padding.write(own, whole)
 
 
 @dataclass(frozen=True)
-class _UnpaddedMixing:
-    inner: Mixing
+class _Adding:
+    """Two functions of the engine, as a method without padding calls them: mixing or delivery of an
+    array, and the same with `collect`."""
+
+    apply: Call
+    apply_and_collect: Call
     padding: Padding
 
-    def __call__(self, A_nld: Tensor) -> None:
+    def __call__(self, A_nld: Tensor) -> Any:
         with self.padding.added(A_nld) as (padded,):
-            self.inner(padded)
+            return self.apply(padded)
 
-    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
+    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> Any:
         with self.padding.added(A_nld, into_nld) as (padded, into):
-            self.inner.collect(padded, into, scale_l1)
+            return self.apply_and_collect(padded, into, scale_l1)
 
 
 class UnpaddedMethod(Method):
@@ -95,7 +96,7 @@ class UnpaddedMethod(Method):
         return self.inner.repeats(t)
 
     def start(self, X_nld: Tensor) -> Arrays:
-        found: Arrays = _padded(self.inner.start(self._padding.remove(X_nld)), self._padding)
+        found: Arrays = unpadded(self.inner.start, self._padding)(X_nld)
         return found
 
     def before_step(self, lanes: Lanes) -> Tensor | None:
@@ -106,45 +107,19 @@ class UnpaddedMethod(Method):
         self._call(self.inner.after_step, lanes, before)
 
     def mix(self, lanes: Lanes, mix: Mixing) -> None:
-        self._call(self.inner.mix, lanes, _UnpaddedMixing(mix, self._padding))
+        self._call(self.inner.mix, lanes, _Adding(mix, mix.collect, self._padding))
 
     def aggregate(self, lanes: Lanes, server: Aggregation) -> Traffic:
-        padding = self._padding
-
-        def deliver(A_nld: Tensor) -> int:
-            with padding.added(A_nld) as (padded,):
-                return server.deliver(padded)
-
-        def collect(A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> int:
-            with padding.added(A_nld, into_nld) as (padded, into):
-                return server.collect(padded, into, scale_l1)
-
-        adapted = replace(server, deliver=deliver, collect=collect)
+        deliver = _Adding(server.deliver, server.collect, self._padding)
+        adapted = replace(server, deliver=deliver, collect=deliver.collect)
         sent: Traffic = self._call(self.inner.aggregate, lanes, adapted)
         return sent
 
     def _call(self, hook: Call, lanes: Lanes, *more: Any) -> Any:
         """Call a hook, and write back what it changed."""
-        padding = self._padding
-        X, state = padding.remove(lanes.X_nld), _unpadded(lanes.state, padding)
+        padding, arrays = self._padding, {"X_nld": lanes.X_nld, "state": lanes.state}
+        own = _removed(arrays, padding)
         shared_d = None if lanes.shared_d is None else padding.remove(lanes.shared_d)
-        found = hook(replace(lanes, X_nld=X, state=state, shared_d=shared_d), *more)
-        padding.write(X, lanes.X_nld)
-        _write_back(state, lanes.state, padding)
+        found = hook(replace(lanes, **own, shared_d=shared_d), *more)
+        _write_back(own, arrays, padding)
         return found
-
-
-def _unpadded(arrays: Mapping[str, Tensor], padding: Padding) -> dict[str, Tensor]:
-    return {name: padding.remove(array) for name, array in arrays.items()}
-
-
-def _write_back(own: Mapping[str, Tensor], arrays: Arrays, padding: Padding) -> None:
-    for name, array in arrays.items():
-        padding.write(own[name], array)
-
-
-def _padded(found: Any, padding: Padding) -> Any:
-    """The arrays that a `start` gave with padding; the rehearsal reports what is no array."""
-    if not isinstance(found, dict):
-        return found
-    return {name: padding.add(array) for name, array in found.items()}

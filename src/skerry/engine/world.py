@@ -1,9 +1,9 @@
 """The world: data, partition, model, initial point and draws that the lanes of a stack share."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from skerry.models.layout import (
 )
 from skerry.models.learner import Learner, Problem, build_learner
 from skerry.models.module_checks import warn_of_scaled_tokens
-from skerry.models.weights import Weights, read_weights, start_rows, weights_fingerprint
+from skerry.models.weights import Weights, read_weights, start_rows
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graphs import GraphSequence, read_graphs
 from skerry.plugins.context import Context
@@ -180,7 +180,7 @@ class World:
         if key not in self._fleets:
             given = self.materials.graph, self.fleet.labels
             fleet = build_fleet(key[0], self.seed, *given, self.rounds)
-            self._fleets[key] = fleet if awake is None else fleet.with_availability(awake)
+            self._fleets[key] = replace(fleet, awake=awake)
         fleet = self._fleets[key]
         if fleet.sizes != self.sizes:
             raise SkerryError(
@@ -294,10 +294,7 @@ class World:
         return self.learner.parameters - count(self.private)
 
     def server_order(self, t: int) -> Tensor:
-        """One permutation of the devices per round, common to all lanes.
-
-        The K sampled devices are its first K entries, so samples are nested across K.
-        """
+        """One permutation of the devices per round, common to all lanes."""
         return self.draws.server_order(t)
 
 
@@ -356,7 +353,8 @@ def build_world(
     rows_nd = start_rows(learner, weights, fleet.labels) if weights else None
     learner.to(device, dtype)
     warn_of_scaled_tokens(experiment, dataset, has_own_model=materials.model is not None)
-    fingerprints = material_fingerprints(experiment, materials, fleet, dataset, learner)
+    used = replace(materials, weights=weights)
+    fingerprints = material_fingerprints(experiment, used, fleet, dataset, learner)
     ranks = RankGroup() if exchange is None else Rank(exchange, fleet.sizes)
     local = partition.of_devices(ranks.devices) if isinstance(ranks, Rank) else None
 
@@ -433,16 +431,12 @@ def material_fingerprints(
     """Fingerprints for content keys, of the parts that are not in the experiment's text."""
     fingerprints: dict[str, Callable[[], str]] = {
         "graph": fleet.fingerprint,
-        "devices": lambda: hashlib.sha256(repr(fleet.labels).encode()).hexdigest(),
+        "devices": lambda: sha256(repr(fleet.labels).encode()).hexdigest(),
         "dataset": dataset.fingerprint,
         # The initial point, which every seed has its own of, and the code of a factory.
-        "model": lambda: _array_hash(learner.initial().contiguous().numpy()),
+        "model": lambda: sha256(learner.initial().contiguous().numpy().tobytes()).hexdigest(),
         "factory": lambda: materials.with_fingerprint().factory,
-        "weights": lambda: (
-            materials.weights.digest
-            if materials.weights
-            else weights_fingerprint(experiment.model.weights)
-        ),
+        "weights": lambda: materials.weights.digest if materials.weights else "",
     }
     return {name: fingerprints[name]() for name in outside(experiment, materials)}
 
@@ -461,7 +455,3 @@ def outside(experiment: Experiment, materials: Materials) -> list[str]:
         "weights": bool(experiment.model.weights) or materials.weights is not None,
     }
     return [name for name, external in is_external.items() if external]
-
-
-def _array_hash(array: np.ndarray[Any, Any]) -> str:
-    return hashlib.sha256(array.tobytes()).hexdigest()

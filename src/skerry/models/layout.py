@@ -1,7 +1,7 @@
 """The layout of flat parameter vectors: which numbers belong to which parameter, and padding."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from itertools import accumulate
@@ -62,14 +62,6 @@ def named_tensors(layout: Layout, vector_d: Tensor) -> dict[str, Tensor]:
     return {parameter.name: parameter.of(vector_d) for parameter in layout}
 
 
-def flat_vector(layout: Layout, d: int, tensors: Mapping[str, Tensor]) -> Tensor:
-    """The flat vector of parameters given by name; padding is zero."""
-    vector_d = torch.zeros(d)
-    for parameter in layout:
-        parameter.of(vector_d).copy_(tensors[parameter.name])
-    return vector_d
-
-
 def count(layout: Layout) -> int:
     """The number of parameters."""
     return sum(math.prod(parameter.shape) for parameter in layout)
@@ -78,19 +70,18 @@ def count(layout: Layout) -> int:
 def private_parameters(layout: Layout, patterns: Sequence[str]) -> Layout:
     """The parameters that `model.private` names; the others are shared."""
     names = [parameter.name for parameter in layout]
+    listed = f"{', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''}"
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ModelError(
-                f"model.private: '{pattern}' is no parameter of the model (it has "
-                f"{', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''}). Give a "
-                "name, or a pattern such as 'head.*'."
+                f"model.private: '{pattern}' is no parameter of the model (it has {listed}). Give "
+                "a name, or a pattern such as 'head.*'."
             )
     private = tuple(p for p in layout if any(fnmatchcase(p.name, one) for one in patterns))
     if private and count(private) == count(layout):
         raise ModelError(
             f"model.private must leave a parameter that devices share (got {list(patterns)}, which "
-            f"is all of {', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''}). "
-            "Shorten the list."
+            f"is all of {listed}). Shorten the list."
         )
     return private
 

@@ -22,7 +22,7 @@ from skerry.kernels import fused
 from skerry.plugins import registry
 from skerry.plugins.calls import explained
 from skerry.plugins.context import Context
-from skerry.plugins.options import CONTEXT, bind
+from skerry.plugins.options import CONTEXT, POSITIONAL, bind
 from skerry.seeds import torch_seed
 from skerry.tasks.built_in import CLASSIFICATION
 from skerry.tasks.task import LearningTask
@@ -263,12 +263,8 @@ def _factory_name(factory: Callable[..., Any]) -> str:
 
 
 def _takes_problem(make: Callable[..., Any]) -> bool:
-    return any(
-        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        and p.default is p.empty
-        and p.name != CONTEXT
-        for p in inspect.signature(make).parameters.values()
-    )
+    needed = (p for p in inspect.signature(make).parameters.values() if p.default is p.empty)
+    return any(p.kind in POSITIONAL and p.name != CONTEXT for p in needed)
 
 
 def _rehearse(name: str, learner: Learner, problem: Problem) -> None:

@@ -37,10 +37,7 @@ float32, where vmap splits norms into several operations, and 1.3 to 1.9 in bf16
 
 
 class ModuleLearner:
-    """Learner of a module that maps inputs [B, ...] to the outputs that the task needs.
-
-    Outputs are class scores, numbers, or scores of the next token at every position.
-    """
+    """Learner of a module that maps inputs [B, ...] to the outputs that the task needs."""
 
     classifies = True
 

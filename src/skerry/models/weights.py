@@ -11,11 +11,11 @@ from urllib.parse import quote, unquote
 import torch
 from torch import Tensor, nn
 
+from skerry.data.holdings import quote_names
 from skerry.errors import ModelError, did_you_mean, one_line
 from skerry.files import exists, is_file, user_path, what_is_wrong
 from skerry.plugins.registry import GIVEN
 
-MAX_NAMES = 3
 SUFFIX = ".safetensors"
 DEFAULT = "default"
 """The name whose weights all devices get that have none of their own."""
@@ -62,7 +62,7 @@ class Weights:
         if missing and DEFAULT not in self.by_device:
             raise ModelError(
                 f"model.weights: {self.source} must have weights for every device, or '{DEFAULT}' "
-                f"for the others (got none for {_first_names(missing)}). Add them."
+                f"for the others (got none for {quote_names(missing, 3)}). Add them."
             )
         found = [DEFAULT if name in missing else name for name in names]
         return [(self.by_device[name], self.name_of(name)) for name in found]
@@ -94,13 +94,12 @@ def weights_from(given: Any) -> Weights:
     to either."""
     if isinstance(given, str | Path):
         return read_weights(str(given))
-    tables = given.values() if isinstance(given, Mapping) else ()
     if not isinstance(given, Mapping) or not given or not all(isinstance(n, str) for n in given):
         raise ModelError(
             "weights takes a state dict, a path, or a dict of device names to either (got "
             f"{type(given).__name__}). Give weights=module.state_dict()."
         )
-    if all(isinstance(value, Tensor) for value in tables):
+    if all(isinstance(value, Tensor) for value in given.values()):
         common = _detached(given)
         return Weights("weights", _digest({"": common}), common)
     states = {}
@@ -237,9 +236,9 @@ def plain_name(name: str) -> str:
 
 def check_names(path: str, missing: list[str], unexpected: list[str]) -> None:
     """Raise ModelError if names are missing or unexpected."""
-    faults = [f"lacks {_first_names(missing)}"] if missing else []
+    faults = [f"lacks {quote_names(missing, 3)}"] if missing else []
     if unexpected:
-        faults.append(f"has {_first_names(unexpected)}, which the model does not")
+        faults.append(f"has {quote_names(unexpected, 3)}, which the model does not")
     if faults:
         raise ModelError(
             f"model.weights: {path} {' and '.join(faults)}. Names must be those of "
@@ -269,8 +268,3 @@ def _existing_file(path: str) -> Path:
             f"model.weights {what_is_wrong(file)}: {path!s:.200}. Name a .safetensors file."
         )
     return file
-
-
-def _first_names(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(repr(name) for name in names[:MAX_NAMES]) + more

@@ -146,9 +146,7 @@ def p_average(ps: Sequence[float], sizes: Sequence[int]) -> float:
     """The paper's average of p over islands, weighted by n_c - 1. It holds for X = I only: where
     islands differ, use `p_min` in bounds."""
     directions = [m - 1 for m in sizes]
-    if not any(directions):
-        return 1.0
-    return float(np.average(ps, weights=directions))
+    return 1.0 if not any(directions) else float(np.average(ps, weights=directions))
 
 
 def p_frobenius(W: Any, islands: int = 1) -> float:

@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import networkx as nx
 import numpy as np
@@ -33,6 +33,7 @@ from skerry.plugins.context import Context
 from skerry.plugins.options import takes_context
 from skerry.seeds import stream
 
+T = TypeVar("T")
 MOST_LINKS = 10**7
 """Most links that are drawn; they take several GB."""
 
@@ -70,44 +71,34 @@ class LinkSequence:
         return _hash_links(f"{self.sequence.rounds}:", chain.from_iterable(self.links))
 
 
+@dataclass(eq=False, repr=False)
 class Fleet:
     """Devices 0..devices-1, numbered island by island, and their links and W(t) in every round.
 
     Every round is a function of (seed, t) alone, so rounds can be asked for in any order.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        seed: int,
-        sizes: tuple[int, ...],
-        islands: tuple[Links, ...] | None,
-        labels: tuple[str, ...] | None = None,
-        awake: Callable[[int], npt.NDArray[np.bool_]] | None = None,
-        sequence: LinkSequence | None = None,
-        rounds: int | None = None,
-    ):
-        """`islands` are the fixed links of each island; if None, they come from `sequence`, or are
-        drawn anew in every round. `awake` gives the mask of the devices that are awake in a round:
-        the links of all others are down. None means that all are. `rounds` is the number of
-        rounds, for plug-ins that ask for it."""
-        self.network = network
-        self.rounds = rounds
-        self.seed = seed
-        self.sizes = sizes
-        self.devices = sum(sizes)
-        self.starts = tuple(int(start) for start in np.cumsum((0, *sizes[:-1])))
-        self.island_of: npt.NDArray[np.int64] = np.repeat(np.arange(len(sizes)), sizes)
-        self.labels = labels or tuple(str(device) for device in range(self.devices))
-        self.awake = awake
-        self.fixed = islands is not None and not network.link_failure and awake is None
-        self._weighs_once = self.fixed
-        """Whether W is computed once, for all rounds."""
-        self._islands = islands
-        self._sequence = sequence
-        self._latest_links: tuple[int, tuple[Links, ...]] | None = None
-        self._latest_blocks: tuple[tuple[int, slice], tuple[MixingBlock, ...]] | None = None
-        self._latest: dict[str, tuple[int, Any]] = {}
+    network: Network
+    seed: int
+    sizes: tuple[int, ...]
+    given: tuple[Links, ...] | None
+    """The fixed links of each island; None: they come from `sequence`, or are drawn every round."""
+    labels: tuple[str, ...] = ()
+    awake: Callable[[int], npt.NDArray[np.bool_]] | None = None
+    """The mask of the devices that are awake in a round: the links of all others are down. None: no
+    device ever sleeps."""
+    sequence: LinkSequence | None = None
+    rounds: int | None = None
+    """The number of rounds, for plug-ins that ask for it."""
+
+    def __post_init__(self) -> None:
+        self.devices = sum(self.sizes)
+        self.starts = tuple(int(start) for start in np.cumsum((0, *self.sizes[:-1])))
+        self.island_of: npt.NDArray[np.int64] = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        self.labels = self.labels or tuple(map(str, range(self.devices)))
+        varies = self.given is None or self.network.link_failure or self.awake is not None
+        self.fixed = self._weighs_once = not varies
+        self._latest: dict[str, tuple[Any, Any]] = {}
 
     def context(self, c: int, t: int | None = None) -> Context:
         """The context of the topology or of the weights of island c, in round t; without a round
@@ -141,19 +132,15 @@ class Fleet:
 
     def islands(self, t: int) -> tuple[Links, ...]:
         """The links that are up in round t, by island; devices of each are numbered from 0."""
-        if self._islands and self.fixed:
-            return self._islands
-        if self._latest_links is None or self._latest_links[0] != t:
-            self._latest_links = (t, self._draw(t))
-        return self._latest_links[1]
+        if self.given and self.fixed:
+            return self.given
+        return self._kept("links", t, lambda: self._draw(t))
 
     def blocks(self, t: int, some: slice = slice(None)) -> tuple[MixingBlock, ...]:
         """W(t) as one block per island, of all islands or of some; islands with the same links
         share one array."""
         key = (0 if self.fixed else t), some
-        if self._latest_blocks is None or self._latest_blocks[0] != key:
-            self._latest_blocks = key, self._weigh(*key)
-        return self._latest_blocks[1]
+        return self._kept("blocks", key, lambda: self._weigh(*key))
 
     def matrix(self, t: int) -> sparse.csr_array:
         """W(t) as one n x n matrix."""
@@ -169,43 +156,38 @@ class Fleet:
 
     def frozen_graph(self, t: int) -> Graph:
         """The graph of round t, which cannot be changed."""
-        graph: Graph = self._frozen("graph", t, lambda: nx.freeze(self.graph(t)))
-        return graph
+        t = 0 if self.fixed else t
+        return self._kept("graph", t, lambda: nx.freeze(self.graph(t)))
 
     def frozen_matrix(self, t: int) -> sparse.csr_array:
         """W(t) as one n x n matrix, which cannot be changed."""
-
-        W: sparse.csr_array = self._frozen("W", t, lambda: self.matrix(t))
+        t = 0 if self.fixed else t
+        W = self._kept("W", t, lambda: self.matrix(t))
         for part in (W.data, W.indices, W.indptr):
             part.setflags(write=False)
         return W
 
-    def _frozen(self, name: str, t: int, make: Callable[[], Any]) -> Any:
+    def _kept(self, name: str, key: Any, make: Callable[[], T]) -> T:
         """What was made for this round, of which the latest is kept."""
-        t = 0 if self.fixed else t
-        if name not in self._latest or self._latest[name][0] != t:
-            self._latest[name] = t, make()
-        return self._latest[name][1]
+        if name not in self._latest or self._latest[name][0] != key:
+            self._latest[name] = key, make()
+        found: T = self._latest[name][1]
+        return found
 
     def mixing_parameters(self, draws: int = 400) -> MixingParameters:
         """p of the islands and of the fleet; where no formula holds, it is estimated from `draws`
         rounds that are drawn independently of the run."""
-        if self._sequence is not None:
-            over_time = zip(*self._sequence.links, strict=True)
+        if self.sequence is not None:
+            over_time = zip(*self.sequence.links, strict=True)
             found = [
                 contraction.sequence_contraction(graphs, self.network, self.seed, draws, context)
                 for graphs, context in zip(over_time, self._contexts(), strict=True)
             ]
             return contraction.fleet_parameters(found, self.sizes)
         known: dict[object, Contraction] = {}
-        keys = [
-            (
-                size,
-                self._islands[c].edges.tobytes() if self._islands else None,
-                c * self._islands_differ,
-            )
-            for c, size in enumerate(self.sizes)
-        ]
+        edges = [links.edges.tobytes() for links in self.given or ()] or [b""] * len(self.sizes)
+        numbers = (c * self._islands_differ for c in range(len(self.sizes)))
+        keys = [*zip(self.sizes, edges, numbers, strict=True)]
         for c, key in enumerate(keys):
             if key not in known:
                 known[key] = self._contraction(c, draws)
@@ -216,7 +198,7 @@ class Fleet:
         if self.fixed:
             W = self.blocks(0)[c].W
             return Contraction(contraction.mixing_parameter(W), contraction.p_frobenius(W))
-        size, links = self.sizes[c], self._islands[c] if self._islands else None
+        size, links = self.sizes[c], self.given[c] if self.given else None
         context = self._contexts()[c]
 
         def links_of(k: int, rng: np.random.Generator) -> Links:
@@ -240,19 +222,13 @@ class Fleet:
 
     def fingerprint(self) -> str:
         """SHA-256 of the graph, or of the sequence of graphs; labels play no part."""
-        if self._sequence is None:
+        if self.sequence is None:
             return graph_fingerprint(self.graph(0))
-        return self._sequence.fingerprint()
-
-    def with_availability(self, awake: Callable[[int], npt.NDArray[np.bool_]]) -> "Fleet":
-        """A copy of the fleet in which only the devices of `awake(t)` have links in round t."""
-        islands, sequence = self._islands, self._sequence
-        known = (self.network, self.seed, self.sizes, islands, self.labels, awake, sequence)
-        return Fleet(*known, self.rounds)
+        return self.sequence.fingerprint()
 
     def part(self, rows: slice) -> "Fleet":
         """The fleet of consecutive devices, with the links between them."""
-        up = zip(self.starts, self._islands or self.islands(0), strict=True)
+        up = zip(self.starts, self.given or self.islands(0), strict=True)
         edges = np.concatenate([start + links.edges for start, links in up]) - rows.start
         inside, links, first = np.bincount(self.island_of[rows]), [], 0
         for size in inside[inside > 0].tolist():
@@ -267,7 +243,7 @@ class Fleet:
 
     def _draw(self, t: int) -> tuple[Links, ...]:
         failure = self.network.link_failure
-        islands = self._islands or (self._sequence.at(t) if self._sequence else None)
+        islands = self.given or (self.sequence.at(t) if self.sequence else None)
         if islands is None:
             islands = tuple(
                 draw_island(
@@ -329,14 +305,14 @@ def build_fleet(
     if graph is not None:
         return _fleet_of_graph(network, seed, graph, rounds)
     _check_links(network)
-    unlinked = Fleet(network, seed, network.sizes, None, names, rounds=rounds)
+    unlinked = Fleet(network, seed, network.sizes, None, names or (), rounds=rounds)
     if network.dynamic or is_drawn_every_round(network):
         return unlinked
     islands = tuple(
         draw_island(size, network, stream(seed, "graph", c), unlinked.context(c))
         for c, size in enumerate(network.sizes)
     )
-    return Fleet(network, seed, network.sizes, islands, names, rounds=rounds)
+    return replace(unlinked, given=islands)
 
 
 def _check_links(network: Network) -> None:

@@ -1,14 +1,13 @@
 """Calls of plug-ins: what they are lent stays as it is, and a rehearsal records what they do."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skerry.errors import SkerryError
 from skerry.plugins import registry
@@ -17,12 +16,11 @@ from skerry.plugins.context import Context
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Check = Callable[..., str | None]
-    Rule = tuple[Check | None, Callable[..., dict[str, Tensor]] | None, bool]
-
+Check = Callable[..., str | None]
+Lent = Callable[..., "dict[str, Tensor]"]
+Rule = tuple[Check | None, Lent | None, bool]
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-A = TypeVar("A", bound=np.generic)
 AGAIN = (
     "gives different results for the same round: it must keep nothing from earlier calls. Use "
     "context.random() for draws; a method keeps arrays by `start`."
@@ -36,35 +34,32 @@ MOST_COPIED = 2**26
 
 @contextmanager
 def lend(
-    kind: str, name: str, raised: type[SkerryError] = SkerryError, /, **lent: "Tensor"
+    kind: str,
+    name: str,
+    raised: type[SkerryError] = SkerryError,
+    own: Callable[..., AbstractContextManager[None]] = registry.users_own,
+    /,
+    **lent: "Tensor",
 ) -> Iterator[None]:
-    """Call a user's own code with tensors that it may only look at: a change is refused.
+    """Call a user's `own` code with tensors that it may only look at: a change is refused.
 
     Torch counts changes in place; in a rehearsal a copy shows those that it does not count.
     """
-    thorough = _RECORD.get() is not None
+    copied = lent if _RECORD.get() is not None else {}
     counts = {word: tensor._version for word, tensor in lent.items()}
-    copies = {
-        word: tensor.detach().clone()
-        for word, tensor in lent.items()
-        if thorough and tensor.numel() <= MOST_COPIED
-    }
-    with registry.users_own(kind, name, raised):
+    small = {word: tensor for word, tensor in copied.items() if tensor.numel() <= MOST_COPIED}
+    copies = {word: tensor.detach().clone() for word, tensor in small.items()}
+    with own(kind, name, raised):
         yield
     for word, tensor in lent.items():
         copy = copies.get(word)
         if counts[word] != tensor._version or (copy is not None and not same(copy, tensor)):
             if copy is not None:
                 tensor.data.copy_(copy)
-            raise raised(changed(kind, name, word))
-
-
-def changed(kind: str, name: str, word: str) -> str:
-    """The message for a plug-in that has changed what it was lent."""
-    return (
-        f"{kind} '{name}' changed the {word} that it was given. Work on a copy: {word} = "
-        f"{word}.clone()."
-    )
+            raise raised(
+                f"{kind} '{name}' changed the {word} that it was given. Work on a copy: {word} = "
+                f"{word}.clone()."
+            )
 
 
 def same(a: "Tensor", b: "Tensor") -> bool:
@@ -72,13 +67,6 @@ def same(a: "Tensor", b: "Tensor") -> bool:
     import torch
 
     return a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b.detach()))
-
-
-def read_only(array: NDArray[A]) -> NDArray[A]:
-    """A view of an array that cannot be written to."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 # Recording
@@ -114,8 +102,8 @@ def guarded(
     kind: str,
     name: str,
     function: F,
-    check: "Check | None" = None,
-    lent: "Callable[..., dict[str, Tensor]] | None" = None,
+    check: Check | None = None,
+    lent: Lent | None = None,
     repeats: bool = True,
 ) -> F:
     """A function of the engine's rounds; a user's own raises errors in one line.
@@ -134,13 +122,9 @@ def guarded(
         kept = [(one, dict(one)) for one in kept if isinstance(one, dict)]
         calls, looked_at = _RECORD.get(), lent(*arrays) if lent else {}
         if calls is None:
-            counts = [tensor._version for tensor in looked_at.values()]
-            with registry.errors_of(kind, name):
+            with lend(kind, name, SkerryError, registry.errors_of, **looked_at):
                 found = function(*arguments, **options)
             _check_kept(kind, name, kept)
-            for (word, tensor), count in zip(looked_at.items(), counts, strict=True):
-                if tensor._version != count:
-                    raise SkerryError(changed(kind, name, word))
         else:
             tensors = list(tensors_in((arguments, options)))
             given = [tensor.clone() for tensor in tensors]
@@ -153,7 +137,8 @@ def guarded(
                 _check_kept(kind, name, kept)
                 left = [tensor.clone() for tensor in tensors_in((arguments, options, found))]
                 calls.append(Call(kind, name, given, left, found))
-            if repeats and not alike(calls[-2].left, left):
+            first = calls[-2].left if repeats else left
+            if len(first) != len(left) or not all(map(same, first, left)):
                 raise SkerryError(f"{kind} '{name}' {AGAIN}")
         if check is not None and (fault := check(found, *arrays)):
             raise SkerryError(f"{kind} '{name}'{fault}")
@@ -186,17 +171,12 @@ def explained(kind: str, name: str, function: F, raised: type[SkerryError] = Ske
     return call  # type: ignore[return-value]
 
 
-def guard_methods(kind: str, name: str, made: T, rules: "Mapping[str, Rule]") -> T:
+def guard_methods(kind: str, name: str, made: T, rules: Mapping[str, Rule]) -> T:
     """The instance of a class, with these of its methods guarded by a check and what is lent."""
     if not registry.is_builtin(kind, name):
         for method, rule in rules.items():
             vars(made)[method] = guarded(kind, name, getattr(made, method), *rule)
     return made
-
-
-def alike(a: "list[Tensor]", b: "list[Tensor]") -> bool:
-    """Whether two calls have left the same numbers."""
-    return len(a) == len(b) and all(map(same, a, b))
 
 
 def tensors_in(value: Any) -> "Iterator[Tensor]":

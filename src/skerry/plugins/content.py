@@ -14,21 +14,11 @@ import inspect
 import operator
 import pickle
 import sys
+import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from tokenize import TokenError
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FunctionType,
-    GetSetDescriptorType,
-    MappingProxyType,
-    MemberDescriptorType,
-    MethodType,
-    MethodWrapperType,
-    ModuleType,
-)
 from typing import Any
 
 from skerry.errors import SkerryError, one_line
@@ -39,8 +29,17 @@ ADDED = {"__module__", "__doc__", "__firstlineno__", "__static_attributes__", "_
 """Attributes of classes that Python adds."""
 VERSION = "version"
 """The attribute by which a user names the version of something that has no content to compare."""
-METHODS = (FunctionType, staticmethod, classmethod, property)
+METHODS = (types.FunctionType, staticmethod, classmethod, property)
 Part = str | bytes
+WRAPPED: list[tuple[Any, tuple[str, ...]]] = [
+    ((functools.partial, functools.partialmethod), ("func", "args", "keywords", "__dict__")),
+    (functools._lru_cache_wrapper, ("__wrapped__",)),
+    (functools.cached_property, ("func",)),
+    (property, ("fget", "fset", "fdel")),
+    ((staticmethod, classmethod), ("__func__",)),
+    (types.MethodType, ("__func__", "__self__")),
+]
+"""Types that hold other values, and the attributes that do."""
 
 
 def fingerprint(value: Any, name: str, digits: int) -> str:
@@ -98,11 +97,13 @@ class _Walk:
             self._path.pop()
 
     def _parts(self, value: Any) -> Iterator[Part]:
-        for kind, parts in _PARTS:
-            if isinstance(value, kind):
-                yield from parts(self, value)
-                return
-        if type(value) in (dict, MappingProxyType):
+        names = next((names for kind, names in WRAPPED if isinstance(value, kind)), None)
+        parts = next((parts for kind, parts in _PARTS if isinstance(value, kind)), None)
+        if names is not None:
+            yield from self._each(getattr(value, name) for name in names)
+        elif parts is not None:
+            yield from parts(self, value)
+        elif type(value) in (dict, types.MappingProxyType):
             yield from self._mapping(value)
         elif type(value) is OrderedDict or type(value) is list:
             yield from self._each(value.items() if type(value) is OrderedDict else value)
@@ -135,7 +136,7 @@ class _Walk:
             yield from self.through(key)
             yield from self.through(mapping[key], str(key) if isinstance(key, str) else "")
 
-    def _module_parts(self, module: ModuleType) -> Iterator[Part]:
+    def _module_parts(self, module: types.ModuleType) -> Iterator[Part]:
         yield module.__name__
         if is_own(module.__name__):
             yield source_hash(module.__name__)
@@ -160,12 +161,12 @@ class _Walk:
         for name, part in vars(kind).items():
             # Python and libraries keep caches and tables of their own in other dunder attributes.
             is_special = name.startswith("__") and not isinstance(part, (*PLAIN, *METHODS, tuple))
-            is_slot = isinstance(part, MemberDescriptorType | GetSetDescriptorType)
+            is_slot = isinstance(part, types.MemberDescriptorType | types.GetSetDescriptorType)
             if name not in ADDED and not is_special and not is_slot:
                 yield name
                 yield from self.through(part, name)
 
-    def _function(self, function: FunctionType) -> Iterator[Part]:
+    def _function(self, function: types.FunctionType) -> Iterator[Part]:
         yield function.__qualname__
         if (outside := self._outside(function)) is not None:
             yield outside
@@ -186,23 +187,25 @@ class _Walk:
                 yield from self.through(held, name)
         yield from self._globals(function)
 
-    def _globals(self, function: FunctionType) -> Iterator[Part]:
+    def _globals(self, function: types.FunctionType) -> Iterator[Part]:
         names, attributes = _names_in(function.__code__)
         for name in sorted(names & function.__globals__.keys()):
             value = function.__globals__[name]
             yield name
             yield from self.through(value, name)
-            if isinstance(value, ModuleType) and is_own(value.__name__):
+            if isinstance(value, types.ModuleType) and is_own(value.__name__):
                 # Values may be set after the import: settings.strength = 0.3
                 for one in sorted(attributes & vars(value).keys()):
-                    if not isinstance(held := vars(value)[one], FunctionType | type | ModuleType):
+                    if not isinstance(
+                        held := vars(value)[one], types.FunctionType | type | types.ModuleType
+                    ):
                         yield from self.through(held, f"{name}.{one}")
 
-    def _code(self, code: CodeType) -> Iterator[Part]:
+    def _code(self, code: types.CodeType) -> Iterator[Part]:
         yield code.co_code
         yield repr((code.co_names, code.co_freevars))
         for constant in code.co_consts:
-            if isinstance(constant, CodeType):
+            if isinstance(constant, types.CodeType):
                 yield from self._code(constant)
             else:
                 yield from self.through(constant)
@@ -210,7 +213,7 @@ class _Walk:
     def _builtin(self, function: Any) -> Iterator[Part]:
         yield f"{getattr(function, '__module__', '')}:{function.__qualname__}"
         owner = getattr(function, "__self__", None)
-        if not isinstance(owner, ModuleType):
+        if not isinstance(owner, types.ModuleType):
             yield from self.through(owner)
 
     def _object(self, value: Any) -> Iterator[Part]:
@@ -251,28 +254,12 @@ class _Walk:
         )
 
 
-def _wrapped(*names: str) -> Callable[[_Walk, Any], Iterator[Part]]:
-    def parts(walk: _Walk, value: Any) -> Iterator[Part]:
-        yield from walk._each(getattr(value, name) for name in names)
-
-    return parts
-
-
 _PARTS: list[tuple[Any, Callable[[_Walk, Any], Iterator[Part]]]] = [
-    (ModuleType, _Walk._module_parts),
-    (
-        (functools.partial, functools.partialmethod),
-        _wrapped("func", "args", "keywords", "__dict__"),
-    ),
-    (functools._lru_cache_wrapper, _wrapped("__wrapped__")),
-    (functools.cached_property, _wrapped("func")),
-    (property, _wrapped("fget", "fset", "fdel")),
-    ((staticmethod, classmethod), _wrapped("__func__")),
-    (MethodType, _wrapped("__func__", "__self__")),
-    (FunctionType, _Walk._function),
-    ((BuiltinFunctionType, MethodWrapperType), _Walk._builtin),
+    (types.ModuleType, _Walk._module_parts),
+    (types.FunctionType, _Walk._function),
+    ((types.BuiltinFunctionType, types.MethodWrapperType), _Walk._builtin),
     (type, _Walk._class),
-    (CodeType, _Walk._code),
+    (types.CodeType, _Walk._code),
 ]
 """How a value of these types is divided into parts."""
 
@@ -317,13 +304,13 @@ def _source_of(value: Any) -> str:
         return ""
 
 
-def _names_in(code: CodeType) -> tuple[set[str], set[str]]:
+def _names_in(code: types.CodeType) -> tuple[set[str], set[str]]:
     """The global names that a function or one inside it uses, and all names, with attributes."""
     loads = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL")
     names = {one.argval for one in dis.get_instructions(code) if one.opname in loads}
     every = set(code.co_names)
     for inner in code.co_consts:
-        if isinstance(inner, CodeType):
+        if isinstance(inner, types.CodeType):
             inner_names, inner_every = _names_in(inner)
             names, every = names | inner_names, every | inner_every
     return names, every

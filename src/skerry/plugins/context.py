@@ -147,18 +147,18 @@ class Context:
         """`during` completes "is not known while ..."; `source` has a method `(context)` for each
         fact that is computed when it is first read."""
         vars(self).update(_during=during, _source=source, _kind="", _purpose="", options={})
-        vars(self).update((name, _locked(value)) for name, value in facts.items())
+        vars(self).update((name, read_only(value)) for name, value in facts.items())
 
     def __getattr__(self, name: str) -> Any:
         """A fact that is read for the first time."""
         if name not in Context.__annotations__:
             raise AttributeError(f"a Context has no '{name}'{did_you_mean(name, _PUBLIC)}")
-        find = getattr(self._source, name, None) or _DERIVED.get(name)
-        if find is None:
+        find = getattr(self._source, name, None)
+        if find is None and name not in _DERIVED:
             needs = NEEDED.get((self._kind, name))
             hint = f" Set the attribute {needs} = True of the function." if needs else ""
             raise SkerryError(f"context.{name} is not known while {self._during}.{hint}")
-        vars(self)[name] = found = _locked(find(self))
+        vars(self)[name] = found = read_only(find(self) if find else _derived(self, name))
         return found
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ class Context:
         """A copy in which some facts are others."""
         copy = object.__new__(type(self))
         vars(copy).update(vars(self))
-        vars(copy).update((name, _locked(value)) for name, value in facts.items())
+        vars(copy).update((name, read_only(value)) for name, value in facts.items())
         return copy
 
     def knows(self, name: str) -> bool:
@@ -182,7 +182,7 @@ class Context:
 
     def on_island(self, c: int) -> Ints:
         """The devices of an island that are awake, in the order of this round."""
-        found: Ints = _locked(self.order[self.islands[self.order] == c])
+        found: Ints = read_only(self.order[self.islands[self.order] == c])
         return found
 
     @property
@@ -261,12 +261,8 @@ class Context:
 
 
 _PUBLIC = [name for name in {**Context.__annotations__, **vars(Context)} if name[0] != "_"]
-
-
-def _islands(context: Context) -> Any:
-    import numpy as np
-
-    return np.repeat(np.arange(len(context.sizes)), context.sizes)
+_DERIVED = ("awake_sizes", "islands", "order", "rows")
+"""Facts that follow from others."""
 
 
 def awake_order(context: Context, t: int | None = None) -> Any:
@@ -278,28 +274,19 @@ def awake_order(context: Context, t: int | None = None) -> Any:
     return order[context.awake[order]]
 
 
-def _rows(context: Context) -> Any:
+def _derived(context: Context, name: str) -> Any:
     import numpy as np
 
-    return np.arange(len(context.devices))
-
-
-def _awake_sizes(context: Context) -> Any:
-    import numpy as np
-
+    if name == "order":
+        return awake_order(context)
+    if name == "rows":
+        return np.arange(len(context.devices))
+    if name == "islands":
+        return np.repeat(np.arange(len(context.sizes)), context.sizes)
     return np.bincount(context.islands[context.awake], minlength=len(context.sizes))
 
 
-_DERIVED = {
-    "awake_sizes": _awake_sizes,
-    "islands": _islands,
-    "order": awake_order,
-    "rows": _rows,
-}
-"""Facts that follow from others."""
-
-
-def _locked(value: Any) -> Any:
+def read_only(value: Any) -> Any:
     """The value; an array as a view that cannot be written to."""
     if hasattr(value, "setflags"):
         value = value.view()

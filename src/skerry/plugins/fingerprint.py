@@ -6,7 +6,7 @@ identifies it: `given:halfway@3f2a91c0d4e5`, its own name and a fingerprint of i
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from skerry.plugins.content import fingerprint, place_in_module
@@ -19,7 +19,7 @@ DIGITS = 12
 SHOWN_DIGITS = 4
 """Digits of the fingerprint in a short name, enough to distinguish versions of a function."""
 
-_functions: dict[str, Function] = {}
+FUNCTIONS: dict[str, Function] = {}
 """Functions given from Python in this process, by the names that stand for them."""
 
 
@@ -33,28 +33,13 @@ def function_name(function: Function) -> str:
     if place := _place(function):
         return place
     name = f"{PREFIX}{_own_name(function)}@{fingerprint_function(function)}"
-    _functions[name] = function
+    FUNCTIONS[name] = function
     return name
 
 
 def is_function_name(name: str) -> bool:
     """Whether the name stands for a function given from Python. No module name contains `@`."""
     return name.startswith(PREFIX) and "@" in name
-
-
-def find_function(name: str) -> Function | None:
-    """The function that `function_name` gave this name in this process, or None."""
-    return _functions.get(name)
-
-
-def register_functions(functions: Mapping[str, Function]) -> None:
-    """Add functions that were named in another process."""
-    _functions.update(functions)
-
-
-def registered_functions(names: Iterable[str]) -> dict[str, Function]:
-    """The functions given in this process, of these names."""
-    return {name: _functions[name] for name in names if name in _functions}
 
 
 def short_name(name: str) -> str:

@@ -336,20 +336,16 @@ def errors_of(kind: str, name: str, raised: type[SkerryError] = SkerryError) -> 
     except BaseException as error:  # a user's code may fail in any way
         if is_out_of_memory(error) or is_interrupt(error) or captures_graph():
             raise
-        raise raised(f"{kind} '{name}' {_failure(error)}") from error
-
-
-def _failure(error: BaseException) -> str:
-    """The end of the sentence about a user's function that has raised this."""
-    text = one_line(error)
-    if any(words in text for words in READ_ONLY):
-        return f"changed what it was only lent ({text}). Work on a copy."
-    return f"failed ({text}). Correct the function; skerry --debug shows where it fails."
+        text = one_line(error)
+        fault = f"failed ({text}). Correct the function; skerry --debug shows where it fails."
+        if any(words in text for words in READ_ONLY):
+            fault = f"changed what it was only lent ({text}). Work on a copy."
+        raise raised(f"{kind} '{name}' {fault}") from error
 
 
 def _load(kind: str, reference: str) -> Any:
     if fingerprint.is_function_name(reference):
-        if (found := fingerprint.find_function(reference)) is not None:
+        if (found := fingerprint.FUNCTIONS.get(reference)) is not None:
             return found
         own, _, source = reference.removeprefix(fingerprint.PREFIX).rpartition("@")
         raise SkerryError(

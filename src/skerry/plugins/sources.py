@@ -87,18 +87,15 @@ def _source(module: str) -> _Source | None:
         stamp = id(spec) if is_loaded else (spec.origin, os.stat(spec.origin).st_mtime_ns)
         known = _known.get(module)
         if known is None or known.stamp != stamp:
-            _known[module] = known = _read(module, spec, spec.origin, stamp)
+            read = getattr(spec.loader, "get_data", lambda path: Path(path).read_bytes())
+            text: bytes = read(spec.origin)
+            package = module if spec.submodule_search_locations is not None else spec.parent or ""
+            imports = tuple(_with_parents([module, *_imports(text, package)]))
+            known = _Source(spec, stamp, hashlib.sha256(text).hexdigest(), imports)
+            _known[module] = known
     except OSError:
         return None
     return known
-
-
-def _read(module: str, spec: ModuleSpec, file: str, stamp: object) -> _Source:
-    read = getattr(spec.loader, "get_data", lambda path: Path(path).read_bytes())
-    text: bytes = read(file)
-    package = module if spec.submodule_search_locations is not None else spec.parent or ""
-    imports = _with_parents([module, *_imports(text, package)])
-    return _Source(spec, stamp, hashlib.sha256(text).hexdigest(), tuple(imports))
 
 
 def _spec(module: str) -> ModuleSpec | None:

@@ -13,7 +13,8 @@ from skerry.data.by_device.grouping import DeviceRows, dataset_from_rows
 from skerry.data.dataset import Array, Dataset
 from skerry.data.holdings import quote_names
 from skerry.data.sources.arrays import stack_torch
-from skerry.errors import DataError, one_line
+from skerry.data.sources.formats import decoding
+from skerry.errors import DataError
 
 LABELS = ("label", "labels", "y", "target")
 BATCH = 2**14
@@ -188,13 +189,9 @@ def _batches(
         raise DataError(f"{source} has {what} (it has {', '.join(there)}). Name the columns.")
     columns = list(features or [name for name in there if name not in used])
     batch = None
-    try:
+    with decoding(f"{source} cannot be read"):  # a column may hold anything
         for batch in dataset.with_format("numpy").iter(batch_size=BATCH):
             yield _feature_matrix(batch, columns, source), np.asarray(batch[labels[0]]), batch
-    except DataError:
-        raise
-    except Exception as error:  # a column may hold anything
-        raise DataError(f"{source} cannot be read ({one_line(error)}).") from None
     if batch is None:
         raise DataError(f"{source} has no samples. Leave out devices without data.")
 

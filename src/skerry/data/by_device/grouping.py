@@ -98,7 +98,10 @@ class _Gathered:
     def add(self, rows: DeviceRows) -> None:
         """Check a block and append its samples."""
         names, index = _devices_of(rows)
-        numbers = [self._number(name, rows.where) if name else NO_DEVICE for name in names]
+        for name in filter(None, names):
+            _check_name("a device", name, rows.where)
+            self.number_of.setdefault(name, len(self.number_of))
+        numbers = [self.number_of.get(name, NO_DEVICE) for name in names]
         source = _source_of(rows)
         x, y = _check_x(rows.x, source), _check_y(rows.y, source)
         if len(x) != len(y):
@@ -110,8 +113,7 @@ class _Gathered:
             self._set_islands(names, index, rows)
         device_of = np.broadcast_to(np.array(numbers, dtype=np.int32)[index], len(y))
         is_test = np.broadcast_to(rows.is_test, len(y))
-        without_device = np.count_nonzero((device_of == NO_DEVICE) & ~is_test)
-        if without_device:
+        if without_device := np.count_nonzero((device_of == NO_DEVICE) & ~is_test):
             raise DataError(
                 f"{rows.where}: a training sample has no device (got {without_device} without). "
                 "Name the device of every training sample."
@@ -129,17 +131,12 @@ class _Gathered:
             raise DataError("there are no devices. Give at least one, with samples.")
         if not self._island_of:
             return None
-        without = [device for device in self.number_of if device not in self._island_of]
-        if without:
+        if without := [device for device in self.number_of if device not in self._island_of]:
             raise DataError(
                 f"device {quote_names(without)} has no island, but others have. Give every device "
                 "an island, or none."
             )
         return tuple(self._island_of[device] for device in self.number_of)
-
-    def _number(self, name: str, where: str) -> int:
-        _check_name("a device", name, where)
-        return self.number_of.setdefault(name, len(self.number_of))
 
     def _set_islands(self, names: tuple[str, ...], index: Ints, rows: DeviceRows) -> None:
         if isinstance(rows.device, np.ndarray):

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from skerry.data.by_device.grouping import DeviceRows, dataset_from_rows
 from skerry.data.dataset import Array, Dataset
 from skerry.data.holdings import quote_names
-from skerry.data.sources.formats import load_npz, refuse_bomb, release_pages
-from skerry.errors import DataError, one_line
+from skerry.data.sources.formats import decoding, load_npz, refuse_bomb, release_pages
+from skerry.errors import DataError
 from skerry.files import exists, user_path, what_is_wrong
 
 if TYPE_CHECKING:
@@ -211,20 +211,16 @@ def _device_names(file: Path, device: Array, names: Array | None) -> Array:
 def _read_frames(file: Path) -> Iterator["pd.DataFrame"]:
     import pandas as pd
 
-    try:
-        if file.suffix.lower() == ".csv":
-            _check_cells(file)
-            text = dict.fromkeys(NOT_FEATURES, str)
-            # Only an empty cell is missing: "NA", "None" and "nan" are names of devices or labels.
-            missing: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
-            with pd.read_csv(file, chunksize=BLOCK_ROWS, dtype=text, **missing) as chunks:
-                yield from chunks
-        else:
+    with decoding(f"{file} cannot be read as a table"):
+        if file.suffix.lower() != ".csv":
             yield from _parquet_frames(file)
-    except (DataError, MemoryError):
-        raise
-    except Exception as error:  # damaged bytes lead a decoder to errors of any kind
-        raise DataError(f"{file} cannot be read as a table ({one_line(error)}).") from None
+            return
+        _check_cells(file)
+        text = dict.fromkeys(NOT_FEATURES, str)
+        # Only an empty cell is missing: "NA", "None" and "nan" are names of devices or labels.
+        missing: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
+        with pd.read_csv(file, chunksize=BLOCK_ROWS, dtype=text, **missing) as chunks:
+            yield from chunks
 
 
 def _check_cells(file: Path) -> None:

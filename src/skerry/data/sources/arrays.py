@@ -156,7 +156,7 @@ def _as_inputs(name: str, values: ArrayLike) -> Array:
     x = as_array(name, values)
     if x.dtype in (np.uint8, np.float32):
         return x
-    if not (np.issubdtype(x.dtype, np.integer) or np.issubdtype(x.dtype, np.floating)):
+    if x.dtype.kind not in "uif":
         raise DataError(
             f"{name} must hold real numbers (got dtype {x.dtype}). Convert: "
             f"{name}.astype(np.float32)"
@@ -168,15 +168,13 @@ def _as_inputs(name: str, values: ArrayLike) -> Array:
 def _as_targets(name: str, values: ArrayLike) -> Array:
     """Targets as they are stored: whole numbers as int64, all others as float32."""
     y = as_array(name, values)
-    if np.issubdtype(y.dtype, np.integer):
-        return y.astype(np.int64)
-    if np.issubdtype(y.dtype, np.floating):
-        with np.errstate(over="ignore"):  # too large for float32 is found as not finite
-            return y.astype(np.float32)
-    raise DataError(
-        f"{name} must hold whole numbers, or for a regression floating-point ones (got dtype "
-        f"{y.dtype}). Number labels from 0 on: np.unique({name}, return_inverse=True)[1]"
-    )
+    if y.dtype.kind not in "uif":
+        raise DataError(
+            f"{name} must hold whole numbers, or for a regression floating-point ones (got dtype "
+            f"{y.dtype}). Number labels from 0 on: np.unique({name}, return_inverse=True)[1]"
+        )
+    with np.errstate(over="ignore"):  # too large for float32 is found as not finite
+        return y.astype(np.float32 if y.dtype.kind == "f" else np.int64)
 
 
 def _count_outputs(x_train: Array, y_train: Array, x_test: Array, y_test: Array) -> int:

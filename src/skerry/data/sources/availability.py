@@ -95,7 +95,8 @@ def _active_times(where: str, record: Any) -> list[float]:
         went = [*went, record.get("finish_time")]
     same_length = are_lists and len(came) == len(went)
     times = [time for pair in zip(came, went, strict=True) for time in pair] if same_length else []
-    if not same_length or not all(_is_time(time) for time in times):
+    is_time = [type(time) in (int, float) and math.isfinite(time) for time in times]
+    if not same_length or not all(is_time):
         raise DataError(
             f"{where}: active and inactive must be two lists of seconds, as long as each other (or "
             "active by one longer, with finish_time)."
@@ -106,8 +107,3 @@ def _active_times(where: str, record: Any) -> list[float]:
             "next; all at least 0."
         )
     return times
-
-
-def _is_time(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)

@@ -9,17 +9,17 @@ import gzip
 import sys
 import tarfile
 import tempfile
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 import numpy as np
 
-from skerry.data.sources.formats import Arrays, matches_pattern
+from skerry.data.sources.formats import Arrays, decoding, matches_pattern
 from skerry.data.sources.hosts import download_sources
 from skerry.data.sources.published import PUBLISHED, Published, array_sha256
-from skerry.errors import DataError, one_line, unknown
+from skerry.errors import DataError, unknown
 from skerry.files import cache_folder, exists, is_file, replace_file, user_path, what_is_wrong
 
 # The largest published file, CIFAR-100's train.bin, has 154 MB; a larger one is a damaged archive.
@@ -110,7 +110,10 @@ def _download(published: Published, progress: bool) -> Arrays:
     for origin, download in download_sources(published, progress):
         if progress:
             print(f"{published.name}: trying the {origin}", file=sys.stderr)
-        with tempfile.TemporaryDirectory(dir=_make_cache(), prefix=".fetch-") as folder:
+        with (
+            _made_cache() as cache,
+            tempfile.TemporaryDirectory(dir=cache, prefix=".fetch-") as folder,
+        ):
             try:
                 return _read(published, download(Path(folder)))[0]
             except DataError as error:
@@ -133,14 +136,8 @@ def read_files(where: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], 
     compressed (.gz). A wanted name may hold a *. Links and other special members of an archive
     count as absent.
     """
-    try:
+    with decoding(f"{where} cannot be read: it is truncated or damaged"):
         return _read_folder(where, wanted) if where.is_dir() else _read_tar(where, wanted)
-    except (DataError, MemoryError):
-        raise
-    except Exception as error:  # damaged bytes lead gzip and tarfile to errors of any kind
-        raise DataError(
-            f"{where} cannot be read: it is truncated or damaged ({one_line(error)})."
-        ) from None
 
 
 def _read_folder(folder: Path, wanted: Collection[str]) -> tuple[dict[str, bytes], set[str]]:
@@ -200,14 +197,18 @@ def cache_file(name: str) -> Path:
     return cache_folder() / f"{name}.safetensors"
 
 
-def _make_cache() -> Path:
-    """The cache folder, created if necessary."""
+@contextmanager
+def _made_cache() -> Iterator[Path]:
+    """The cache folder, created if necessary; a DataError if it cannot be written."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        yield folder
     except OSError as error:
-        raise _cannot_write(folder, error) from None
-    return folder
+        raise DataError(
+            f"the cache folder {folder} cannot be written ({error.strerror}). "
+            "Set SKERRY_CACHE to a folder that can."
+        ) from None
 
 
 def _write_cache(published: Published, arrays: Arrays) -> None:
@@ -216,11 +217,8 @@ def _write_cache(published: Published, arrays: Arrays) -> None:
 
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     sha256 = {name: array_sha256(array) for name, array in contiguous.items()}
-    folder = _make_cache()
-    try:
+    with _made_cache():
         replace_file(cache_file(published.name), save(contiguous, metadata=sha256))
-    except OSError as error:
-        raise _cannot_write(folder, error) from None
 
 
 def _read_cache(published: Published) -> Arrays:
@@ -246,10 +244,3 @@ def _read_cache(published: Published) -> Arrays:
             f"Fetch it again: skerry data fetch {published.name}"
         ) from None
     return arrays
-
-
-def _cannot_write(folder: Path, error: OSError) -> DataError:
-    return DataError(
-        f"the cache folder {folder} cannot be written ({error.strerror}). "
-        "Set SKERRY_CACHE to a folder that can."
-    )

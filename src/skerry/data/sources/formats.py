@@ -5,7 +5,8 @@ import json
 import math
 import mmap
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from operator import itemgetter
@@ -44,6 +45,18 @@ def matches_pattern(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+@contextmanager
+def decoding(fault: str, fix: str = "") -> Iterator[None]:
+    """Read data of others: damaged bytes lead decoders to errors of any kind, which become a
+    DataError that begins with `fault`."""
+    try:
+        yield
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:
+        raise DataError(f"{fault} ({one_line(error)}).{fix}") from None
+
+
 def parse_idx(name: str, content: bytes) -> Array:
     """An idx file of unsigned bytes: 0 0 8 d, then d big-endian 32-bit sizes, then the values.
     Published ones have d = 1 (labels) or 3 (images)."""
@@ -77,19 +90,16 @@ def parse_cifar_png(name: str, content: bytes) -> Array:
     """A PNG whose every row is one 32x32 RGB image, pixel after pixel."""
     from PIL import Image
 
-    try:
-        with Image.open(io.BytesIO(content), formats=["PNG"]) as picture:
-            if picture.mode != "RGB" or picture.width != 32 * 32:
-                raise DataError(
-                    f"{name} must be an RGB picture 1024 pixels wide "
-                    f"(got {picture.mode}, {picture.width})."
-                )
-            pixels = np.asarray(picture)
-    except (DataError, MemoryError):
-        raise
-    except Exception as error:  # damaged bytes lead a decoder to errors of any kind
-        raise DataError(f"{name} is truncated or damaged ({one_line(error)}).") from None
-    return pixels.reshape(-1, 32, 32, 3)
+    with (
+        decoding(f"{name} is truncated or damaged"),
+        Image.open(io.BytesIO(content), formats=["PNG"]) as picture,
+    ):
+        if picture.mode != "RGB" or picture.width != 32 * 32:
+            raise DataError(
+                f"{name} must be an RGB picture 1024 pixels wide "
+                f"(got {picture.mode}, {picture.width})."
+            )
+        return np.asarray(picture).reshape(-1, 32, 32, 3)
 
 
 def _decode_idx(files: Files) -> Arrays:
@@ -241,7 +251,7 @@ def load_npz(path: Path, how_to_write: str, mapped: bool = False) -> Arrays:
         raise DataError(
             f"{path} cannot be read: it is not a .npz file, or it is truncated. {how_to_write}"
         )
-    try:
+    with decoding(f"{path} cannot be read", f" {how_to_write}"):
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
         refuse_bomb(path, sum(member.file_size for member in members))
@@ -251,10 +261,6 @@ def load_npz(path: Path, how_to_write: str, mapped: bool = False) -> Arrays:
             return _map_npz(path)
         with np.load(path, allow_pickle=False) as file:
             return {name: np.asarray(file[name]) for name in file.files}
-    except (MemoryError, DataError):
-        raise
-    except Exception as error:  # damaged bytes lead zipfile and NumPy to errors of any kind
-        raise DataError(f"{path} cannot be read ({one_line(error)}). {how_to_write}") from None
 
 
 def _map_npz(path: Path) -> Arrays:

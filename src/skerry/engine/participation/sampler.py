@@ -11,12 +11,11 @@ from skerry.config.experiment import Experiment
 from skerry.engine.facts import run_context
 from skerry.engine.participation.selection import Array, Ints
 from skerry.engine.server_schedule import ScheduledRound, planned_round
+from skerry.engine.unpadded import plugin_call
 from skerry.engine.world import World
 from skerry.errors import SkerryError, short_repr
 from skerry.plugins import registry
-from skerry.plugins.calls import guarded
 from skerry.plugins.context import Context
-from skerry.plugins.options import bind
 from skerry.seeds import stream
 
 
@@ -50,29 +49,30 @@ class Sampler:
         )
         self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
         selection = registry.resolve("selection", server.selection)
-        bound = bind("selection", selection, server.options_for("selection"))
-        self._select = guarded("selection", server.selection, bound)
+        options = server.options_for("selection")
+        self._select = plugin_call("selection", server.selection, selection, options=options)
         self.needs_distances = bool(getattr(selection, "needs_distances", False))
         """Whether the models themselves decide who is sampled."""
 
     def sample(
         self, t: int, distances_n: Array | None = None, scheduled: ScheduledRound | None = None
     ) -> Sample | None:
-        """The sample of round t, a server round; None if there is nobody to sample.
-
-        Without `scheduled`, the server round is taken from the plan.
-        """
+        """The sample of round t, a server round; None if there is nobody to sample."""
         world = self._world
-        if scheduled is None:
-            scheduled = planned_round(self._server, t, world.rounds)
+        scheduled = scheduled or planned_round(self._server, t, world.rounds)
         if self._is_plain:
             order = world.server_order(t)[: scheduled.server.sampled]
             return Sample(order, awake=world.n, islands=self._sampled_islands(t, scheduled))
         context = self.context(t, scheduled)
         if self.needs_distances and distances_n is not None:
             context = context.with_facts(distances=distances_n)
-        awake_n, islands_n = context.awake, context.islands
-        devices, weights = self._selected(context)
+        awake_n, islands_n, name = context.awake, context.islands, self._server.selection
+        with registry.users_own("selection", name):
+            found = self._select(context=context)
+        devices, weights = found if isinstance(found, tuple) else (found, None)
+        if not registry.is_builtin("selection", name):
+            devices, weights = _check_selection(name, devices, weights, context)
+        devices = np.array(devices)
         if not len(devices):
             return None
         weights = self._weights(context, devices, weights)
@@ -103,16 +103,6 @@ class Sampler:
             sampled=scheduled.server.sampled,
         )
 
-    def _selected(self, context: Context) -> tuple[Ints, Array | None]:
-        """The devices and weights of the selection, checked against its contract."""
-        name = self._server.selection
-        with registry.users_own("selection", name):
-            found = self._select(context=context)
-        devices, weights = found if isinstance(found, tuple) else (found, None)
-        if registry.is_builtin("selection", name):
-            return np.array(devices), weights
-        return _check_selection(name, devices, weights, context)
-
     def _weights(self, context: Context, devices: Ints, weights: Array | None) -> Array | None:
         kind = self._server.weights
         if kind == "data":
@@ -139,8 +129,7 @@ def _check_selection(
             f"numbers (got {short_repr(devices)})."
         )
     found = found.astype(np.int64)
-    strangers = [int(i) for i in found if not 0 <= i < len(context.awake)]
-    if strangers:
+    if strangers := [int(i) for i in found if not 0 <= i < len(context.awake)]:
         raise SkerryError(
             f"selection '{name}' names devices that are not in the fleet, 0 to "
             f"{len(context.awake) - 1} (got {strangers[:5]})."

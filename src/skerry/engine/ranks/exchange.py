@@ -61,11 +61,9 @@ class TorchCommunicator:
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         with _connection_errors():
-            if (store := _store(self.rank, self.ranks)) is None:
-                dist.init_process_group(backend, timeout=PATIENCE)
-            else:
-                own = {"store": store, "rank": self.rank, "world_size": self.ranks}
-                dist.init_process_group(backend, timeout=PATIENCE, **own)
+            store = _store(self.rank, self.ranks)
+            own = {"store": store, "rank": self.rank, "world_size": self.ranks}
+            dist.init_process_group(backend, timeout=PATIENCE, **(own if store else {}))
 
     def close(self) -> None:
         """Close the connection, without waiting long for ranks that may be busy after an error."""

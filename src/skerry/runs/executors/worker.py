@@ -90,7 +90,8 @@ def pack_materials(materials: Materials) -> bytes:
 def pack_functions(experiments: Iterable[Experiment]) -> bytes:
     """Pickle the functions from Python that these experiments name, for workers."""
     names = (name for each in experiments for _, name in each.users_own())
-    functions = fingerprint.registered_functions(names)
+    given = fingerprint.FUNCTIONS
+    functions = {name: given[name] for name in names if name in given}
     if not functions:
         return b""
     labels = ", ".join(map(fingerprint.short_name, functions))
@@ -120,7 +121,7 @@ def _prepare(order: Order, materials: bytes) -> World:
     if materials != _packed_materials:
         unpacked = cloudpickle.loads(materials) if materials else None
         _packed_materials, _worlds = materials, WorldCache(unpacked)
-    fingerprint.register_functions(cloudpickle.loads(order.functions) if order.functions else {})
+    fingerprint.FUNCTIONS.update(cloudpickle.loads(order.functions) if order.functions else {})
     return _worlds.get(order.experiments[0], order.device)
 
 
