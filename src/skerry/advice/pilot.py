@@ -215,8 +215,6 @@ def _next_stepsizes(pilot: Pilot) -> Iterator[Entry]:
             yield from (Entry(candidate, min(stepsizes) / 10**k) for k in (1, 2))
 
 
-# What the pilot tries
-
 MEASURED = ("average", "devices", "training", "communication")
 FIRST_STAGE = 0.35
 """Fraction of the remaining time for the first stage."""

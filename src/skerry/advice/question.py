@@ -115,9 +115,8 @@ def read_goal(goal: str) -> Goal:
 
 
 def read_among(names: str | Sequence[str | Callable[..., Any]] | None) -> Among:
-    """Read primitives, presets and selection rules, such as `s2s,blend:0.3,carry,one_each`.
-
-    Without primitives and presets all primitives are meant; `blend` without a beta means BETAS."""
+    """Read primitives, presets and selection rules, such as `s2s,blend:0.3,carry,one_each`. Without
+    primitives and presets all primitives are meant; `blend` without a beta means BETAS."""
     asked = names.split(",") if isinstance(names, str) else names or PRIMITIVES
     given = dict.fromkeys(str(as_text(name)).strip() for name in asked)
     presets = tuple(name for name in given if name in PRESETS)

@@ -158,9 +158,6 @@ def show_advice_progress(minutes: float) -> Iterator[AdviceProgress]:
         yield _Bar(progress, 60 * minutes)
 
 
-# The answer in words
-
-
 def summary_lines(advice: Advice) -> list[str]:
     """The recommendation, its gain, the selection rule, the other goals, and the theory."""
     return [*_headline(advice), *_selection(advice), *_other_goals(advice), *_theory(advice)]

@@ -192,9 +192,6 @@ def format_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-# Conditions that users type
-
-
 def parse_where(texts: Sequence[str]) -> Where:
     """Parse conditions such as `period=5`; the same field twice means either value."""
     wanted: dict[str, list[str]] = {}

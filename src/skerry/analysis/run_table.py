@@ -100,8 +100,6 @@ class RunTable:
             fields[run.key] = own | {STUDY: str(times[same])}
         return replace(self, known_fields=fields)
 
-    # The grid
-
     @cached_property
     def fields(self) -> Mapping[str, Fields]:
         """By run key, the fields that separate cells; None for a field that the run ignores."""
@@ -209,8 +207,6 @@ class RunTable:
             for cell in in_order(dict.fromkeys(full))
         }
 
-    # The values of a measure
-
     @cached_property
     def measures(self) -> set[str]:
         """The measures that any of the finished runs has."""
@@ -306,9 +302,6 @@ class RunTable:
     def finals(self) -> "pd.DataFrame":
         """A pandas frame with a row for each run."""
         return frame.of_runs(self.runs, self._histories, self.fields)
-
-
-# The public functions
 
 
 def load(path: Path | str) -> "pd.DataFrame":

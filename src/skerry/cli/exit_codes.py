@@ -29,9 +29,6 @@ _ASCII_NAMES = {
 }  # fmt: skip
 
 
-# Errors
-
-
 def print_error(error: BaseException) -> int:
     """Print an error to stderr, one line for each fault, and return the exit code."""
     code, lines = describe_error(error)
@@ -101,9 +98,6 @@ def _succeeds(system_call: Callable[..., object], *arguments: object) -> bool:
     return True
 
 
-# Signals
-
-
 class TerminationSignal(KeyboardInterrupt):
     """SIGTERM has arrived; handled like Ctrl-C, so that finished work is kept."""
 
@@ -126,9 +120,6 @@ def raise_on_sigterm() -> Iterator[list[int]]:
         yield arrived
     finally:
         signal.signal(signal.SIGTERM, usual)
-
-
-# Streams
 
 
 def repair_streams() -> None:

@@ -76,10 +76,8 @@ def samples_for_devices(world: World) -> Samples:
 
 
 def average_model(world: World, average_ld: Tensor) -> dict[str, Tensor]:
-    """Measures of the average model of every lane on the global test set, [L] each.
-
-    These are the loss and what else the task measures; only the loss for a learner without scores.
-    """
+    """Measures of the average model of every lane on the global test set, [L] each. These are the
+    loss and what else the task measures; only the loss for a learner without scores."""
     samples, learner, task = all_samples(world), world.learner, world.task
     count = len(samples)
     if not learner.classifies:

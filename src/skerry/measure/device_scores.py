@@ -121,11 +121,8 @@ class DeviceScorer:
         return OwnTests(self.world)
 
     def score(self, X_nld: Tensor, alike: bool = False) -> ScoresByDevice:
-        """Scores of the devices' models in every lane.
-
-        With `alike`, all models are equal and one is scored. A rank scores the devices that it
-        holds and receives the scores of the others.
-        """
+        """Scores of the devices' models in every lane. With `alike`, all models are equal and one
+        is scored. A rank scores the devices that it holds and receives the scores of the others."""
         ranks = self.world.ranks
         n, lanes, d = X_nld.shape
         scored = X_nld[0, :1] if alike else X_nld.reshape(n * lanes, d)
@@ -174,11 +171,9 @@ class DeviceBatch:
 
 @dataclass(frozen=True)
 class OwnTests:
-    """Scores every device's model on its own test samples, where it has some.
-
-    Devices with about as many samples share one call of the learner: with thousands of devices, one
-    call for each would take most of a run.
-    """
+    """Scores every device's model on its own test samples, where it has some. Devices with about as
+    many samples share one call of the learner: with thousands of devices, one call for each would
+    take most of a run."""
 
     world: World
     _by_lanes: dict[int, list[DeviceBatch]] = field(default_factory=dict)

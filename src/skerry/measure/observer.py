@@ -32,10 +32,8 @@ SAMPLED = ("sampled_devices", "sampled_islands", "sampled_fewest", "sampled_most
 @dataclass(frozen=True)
 class Reading:
     """The measures of all lanes of a stack after one round, NaN where a lane does not have one.
-
     Values stay on the GPU until they are asked for, because asking makes a GPU wait: a run that is
-    evaluated every round asks once per checkpoint.
-    """
+    evaluated every round asks once per checkpoint."""
 
     round: int
     keys: tuple[str, ...]
@@ -56,11 +54,9 @@ class Reading:
 
 
 class Observer:
-    """Takes the measures of one stack, moment by moment.
-
-    A reading is due at every evaluation. A lane with a server round between two evaluations gets a
-    row with its consensus measures too, so that every server round is recorded.
-    """
+    """Takes the measures of one stack, moment by moment. A reading is due at every evaluation. A
+    lane with a server round between two evaluations gets a row with its consensus measures too, so
+    that every server round is recorded."""
 
     def __init__(self, stack: Stack, ledger: Ledger | None = None, keeps_scores: bool = False):
         """With `keeps_scores`, `complete` need not score devices again in the same round."""

@@ -53,9 +53,6 @@ PROGRESS_SCHEMA = (
 )
 
 
-# Plans
-
-
 class RunPlan:
     """The runs that a driver intends to compute: key, text digest and device-steps of each. The
     digest identifies a run whose key changes with files and objects outside the experiment."""
@@ -87,9 +84,6 @@ def text_digest(experiment: Experiment) -> str:
     """Hash of an experiment's fields; unlike its key, computed without importing user modules."""
     text = json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-# Writing
 
 
 class Presence:
@@ -178,9 +172,6 @@ class Presence:
             self.write()
 
 
-# Reading
-
-
 @dataclass(frozen=True)
 class Activity:
     """The drivers at work in a store, their plan and their progress."""
@@ -233,9 +224,6 @@ def is_alive(host: str, pid: int, heartbeat: float) -> bool:
     except OSError:
         pass  # a process of another user
     return True
-
-
-# Locks
 
 
 def lock_world(folder: Path, world: str) -> FileLock | None:

@@ -124,9 +124,6 @@ def _why_no_key(experiment: Experiment) -> str | None:
     return None if complete else OTHER_FIELDS
 
 
-# Copies
-
-
 @dataclass(frozen=True)
 class Repaired:
     """Result of `repair_store`: the runs that were kept and lost."""

@@ -133,8 +133,6 @@ def _decompress(blob: bytes, most: int) -> bytes:
     return content
 
 
-# Tables of devices
-
 DEVICE_TABLE = "devices"
 DEVICE_SCHEMA = (
     f"""CREATE TABLE {DEVICE_TABLE} (
@@ -162,8 +160,6 @@ def decode_devices(content: bytes, crc32: int) -> "DeviceTable":
         raise ValueError("a table of devices whose columns differ in length")
     return table
 
-
-# Checksums
 
 CHECKSUM_TABLE = "checksums"
 CHECKSUM_SCHEMA = (

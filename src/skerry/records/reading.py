@@ -221,8 +221,6 @@ class RecordedRuns:
         )
         return tuple(found)
 
-    # From rows to objects
-
     def _to_run(self, row: Sequence[Any]) -> Run:
         crc32, rounds_done, *entry = row
         key, status, experiment, materials, world, device, versions, *ending = entry
@@ -271,8 +269,6 @@ class RecordedRuns:
     def _select(self, query: str, *values: Any) -> list[Any]:
         with database.translate_errors(self.path):
             return self._db.execute(query, values).fetchall()
-
-    # Damage
 
     def _sound_runs(self) -> list[Run]:
         rows = self._select(f"{_RUNS} ORDER BY id")

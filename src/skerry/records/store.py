@@ -83,8 +83,6 @@ class Store(RecordedRuns):
         """Whether content keys are the current ones. An older store can only be read."""
         return database.has_current_keys(self._db)
 
-    # Recording
-
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Record everything in the body together or, after an error, nothing. Every method below is
@@ -237,8 +235,6 @@ class Store(RecordedRuns):
         if (self.path.parent / MODELS).is_dir():
             for key in keys:
                 _remove(models_file(self.path.parent, key))
-
-    # Inside
 
     def _open_run(self, key: str) -> tuple[int, int, int | None]:
         """Id, last round (-1: none) and history checksum of a run that is not finished."""

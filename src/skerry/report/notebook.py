@@ -32,8 +32,6 @@ SHOW_SECONDS = 0.2
 MOST_ROWS = 60
 """Rows of a table that a notebook shows at most."""
 
-# Tables
-
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """An HTML table without colours, for light and dark notebooks."""
@@ -138,9 +136,6 @@ def _number(value: Any) -> str:
     return f"{array.size} values, {array.min():,.4g} to {array.max():,.4g}"
 
 
-# Figures
-
-
 def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFigure:
     """The figure of `skerry run`, or any kind of `skerry figure` with its options."""
     from skerry.report.figures import overview
@@ -177,9 +172,6 @@ def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFi
 def _names(option: str | Sequence[str]) -> tuple[str, ...]:
     texts = option.split(",") if isinstance(option, str) else option
     return tuple(text.strip() for text in texts)
-
-
-# Progress
 
 
 @contextmanager

@@ -190,9 +190,6 @@ def _newest_messages(runs: Sequence[Run]) -> Iterator[Message]:
         yield Message(when, status, len(seeds), note, tuple(sorted(set(seeds))))
 
 
-# The best cells
-
-
 def best_by_primitive(runs: Sequence[WatchedRun], measure: str | None = None) -> Iterator[Best]:
     """Every primitive's best cell by the mean of a measure, or of the usual ones, over seeds."""
     done = [watched for watched in runs if watched.final]
@@ -226,9 +223,6 @@ def _best_of(grid: RunTable, cells: Cells) -> Iterator[Best]:
             one.half_width if one.count > 1 else None,
             one.count,
         )
-
-
-# Speed
 
 
 @dataclass(frozen=True)

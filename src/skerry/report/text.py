@@ -22,9 +22,6 @@ PAGE = 100
 UNFOLDED = 10_000
 
 
-# Numbers
-
-
 def format_measure(measure: str, value: float, sign: Literal["+", "-"] = "-") -> str:
     """A value of a measure as text: accuracies to a hundredth of a percent, counts whole, others to
     four digits. With sign "+", values that are not negative have a plus."""
@@ -93,9 +90,6 @@ def _styles(measure: str) -> tuple[str, str]:
     return ("z,.0f", ",.0f") if row.is_count else ("z#.4g", "#.2g")
 
 
-# The console
-
-
 def console(fold_at: int | None = None) -> "Console":
     """A rich console. Lines are folded at the edge of a terminal; in a file or a pipe they are
     folded only at `fold_at` letters, if it is given."""
@@ -124,9 +118,6 @@ def safe_console(**options: Any) -> "Console":
 def say(line: str) -> None:
     """Print a line on stderr, so that stdout has only results."""
     print(printable(line), file=sys.stderr, flush=True)
-
-
-# Tables
 
 
 @dataclass(frozen=True)

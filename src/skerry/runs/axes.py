@@ -28,9 +28,6 @@ class Axis:
     rows: tuple[tuple[Any, ...], ...]
 
 
-# Reading
-
-
 def flatten_fields(table: Any, prefix: str = "") -> Any:
     """Nested tables as one, with names such as `server.period`; TOML has both forms."""
     if not isinstance(table, Mapping):
@@ -83,9 +80,6 @@ def _values_of_axis(path: str, value: Any) -> list[Any]:
     if path in TAKE_LISTS and not all(isinstance(item, list) for item in value):
         return [value]
     return value
-
-
-# Checks
 
 
 def axis_faults(typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> Iterator[str]:
@@ -144,9 +138,6 @@ def _known_fields() -> list[str]:
         if isinstance(section, Section):
             fields += [f"{name}.{field}" for field in type(section).model_fields]
     return fields
-
-
-# The grid
 
 
 def parse_axes(typed: Mapping[str, Any]) -> list[Axis]:

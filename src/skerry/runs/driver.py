@@ -263,8 +263,6 @@ class Driver:
             if experiment.key() in self._keys  # else its world could not be built
         }
 
-    # Submitting
-
     def _submit(self, ahead: deque[Sequence[Experiment]]) -> None:
         """Fill the free slots; wait where other drivers work on all worlds that are left."""
         while self._running < self._executor.slots and (job := self._next(ahead)):
@@ -363,8 +361,6 @@ class Driver:
             replace(job, experiments=tuple(lanes), attempts=0) for lanes in reversed(pieces)
         )
         self._open_worlds[job.experiments[0].world_key()].jobs += len(pieces) - 1
-
-    # Events
 
     def _take(self, job: StackJob, event: Event) -> None:
         if isinstance(event, Tick):

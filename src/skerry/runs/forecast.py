@@ -155,9 +155,6 @@ def _time_rounds(experiments: Sequence[Experiment], device: str, seconds: float)
     return (ends[-1] - ends[first]) / (len(ends) - 1 - first) / len(stack)
 
 
-# Ranks
-
-
 @dataclass(frozen=True)
 class RankPlan:
     """Devices, memory and messages of each of several ranks of a run."""

@@ -230,9 +230,6 @@ def _workspaces(world: World) -> int:
     return (2 if by_torch or evaluations > WARM_UP else 1) * WORKSPACE
 
 
-# The world itself
-
-
 def host_memory(world: World) -> tuple[int, int, int]:
     """Estimate the bytes of a world on a CPU: held, building and weighing, as in `Footprint`."""
     links = list(world.fleet.islands(0))
@@ -286,9 +283,6 @@ def _weights(links: list[Links], dense: int, sparse: int) -> int:
 def _entries(links: Links) -> int:
     """Entries of an island's W: both directions of every link, and the diagonal."""
     return 2 * len(links.edges) + links.size
-
-
-# The machine
 
 
 @contextmanager

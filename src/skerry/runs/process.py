@@ -58,8 +58,6 @@ def was_deterministic(versions: Mapping[str, str]) -> bool:
     return versions.get(MARK) == "yes"
 
 
-# Signals
-
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )

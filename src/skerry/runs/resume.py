@@ -222,9 +222,6 @@ def warn_user(line: str) -> None:
     warnings.warn(line, SkerryWarning, stacklevel=3)
 
 
-# Parts of ranks
-
-
 def _save_tensors(
     file: Path, world: World, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]
 ) -> None:

@@ -124,8 +124,6 @@ class Sweep(Section):
 
     _points: tuple[Point, ...] = PrivateAttr(())
 
-    # Reading
-
     @classmethod
     def parse(cls, table: Mapping[str, Any], settings: Sequence[str] = ()) -> "Sweep":
         """A sweep from nested tables, with settings on top; one of an axis takes its place."""
@@ -160,8 +158,6 @@ class Sweep(Section):
                 f"{path} has no [sweep], so it is one experiment. Run it with: skerry run {path}"
             )
         return cls.parse(table, settings)
-
-    # The grid
 
     @property
     def points(self) -> tuple[Point, ...]:

@@ -91,9 +91,6 @@ class TrackerProgress(Progress):
                 )
 
 
-# Built-in trackers
-
-
 def _title(run: Run) -> str:
     """The name of a run in a list of runs: `s2s seed 3`."""
     return f"{run.experiment.server.label} seed {run.experiment.seed}"

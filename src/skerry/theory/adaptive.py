@@ -17,11 +17,9 @@ ROUNDING = 1e-9
 
 
 def beta(context: Context, *, bias_cost: float, adapt_over: int) -> float:
-    """The best beta of a server round: U / (U + lambda V), with lambda = `bias_cost`.
-
-    V is the bias of S2A, and U = w A' + B' the disagreement that S2S would leave, where mixing
-    reduces the part A' inside islands to w A' on average over the next H rounds.
-    """
+    """The best beta of a server round: U / (U + lambda V), with lambda = `bias_cost`. V is the bias
+    of S2A, and U = w A' + B' the disagreement that S2S would leave, where mixing reduces the part
+    A' inside islands to w A' on average over the next H rounds."""
     seen = context.estimates[-adapt_over:]
     if not seen:
         return context.start
@@ -52,11 +50,8 @@ def _exchange_matrix(sizes: tuple[int, ...], counts: tuple[int, ...], by_island:
 
 
 def sampled(context: Context, *, sampled_target: float, adapt_over: int) -> float:
-    """The smallest K with (1/K - 1/n) s2 <= target, at most the schedule's end.
-
-    K is at least two, or two per island if islands are estimated separately, because estimates
-    need two devices.
-    """
+    """The smallest K with (1/K - 1/n) s2 <= target, at most the schedule's end. K is at least two,
+    or two per island if islands are estimated separately, because estimates need two devices."""
     seen = context.estimates[-adapt_over:]
     if not seen:
         return context.start
@@ -69,11 +64,8 @@ def sampled(context: Context, *, sampled_target: float, adapt_over: int) -> floa
 
 
 def period(context: Context, *, period_target: float, adapt_over: int) -> float:
-    """H sqrt(target / B), between 1 and the schedule's end.
-
-    The disagreement B between islands grows with the square of the rounds since the last server
-    round.
-    """
+    """H sqrt(target / B), between 1 and the schedule's end. The disagreement B between islands
+    grows with the square of the rounds since the last server round."""
     seen = context.estimates[-adapt_over:]
     if not seen:
         return context.start

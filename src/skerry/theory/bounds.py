@@ -134,10 +134,8 @@ def guaranteed_average(
     stepsize: npt.ArrayLike,
     rounds: npt.ArrayLike,
 ) -> Numbers:
-    """Psi(stepsize) after `rounds` rounds; infinite where the theorem does not apply.
-
-    It does not apply to stepsizes above 1/d, fewer rounds than a period, and S2S with K = 1.
-    """
+    """Psi(stepsize) after `rounds` rounds; infinite where the theorem does not apply. It does not
+    apply to stepsizes above 1/d, fewer rounds than a period, and S2S with K = 1."""
     x = _Symbols.of(parameters, primitive)
     psi = coefficients(parameters, primitive, mode, convex)
     eta, N = np.asarray(stepsize, float), np.asarray(rounds, float)
@@ -167,10 +165,8 @@ def coefficients(
     convex: bool,
 ) -> Coefficients:
     """Coefficients of Psi with the constants of the appendix (printed) or their repaired values.
-
     Both proofs bound the mean disagreement by eta^2 (48 q zi^2/p^2 + inter), with q = 1 for S2A.
-    For S2S with K = 1, where q is infinite, q = 1 is used: callers must override the result.
-    """
+    For S2S with K = 1, where q is infinite, q = 1 is used: callers must override the result."""
     _check(primitive, mode)
     x = _Symbols.of(parameters, primitive)
     printed, broadcast = mode == "printed", primitive == "s2a"

@@ -134,11 +134,9 @@ def certified_rounds(
 
 
 def best_blend(parameters: Parameters, *, convex: bool) -> Certificate:
-    """The blend with the fewest certified rounds, including S2S (beta = 0) and S2A (beta = 1).
-
-    beta is searched in steps of 0.1 and then finer around the best, by the sufficient rounds in
-    the steady state.
-    """
+    """The blend with the fewest certified rounds, including S2S (beta = 0) and S2A (beta = 1). beta
+    is searched in steps of 0.1 and then finer around the best, by the sufficient rounds in the
+    steady state."""
 
     def enough(beta: float) -> float:
         return _fewest_steady_rounds(parameters, FullRecursion(parameters, beta, convex))[0]

@@ -60,10 +60,8 @@ def check_rule(rule: str) -> None:
 
 
 def equal_islands_law(C: int, K: int) -> Law:
-    """Law of per_component on C islands of equal size, as one outcome up to permutation.
-
-    K mod C of the islands, drawn uniformly, have one sampled device more than the others.
-    """
+    """Law of per_component on C islands of equal size, as one outcome up to permutation. K mod C of
+    the islands, drawn uniformly, have one sampled device more than the others."""
     each, rest = divmod(K, C)
     return [CountOutcome(1.0, (each + 1,) * rest + (each,) * (C - rest))]
 

@@ -87,10 +87,8 @@ class PointConstants:
 def measure_at_point(
     world: World, x_d: Tensor, round_: int, draws: int, chunk: int, smoothness: Smoothness
 ) -> PointConstants:
-    """Constants at x [d], the average model after `round_` rounds, as means over draws.
-
-    `chunk` is the number of devices whose gradients are computed at once.
-    """
+    """Constants at x [d], the average model after `round_` rounds, as means over draws. `chunk` is
+    the number of devices whose gradients are computed at once."""
     mixer = Mixer(world.fleet, world.device, world.dtype)
     estimates = (_draw(world, x_d, mixer, round_, number, chunk) for number in range(draws))
     loss, sigma2, intra, inter = (np.array(each) for each in zip(*estimates, strict=True))
@@ -206,10 +204,8 @@ def gradients_and_losses(
 def largest_curvatures(
     world: World, x_d: Tensor, batch: Batch, chunk: int, *, rounds: int = 100, digits: int = 3
 ) -> Tensor:
-    """||Hessian||_2 of every device's minibatch loss, [n], by power iteration.
-
-    It stops when the largest is stable to this many digits. The iteration converges from below.
-    """
+    """||Hessian||_2 of every device's minibatch loss, [n], by power iteration. It stops when the
+    largest is stable to this many digits. The iteration converges from below."""
 
     def gradient_along(x_d: Tensor, v_d: Tensor, *sample: Tensor) -> Tensor:
         gradient_d: Tensor = grad(world.learner.loss)(x_d, *sample)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from skerry.config.experiment import Experiment
 
-# Input
-
 ExperimentFile = Annotated[
     Path | None,
     typer.Argument(
@@ -33,8 +31,6 @@ Settings = Annotated[
     ),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with recorded runs.")]
-
-# Computation
 
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Precision = Annotated[
@@ -87,8 +83,6 @@ Track = Annotated[
         metavar="NAME", help="Log to a tracker too: tensorboard, mlflow, wandb; repeatable."
     ),
 ]
-
-# Output
 
 Out = Annotated[
     Path, typer.Option(metavar="DIR", help="Folder for the recorded runs and the pictures.")

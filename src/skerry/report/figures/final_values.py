@@ -28,11 +28,9 @@ def sensitivity(
     lines: str | None = None,
     devices: int | None = None,
 ) -> "Axes":
-    """Draw means over seeds with 95 % intervals against a field, a line for each label.
-
-    `frame` is that of `skerry.results`. `lines` names a field whose values differ in line style;
-    `devices` turns the number of sampled devices into the share K/n.
-    """
+    """Draw means over seeds with 95 % intervals against a field, a line for each label. `frame` is
+    that of `skerry.results`. `lines` names a field whose values differ in line style; `devices`
+    turns the number of sampled devices into the share K/n."""
     from matplotlib.transforms import ScaledTranslation
 
     for field in (along, *([lines] if lines else [])):
@@ -96,10 +94,7 @@ def front(
     frame: "pd.DataFrame", axis: "Axes", x: str = "device_accuracy", y: str = "own_accuracy"
 ) -> "Axes":
     """Draw a point per label with 95 % intervals, and a line from S2S over the blends to S2A. A
-    ring marks the best blend, by the mean of both measures.
-
-    `frame` is that of `skerry.finals`.
-    """
+    ring marks the best blend, by the mean of both measures. `frame` is that of `skerry.finals`."""
     rows = series.finite_rows(series.labelled(frame), x, y)
     looks = series.label_styles_in(rows["label"])
     points = {name: _point(rows[rows["label"] == name], x, y) for name in looks}

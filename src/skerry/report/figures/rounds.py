@@ -36,9 +36,7 @@ COSTS = {
 
 def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None = None) -> "Axes":
     """Draw means over seeds with bands for the 95 % interval; grey lines mark server rounds.
-
-    `frame` is that of `skerry.load`. `lines` names a column whose values differ in line style.
-    """
+    `frame` is that of `skerry.load`. `lines` names a column whose values differ in line style."""
     frame = series.labelled(frame)
     rows = series.finite_rows(frame, measure)
     styles = series.dashes_for(rows[lines] if lines else None)
@@ -64,10 +62,8 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
 
 
 def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messages") -> "Axes":
-    """Draw means over seeds with bands, over the messages or bytes sent so far (`price`).
-
-    `frame` is that of `skerry.load`.
-    """
+    """Draw means over seeds with bands, over the messages or bytes sent so far (`price`). `frame`
+    is that of `skerry.load`."""
     from matplotlib.ticker import EngFormatter
 
     if price not in COSTS:

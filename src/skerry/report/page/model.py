@@ -189,8 +189,6 @@ def _best_groups(data: ReportData) -> list[int]:
     return list(found.values())
 
 
-# Colours
-
 LIGHT_PAGE, DARK_PAGE = "#ffffff", "#15191f"
 """The backgrounds of the light and the dark page, as in page.css."""
 LIGHT_CONTRAST = 3.0

@@ -57,10 +57,8 @@ def quantize_means(
     values: Array, lengths: NDArray[np.int64], logarithmic: bool = False, finest: int = FINE
 ) -> dict[str, NDArray[Any]]:
     """Round the values of several concatenated series to whole levels between the ends of each
-    series.
-
-    On a logarithmic scale, level 0 means "not above zero", and levels from 1 are logarithms.
-    """
+    series. On a logarithmic scale, level 0 means "not above zero", and levels from 1 are
+    logarithms."""
     first = 1 if logarithmic else 0
     positive = values > 0 if logarithmic else np.ones(len(values), dtype=bool)
     scaled = np.log10(np.where(positive, values, 1.0)) if logarithmic else values

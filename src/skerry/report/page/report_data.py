@@ -205,9 +205,6 @@ def _read(table: RunTable) -> ReportData:
     )
 
 
-# Curves
-
-
 def rounds_to_show(rounds: Ints, server: Server, most: int) -> NDArray[np.bool_]:
     """A mask of the recorded rounds to show, at most `most`. If there are more, half of the shown
     rounds are evenly spaced; the other half are server rounds, each with the round before it, so

@@ -53,9 +53,6 @@ def print_bounds(bounds: BoundGrid) -> None:
         out.print(f"- {words}", style="dim")
 
 
-# Tables
-
-
 def bounds_table(settings: Sequence[Sequence[Answer]], varied: Sequence[str]) -> "Table":
     """A row per setting and primitive; the fewest rounds of a setting are bold."""
     first = settings[0][0]
@@ -107,9 +104,6 @@ def _by_label(answers: Sequence[Answer]) -> dict[str, Answer]:
     return {
         f"{one.label} {one.parameters.selection}" if several else one.label: one for one in answers
     }
-
-
-# Words
 
 
 def describe_setting(parameters: Parameters, varied: Sequence[str]) -> str:
@@ -229,9 +223,6 @@ CONSTANTS: tuple[tuple[str, Callable[[PointConstants], Measurement]], ...] = (
 )
 
 
-# Mixing
-
-
 def print_mixing(
     experiment: "Experiment", mixing: "MixingParameters", sizes: Sequence[int]
 ) -> None:
@@ -248,9 +239,6 @@ def print_mixing(
     out.print(f"p_avg {mixing.average:.6f}: the mean over islands.")
     left = 1 - mixing.minimum
     out.print(f"One D2D round leaves at most {left:.2%} of the disagreement inside islands.")
-
-
-# Regimes
 
 
 def print_regimes(regimes: Sequence[Regime], figures: Mapping[str, str], epsilon: float) -> None:
@@ -279,9 +267,6 @@ def regimes_table(regimes: Sequence[Regime]) -> "Table":
     for zetas in HETEROGENEITY:
         table.add_row(f"{zetas[0]:g}, {zetas[1]:g}", *(cells[*zetas, axis] for axis in AXES))
     return table
-
-
-# Constants
 
 
 def print_constants(constants: Constants) -> None:

@@ -34,9 +34,6 @@ ALONE = "-alone"
 POLL_SECONDS = 0.2
 
 
-# Jobs
-
-
 @dataclass(frozen=True)
 class WorldSurvey:
     """Size, memory and keys of a world, from which a driver plans jobs."""
@@ -125,9 +122,6 @@ def memory_shape(experiment: Experiment) -> str:
     return experiment.model_copy(update={"seed": 0, "data": data}).world_key()
 
 
-# Worlds
-
-
 class WorldCache:
     """Builds worlds and keeps the last one, because stacks of one world follow each other."""
 
@@ -165,9 +159,6 @@ def release_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-# Events
 
 
 @dataclass(frozen=True)
@@ -250,9 +241,6 @@ def failure_of(error: Exception) -> Failure:
 def error_line(error: Exception) -> str:
     """An error as one line."""
     return "; ".join(error.faults) if isinstance(error, SkerryError) else one_line(error)
-
-
-# Executors
 
 
 class Executor(Protocol):

@@ -55,9 +55,6 @@ HEARTBEAT = None
 """The object that a worker sends while it has no event."""
 
 
-# Orders
-
-
 @dataclass(frozen=True)
 class Order:
     """Work for a worker: lanes of one world, and where their records go."""
@@ -195,9 +192,6 @@ def _own_folder(shared: Path, token: str) -> Iterator[Path]:
         yield shared
     finally:
         lock.release()
-
-
-# The process
 
 
 def _serve() -> None:

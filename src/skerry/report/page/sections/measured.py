@@ -25,9 +25,6 @@ MOST_DEVICES = 2_000
 """The most devices in a plot. Of more, evenly spaced ranks are shown."""
 
 
-# Comparisons by cell
-
-
 def winners_section(data: ReportData) -> PageSection | None:
     """The best primitive of each cell."""
     if not data.ranked:
@@ -131,9 +128,6 @@ def _best_stepsizes(data: ReportData) -> list[Block]:
     return [counts, folded(f"{plural(len(found), 'best stepsize')}, cell by cell", every)]
 
 
-# Over the rounds
-
-
 def curves_section(data: ReportData) -> PageSection | None:
     """Learning curves."""
     if not data.measures:
@@ -191,9 +185,6 @@ def _other_rules(data: ReportData) -> list[Block]:
     experiments = [data.experiment(group) for group in data.grid.groups]
     notes = notes_on_rules(one for one in experiments if one.server.is_there)
     return [note(" ".join(["δ and κ are for uniform sampling.", *notes]))] if notes else []
-
-
-# The scores of devices
 
 
 def devices_section(data: ReportData) -> PageSection | None:

@@ -50,9 +50,6 @@ def page_title(data: ReportData) -> str:
     return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
 
 
-# The answer
-
-
 def answer_sentence(data: ReportData) -> str:
     """The advice if there is one; else the best primitive, or how often each one is better."""
     if not data.runs:
@@ -125,9 +122,6 @@ def _over_cells(data: ReportData) -> str:
     more = len(cells) - len(named)
     others = f"; for {plural(more, 'other primitive')} see below" if more else ""
     return f"By {traits(data.headline).title}{tuned}: {'; '.join(named)}{others}."
-
-
-# What was run
 
 
 def runs_section(data: ReportData) -> PageSection:
