@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skerry.cli.commands.options import cannot_write
+from skerry.cli.commands.options import cannot_write, option
 from skerry.errors import SkerryError, unknown
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ def new_command(
     name: Annotated[
         str | None, typer.Argument(help="An example to copy, with its data files; see --list.")
     ] = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder to copy to.", show_default="this folder")
-    ] = Path(),
+    out: Annotated[Path, option("Folder to copy to.", "DIR", "this folder")] = Path(),
     list_them: Annotated[bool, typer.Option("--list", help="List the examples.")] = False,
 ) -> None:
     """Print a complete, commented experiment, or copy an example: skerry new > experiment.toml"""

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.cli.commands.options import AsJson, Folder, cannot_write, print_json, split_names
+from skerry.cli.commands.options import (
+    AsJson,
+    Folder,
+    cannot_write,
+    option,
+    print_json,
+    split_names,
+)
 from skerry.errors import SkerryError, printable
 from skerry.files import replace_file
 
@@ -25,43 +32,31 @@ STDOUT = Path("-")
 def results_command(
     folder: Folder = Path("runs"),
     measure: Annotated[
-        str | None, typer.Option(help="The measure to print.", show_default="average_accuracy")
+        str | None, option("The measure to print.", default="average_accuracy")
     ] = None,
     last: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="R",
-            help="Take the mean over the last R rounds.",
-            show_default="the final value",
-        ),
+        int | None, option("Take the mean over the last R rounds.", "R", "the final value", min=1)
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(
-            metavar="FIELDS",
-            help="Fields that define the cells, such as server.period,topology; other fields are "
+        option(
+            "Fields that define the cells, such as server.period,topology; other fields are "
             "averaged over.",
-            show_default="all that vary",
+            "FIELDS",
+            "all that vary",
         ),
     ] = None,
     best: Annotated[
         str | None,
-        typer.Option(
-            metavar="FIELD",
-            help="Take each primitive at its best value of a field, such as training.stepsize.",
+        option(
+            "Take each primitive at its best value of a field, such as training.stepsize.", "FIELD"
         ),
     ] = None,
     against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PRIMITIVE",
-            help="The primitive to compare the others with.",
-            show_default="s2a",
-        ),
+        str | None, option("The primitive to compare the others with.", "PRIMITIVE", "s2a")
     ] = None,
     level: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Significance level of all tests together.")
+        float, option("Significance level of all tests together.", min=0.0, max=1.0)
     ] = 0.05,
     devices: Annotated[
         bool,
@@ -71,19 +66,13 @@ def results_command(
         ),
     ] = False,
     csv: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a row for each cell and primitive; - is stdout."),
+        Path | None, option("Write a row for each cell and primitive; - is stdout.", "FILE")
     ] = None,
     parquet: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the same rows; needs the extra parquet."),
+        Path | None, option("Write the same rows; needs the extra parquet.", "FILE")
     ] = None,
-    latex: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write LaTeX tables (booktabs).")
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write Markdown tables.")
-    ] = None,
+    latex: Annotated[Path | None, option("Write LaTeX tables (booktabs).", "FILE")] = None,
+    markdown: Annotated[Path | None, option("Write Markdown tables.", "FILE")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print means and intervals over seeds for every cell, and compare primitives seed by seed."""
