@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
     from skerry.data.sources.catalog import Dataset
 
-RACE = 0.85
-"""Fraction of the time after the theory for the race; the rest is for sensitivity."""
-NEARBY = 0.6
-"""Fraction of that rest for neighbouring K and H; the remainder is for prices."""
+RACE = 0.85  # fraction of the time after the theory for the race; the rest is for sensitivity
+NEARBY = 0.6  # fraction of that rest for neighbouring K and H; the remainder is for prices
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from skerry.engine.world import World
     from skerry.network.fleet import Fleet
 
-FACTORS = (0.1, 10**-0.5, 1.0, 10**0.5)
-"""Stepsizes relative to that of the experiment."""
+FACTORS = (0.1, 10**-0.5, 1.0, 10**0.5)  # stepsizes relative to that of the experiment
 FEW_FACTORS = (10**-0.5, 1.0, 10**0.5)
-LINK_ROUNDS = 20
-"""Number of rounds over which changing links are averaged."""
+LINK_ROUNDS = 20  # number of rounds over which changing links are averaged
 
 
 @dataclass(frozen=True)
@@ -33,13 +31,11 @@ class Candidate:
     """A setting of the server that may be recommended."""
 
     primitive: str
-    beta: float | None
-    """The beta of a blend, else None."""
+    beta: float | None  # the beta of a blend, else None
     sampled: int
     period: int
     selection: str = "uniform"
-    preset: str = ""
-    """Name of its preset, if it is one; a preset may decide the other fields."""
+    preset: str = ""  # name of its preset, if it is one; a preset may decide the other fields
 
     @property
     def label(self) -> str:
@@ -178,16 +174,11 @@ class Menu:
 class Sends:
     """Messages that a preset sends."""
 
-    links: float
-    """Mean number of messages between devices in a round."""
-    up: int
-    """Models per uplink message."""
-    down: int
-    """Models per downlink message to those that the primitive sends to."""
-    more_down: int
-    """Further models to each sampled device."""
-    ends_periods: bool
-    """Whether its server rounds are the last of a period instead of the first."""
+    links: float  # mean number of messages between devices in a round
+    up: int  # models per uplink message
+    down: int  # models per downlink message to those that the primitive sends to
+    more_down: int  # further models to each sampled device
+    ends_periods: bool  # whether its server rounds are the last of a period instead of the first
 
 
 @dataclass(frozen=True)
@@ -196,12 +187,10 @@ class Budget:
 
     prices: Prices
     devices: int
-    links: float
-    """Mean number of links that are up in a round."""
+    links: float  # mean number of links that are up in a round
     offset: int
     rounds: int
-    limit: float | None = None
-    """Largest cost in messages at their prices; None: no limit."""
+    limit: float | None = None  # largest cost in messages at their prices; None: no limit
     presets: Mapping[str, Sends] = field(default_factory=dict)
     """Messages of presets that send other messages than their primitive."""
 

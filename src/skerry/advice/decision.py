@@ -17,10 +17,8 @@ from skerry.records.parts import History
 if TYPE_CHECKING:
     from skerry.engine.world import World
 
-WINDOW = 0.2
-"""Fraction of last rounds over which a run is scored: accuracy varies within a period."""
-HOPELESS = 1000
-"""Largest number of seeds that is suggested."""
+WINDOW = 0.2  # fraction of last rounds over which a run is scored: accuracy varies within a period
+HOPELESS = 1000  # largest number of seeds that is suggested
 
 Kind = TypeVar("Kind", bound=Hashable)
 Verdict: TypeAlias = Literal["clear", "unclear", "equal", "alone"]
@@ -151,10 +149,8 @@ class Rival:
     """The best entry of another primitive or selection rule, and the winner's lead over it."""
 
     entry: Entry
-    lead: Estimate
-    """Score of the winner minus that of the rival, over common seeds."""
-    p: float
-    """p-value of the paired t test, Holm-corrected for the number of rivals."""
+    lead: Estimate  # score of the winner minus that of the rival, over common seeds
+    p: float  # p-value of the paired t test, Holm-corrected for the number of rivals
 
     @property
     def is_clear(self) -> bool:

@@ -31,8 +31,7 @@ EARLY_LEVEL = 0.01
 """Significance level for an early end. It is stricter than that of the answer, because looking at
 results several times raises the false-alarm rate."""
 EARLY_SEEDS = 4
-MARGIN = 0.85
-"""Fraction of the remaining time that a stage may use."""
+MARGIN = 0.85  # fraction of the remaining time that a stage may use
 SMALLER, LARGER = 10**-0.5, 10**0.5
 WIDENINGS = 2
 
@@ -55,20 +54,14 @@ class Pilot:
     """The state of a pilot: its settings, its scores and the entries that remain."""
 
     question: Question
-    base: Experiment
-    """The experiment with the pilot's rounds and evaluations."""
-    budget: Budget
-    """The budget of the pilot's rounds."""
+    base: Experiment  # the experiment with the pilot's rounds and evaluations
+    budget: Budget  # the budget of the pilot's rounds
     scores: PilotScores
-    entries: list[Entry]
-    """Entries still in the race."""
+    entries: list[Entry]  # entries still in the race
     seeds: list[int] = field(default_factory=list)
-    runs: int = 0
-    """Number of runs computed; others were already recorded."""
-    seconds_per_seed: float = 0.0
-    """Seconds per seed of the remaining entries."""
-    stopped: str = ""
-    """Why the race ended: clear, alone, seeds, time."""
+    runs: int = 0  # number of runs computed; others were already recorded
+    seconds_per_seed: float = 0.0  # seconds per seed of the remaining entries
+    stopped: str = ""  # why the race ended: clear, alone, seeds, time
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -216,15 +209,12 @@ def _next_stepsizes(pilot: Pilot) -> Iterator[Entry]:
 
 
 MEASURED = ("average", "devices", "training", "communication")
-FIRST_STAGE = 0.35
-"""Fraction of the remaining time for the first stage."""
-PROBE = 0.03
-"""Fraction of the whole time for timing rounds, and for timing evaluations."""
+FIRST_STAGE = 0.35  # fraction of the remaining time for the first stage
+PROBE = 0.03  # fraction of the whole time for timing rounds, and for timing evaluations
 PROBES, PROBE_ROUNDS = 4, 20
 PROBE_LANES = 8
 """Lanes to time on a CPU, where the time per lane is constant; on a GPU as many as will run."""
-LOOKS = (5, 2, 1)
-"""Evaluations in the window of a score; fewer where they are slow."""
+LOOKS = (5, 2, 1)  # evaluations in the window of a score; fewer where they are slow
 LEAST_ROUNDS = 10
 
 

@@ -22,17 +22,13 @@ from skerry.theory.point_constants import (
 )
 from skerry.theory.rounds_and_messages import Answer, ask
 
-MEASURING = 0.2
-"""Fraction of the time that measuring the constants may take."""
+MEASURING = 0.2  # fraction of the time that measuring the constants may take
 EFFORTS = (((0, 10, 50), 20), ((0, 10, 50), 8), ((0, 10), 4), ((0,), 3))
 """(Rounds at which to measure, draws at each): the first that fits the time is used."""
-CURVATURE = 60
-"""Approximate number of gradients to estimate L at one round."""
-CLOSE = 1.25
-"""Bounds whose ratio is below this prefer neither: their constants are not more exact."""
+CURVATURE = 60  # approximate number of gradients to estimate L at one round
+CLOSE = 1.25  # bounds whose ratio is below this prefer neither: their constants are not more exact
 
-Pair = tuple[Answer, Answer]
-"""Bounds of S2S and S2A."""
+Pair = tuple[Answer, Answer]  # bounds of S2S and S2A
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ _LINKS = {"up": "uplink", "down": "downlink", "broadcast": "broadcast", "d2d": "
 class Among:
     """The primitives, selection rules and presets that may be recommended."""
 
-    primitives: tuple[tuple[str, float | None], ...] = ()
-    """(primitive, beta of a blend or None)."""
+    primitives: tuple[tuple[str, float | None], ...] = ()  # (primitive, beta of a blend or None)
     selections: tuple[str, ...] = ()
     """Selection rules; empty: the experiment's own and those that sample every island."""
     presets: tuple[str, ...] = ()
@@ -59,15 +58,12 @@ class Question:
     goal: Goal = "both"
     among: Among = Among()
     prices: Prices = ONE_EACH
-    priced: bool = False
-    """Whether prices were given; then K and H are chosen too, at equal cost."""
-    messages: float | None = None
-    """Largest cost in messages at their prices."""
+    priced: bool = False  # whether prices were given; then K and H are chosen too, at equal cost
+    messages: float | None = None  # largest cost in messages at their prices
     bytes: float | None = None
     stepsizes: tuple[float, ...] | None = None
     """None: a grid around the experiment's own, widened where its edge is best."""
-    seeds: int = SEEDS
-    """Largest number of seeds."""
+    seeds: int = SEEDS  # largest number of seeds
     minutes: float = MINUTES
 
     def __post_init__(self) -> None:

@@ -18,8 +18,7 @@ from skerry.theory.crossings import Stretch, stretches
 from skerry.theory.operators import Array
 
 MOST_SEEDS = 4
-CURVE_LOOKS = 2
-"""Evaluations of a curve per fifth of the rounds."""
+CURVE_LOOKS = 2  # evaluations of a curve per fifth of the rounds
 DEARER = (1.5, 2, 3, 5, 10, 20)
 MORE_DIFFERENT = (2.0, 4.0, 10.0)
 
@@ -30,8 +29,7 @@ class Effect:
 
     condition: str
     answer: str
-    changes: bool
-    """Whether the answer is another primitive than the recommended one."""
+    changes: bool  # whether the answer is another primitive than the recommended one
     basis: Literal["pilot", "theory"]
 
 

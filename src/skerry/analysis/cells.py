@@ -21,8 +21,7 @@ from skerry.config.measures import traits
 if TYPE_CHECKING:
     import pandas as pd
 
-Cell = tuple[Any, ...]
-"""The values of the fields that separate cells."""
+Cell = tuple[Any, ...]  # the values of the fields that separate cells
 Readings = dict[str, dict[int, float]]
 """The values of one cell by label and seed; NaN where a run diverged."""
 

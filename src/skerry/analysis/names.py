@@ -25,8 +25,7 @@ FULL_ONLY = {
 }
 """Fields without a short name, because the short name means a field of the server."""
 
-Where = Mapping[str, Sequence[str]]
-"""By field, the wanted values as the user typed them."""
+Where = Mapping[str, Sequence[str]]  # by field, the wanted values as the user typed them
 
 
 def flat_fields(experiment: Experiment) -> Fields:

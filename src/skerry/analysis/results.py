@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from skerry.records.final_models import FinalModels
 
 V = TypeVar("V")
-MOST_LABELS = 8
-"""Labels that one line names at most."""
+MOST_LABELS = 8  # labels that one line names at most
 
 
 class ByMeasure(dict[str, V]):
@@ -384,10 +383,8 @@ def read_studies(folder: Path) -> list[Results]:
 class _Study:
     """Runs that differ only in seed, primitive and preset, while the runs are being grouped."""
 
-    fields: dict[str, str]
-    """The fields that all of its runs have in common, as JSON."""
-    hidden: set[str]
-    """The fields that are known only through the name of a preset."""
+    fields: dict[str, str]  # the fields that all of its runs have in common, as JSON
+    hidden: set[str]  # the fields that are known only through the name of a preset
     lanes: list[Lane]
 
     @classmethod

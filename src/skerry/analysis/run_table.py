@@ -32,8 +32,7 @@ SEED = "seed"
 STUDY = "study"
 """The extra field that separates runs with equal fields but different data or models."""
 
-Positions = dict[str, dict[int, int]]
-"""By label and seed, the position of a run in `RunTable.runs`."""
+Positions = dict[str, dict[int, int]]  # by label and seed, the position of a run in `RunTable.runs`
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,7 @@ class Group:
 
     cell: int
     label: int
-    runs: Mapping[int, int]
-    """By seed, the position of the run in the table."""
+    runs: Mapping[int, int]  # by seed, the position of the run in the table
 
 
 class _StoredHistories(dict[str, History]):

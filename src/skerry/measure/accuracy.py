@@ -15,10 +15,8 @@ from skerry.engine.world import World
 from skerry.kernels.precision import arithmetic
 from skerry.seeds import stream
 
-MEMORY = {"cpu": 2**28, "cuda": 2**32}
-"""Bytes that scoring models on test samples may take at once."""
-JUDGED = 5
-"""Bytes of a prediction and of whether it is right, beside the outputs it was made from."""
+MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes that scoring models on test samples may take at once
+JUDGED = 5  # bytes of a prediction and of whether it is right, beside the outputs it was made from
 
 
 def scoring_memory(world: World) -> int:
@@ -44,8 +42,7 @@ class Samples:
 
     x: Tensor
     y: Tensor
-    classes: Tensor
-    """The labels as [N, classes] of zeros and ones."""
+    classes: Tensor  # the labels as [N, classes] of zeros and ones
 
     def __len__(self) -> int:
         return len(self.y)

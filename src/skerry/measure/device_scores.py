@@ -38,12 +38,9 @@ class ScoresByDevice:
     """The scores of every device in one evaluation, by accuracy or loss, [n, L] each."""
 
     judged_by: Literal["accuracy", "loss"]
-    device_nl: Tensor
-    """On the test samples that all devices are scored on."""
-    own_nl: Tensor
-    """On its own test samples, or weighted by its label mix."""
-    island_nl: Tensor
-    """On the classes that its island holds."""
+    device_nl: Tensor  # on the test samples that all devices are scored on
+    own_nl: Tensor  # on its own test samples, or weighted by its label mix
+    island_nl: Tensor  # on the classes that its island holds
 
     def fairness(self, island_n: Tensor) -> dict[str, Tensor]:
         """Means of the worst and of the best tenth of the devices, and the gap between the islands
@@ -159,8 +156,7 @@ class DeviceBatch:
     devices: Tensor
     rows: Tensor
     """The places of each device's samples, [devices, most]; its last sample is the padding."""
-    is_own: Tensor
-    """Which of them are samples and not padding."""
+    is_own: Tensor  # which of them are samples and not padding
 
     def portions(self, most: int) -> Iterator["DeviceBatch"]:
         """Split the batch into portions with at most `most` samples of each device."""

@@ -37,13 +37,10 @@ class Reading:
 
     round: int
     keys: tuple[str, ...]
-    due: tuple[int, ...]
-    """The lanes that get a row."""
+    due: tuple[int, ...]  # the lanes that get a row
     names: tuple[str, ...]
-    table: Tensor
-    """Values on the compute device, [measures, lanes]."""
-    counted: dict[str, NDArray[Any]]
-    """Values known to the host, [lanes] each."""
+    table: Tensor  # values on the compute device, [measures, lanes]
+    counted: dict[str, NDArray[Any]]  # values known to the host, [lanes] each
 
     def rows(self) -> dict[str, Row]:
         """The rows of the due lanes by the lane's key, without NaN."""

@@ -26,8 +26,7 @@ from skerry.errors import RecordsError
 
 CHECKPOINT_FOLDER = "checkpoints"
 HEARTBEAT_SECONDS = 1.0
-STALE_SECONDS = 30.0
-"""A driver whose heartbeat is older is gone."""
+STALE_SECONDS = 30.0  # a driver whose heartbeat is older is gone
 BUSY_SECONDS = 5.0
 
 DRIVER_TABLE = "drivers"
@@ -176,14 +175,10 @@ class Presence:
 class Activity:
     """The drivers at work in a store, their plan and their progress."""
 
-    working: bool = False
-    """Whether a driver is at work."""
-    plan: RunPlan | None = None
-    """The newest plan that is not done."""
-    rounds: Mapping[str, int] | None = None
-    """By key, rounds done of runs in progress."""
-    heartbeat: float = 0.0
-    """The newest heartbeat, in seconds since 1970."""
+    working: bool = False  # whether a driver is at work
+    plan: RunPlan | None = None  # the newest plan that is not done
+    rounds: Mapping[str, int] | None = None  # by key, rounds done of runs in progress
+    heartbeat: float = 0.0  # the newest heartbeat, in seconds since 1970
 
 
 def read_activity(db: sqlite3.Connection) -> Activity:

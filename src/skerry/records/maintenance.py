@@ -34,8 +34,7 @@ TABLES = {
 }
 """By table, its columns, of which the first numbers the rows. Checksums come last, because triggers
 remove them when other rows follow."""
-MOST_PROBED = 1_000_000
-"""Rows between readable ones that are tried one by one, at most."""
+MOST_PROBED = 1_000_000  # rows between readable ones that are tried one by one, at most
 
 
 @dataclass
@@ -131,8 +130,7 @@ class Repaired:
     kept: int
     lost: dict[str, str]
     """By key, why a run was lost. Runs whose entry is unreadable are missing here."""
-    aside: Path
-    """The path of the damaged file, which is kept."""
+    aside: Path  # the path of the damaged file, which is kept
 
 
 def back_up_store(folder: Path | str, file: Path) -> int:

@@ -40,8 +40,7 @@ STATUSES = frozenset(get_args(Status))
 FILE = "skerry.sqlite"
 SOURCE_OF = "source of "
 """Starts the names of versions that are hashes of a user's code: `source of server.primitive`."""
-MOST_NAMED = 3
-"""Damaged runs that one warning names at most."""
+MOST_NAMED = 3  # damaged runs that one warning names at most
 
 T = TypeVar("T")
 

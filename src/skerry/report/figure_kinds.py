@@ -85,11 +85,9 @@ class FigureRequest:
     best: str | None = None
     last: int | None = None
     round: int | None = None
-    width: float = 3.3
-    """In inches; the default is one column of a page, as in `style.WIDTHS`."""
+    width: float = 3.3  # in inches; the default is one column of a page, as in `style.WIDTHS`
     title: str = ""
-    runs: "RunTable | None" = None
-    """The runs to draw; None to read the store in the folder."""
+    runs: "RunTable | None" = None  # the runs to draw; None to read the store in the folder
 
     @cached_property
     def table(self) -> "RunTable":

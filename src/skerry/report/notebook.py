@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from skerry.theory import Bound, Certificate
 
 SHOW_SECONDS = 0.2
-MOST_ROWS = 60
-"""Rows of a table that a notebook shows at most."""
+MOST_ROWS = 60  # rows of a table that a notebook shows at most
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

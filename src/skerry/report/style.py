@@ -24,8 +24,7 @@ ISLANDS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D
 INK, GREY, FAINT, MISSING = "#333333", "#555555", "#DDDDDD", "#EEEEEE"
 
 MARKERS = {"s2s": "o", "s2a": "s", "blend": "^", "none": "X"}
-BLEND_MARKERS = ("<", "v", "^", "D", ">")
-"""One marker for each fifth of the range of beta."""
+BLEND_MARKERS = ("<", "v", "^", "D", ">")  # one marker for each fifth of the range of beta
 OTHER_MARKERS = ("P", "*", "h", "d")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (8, 3)))
 

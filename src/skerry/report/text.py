@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from skerry.analysis.statistics import Estimate
 
 NOTHING = "-"
-PAGE = 100
-"""The line length of longer texts, in letters."""
+PAGE = 100  # the line length of longer texts, in letters
 UNFOLDED = 10_000
 
 
@@ -127,8 +126,7 @@ class Sheet:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    sides: str
-    """For each column l (left, for words) or r (right, for numbers)."""
+    sides: str  # for each column l (left, for words) or r (right, for numbers)
 
     def to_rich(self) -> "Table":
         from rich.markup import escape

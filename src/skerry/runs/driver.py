@@ -51,8 +51,7 @@ from skerry.runs.process import DETERMINISTIC_LANES, was_deterministic
 from skerry.runs.progress import Progress
 from skerry.runs.resume import count_runs, warn_user
 
-ATTEMPTS = 3
-"""How often a stack may lose its worker before it is split."""
+ATTEMPTS = 3  # how often a stack may lose its worker before it is split
 
 
 class StoppedError(Exception):

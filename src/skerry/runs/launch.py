@@ -20,8 +20,7 @@ from typing import Any
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 2.0
 """How long an error of another rank waits for the first rank, which reports common errors."""
-SAVING_SECONDS = 60.0
-"""How long ranks that were stopped may take for a checkpoint."""
+SAVING_SECONDS = 60.0  # how long ranks that were stopped may take for a checkpoint
 LIFELINE = "SKERRY_LIFELINE"
 """Environment variable of ranks that must end when their stdin does, with their parent."""
 LOCAL = {"linux": "lo", "darwin": "lo0"}

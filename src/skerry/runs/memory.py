@@ -41,8 +41,7 @@ more are computed in portions."""
 MEANS, TABLES, WEIGHTS = 3, 3, 4
 """Arrays that exist at once: of island means; of each device's scores by class, per lane; of their
 weights, for all lanes."""
-CPU_STACK = 2**28
-"""Bytes of X beyond which a larger stack on a CPU saves no time per lane."""
+CPU_STACK = 2**28  # bytes of X beyond which a larger stack on a CPU saves no time per lane
 CPU_LANES = (8, 128)
 CONTAINER = "/sys/fs/cgroup/memory"
 
@@ -50,16 +49,11 @@ CONTAINER = "/sys/fs/cgroup/memory"
 DRAWN = 170
 """Bytes of a link in a networkx graph: two entries of dictionaries, and one of its own. Python
 keeps them for other objects when the graph is gone."""
-EDGE = 16
-"""Bytes of a link as a pair of numbers."""
-SORTED = 66
-"""More bytes of a link while its pairs are sorted."""
-WEIGHED = 40
-"""Bytes of an entry of W while it is put together."""
-SCIPY_ENTRY, TORCH_ENTRY = 12, 20
-"""Bytes of an entry of a sparse W."""
-TABLE = 4
-"""Numbers of a device in the table that minibatches are drawn by."""
+EDGE = 16  # bytes of a link as a pair of numbers
+SORTED = 66  # more bytes of a link while its pairs are sorted
+WEIGHED = 40  # bytes of an entry of W while it is put together
+SCIPY_ENTRY, TORCH_ENTRY = 12, 20  # bytes of an entry of a sparse W
+TABLE = 4  # numbers of a device in the table that minibatches are drawn by
 DOUBLE, SINGLE = 8, 4
 
 
@@ -69,35 +63,24 @@ class Footprint:
 
     free: int
     total: int
-    share: float
-    """The share of the free memory that stacks may take."""
-    world: int
-    """The world itself with its links and data; every process holds its own."""
-    lane: int
-    """X of one lane."""
+    share: float  # the share of the free memory that stacks may take
+    world: int  # the world itself with its links and data; every process holds its own
+    lane: int  # X of one lane
     step: tuple[int, int, int]
     """Temporaries of the local steps: fixed part, additional part per lane, maximum."""
-    other: float
-    """Temporaries of server rounds and measures, as a share of X."""
-    scores: int
-    """Class scores of a lane's models on the test set, and what is computed from them."""
-    most_scores: int
-    """The maximum of `scores` over all lanes."""
-    efficient: int
-    """The number of lanes beyond which a stack gets no faster per lane."""
+    other: float  # temporaries of server rounds and measures, as a share of X
+    scores: int  # class scores of a lane's models on the test set, and what is computed from them
+    most_scores: int  # the maximum of `scores` over all lanes
+    efficient: int  # the number of lanes beyond which a stack gets no faster per lane
     on_gpu: bool = False
-    devices: int = 1
-    """The number of devices of the whole fleet."""
-    building: int = 0
-    """Additional bytes while the world is built, before it has lanes."""
-    weighing: int = 0
-    """Additional bytes while W is assembled, with lanes."""
+    devices: int = 1  # the number of devices of the whole fleet
+    building: int = 0  # additional bytes while the world is built, before it has lanes
+    weighing: int = 0  # additional bytes while W is assembled, with lanes
     companions: int = 0
     """Arrays of the size of X that a lane keeps for its method and for compression, at most."""
     private: float = 0.0
     """Share of X that is private. A copy of it is kept while the rest travels or is measured."""
-    judged: int = 0
-    """Scores of each device of a lane on each class."""
+    judged: int = 0  # scores of each device of a lane on each class
     passing: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Temporary arrays of compressed messages, in units of X: what is compressed, what exists
     beside it, and the maximum."""

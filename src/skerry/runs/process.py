@@ -22,8 +22,7 @@ from skerry.engine.ranks.group import Rank, RankGroup
 
 DETERMINISTIC_THREADS = 1
 DETERMINISTIC_LANES = 1
-MARK = "deterministic"
-"""Marks deterministic runs in their recorded versions."""
+MARK = "deterministic"  # marks deterministic runs in their recorded versions
 
 
 @contextmanager

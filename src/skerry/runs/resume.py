@@ -33,12 +33,9 @@ from skerry.records import checkpoint
 from skerry.records.store import Store
 from skerry.runs.executors.executor import ALONE
 
-MEMORY, COMPANION = "memory.", "companion."
-"""Prefixes of the names of tensors in a checkpoint."""
-MODELS = "X"
-"""The tensor with one row for each device."""
-PARTS = "parts"
-"""The fact that lists the parts: first device, the one after the last, file name."""
+MEMORY, COMPANION = "memory.", "companion."  # prefixes of the names of tensors in a checkpoint
+MODELS = "X"  # the tensor with one row for each device
+PARTS = "parts"  # the fact that lists the parts: first device, the one after the last, file name
 RECOMPUTED = "Computed again, from an older checkpoint or from the start."
 
 
@@ -47,13 +44,11 @@ class StackStart:
     """A stack and the state it starts from: a checkpoint, or (None) the initial point."""
 
     stack: Stack
-    file: Path
-    """The path of its checkpoints."""
+    file: Path  # the path of its checkpoints
     state: State | None = None
     ledger: Ledger = field(default_factory=Ledger)
     seconds: float = 0.0
-    rows: Mapping[str, int] = field(default_factory=dict)
-    """By key, the recorded rows."""
+    rows: Mapping[str, int] = field(default_factory=dict)  # by key, the recorded rows
 
     def file_of(self, keys: Sequence[str]) -> Path:
         """The path of the checkpoints of some of its lanes."""
@@ -106,13 +101,11 @@ def find_starts(
 class StackCheckpoint:
     """The content of a checkpoint of a stack."""
 
-    lanes: list[str]
-    """The keys of its runs."""
+    lanes: list[str]  # the keys of its runs
     state: State
     ledger: dict[str, list[int]]
     seconds: float
-    rows: dict[str, int]
-    """By key, the rows recorded at that time."""
+    rows: dict[str, int]  # by key, the rows recorded at that time
 
     def start(self, stack: Stack, file: Path, rows: Mapping[str, int]) -> StackStart:
         """The round and state from which some of its lanes resume."""

@@ -26,8 +26,7 @@ from skerry.plugins.options import bind
 from skerry.records.parts import History
 
 Ask = Callable[[Experiment, "LaneValues"], Any]
-LONGEST = 200
-"""Characters of a reason that are recorded."""
+LONGEST = 200  # characters of a reason that are recorded
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,7 @@ class _Column:
     lower_is_better: bool
     rounds: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
-    best: list[float] = field(default_factory=list)
-    """The best value up to each of the rounds."""
+    best: list[float] = field(default_factory=list)  # the best value up to each of the rounds
 
     def add(self, round_: int, value: float) -> None:
         better = min if self.lower_is_better else max
@@ -109,8 +107,7 @@ class LaneValues(Mapping[str, float]):
 class Endings:
     """Lanes of a stack that end after a round, each with the reason."""
 
-    stopped: Mapping[int, str] = field(default_factory=dict)
-    """By their rule: they are finished."""
+    stopped: Mapping[int, str] = field(default_factory=dict)  # by their rule: they are finished
     paused: Mapping[int, str] = field(default_factory=dict)
     """By the progress callback: they can be resumed."""
 

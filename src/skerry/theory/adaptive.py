@@ -12,8 +12,7 @@ from skerry.theory.counts import CountOutcome
 from skerry.theory.operators import Array, exchange_matrix
 from skerry.theory.participation import exchange_from_law
 
-ROUNDING = 1e-9
-"""Rounding error allowed in a computed integer."""
+ROUNDING = 1e-9  # rounding error allowed in a computed integer
 
 
 def beta(context: Context, *, bias_cost: float, adapt_over: int) -> float:

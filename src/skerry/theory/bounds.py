@@ -242,8 +242,7 @@ class _Symbols(NamedTuple):
     ze: Array
     s2: Array
     L: Array
-    start: Array
-    """The initial error, f0 or R0^2."""
+    start: Array  # the initial error, f0 or R0^2
     eps: Array
     kappa: Array
     q: Array

@@ -17,8 +17,7 @@ from skerry.theory.operators import Array, check_sampled
 RULES = ("uniform", "per_component", "one_each", "bernoulli")
 """Rules of `server.selection` whose law of counts is known."""
 
-MAX_OUTCOMES = 200_000
-"""Largest number of outcomes for which a law is enumerated."""
+MAX_OUTCOMES = 200_000  # largest number of outcomes for which a law is enumerated
 
 
 class CountOutcome(NamedTuple):

@@ -119,8 +119,7 @@ class _View:
     frame: "pd.DataFrame"
     sheets: "list[Sheet]"
     header: Mapping[str, object]
-    footer: dict[str, list[str]]
-    """Lists of sentences; in Markdown they follow the tables."""
+    footer: dict[str, list[str]]  # lists of sentences; in Markdown they follow the tables
     show: Callable[[], None]
 
 

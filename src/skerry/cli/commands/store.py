@@ -15,8 +15,7 @@ app = typer.Typer(
 )
 
 SHOWN_KEYS = 5
-FEWEST_CHARACTERS = 4
-"""The shortest beginning of a key that stands for it."""
+FEWEST_CHARACTERS = 4  # the shortest beginning of a key that stands for it
 
 
 @app.command("verify")

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-LOG_RATIO = 30
-"""The ratio of the largest to the smallest value from which an axis is logarithmic."""
+LOG_RATIO = 30  # the ratio of the largest to the smallest value from which an axis is logarithmic
 
 
 def sensitivity(

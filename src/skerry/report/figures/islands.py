@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from skerry.network.fleet import Fleet
     from skerry.records.store import Run
 
-MOST_CLASSES = 12
-"""Up to this number, every class has a tick."""
+MOST_CLASSES = 12  # up to this number, every class has a tick
 
 
 def network(fleet: "Fleet", axis: "Axes", t: int = 0, sampled: Any = ()) -> "Axes":
@@ -147,8 +146,7 @@ def labels(
     return axis
 
 
-WIDE, TALLEST = 2.2, 4.5
-"""The smallest width and the largest height of a network in inches."""
+WIDE, TALLEST = 2.2, 4.5  # the smallest width and the largest height of a network in inches
 
 
 def draw_network(request: FigureRequest) -> DrawnFigure:

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 SERVER_AXES = ("server.sampled", "server.period")
 TOPOLOGY, DEVICES = "network.topology", "network.devices"
-WIDE = 2.0
-"""The smallest width in inches of a map with numbers in its cells."""
-LOWEST, ROW = 2.0, 0.17
-"""The smallest height in inches of a map, and of each of its rows."""
+WIDE = 2.0  # the smallest width in inches of a map with numbers in its cells
+LOWEST, ROW = 2.0, 0.17  # the smallest height in inches of a map, and of each of its rows
 HATCHED = "Hatched: no clear lead at level 0.05 (paired t tests, Holm-corrected), or not tested."
 
 THEORY_AXES = (DEVICES, "server.selection", "server.weights")

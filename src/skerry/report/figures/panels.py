@@ -25,8 +25,7 @@ FIELDS = {
     "training.stepsize": "stepsize",
     "network.devices": "devices n",
 }
-KEEP = "\u00a0"
-"""A non-breaking space."""
+KEEP = "\u00a0"  # a non-breaking space
 SHARE = "sampled share K/n"
 
 
@@ -85,14 +84,10 @@ def safe_lines(text: str) -> str:
 
 
 MOST_PANELS = 24
-NARROWEST = 1.6
-"""The smallest width of a panel in inches."""
-LETTERS = 15
-"""Letters of a title per inch."""
-TICKS = 0.35
-"""Inches that the ticks and their names take from a panel."""
-ASIDE = "aside"
-"""The gid of legend entries that explain the drawing; they come last in the legend."""
+NARROWEST = 1.6  # the smallest width of a panel in inches
+LETTERS = 15  # letters of a title per inch
+TICKS = 0.35  # inches that the ticks and their names take from a panel
+ASIDE = "aside"  # the gid of legend entries that explain the drawing; they come last in the legend
 
 
 class Panel(NamedTuple):

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_BANDS = 6
-"""With more lines than this, no bands are drawn, because they would hide the lines."""
-MOST_MARKS = 50
-"""With more server rounds than this, they are not marked."""
+MOST_BANDS = 6  # with more lines than this, no bands are drawn, because they would hide the lines
+MOST_MARKS = 50  # with more server rounds than this, they are not marked
 OVERVIEW = (
     "average_accuracy", "own_accuracy", "device_accuracy", "average_perplexity",
     "disagreement", "average_loss", "train_loss", "bias",

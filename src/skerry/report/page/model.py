@@ -24,8 +24,7 @@ SYMBOLS = {
     "D": "diamond", "d": "diamond-tall",
 }  # fmt: skip
 """Plotly's names for matplotlib's markers."""
-MOST_EXACT = 300_000
-"""Up to this number, final values have all digits; beyond it, seven."""
+MOST_EXACT = 300_000  # up to this number, final values have all digits; beyond it, seven
 
 
 def page_model(data: ReportData, start: int = 0) -> dict[str, Any]:
@@ -191,10 +190,8 @@ def _best_groups(data: ReportData) -> list[int]:
 
 LIGHT_PAGE, DARK_PAGE = "#ffffff", "#15191f"
 """The backgrounds of the light and the dark page, as in page.css."""
-LIGHT_CONTRAST = 3.0
-"""The contrast that WCAG 2.2 requires of lines and marks."""
-DARK_CONTRAST = 5.5
-"""Higher, because thin lines look darker on a dark background."""
+LIGHT_CONTRAST = 3.0  # the contrast that WCAG 2.2 requires of lines and marks
+DARK_CONTRAST = 5.5  # higher, because thin lines look darker on a dark background
 
 
 def shades(colour: str) -> dict[str, str]:

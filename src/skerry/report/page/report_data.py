@@ -31,10 +31,8 @@ RATIOS = ("disagreement_ratio", "bias_ratio")
 """Measures of which the page also has the mean over all server rounds."""
 MOST_VALUES = 3_000_000
 """The most means in a page; each takes two to three bytes, compressed and as text."""
-MANY_VALUES = 500_000
-"""With more means than this, they are stored with fewer digits."""
-FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000
-"""Limits of the number of rounds per curve."""
+MANY_VALUES = 500_000  # with more means than this, they are stored with fewer digits
+FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000  # limits of the number of rounds per curve
 
 Ints = NDArray[np.int64]
 

@@ -178,8 +178,7 @@ def _format_p(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-MOST_SHOWN = 30
-"""The most devices in a table, the worst ones."""
+MOST_SHOWN = 30  # the most devices in a table, the worst ones
 
 
 def print_devices(found: DeviceResults) -> None:

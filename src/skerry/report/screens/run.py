@@ -21,12 +21,9 @@ class Column(NamedTuple):
     """A column of the table of a study."""
 
     measure: str
-    digits: int | None = None
-    """Digits after the point; None for the usual format of the measure."""
-    spread: bool = True
-    """Whether the interval is shown."""
-    instead_of: str = ""
-    """The column is shown only if this other measure is missing."""
+    digits: int | None = None  # digits after the point; None for the usual format of the measure
+    spread: bool = True  # whether the interval is shown
+    instead_of: str = ""  # the column is shown only if this other measure is missing
 
 
 COLUMNS = (
@@ -45,8 +42,7 @@ COLUMNS = (
     Column("uplink_messages"),
     Column("downlink_messages"),
 )
-KEY_SHOWN, MOST_KEYS = 8, 8
-"""Characters of a key, and keys of a label, that are shown at most."""
+KEY_SHOWN, MOST_KEYS = 8, 8  # characters of a key, and keys of a label, that are shown at most
 LEADER_MEASURES = {
     "average_accuracy": "the average model",
     "own_accuracy": "devices on their own labels",

@@ -29,8 +29,7 @@ from skerry.records.store import Run, Store
 from skerry.runs.memory import Footprint, measure_footprint
 from skerry.runs.progress import Progress
 
-ALONE = "-alone"
-"""Marks the checkpoints of deterministic runs, which resume from no others."""
+ALONE = "-alone"  # marks the checkpoints of deterministic runs, which resume from no others
 POLL_SECONDS = 0.2
 
 

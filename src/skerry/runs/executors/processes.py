@@ -40,8 +40,7 @@ from skerry.runs.progress import Progress
 WORKER_FOLDER = "workers"
 SILENT_SECONDS = 120.0
 """Silence after which a worker is ended; it sends a heartbeat every few seconds."""
-SAVING_SECONDS = 30.0
-"""How long a driver that was stopped waits for its workers' checkpoints."""
+SAVING_SECONDS = 30.0  # how long a driver that was stopped waits for its workers' checkpoints
 
 
 class WorkerExecutor(ABC):
@@ -118,8 +117,7 @@ class WorkerExecutor(ABC):
 class _Process:
     popen: "subprocess.Popen[bytes]"
     job: StackJob | None = None
-    heard: float = field(default_factory=time.monotonic)
-    """When it last sent something."""
+    heard: float = field(default_factory=time.monotonic)  # when it last sent something
 
     def send(self, message: Any) -> None:
         assert self.popen.stdin is not None

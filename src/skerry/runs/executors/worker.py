@@ -51,8 +51,7 @@ TICK_SECONDS = 0.5
 HEARTBEAT_SECONDS = 5.0
 ORPHAN_SECONDS = 30.0
 TOKEN = "driver"
-HEARTBEAT = None
-"""The object that a worker sends while it has no event."""
+HEARTBEAT = None  # the object that a worker sends while it has no event
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,7 @@ class Order:
     """Work for a worker: lanes of one world, and where their records go."""
 
     experiments: tuple[Experiment, ...]
-    functions: bytes
-    """`pack_functions` of the experiments."""
+    functions: bytes  # `pack_functions` of the experiments
     device: str
     fingerprints: dict[str, str] = field(default_factory=dict)
     folder: Path = Path()

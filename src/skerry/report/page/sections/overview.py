@@ -32,10 +32,8 @@ GLOSSARY = (
     ("cell", "one combination of the fields that vary between runs. The bar below selects one."),
 )  # fmt: skip
 """Terms for readers who have not read the paper."""
-MOST_NAMED = 3
-"""The most primitives in the answer."""
-MOST_VALUES = 24
-"""The most values in a row of the table of fields."""
+MOST_NAMED = 3  # the most primitives in the answer
+MOST_VALUES = 24  # the most values in a row of the table of fields
 _FIELDS = ("server.sampled", "server.period", "server.selection", TUNED)
 """The fields of an experiment that a recommendation has, by their short names."""
 
