@@ -124,8 +124,7 @@ def preset_candidates(
 
 
 def can_sample(selection: str, K: int, sizes: Sequence[int]) -> bool:
-    """Whether a rule can sample K devices of islands of these sizes: `one_each` needs the same
-    number from every island."""
+    """Whether a rule can sample K devices; `one_each` needs equally many of every island."""
     fits = K % len(sizes) == 0 and len(sizes) * min(sizes) >= K
     return selection != "one_each" or fits
 
@@ -224,8 +223,7 @@ class Budget:
 
 
 def budget_of(question: Question, experiment: Experiment, world: "World") -> Budget:
-    """The budget of a question. With prices but no limit, the limit is the cost of the
-    experiment's own setting at these prices."""
+    """The budget of a question; prices alone allow what the experiment's own setting costs."""
     server = experiment.server
     links = _links(experiment, world.fleet)
     sends = {name: _sends(name, experiment, world) for name in question.among.presets}

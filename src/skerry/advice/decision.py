@@ -49,8 +49,7 @@ def measures_in(world: "World", asked: Goal) -> Measures:
 
 
 def mean_of_last_rounds(history: History, measure: str, until: int) -> float:
-    """Mean of a measure over the last fifth of the rounds up to `until`; if it was not evaluated
-    there, its last value."""
+    """Mean of a measure over the last fifth of the rounds to `until`, or its last value."""
     rounds, values = history["round"], history[measure]
     there = (rounds <= until) & (rounds > 0) & np.isfinite(values)
     if not there.any():
@@ -192,8 +191,7 @@ class Decision:
 
     @property
     def confidence(self) -> float | None:
-        """1 minus the p-value of a one-sided t test against the least clearly beaten rival; None
-        for a single seed."""
+        """1 minus the one-sided p-value against the closest rival; None for a single seed."""
         from scipy.special import stdtr  # scipy.stats takes a second to import
 
         found = []
@@ -208,8 +206,7 @@ class Decision:
         return min(found) if found else None
 
     def seeds_to_settle(self) -> int | None:
-        """Total number of seeds after which a lead like this would be significant; None if more
-        than HOPELESS."""
+        """Seeds after which such a lead would be significant; None if more than HOPELESS."""
         needed = [_enough(rival.lead) for rival in self.decisive if not rival.is_clear]
         return max(needed) if needed and all(needed) else None
 
@@ -247,8 +244,7 @@ def rivals_of(
 
 
 def _enough(lead: Estimate) -> int:
-    """Smallest number of seeds whose 95 % interval would exclude 0 with the same mean and spread;
-    0 if there is none."""
+    """The fewest seeds whose 95 % interval would exclude 0 with this mean and spread, or 0."""
     from scipy.special import stdtrit
 
     if lead.count < 2 or lead.mean <= 0:

@@ -103,8 +103,7 @@ def run_entries(
     driver: Driver,
     until: Callable[[], bool] | None = None,
 ) -> Histories | None:
-    """Run entries on these seeds, as lanes of one stack per seed, and add their scores; None if
-    `until()` becomes true before the end."""
+    """Run entries on seeds and add their scores; None if `until()` is true before the end."""
     runs = {(entry, seed): entry.run(pilot.base, seed) for seed in seeds for entry in entries}
     if waiting := driver.waiting(list(runs.values())):
         try:
@@ -158,8 +157,7 @@ def _next_stage(pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProg
 def _stage(
     pilot: Pilot, seeds: Sequence[int], driver: Driver, timer: Timer, progress: AdviceProgress
 ) -> None:
-    """Run the remaining entries on these seeds. The first seed always finishes: without it there is
-    no answer."""
+    """Run the remaining entries on these seeds. The first always finishes, to have an answer."""
     for seed in seeds:
         progress.doing(f"seed {seed}: {len(pilot.entries)} runs of {pilot.base.rounds} rounds")
         began = timer.clock()
@@ -192,8 +190,7 @@ def _widen(pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress)
 
 
 def _next_stepsizes(pilot: Pilot) -> Iterator[Entry]:
-    """Entries at the next stepsizes of leading candidates; smaller stepsizes of all candidates if
-    all diverged."""
+    """The next stepsizes of leading candidates; smaller ones of all if all diverged."""
     tried: dict[Candidate, list[float]] = {}
     for entry in pilot.entries:
         tried.setdefault(entry.candidate, []).append(entry.stepsize)

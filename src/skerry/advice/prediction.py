@@ -40,8 +40,7 @@ class Prediction:
     """The bounds with all constants set to one, by (K, H): the experiment's own first, then
     neighbouring ones. Under selection rules that the paper does not treat, certified bounds."""
     certified: tuple[Answer, ...]
-    """Certified bounds (full recursion) of S2S, S2A and the best blend, at the experiment's K
-    and H."""
+    """Certified bounds of S2S, S2A and the best blend, at the experiment's K and H."""
 
     @property
     def order(self) -> Pair:
@@ -116,8 +115,7 @@ def _seconds_per_gradient(world: World, timer: Timer) -> float:
 def predict(
     constants: Constants, rounds: int, prices: Prices, notes: list[str]
 ) -> Prediction | None:
-    """The prediction for these constants. None if there is no initial error, or, with a note, if
-    K or H changes over the run."""
+    """The prediction; None without an initial error or, with a note, if K or H changes."""
     if constants.why_no_bounds:
         notes.append(f"no bounds: {constants.why_no_bounds.rstrip('.')}")
         return None

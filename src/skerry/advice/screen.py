@@ -189,16 +189,11 @@ def _gain_sentence(advice: Advice, decision: Decision) -> str:
     rival = decision.runner_up
     if rival is None:
         return f"{text}; nothing else was compared."
-    lead = _lead_text(advice, rival)
-    return f"{text}: {lead}, the runner-up (seeds: {score.count}{_confidence_text(decision)})."
-
-
-def _confidence_text(decision: Decision) -> str:
-    """The confidence, never as 100 %."""
-    sure = decision.confidence
-    if sure is None:
-        return ""
-    return ", confidence above 99 %" if sure > 0.99 else f", confidence {100 * sure:.0f} %"
+    lead, sure = _lead_text(advice, rival), decision.confidence
+    confidence = "" if sure is None else f", confidence {100 * sure:.0f} %"
+    if sure is not None and sure > 0.99:  # never 100 %
+        confidence = ", confidence above 99 %"
+    return f"{text}: {lead}, the runner-up (seeds: {score.count}{confidence})."
 
 
 def _goal_text(advice: Advice, goal: Goal) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from skerry.advice.candidates import Budget, Candidate, Entry, can_sample, nearby, preset_candidates
+from skerry.advice.candidates import Candidate, Entry, can_sample, nearby, preset_candidates
 from skerry.advice.decision import WINDOW, Decision, PilotScores, decide
 from skerry.advice.pilot import MARGIN, AdviceProgress, Histories, Pilot, run_entries, stride
 from skerry.advice.prediction import Prediction, favoured
@@ -182,25 +182,17 @@ def _dearer_downlink(pilot: Pilot, curves: Histories, decision: Decision) -> Eff
     for factor in DEARER:
         prices = replace(budget.prices, downlink=factor * budget.prices.downlink)
         dearer = replace(budget, prices=prices, limit=limit)
-        found = _best_for(pilot, curves, decision, dearer)
-        if found is not None and dearer.cost(found, 1) < dearer.cost(best, 1):
+        scores = PilotScores(pilot.scores.measures)
+        for (entry, seed), curve in curves.items():
+            if until := dearer.reach(entry.candidate):
+                scores.add(entry, seed, curve, until)
+        found = scores.best(scores.values, decision.goal)
+        if found is not None and dearer.cost(found.candidate, 1) < dearer.cost(best, 1):
             rounds = f"{dearer.reach(best)} rounds of {best.label} at equal cost"
-            answer = f"{found.label}: there would be only {rounds}"
+            answer = f"{found.candidate.label}: there would be only {rounds}"
             return Effect(f"if a downlink cost {factor:g} times as much", answer, True, "pilot")
     condition = f"if a downlink cost up to {DEARER[-1]} times as much"
     return Effect(condition, f"still {best.label}, at equal cost", False, "pilot")
-
-
-def _best_for(
-    pilot: Pilot, curves: Histories, decision: Decision, budget: Budget
-) -> Candidate | None:
-    """The winner when every candidate runs as many rounds as the budget pays for."""
-    scores = PilotScores(pilot.scores.measures)
-    for (entry, seed), curve in curves.items():
-        if until := budget.reach(entry.candidate):
-            scores.add(entry, seed, curve, until)
-    found = scores.best(scores.values, decision.goal)
-    return found and found.candidate
 
 
 def _more_different_islands(prediction: Prediction) -> Effect:

@@ -89,8 +89,7 @@ class Cells:
         )
 
     def tuned_values(self, field: str) -> dict[Cell, dict[str, "TunedValue"]]:
-        """The best value of a field for every label, by the rule of `best_place`. The keys are the
-        cells without that field."""
+        """By cell without the field and by label, its best value, by the rule of `best_place`."""
         name = self.field(field)
         at = self.fields.index(name) if name in self.fields else None
         tried: dict[Cell, dict[str, list[TunedValue]]] = {}

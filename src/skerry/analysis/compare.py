@@ -50,8 +50,7 @@ class Comparison:
 
     @property
     def variance_saved(self) -> float:
-        """The factor by which pairing reduces the variance. Without pairing, that many times more
-        seeds would be needed."""
+        """How many times pairing reduces the variance, and so the seeds that are needed."""
         return _ratio(self.unpaired_variance, self.paired_variance)
 
 

@@ -59,8 +59,7 @@ class DeviceResults:
         return {cell: self.table(rows) for cell, rows in groups}
 
     def rows_of(self, cell: Cell) -> "pd.DataFrame":
-        """The rows of `frame` that belong to a cell. Rows that ignore a field belong to all
-        cells."""
+        """The rows of `frame` of a cell. Rows that ignore a field belong to all cells."""
         rows = self.frame
         for field, value in zip(self.fields, cell, strict=True):
             rows = rows[(rows[field] == value) | rows[field].isna()]

@@ -48,8 +48,7 @@ def of_rounds(
 def of_runs(
     runs: Sequence[Run], histories: Sequence[History], known: Mapping[str, Fields]
 ) -> "pd.DataFrame":
-    """A row for each run: its labels and experiment, the rounds done, the last value of each
-    measure."""
+    """A row for each run: labels, experiment, rounds done, last value of each measure."""
     import pandas as pd
 
     measures = _measures(histories)
@@ -61,8 +60,7 @@ def of_runs(
 
 
 def csv_bytes(frame: "pd.DataFrame") -> bytes:
-    """The frame as CSV. A text that a spreadsheet would compute as a formula starts with an
-    apostrophe; numbers stay numbers."""
+    """The frame as CSV; an apostrophe marks texts that a spreadsheet would compute."""
     safe = frame.copy()
     for name in frame.select_dtypes(exclude="number"):
         safe[name] = frame[name].map(_escape_formula)

@@ -122,8 +122,7 @@ def tell_apart(fields: Sequence[Fields]) -> list[str]:
 
 
 def cell_fields(run: Recorded) -> Fields:
-    """The fields that separate cells; None for a field that the run ignores, such as the degree of
-    a ring."""
+    """The fields that separate cells; None where a run ignores one, as a ring its degree."""
     idle = run.experiment.unused_paths() - {"network.devices"}
     fields = {n: None if n in idle else value for n, value in flat_fields(run.experiment).items()}
     for name in ("name", "seed", "server.primitive", "server.name"):

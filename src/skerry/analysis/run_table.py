@@ -233,8 +233,7 @@ class RunTable:
         where: Where | None = None,
         compare: Sequence[str] = (),
     ) -> Cells:
-        """The final value of a measure in every finished run, or its mean over the `last` rounds,
-        by cell, label and seed."""
+        """By cell, label and seed, the final value of a measure, or its mean over `last` rounds."""
         measure = self.check_measure(measure)
         table = self.finished.where(where or {}, compare)
         values = [

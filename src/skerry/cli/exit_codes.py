@@ -159,10 +159,8 @@ def _replace_by_ascii(error: UnicodeError) -> tuple[str, int]:
     """Codec error handler: ± becomes +-, é becomes e, anything else a question mark."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    text = error.object[error.start : error.end]
-    return "".join(map(_to_ascii, text)), error.end
-
-
-def _to_ascii(letter: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
-    return _ASCII_NAMES.get(letter) or decomposed or "?"
+    plain = ""
+    for letter in error.object[error.start : error.end]:
+        decomposed = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
+        plain += _ASCII_NAMES.get(letter) or decomposed or "?"
+    return plain, error.end

@@ -57,8 +57,7 @@ def all_samples(world: World) -> Samples:
 
 
 def samples_for_devices(world: World) -> Samples:
-    """The `evaluate.device_samples` test samples that devices are scored on, classes in their
-    shares."""
+    """The `evaluate.device_samples` test samples of devices, with classes in their shares."""
     wanted, everything = world.experiment.evaluate.device_samples, all_samples(world)
     if wanted is None or wanted >= len(everything):
         return everything

@@ -14,8 +14,7 @@ BYTES_PER_PARAMETER = NUMBER  # models travel as float32
 LINKS = ("uplink", "downlink", "d2d")
 UP, DOWN, D2D = range(3)
 CATCH_UP = 3
-"""Bytes between devices for messages that were missed while a link was down; counted only where
-links are compressed and change."""
+"""Bytes for messages missed while a compressed link was down, where links change."""
 
 Ints = NDArray[np.int64]
 

@@ -222,8 +222,7 @@ def is_alive(host: str, pid: int, heartbeat: float) -> bool:
 
 
 def lock_world(folder: Path, world: str) -> FileLock | None:
-    """Take the lock of a world (its key); None where another driver has it. The system releases the
-    lock of a process that dies."""
+    """Take the lock of a world, which ends with the process; None where another driver has it."""
     folder = folder / CHECKPOINT_FOLDER
     lock = FileLock(folder / f"{world}.lock")
     try:

@@ -133,7 +133,10 @@ def create_or_open(path: Path) -> sqlite3.Connection:
 def open_existing(path: Path) -> sqlite3.Connection:
     """Open a connection that only reads."""
     with translate_errors(path):
-        db = connect(path, "mode=ro" if _can_share(path) else "immutable=1")
+        # SQLite coordinates with writers through files beside the store. Where it can neither find
+        # nor create them, nobody is writing, and the one file is complete.
+        shares = os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists()
+        db = connect(path, "mode=ro" if shares else "immutable=1")
         with _close_on_error(db):
             if _is_blank(db, path):
                 raise RecordsError(f"{path} is empty, not a store. Give a folder of recorded runs.")
@@ -264,12 +267,6 @@ def _close_on_error(db: sqlite3.Connection) -> Iterator[None]:
     except BaseException:
         db.close()
         raise
-
-
-def _can_share(path: Path) -> bool:
-    """Whether SQLite can coordinate with writers through files beside the store. Where it can
-    neither find nor create them, nobody is writing, and the one file is complete."""
-    return os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists()
 
 
 def _is_blank(db: sqlite3.Connection, path: Path) -> bool:

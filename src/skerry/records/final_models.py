@@ -54,8 +54,7 @@ class FinalModels:
     def state_dict(
         self, device: str | int = AVERAGE, island: str | None = None
     ) -> dict[str, Tensor]:
-        """The state dict of one device, by its name or row, or of the average of all devices or of
-        those on an island."""
+        """The state dict of a device (name or row), or of the average over all or an island."""
         vector_d = self._vector(device, island)
         tensors = named_tensors(self.parameters, vector_d)
         return self.untrained.complete({name: part.clone() for name, part in tensors.items()})

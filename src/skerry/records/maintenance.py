@@ -246,8 +246,7 @@ def _copy_rows(old: sqlite3.Connection, fresh: sqlite3.Connection) -> tuple[bool
 def _readable_rows(
     db: sqlite3.Connection, table: str, columns: str
 ) -> Iterator[tuple[object, ...] | None]:
-    """Rows from the start up to damage, from the end back to it, and readable ones in between; None
-    stands for unreadable rows."""
+    """Rows up to damage, from the end back to it, and readable ones between; None: unreadable."""
     count = columns.partition(",")[0]
     select = f"SELECT {columns} FROM {table}"
     last = -1

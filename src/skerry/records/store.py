@@ -233,8 +233,11 @@ class Store(RecordedRuns):
             self._written.pop(key, None)
             self._appended.pop(key, None)
         if (self.path.parent / MODELS).is_dir():
-            for key in keys:
-                _remove(models_file(self.path.parent, key))
+            for file in (models_file(self.path.parent, key) for key in keys):
+                try:
+                    file.unlink(missing_ok=True)
+                except OSError as error:
+                    raise RecordsError(f"cannot remove {file} ({error.strerror}).") from None
 
     def _open_run(self, key: str) -> tuple[int, int, int | None]:
         """Id, last round (-1: none) and history checksum of a run that is not finished."""
@@ -267,13 +270,6 @@ class Store(RecordedRuns):
 def models_file(folder: Path, key: str) -> Path:
     """The file with a run's final models, in the folder of its store."""
     return folder / MODELS / f"{quote(key, safe='')}.safetensors"  # a store may come from anywhere
-
-
-def _remove(file: Path) -> None:
-    try:
-        file.unlink(missing_ok=True)
-    except OSError as error:
-        raise RecordsError(f"cannot remove {file} ({error.strerror}).") from None
 
 
 def versions() -> dict[str, str]:

@@ -176,7 +176,9 @@ def _names(option: str | Sequence[str]) -> tuple[str, ...]:
 @contextmanager
 def progress(wanted: bool | None) -> Iterator[Progress | None]:
     """Show progress: bars on a terminal, a bar in a notebook, lines elsewhere if `wanted`."""
-    inside = in_notebook()
+    # Nothing is imported to find out whether this is the kernel of a notebook.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    inside = type(shell).__name__ == "ZMQInteractiveShell"
     if wanted is False or (wanted is None and not inside and not sys.stderr.isatty()):
         yield None
     elif inside:
@@ -188,12 +190,6 @@ def progress(wanted: bool | None) -> Iterator[Progress | None]:
     else:
         with show_sweep_progress("average_accuracy") as bars:
             yield bars
-
-
-def in_notebook() -> bool:
-    """Whether the process is the kernel of a notebook. Nothing is imported to find out."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 class NotebookBar(SweepProgress):

@@ -51,8 +51,7 @@ def build_named_fleet(experiment: "Experiment") -> "Fleet":
 
 
 def first_server_round(experiment: "Experiment") -> int:
-    """The first server round, counted from 0; the last round if the run ends before it, and the
-    first round if there is no server."""
+    """The first server round, from 0; at most the last round, and 0 without a server."""
     server = experiment.server
     return min(server.offset, experiment.rounds - 1) if server.is_there else 0
 

@@ -28,8 +28,7 @@ def format_measure(measure: str, value: float, sign: Literal["+", "-"] = "-") ->
 
 
 def format_estimate(measure: str, found: "Estimate", sign: Literal["+", "-"] = "-") -> str:
-    """A mean over seeds with half of its 95 % interval: `91.24 ± 0.31`. Without the interval if all
-    seeds agree."""
+    """A mean and half of its 95 % interval, `91.24 ± 0.31`, unless all seeds agree."""
     if found.count == 0:
         return NOTHING
     style, error_style = _styles(measure)
@@ -47,8 +46,7 @@ def plus_minus(
 
 
 def number(value: Any) -> str:
-    """A number as text: whole numbers up to seven digits, others to four digits. The parts of a
-    tuple are joined by +."""
+    """A number as text, whole up to seven digits, else with four; tuples are joined by +."""
     if isinstance(value, tuple):
         return "+".join(map(str, value))
     x = math.nan if value is None else float(value)

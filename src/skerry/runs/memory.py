@@ -31,16 +31,13 @@ USABLE = {"cpu": 0.7, "cuda": 0.6}
 WORKSPACE = 2**25
 """Bytes that torch takes on a GPU for matrix products, and again for those in CUDA graphs."""
 COPIES = 3
-"""Copies of X for which a plan leaves room: X, what the server gathers of it, and one more where
-lanes are kept or saved."""
+"""Copies of X in a plan: X, what the server gathers, and one more to keep or save lanes."""
 EVALUATION = 2**28
 """Bytes of temporaries of the measures, which are computed a few models at a time."""
 SCORES = {"cpu": 160 * 2**20, "cuda": 2**26}
-"""Bytes of class scores and what is computed from them, at most, unless a learner knows better:
-more are computed in portions."""
+"""Bytes of class scores, unless a learner knows better; more are computed in portions."""
 MEANS, TABLES, WEIGHTS = 3, 3, 4
-"""Arrays that exist at once: of island means; of each device's scores by class, per lane; of their
-weights, for all lanes."""
+"""Arrays at once: island means; scores of devices by class, per lane; their weights."""
 CPU_STACK = 2**28  # bytes of X beyond which a larger stack on a CPU saves no time per lane
 CPU_LANES = (8, 128)
 CONTAINER = "/sys/fs/cgroup/memory"
@@ -82,8 +79,7 @@ class Footprint:
     """Share of X that is private. A copy of it is kept while the rest travels or is measured."""
     judged: int = 0  # scores of each device of a lane on each class
     passing: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Temporary arrays of compressed messages, in units of X: what is compressed, what exists
-    beside it, and the maximum."""
+    """Arrays of compressed messages in units of X: compressed, beside it, and at most."""
 
     def for_lanes(self, experiments: Iterable[Experiment]) -> "Footprint":
         """The footprint with what methods and compression of these lanes need."""
@@ -204,8 +200,7 @@ def _scores_devices(world: World) -> bool:
 
 
 def _workspaces(world: World) -> int:
-    """Bytes of torch's workspaces: measures always need one, and a second if steps or measures are
-    captured in a CUDA graph."""
+    """Bytes of torch's workspaces: one for measures, one for what a CUDA graph captures."""
     training, evaluate = world.experiment.training, world.experiment.evaluate
     evaluations = 1 + -(-world.rounds // evaluate.every)
     with arithmetic(training.precision):

@@ -177,8 +177,7 @@ class StackRecorder:
             self._error = self._error or error
 
     def save(self, moment: Moment, last: bool = False) -> None:
-        """At the end of a round: record what is due, save a checkpoint if it is time for one, or if
-        this round is the `last` for now."""
+        """At the end of a round, record what is due; save if it is time, or the `last` round."""
         if moment.phase != "end" or (last and math.isinf(self._checkpoint_seconds)):
             return
         ranks, now = moment.stack.world.ranks, time.monotonic()

@@ -158,8 +158,7 @@ def _fewest_steady_rounds(parameters: Parameters, recursion: FullRecursion) -> t
 def _minimise(
     objective: Callable[..., Array], centre: Point, widths: tuple[float, ...], cap: float = np.inf
 ) -> tuple[float, Point]:
-    """Minimum, and where it is, over successively finer log grids around the best point so far;
-    the first coordinate is at most `cap`."""
+    """Minimum and its place on ever finer log grids; the first coordinate is at most `cap`."""
     best = np.inf
     for width in widths:
         factors = 10 ** np.linspace(-width, width, GRID_POINTS)

@@ -31,8 +31,7 @@ Law = Sequence[CountOutcome]
 
 
 def law_of_counts(rule: str, sizes: Sequence[int], K: int) -> list[CountOutcome]:
-    """All outcomes of a built-in rule that samples K devices (bernoulli: on average), on islands of
-    these sizes."""
+    """All outcomes of a built-in rule that samples K devices (bernoulli: on average)."""
     check_rule(rule)
     check_sampled(sum(sizes), K)
     if rule == "uniform":

@@ -26,8 +26,7 @@ class ExpectedRatio(NamedTuple):
         return self.intra == self.inter
 
     def ratio(self, intra: npt.ArrayLike, inter: npt.ArrayLike) -> Array:
-        """The ratio given the disagreement of both kinds before the server round; NaN if there is
-        none."""
+        """The ratio by the disagreement of both kinds before the server round; NaN for none."""
         intra, inter = np.asarray(intra, float), np.asarray(inter, float)
         with np.errstate(invalid="ignore"):
             return np.asarray((self.intra * intra + self.inter * inter) / (intra + inter))
@@ -63,8 +62,7 @@ def expected_ratios(experiment: Experiment) -> Ratios:
 
 
 def samples_as_in_the_paper(experiment: Experiment) -> bool:
-    """Whether delta and kappa hold: a fixed number of devices is sampled uniformly, with equal
-    weights, and all are awake."""
+    """Whether delta and kappa hold: K fixed, uniform sampling, equal weights, all awake."""
     server = experiment.server
     plain = server.selection == "uniform" and server.weights == "equal"
     return plain and _all_awake(experiment) and not server.has_schedule("sampled")

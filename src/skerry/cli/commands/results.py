@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -76,6 +76,8 @@ def results_command(
     as_json: AsJson = False,
 ) -> None:
     """Print means and intervals over seeds for every cell, and compare primitives seed by seed."""
+    from skerry.report.screens.results import print_sheets
+
     files = {"csv": csv, "parquet": parquet, "latex": latex, "markdown": markdown}
     targets = {kind: file for kind, file in files.items() if file is not None}
     to_stdout = as_json + sum(file == STDOUT for file in targets.values())
@@ -92,12 +94,12 @@ def results_command(
             folder, measure, last=last, by=fields, best=best, against=against, level=level
         )
     for kind, file in targets.items():
-        _write(file, EXPORTS[kind](view))
+        _write(file, _export(view, kind))
     if as_json:
         rows = json.loads(view.frame.to_json(orient="records", double_precision=15))  # NaN: null
         print_json({**view.header, "rows": rows, **view.footer})
     if not to_stdout:
-        view.show()
+        print_sheets(view.sheets, view.sentences)
     for file in targets.values():
         if file != STDOUT:
             typer.echo(f"Wrote {file}.", err=bool(to_stdout))
@@ -120,7 +122,10 @@ class _View:
     sheets: "list[Sheet]"
     header: Mapping[str, object]
     footer: dict[str, list[str]]  # lists of sentences; in Markdown they follow the tables
-    show: Callable[[], None]
+
+    @property
+    def sentences(self) -> list[str]:
+        return [sentence for part in self.footer.values() for sentence in part]
 
 
 def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
@@ -136,8 +141,7 @@ def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
         "level": answers.level,
     }
     footer = {"summary": screen.results_summary(answers), "notes": screen.results_notes(answers)}
-    sheets = screen.results_sheets(answers)
-    return _View(answers.frame(), sheets, header, footer, lambda: screen.print_results(answers))
+    return _View(answers.frame(), screen.results_sheets(answers), header, footer)
 
 
 def _device_view(folder: Path) -> _View:
@@ -146,17 +150,21 @@ def _device_view(folder: Path) -> _View:
 
     found = devices(folder)
     header, footer = {"fields": found.fields}, {"notes": screen.device_notes(found)}
-    sheets = screen.device_sheets(found)
-    return _View(found.frame, sheets, header, footer, lambda: screen.print_devices(found))
+    return _View(found.frame, screen.device_sheets(found), header, footer)
 
 
-def _to_csv(view: _View) -> bytes:
+def _export(view: _View, kind: str) -> bytes:
+    """The content of a file with these results."""
     from skerry.analysis.frame import csv_bytes
 
-    return csv_bytes(view.frame)
-
-
-def _to_parquet(view: _View) -> bytes:
+    if kind == "csv":
+        return csv_bytes(view.frame)
+    if kind == "latex":
+        tables = [sheet.to_latex() for sheet in view.sheets]
+        return "\n".join(["% \\usepackage{booktabs}", *tables]).encode()
+    if kind == "markdown":
+        tables = [sheet.to_markdown() for sheet in view.sheets]
+        return "\n".join([*tables, *map(printable, view.sentences), ""]).encode()
     content = BytesIO()
     try:
         view.frame.to_parquet(content, engine="pyarrow", index=False)
@@ -165,20 +173,6 @@ def _to_parquet(view: _View) -> bytes:
             "Parquet files need the package pyarrow. Install it: pip install 'skerry[parquet]'"
         ) from None
     return content.getvalue()
-
-
-def _to_latex(view: _View) -> bytes:
-    tables = [sheet.to_latex() for sheet in view.sheets]
-    return "\n".join(["% \\usepackage{booktabs}", *tables]).encode()
-
-
-def _to_markdown(view: _View) -> bytes:
-    tables = [sheet.to_markdown() for sheet in view.sheets]
-    sentences = [printable(sentence) for part in view.footer.values() for sentence in part]
-    return "\n".join([*tables, *sentences, ""]).encode()
-
-
-EXPORTS = {"csv": _to_csv, "parquet": _to_parquet, "latex": _to_latex, "markdown": _to_markdown}
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -97,8 +97,7 @@ def draw_gap(request: FigureRequest) -> DrawnFigure:
 
 
 def draw_sensitivity(request: FigureRequest) -> DrawnFigure:
-    """A measure against K and H, or any field. As in the paper, K is held at its smallest value
-    along H, and H along K."""
+    """A measure against K and H, each with the other at its smallest, or against any field."""
     cells = _cells(request)
     along = _along(request, cells)
     lines = _lines(request, cells, along)

@@ -60,8 +60,7 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
 
 
 def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messages") -> "Axes":
-    """Draw means over seeds with bands, over the messages or bytes sent so far (`price`). `frame`
-    is that of `skerry.load`."""
+    """Draw means over seeds with bands over the messages or bytes sent; frame of `skerry.load`."""
     from matplotlib.ticker import EngFormatter
 
     if price not in COSTS:

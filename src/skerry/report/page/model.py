@@ -65,8 +65,7 @@ def array_chunks(data: ReportData) -> Iterator[tuple[str, str]]:
 
 
 def _finals(data: ReportData, measure: str) -> dict[str, Any]:
-    """The final values (a row per group, a column per seed), and each group's comparison with the
-    reference label."""
+    """Final values by group and seed, and each group's comparison with the reference label."""
     cells, labels, groups = data.grid.cells, data.grid.labels, data.grid.groups
     answers = data.compared.get(measure)
     tests = answers.comparisons if answers else {}

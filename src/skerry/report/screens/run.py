@@ -67,8 +67,7 @@ def print_run(results: Results) -> None:
 
 
 def list_keys(results: Results) -> str:
-    """The first characters of the keys of all runs, by label and in the order of the seeds: `skerry
-    store forget` takes them."""
+    """By label, the start of each run's key, which `skerry store forget` takes."""
     parts = []
     for label, lanes in results.by_label().items():
         keys = [lane.key[:KEY_SHOWN] for lane in sorted(lanes, key=lambda o: o.experiment.seed)]
@@ -94,8 +93,7 @@ def summary_table(results: Results, columns: Sequence[Column] = COLUMNS) -> "Tab
 
 
 def describe_leaders(results: Results) -> list[str]:
-    """Sentences on which primitive is best for the average model and for devices on their own data,
-    and whether its lead is clear."""
+    """Sentences on the best primitive for the average model and on devices' own data."""
     known = {measure for lane in results for measure in lane.final}
     named = {measure: about for measure, about in LEADER_MEASURES.items() if measure in known}
     if named.keys() == {"own_loss"} and "average_loss" in known:

@@ -31,8 +31,7 @@ TERMS = ("initial", "noise", "intra", "inter", "sampling_intra", "sampling_inter
 
 
 def print_bounds(bounds: BoundGrid) -> None:
-    """Print the setting, the bounds of each primitive, who needs the fewest, and the
-    assumptions."""
+    """Print the setting, the bounds of each primitive, the winners and the assumptions."""
     first = bounds.answers[0]
     out = console(fold_at=PAGE)
     what = "average of f - f*, convex" if bounds.convex else "average of ||grad f||^2, non-convex"
@@ -174,8 +173,7 @@ def _counted(measure: str, winners: Mapping[str, int]) -> str:
 
 
 def _assumptions(answers: Sequence[Answer]) -> list[str]:
-    """The assumptions of all answers, each once. Those of a single selection rule come last, with
-    its name."""
+    """The assumptions of all answers, each once; last those of one rule, with its name."""
     by_rule: dict[str, list[str]] = {}
     for answer in answers:
         by_rule.setdefault(answer.parameters.selection, []).extend(answer.assumptions)
@@ -242,8 +240,7 @@ def print_mixing(
 
 
 def print_regimes(regimes: Sequence[Regime], figures: Mapping[str, str], epsilon: float) -> None:
-    """Print who needs the fewest rounds or messages along each axis. `figures` maps each figure of
-    the paper to its measure."""
+    """Print who needs the fewest along each axis, for each figure and its measure."""
     out = console(fold_at=PAGE)
     out.print(
         f"n = 100, L = f0 = 1, sigma = 0, epsilon = {epsilon:g}, non-convex, all constants set to "

@@ -176,8 +176,7 @@ def _outcome(store: Store, key: str) -> RunOutcome:
 
 @contextmanager
 def _own_folder(shared: Path, token: str) -> Iterator[Path]:
-    """The shared folder, if it lies beside this driver's files and no worker of a killed driver
-    still uses it; else a temporary one."""
+    """The shared folder, if it is this driver's and no orphan uses it; else a temporary one."""
     lock = FileLock(f"{shared}.lock")
     with suppress(Timeout, OSError, NotImplementedError):
         if (shared.parent / TOKEN).read_text() == token:

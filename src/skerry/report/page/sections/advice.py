@@ -100,8 +100,7 @@ def _estimate(score: dict[str, Any]) -> Estimate:
 
 
 def score_text(score: Estimate, is_loss: bool) -> str:
-    """A score as `94.81 ± 0.21`. The score of a loss is negative; it is shown as a positive
-    loss."""
+    """A score as `94.81 ± 0.21`. That of a loss is negative, and shown as a positive loss."""
     if is_loss:
         return plus_minus(-score.mean, score.half_width)
     return plus_minus(score.mean, score.half_width, ".2f", ".2f")

@@ -10,7 +10,6 @@ from typing import Any
 
 from skerry.analysis.names import format_value, short_names
 from skerry.analysis.run_table import describe_stopped, format_statuses
-from skerry.config.experiment import Experiment
 from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
 from skerry.errors import RecordsError
@@ -152,7 +151,9 @@ def _warnings(data: ReportData) -> list[Block]:
 def _description(data: ReportData) -> list[Block]:
     if not data.runs:
         return []
-    words = describe_runs(_start_experiments(data)) + "."
+    by_label = data.grid.positions[data.grid.cells[start_cell(data)]].values()
+    shown = [data.runs[place].experiment for by_seed in by_label for place in by_seed.values()]
+    words = describe_runs(shown) + "."
     names = list(dict.fromkeys(run.name for run in data.runs))
     presets = [label for label in data.grid.labels if label in PRESETS]
     counts = [
@@ -174,11 +175,6 @@ def _description(data: ReportData) -> list[Block]:
         *methods,
         _axes(data),
     ]
-
-
-def _start_experiments(data: ReportData) -> list[Experiment]:
-    by_label = data.grid.positions[data.grid.cells[start_cell(data)]].values()
-    return [data.runs[place].experiment for by_seed in by_label for place in by_seed.values()]
 
 
 def _axes(data: ReportData) -> Block:

@@ -43,8 +43,7 @@ def _facts(data: ReportData) -> list[tuple[str, str]]:
 
 
 def _computing(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """The computing time. The runs of a stack are computed together, and each records the time of
-    the whole stack."""
+    """The computing time; each run of a stack records the time of the whole stack."""
     stacks = {
         (run.world, run.started, run.finished, run.wall_seconds): run.wall_seconds
         for run in runs
