@@ -194,7 +194,6 @@ class Budget:
     """Messages of presets that send other messages than their primitive."""
 
     def cost(self, candidate: Candidate, rounds: int) -> float:
-        """Cost of all messages of a number of rounds."""
         return float(self._costs(candidate, np.array([rounds]))[0])
 
     def reach(self, candidate: Candidate) -> int:
@@ -244,7 +243,6 @@ def budget_of(question: Question, experiment: Experiment, world: "World") -> Bud
 
 
 def _links(experiment: Experiment, fleet: "Fleet") -> float:
-    """Mean number of links that are up in a round."""
     rounds = 1 if fleet.fixed else min(LINK_ROUNDS, experiment.rounds)
     return sum(fleet.links(t) for t in range(rounds)) / rounds
 

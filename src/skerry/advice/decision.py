@@ -73,7 +73,6 @@ class PilotScores:
 
     @property
     def are_losses(self) -> bool:
-        """Whether the scores are negated losses."""
         return traits(self._names[0]).lower_is_better
 
     @property
@@ -129,7 +128,6 @@ class PilotScores:
     def best_of_each(
         self, entries: Iterable[Entry], goal: Goal, kind: Callable[[Candidate], Kind]
     ) -> dict[Kind, Entry]:
-        """The best entry of each kind."""
         groups: dict[Kind, list[Entry]] = {}
         for entry in entries:
             groups.setdefault(kind(entry.candidate), []).append(entry)

@@ -65,7 +65,6 @@ class Pilot:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """The candidates still in the race."""
         return list(dict.fromkeys(entry.candidate for entry in self.entries))
 
     def tuned(self, goal: Goal) -> list[Entry]:

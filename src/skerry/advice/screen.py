@@ -34,8 +34,6 @@ SHOWN = 10
 
 
 def print_advice(advice: Advice, console: "Console") -> None:
-    """Print the whole answer."""
-
     def show(line: str, style: str | None = None) -> None:
         console.print(line, style=style, markup=False, soft_wrap=True)
 
@@ -58,7 +56,6 @@ def print_advice(advice: Advice, console: "Console") -> None:
 
 
 def to_html(advice: Advice) -> str:
-    """The answer as HTML for a notebook."""
     first, *rest = advice.lines()
     lines = [_about(advice), *rest, *(f"Note: {note}." for note in advice.notes)]
     paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
@@ -204,7 +201,6 @@ def _goal_text(advice: Advice, goal: Goal) -> str:
 
 
 def _selection(advice: Advice) -> Iterator[str]:
-    """Sentences on the selection rule."""
     rivals, best = advice.decision.selections, advice.best.candidate
     if advice.equal or not rivals:
         return
@@ -277,7 +273,6 @@ def _cost_text(cost: float) -> str:
 
 
 def _other_goals(advice: Advice) -> Iterator[str]:
-    """Sentences on the other goals."""
     if advice.equal or "own" not in advice.pilot.scores.goals:
         return
     for goal, decision in advice.decisions.items():

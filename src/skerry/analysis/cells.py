@@ -45,18 +45,13 @@ class Cells:
     value is then their average, seed by seed."""
 
     measure: str
-    last: int | None
-    """How many last rounds the values are averaged over; None for the final value."""
+    last: int | None  # how many last rounds the values are averaged over; None for the final value
     fields: tuple[str, ...]
     readings: dict[Cell, list[Readings]]
-    constants: Mapping[str, Any]
-    """The fields that are the same in all runs."""
-    statuses: Counter[str]
-    """How many runs are finished, diverged, running or failed."""
-    stopped: str = ""
-    """A sentence on runs that a stop rule has ended, if there are any."""
-    unmeasured: int = 0
-    """How many of the finished runs have no value of this measure."""
+    constants: Mapping[str, Any]  # the fields that are the same in all runs
+    statuses: Counter[str]  # how many runs are finished, diverged, running or failed
+    stopped: str = ""  # a sentence on runs that a stop rule has ended, if there are any
+    unmeasured: int = 0  # how many of the finished runs have no value of this measure
 
     @cached_property
     def labels(self) -> list[str]:
@@ -153,8 +148,7 @@ class ComparedCells:
     """Cells with the mean of every label, and its paired comparison with one reference label."""
 
     cells: Cells
-    against: str
-    """The reference label."""
+    against: str  # the reference label
     level: float = LEVEL
 
     @cached_property

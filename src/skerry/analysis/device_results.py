@@ -25,8 +25,7 @@ TENTH = 0.1
 class DeviceResults:
     """The scores of every device, by cell and label, as means over seeds."""
 
-    fields: tuple[str, ...]
-    """The fields that separate cells."""
+    fields: tuple[str, ...]  # the fields that separate cells
     frame: "pd.DataFrame"
     """A row for each cell, label and device. The columns are the fields, primitive, island, device,
     samples, own_tests, seeds, and the means of the scores over seeds."""

@@ -61,8 +61,7 @@ class RunTable:
     runs: tuple[Run, ...]
     histories: Mapping[str, History] = field(default_factory=dict, repr=False)
     """By run key, the recorded rounds. May be empty where only the grid is needed."""
-    path: Path = Path("the store")
-    """The store's folder or file, as the user named it."""
+    path: Path = Path("the store")  # the store's folder or file, as the user named it
     known_fields: Mapping[str, Fields] | None = field(default=None, repr=False)
     """By run key, its fields, where the caller has them already."""
 
@@ -141,7 +140,6 @@ class RunTable:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """One group per cell and label."""
         return [
             Group(cell, self.labels.index(name), runs)
             for cell, by_label in enumerate(self.positions.values())
@@ -288,17 +286,13 @@ class RunTable:
             unmeasured=sum(finished) - int(np.isfinite(values[finished]).sum()),
         )
 
-    @property
-    def _histories(self) -> list[History]:
-        return [self.histories[run.key] for run in self.runs]
-
     def frame(self) -> "pd.DataFrame":
         """A pandas frame with a row for each round of each run."""
-        return frame.of_rounds(self.runs, self._histories, self.fields)
+        return frame.of_rounds(self.runs, self.histories, self.fields)
 
     def finals(self) -> "pd.DataFrame":
         """A pandas frame with a row for each run."""
-        return frame.of_runs(self.runs, self._histories, self.fields)
+        return frame.of_runs(self.runs, self.histories, self.fields)
 
 
 def load(path: Path | str) -> "pd.DataFrame":

@@ -128,7 +128,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(words: Sequence[str]) -> int:
-    """Run a command and return its exit code."""
     try:
         with _one_line_warnings():
             # --debug is accepted anywhere on the line.

@@ -13,8 +13,7 @@ from skerry.engine.stack import MixingGroup, Stack
 BYTES_PER_PARAMETER = NUMBER  # models travel as float32
 LINKS = ("uplink", "downlink", "d2d")
 UP, DOWN, D2D = range(3)
-CATCH_UP = 3
-"""Bytes for messages missed while a compressed link was down, where links change."""
+CATCH_UP = 3  # bytes for messages missed while a compressed link was down, where links change
 
 Ints = NDArray[np.int64]
 

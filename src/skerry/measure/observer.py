@@ -76,7 +76,6 @@ class Observer:
         self._spread_and_score = CapturedFunction(self._with_average_model, enabled=alone)
 
     def wants(self, group: str) -> bool:
-        """Whether any measure of a group is wanted."""
         return not self.wanted.isdisjoint(GROUPS[group])
 
     def rows(self, moment: Moment) -> dict[str, Row]:

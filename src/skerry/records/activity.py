@@ -63,7 +63,6 @@ class RunPlan:
 
     @classmethod
     def of(cls, experiments: Iterable[Experiment]) -> "RunPlan":
-        """The plan to compute these experiments."""
         return cls((one.key(), text_digest(one), device_steps(one)) for one in experiments)
 
     def position(self, key: str, digest: str) -> int | None:
@@ -243,7 +242,6 @@ def lock_world(folder: Path, world: str) -> FileLock | None:
 
 
 def unlock_world(lock: FileLock) -> None:
-    """Release the lock of a world and remove its file."""
     if lock.is_locked:
         with suppress(OSError):
             Path(lock.lock_file).unlink()

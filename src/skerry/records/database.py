@@ -131,7 +131,6 @@ def create_or_open(path: Path) -> sqlite3.Connection:
 
 
 def open_existing(path: Path) -> sqlite3.Connection:
-    """Open a connection that only reads."""
     with translate_errors(path):
         # SQLite coordinates with writers through files beside the store. Where it can neither find
         # nor create them, nobody is writing, and the one file is complete.

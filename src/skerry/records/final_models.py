@@ -29,13 +29,10 @@ DEVICES, FIXED = "devices/", "fixed/"
 class FinalModels:
     """The models of all devices of a run as flat vectors, and what turns them into state dicts."""
 
-    X_nd: Tensor
-    """[devices, parameters], float32 on the CPU, without padding."""
+    X_nd: Tensor  # [devices, parameters], float32 on the CPU, without padding
     parameters: Layout
-    devices: tuple[str, ...]
-    """The names of the rows."""
-    islands: tuple[str, ...]
-    """The island of every row."""
+    devices: tuple[str, ...]  # the names of the rows
+    islands: tuple[str, ...]  # the island of every row
     untrained: Untrained
 
     @classmethod

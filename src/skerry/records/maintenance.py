@@ -4,13 +4,13 @@ import os
 import sqlite3
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from skerry.config.experiment import Experiment, Section
-from skerry.errors import DamagedError, RecordsError, SkerryWarning
+from skerry.errors import DamagedError, RecordsError, SkerryWarning, writing
 from skerry.files import replacing
 from skerry.records import database
 from skerry.records.parts import CHECKSUM_TABLE, DEVICE_TABLE, ENTRY_COLUMNS, History
@@ -71,7 +71,12 @@ def check_store(store: Store) -> Findings:
     unsealed = store.without_checksums()
     current = store.has_current_keys
     for run, history in recorded:
-        if fault := _fault(run, history, current) or _fault_of_devices(run, store):
+        fault = _fault(run, history, current)
+        try:
+            store.devices(run.key)
+        except DamagedError as error:
+            fault = fault or error.reason
+        if fault:
             found.faults[run.key] = fault
             continue
         if run.key in unsealed:
@@ -105,14 +110,6 @@ def _fault_of_rows(run: Run, history: History) -> str | None:
     return None
 
 
-def _fault_of_devices(run: Run, store: Store) -> str | None:
-    try:
-        store.devices(run.key)
-    except DamagedError as error:
-        return error.reason
-    return None
-
-
 def _why_no_key(experiment: Experiment) -> str | None:
     """Why the key cannot be computed from the recorded experiment, or None."""
     if any(True for _ in experiment.users_own()):
@@ -137,7 +134,7 @@ def back_up_store(folder: Path | str, file: Path) -> int:
     """Copy a store as of one moment, also while it is written to; returns the number of runs."""
     if file.exists():
         raise RecordsError(f"{file} is there already. Name a file that is not.")
-    with Store.read(folder) as store, _writing(file), replacing(file) as partial:
+    with Store.read(folder) as store, writing(file), replacing(file) as partial:
         with closing(sqlite3.connect(partial)) as copy:
             store.copy_to(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # all of it in one file
@@ -151,7 +148,7 @@ def repair_store(folder: Path) -> Repaired | None:
     if not verify_store(folder).faults:
         return None
     aside = path.with_name(f"{FILE}.damaged-{datetime.now():%Y%m%d-%H%M%S}")
-    with _writing(path), replacing(path) as partial:
+    with writing(path), replacing(path) as partial:
         with closing(database.create_or_open(partial)) as fresh:
             lost = _copy_sound_runs(path, fresh, partial)
             [(kept,)] = fresh.execute("SELECT count(*) FROM runs")
@@ -164,7 +161,7 @@ def put_models_aside(folder: Path) -> dict[str, str]:
     """Rename the files of damaged models to `.damaged`; returns what is wrong, by run key."""
     faults = _damaged_models(folder)
     for file in (models_file(folder, key) for key in faults):
-        with _writing(file):
+        with writing(file):
             os.replace(file, f"{file}.damaged")
     return faults
 
@@ -180,17 +177,6 @@ def _damaged_models(folder: Path) -> dict[str, str]:
         except DamagedError as error:
             faults[file.stem] = error.reason
     return faults
-
-
-@contextmanager
-def _writing(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RecordsError(
-            f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
-            "written."
-        ) from None
 
 
 def _put_aside(path: Path, aside: Path) -> None:

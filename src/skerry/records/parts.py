@@ -71,7 +71,6 @@ class HistoryPart:
         return part
 
     def to_blob(self) -> bytes:
-        """The matrix, compressed."""
         return zlib.compress(self.matrix.tobytes(), LEVEL)
 
     @property
@@ -120,7 +119,6 @@ def last_values(history: History) -> dict[str, float]:
 
 
 def _decompress(blob: bytes, most: int) -> bytes:
-    """Decompress to at most `most` bytes."""
     stream = zlib.decompressobj()
     try:
         content = stream.decompress(blob, most)

@@ -208,7 +208,6 @@ class RecordedRuns:
         return None
 
     def activity(self) -> Activity:
-        """The drivers at work in this store, their plans and their progress."""
         with database.translate_errors(self.path):
             return read_activity(self._db)
 

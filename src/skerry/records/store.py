@@ -186,7 +186,6 @@ class Store(RecordedRuns):
                     store_history_checksum(self._db, run, history_checksum(kept))
 
     def finish(self, key: str, status: Status, *, wall_seconds: float, note: str = "") -> None:
-        """Record the end of a run: finished, diverged or failed."""
         if status == "running":
             raise RecordsError(
                 f"run {key} cannot finish as running. Use finished, diverged or failed."
@@ -214,7 +213,6 @@ class Store(RecordedRuns):
             store_entry_checksum(self._db, key)
 
     def keep_devices(self, tables: Mapping[str, "DeviceTable"]) -> None:
-        """Record the last evaluation of every device of these runs."""
         with self.transaction():
             for key, table in tables.items():
                 run, *_ = self._open_run(key)

@@ -134,7 +134,6 @@ class DrawnFigure:
 
 
 def draw_figure(kind: str, request: FigureRequest) -> DrawnFigure:
-    """Draw a figure of one of the KINDS."""
     draw = getattr(import_module(KINDS[kind].module), f"draw_{kind}")
     figure: DrawnFigure = draw(request)
     return figure

@@ -48,7 +48,6 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def html_of_table(table: "Table") -> str:
-    """A table for the terminal as HTML."""
     from rich.text import Text
 
     def plain(cell: Any) -> str:
@@ -85,7 +84,6 @@ def html_of_results(results: "Results") -> str:
 
 
 def html_of_lane(lane: "Lane") -> str:
-    """The final values of a run."""
     rows = [(traits(name).title, format_measure(name, value)) for name, value in lane.final.items()]
     about = f"{lane.label}, seed {lane.experiment.seed}, {lane.status}"
     note = _paragraph(lane.note) if lane.note else ""

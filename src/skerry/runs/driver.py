@@ -147,7 +147,6 @@ class Driver:
         return [self._keys[experiment.key()] for experiment in experiments]
 
     def waiting(self, experiments: Sequence[Experiment]) -> list[Experiment]:
-        """The experiments whose runs are not recorded yet."""
         keys = {self.key(experiment): experiment for experiment in experiments}
         done = self._done(keys)
         return [experiment for key, experiment in keys.items() if key not in done]
@@ -434,7 +433,6 @@ class Driver:
     def _fail(
         self, experiments: Sequence[Experiment], fingerprints: dict[str, str], message: str
     ) -> None:
-        """Record runs of one world as failed."""
         by_key = {experiment.key(fingerprints): experiment for experiment in experiments}
         self._keys |= {experiment.key(): key for key, experiment in by_key.items()}
         with self.store.transaction():

@@ -112,7 +112,6 @@ def _waiting(
 def _round_seconds(
     pieces: Sequence[Sequence[Experiment]], device: str, threads: int
 ) -> dict[StackKind, float]:
-    """Seconds of a round per lane, by kind of stack."""
     first = {_kind(piece): piece for piece in reversed(pieces)}
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

@@ -30,8 +30,7 @@ USABLE = {"cpu": 0.7, "cuda": 0.6}
 """Usable share of the free memory. A step on a GPU takes a quarter of it for temporaries."""
 WORKSPACE = 2**25
 """Bytes that torch takes on a GPU for matrix products, and again for those in CUDA graphs."""
-COPIES = 3
-"""Copies of X in a plan: X, what the server gathers, and one more to keep or save lanes."""
+COPIES = 3  # copies of X in a plan: X, what the server gathers, and one more to keep or save lanes
 EVALUATION = 2**28
 """Bytes of temporaries of the measures, which are computed a few models at a time."""
 SCORES = {"cpu": 160 * 2**20, "cuda": 2**26}
@@ -286,7 +285,6 @@ def free_memory() -> int:
 
 
 def total_memory() -> int:
-    """Bytes of memory of this machine."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -157,7 +157,6 @@ def run(
 
 
 def _stopping(requested: Runnable, stop: str | Callable[..., Any]) -> Runnable:
-    """The experiments or the sweep with a stop rule."""
     if isinstance(requested, Experiment):
         return requested.replace(stop=stop)
     if isinstance(requested, Sweep):

@@ -211,7 +211,6 @@ class StackRecorder:
     def _save_lanes(
         self, file: Path, moment: Moment, lanes: Sequence[int], seconds: float, stopping: bool
     ) -> None:
-        """Save a checkpoint of some lanes."""
         if len(lanes) < len(moment.stack):
             experiments = [moment.stack.experiments[lane] for lane in lanes]
             stack = build_stack(moment.stack.world, experiments)
@@ -247,7 +246,6 @@ class StackRecorder:
         self._call(report_recorded, store, self._progress, columns, ended)
 
     def _append_rows(self) -> dict[str, Columns]:
-        """Append the readings to the histories in the store."""
         assert self._store is not None
         columns = columns_by_key(self._readings)
         self._store.append(columns)

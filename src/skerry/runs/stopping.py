@@ -96,12 +96,6 @@ class LaneValues(Mapping[str, float]):
                     self._columns[name] = _Column(traits(name).lower_is_better)
                 self._columns[name].add(round_, value)
 
-    def _add_history(self, history: History, until: int) -> None:
-        for i, round_ in enumerate(history["round"].tolist()):
-            if round_ <= until:
-                row = {name: float(column[i]) for name, column in history.items()}
-                self._add(round_, {name: v for name, v in row.items() if not np.isnan(v)})
-
 
 @dataclass(frozen=True)
 class Endings:
@@ -128,7 +122,11 @@ class StopDecider:
 
     def load(self, key: str, history: History, until: int) -> None:
         """Take the recorded values of a lane that resumes after `until` rounds."""
-        self._values.setdefault(key, LaneValues())._add_history(history, until)
+        values = self._values.setdefault(key, LaneValues())
+        for i, round_ in enumerate(history["round"].tolist()):
+            if round_ <= until:
+                row = {name: float(column[i]) for name, column in history.items()}
+                values._add(round_, {name: v for name, v in row.items() if not np.isnan(v)})
 
     def add(self, reading: Reading) -> dict[str, LaneValues]:
         """Take the values of a reading; returns those of its lanes, by key."""
@@ -138,7 +136,6 @@ class StopDecider:
         return {key: self._values[key] for key in rows}
 
     def decide(self, moment: Moment, values: Mapping[str, LaneValues]) -> Endings:
-        """The lanes that end after an evaluation."""
         stopped, paused = {}, {}
         for lane, (key, one) in enumerate(
             zip(moment.stack.keys, moment.stack.experiments, strict=True)

@@ -47,7 +47,6 @@ def _variants(experiment: Experiment, names: Sequence[Compared]) -> list[Experim
 
 
 def variant(experiment: Experiment, compared: Compared) -> Experiment:
-    """The experiment with one primitive or preset."""
     name = str(fingerprint.as_text(compared)).strip()
     if name in PRESETS:
         return with_preset(experiment, name)

@@ -49,7 +49,6 @@ def law_of_counts(rule: str, sizes: Sequence[int], K: int) -> list[CountOutcome]
 
 
 def check_rule(rule: str) -> None:
-    """Raise SkerryError for a rule without a known law of counts."""
     if rule not in RULES:
         raise SkerryError(
             f"the theory has no law of counts for selection '{rule}'{did_you_mean(rule, RULES)} "

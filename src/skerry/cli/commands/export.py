@@ -9,7 +9,7 @@ import typer
 
 from skerry.cli.commands import options
 from skerry.cli.commands.options import option
-from skerry.errors import SkerryError, printable
+from skerry.errors import SkerryError, printable, writing
 from skerry.files import replacing
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def _folder_and_key(run: str) -> tuple[Path, str]:
 def _write(file: Path, state: "dict[str, Tensor]", about: dict[str, str]) -> None:
     from safetensors.torch import save_file
 
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as partial:
             save_file({n: t.contiguous().clone() for n, t in state.items()}, partial, about)
-    except OSError as error:
-        raise options.cannot_write(file, error) from None

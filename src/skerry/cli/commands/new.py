@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skerry.cli.commands.options import cannot_write, option
-from skerry.errors import SkerryError, unknown
+from skerry.cli.commands.options import option
+from skerry.errors import SkerryError, unknown, writing
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -76,12 +76,10 @@ def _copy(name: str, folder: Path) -> None:
             f"{' and '.join(existing)} would be overwritten. Move it, or choose another folder: "
             f"skerry new {name} --out DIR"
         )
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for one, words in content.items():
             (folder / one).write_text(words, encoding="utf-8")
-    except OSError as error:
-        raise cannot_write(folder, error) from None
     command = "sweep" if "\n[sweep" in text else "run"
     wrote = ", ".join(str(folder / one) for one in content)
     typer.echo(f"Wrote {wrote}. Run it: skerry {command} {folder / name}.toml")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.errors import RecordsError, SkerryError
+from skerry.errors import SkerryError, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -155,7 +155,6 @@ def print_json(content: Any) -> None:
 
 
 def print_reused(count: int, folder: Path) -> None:
-    """Print how many runs were already recorded, if any."""
     from skerry.report.text import plural
 
     if count:
@@ -167,17 +166,8 @@ def save_picture(figure: "Figure", path: Path, dpi: int = 150) -> None:
     """Write a figure to a file; raises a one-line error if that is impossible."""
     from skerry.report.style import save_figure
 
-    try:
+    with writing(path):
         save_figure(figure, path, dpi)
-    except OSError as error:
-        raise cannot_write(path, error) from None
-
-
-def cannot_write(path: Path, error: OSError) -> RecordsError:
-    """Return the error for a file that could not be written."""
-    return RecordsError(
-        f"cannot write {path} ({error.strerror}). Choose a folder that exists and can be written."
-    )
 
 
 RANGE_POINTS = 10

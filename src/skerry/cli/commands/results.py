@@ -13,12 +13,11 @@ import typer
 from skerry.cli.commands.options import (
     AsJson,
     Folder,
-    cannot_write,
     option,
     print_json,
     split_names,
 )
-from skerry.errors import SkerryError, printable
+from skerry.errors import SkerryError, printable, writing
 from skerry.files import replace_file
 
 if TYPE_CHECKING:
@@ -182,7 +181,5 @@ def _write(file: Path, content: bytes) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    try:
+    with writing(file):
         replace_file(file, content)
-    except OSError as error:
-        raise cannot_write(file, error) from None

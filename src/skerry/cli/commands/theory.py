@@ -223,7 +223,6 @@ def theory_regimes(
 
 
 def _settings(texts: Mapping[str, str]) -> dict[str, list[Any]]:
-    """Parse the values of every parameter."""
     from skerry.theory.parameters import WHOLE_NUMBERS
 
     values = {
@@ -265,7 +264,6 @@ def _candidates(primitives: str, beta: str, selections: Sequence[str]) -> list["
 
 
 def _split_once(option: str, text: str, example: str) -> list[str]:
-    """Split the names of an option at commas, without repetitions."""
     found = list(dict.fromkeys(options.split_names([text])))
     if not found:
         raise SkerryError(f"--{option} must name something (got '{text}'). Give {example}.")

@@ -30,12 +30,10 @@ SHARE = "sampled share K/n"
 
 
 def measure_title(measure: str) -> str:
-    """The title of an axis that shows a measure."""
     return traits(measure).axis if measure in MEASURES else safe_text(traits(measure).axis)
 
 
 def field_title(field: str) -> str:
-    """The title of an axis that shows a field."""
     return FIELDS.get(field) or safe_text(field.rpartition(".")[2].replace("_", " "))
 
 
@@ -119,7 +117,11 @@ def arrange(
     for axis in axes[len(panels) :]:
         axis.remove()
     _drop_repeated_titles(axes[: len(panels)], columns)
-    _fold(figure, width / columns - TICKS, height - TICKS)
+    across, down = width / columns - TICKS, height - TICKS
+    for axis in figure.axes:
+        axis.set_title(_folded(axis.get_title(), across))
+        axis.set_xlabel(_folded(axis.get_xlabel(), across))
+        axis.set_ylabel(_folded(axis.get_ylabel(), down))
     _make_room(figure, rows * max(map(_text_height, axes[: len(panels)])))
     _add_title(figure, title)
     _add_legend(figure)
@@ -141,14 +143,6 @@ def _drop_repeated_titles(axes: Sequence["Axes"], columns: int) -> None:
         below = number + columns
         if below < len(axes) and axes[below].get_xlabel() == axis.get_xlabel():
             axis.set_xlabel("")
-
-
-def _fold(figure: "Figure", across: float, down: float) -> None:
-    """Fold titles that are longer than their axis."""
-    for axis in figure.axes:
-        axis.set_title(_folded(axis.get_title(), across))
-        axis.set_xlabel(_folded(axis.get_xlabel(), across))
-        axis.set_ylabel(_folded(axis.get_ylabel(), down))
 
 
 def _text_height(axis: "Axes") -> float:

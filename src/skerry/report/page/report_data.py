@@ -101,17 +101,14 @@ class Curves:
 class ReportData:
     """All data of a report: the runs of a store, finished or not, with final values and curves."""
 
-    path: Path
-    """The file of the store."""
-    grid: RunTable
-    """The runs in their cells, without histories."""
+    path: Path  # the file of the store
+    grid: RunTable  # the runs in their cells, without histories
     finals: Mapping[str, Array] = field(repr=False)
     """By measure, in the order of the page, the final value of every run; NaN if unfinished."""
     mean_ratios: Mapping[str, Array] = field(repr=False)
     """By measure of RATIOS, the mean over all server rounds of every run."""
     curves: Curves = field(repr=False)
-    curve_of: Sequence[int] = field(repr=False)
-    """By group, the number of its curve."""
+    curve_of: Sequence[int] = field(repr=False)  # by group, the number of its curve
 
     @property
     def runs(self) -> tuple[Run, ...]:

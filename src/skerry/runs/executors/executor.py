@@ -39,11 +39,9 @@ class WorldSurvey:
 
     fingerprints: dict[str, str]
     """Fingerprints of what lies outside the experiment's text; they are part of every key."""
-    steps: int
-    """Local steps of all devices in a round."""
+    steps: int  # local steps of all devices in a round
     footprint: Footprint
-    world: World | None = None
-    """The world itself, where it was built in this process."""
+    world: World | None = None  # the world itself, where it was built in this process
 
     def for_lanes(self, experiments: Iterable[Experiment]) -> "WorldSurvey":
         """A copy of the survey, with memory for what the methods of these lanes keep."""
@@ -56,12 +54,10 @@ class StackJob:
 
     experiments: tuple[Experiment, ...]
     survey: WorldSurvey
-    attempts: int = 0
-    """How many workers have ended while they ran it."""
+    attempts: int = 0  # how many workers have ended while they ran it
     deterministic: bool = False
     """Whether its run must repeat to the bit; then it has one lane (runs/process.py)."""
-    rehearsed: bool = False
-    """Whether its plug-ins were tried before it was submitted."""
+    rehearsed: bool = False  # whether its plug-ins were tried before it was submitted
 
     def __len__(self) -> int:
         return len(self.experiments)
@@ -129,7 +125,6 @@ class WorldCache:
         self._last: tuple[str, World] | None = None
 
     def get(self, experiment: Experiment, device: str) -> World:
-        """The world of an experiment on a device."""
         name = f"{experiment.world_key()} {device}"
         if self._last is None or self._last[0] != name:
             before = self._last[1] if self._last else None
@@ -143,7 +138,6 @@ class WorldCache:
 
 
 def survey_world(world: World) -> WorldSurvey:
-    """Describe a world that was built in this process."""
     return WorldSurvey(world.fingerprints, world.steps_a_round, measure_footprint(world), world)
 
 
@@ -165,10 +159,8 @@ class Tick:
     """How far a stack is."""
 
     round: int
-    steps: int
-    """Device-steps done, including those before an interruption."""
-    fresh: int
-    """Device-steps computed since this job was submitted."""
+    steps: int  # device-steps done, including those before an interruption
+    fresh: int  # device-steps computed since this job was submitted
 
 
 class StepCounter:
@@ -202,8 +194,7 @@ class RunOutcome:
 
     run: Run
     history: History
-    devices: DeviceTable | None = None
-    """The last evaluation of every device."""
+    devices: DeviceTable | None = None  # the last evaluation of every device
 
 
 @dataclass(frozen=True)
@@ -238,15 +229,13 @@ def failure_of(error: Exception) -> Failure:
 
 
 def error_line(error: Exception) -> str:
-    """An error as one line."""
     return "; ".join(error.faults) if isinstance(error, SkerryError) else one_line(error)
 
 
 class Executor(Protocol):
     """Computes jobs for a driver."""
 
-    slots: int
-    """How many jobs may run at once."""
+    slots: int  # how many jobs may run at once
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...

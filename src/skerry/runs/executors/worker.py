@@ -120,7 +120,6 @@ def _prepare(order: Order, materials: bytes) -> World:
 
 
 def survey(order: Order, materials: bytes = b"") -> WorldSurvey:
-    """Build the world of an order in this process and describe it."""
     return replace(survey_world(_prepare(order, materials)), world=None)
 
 
@@ -165,13 +164,10 @@ def _compute(order: Order, materials: bytes) -> Iterator[Event]:
                 if time.monotonic() - sent >= TICK_SECONDS:
                     sent = time.monotonic()
                     yield tick
-        yield Done(tuple(_outcome(store, key) for key in keys))
-
-
-def _outcome(store: Store, key: str) -> RunOutcome:
-    run = store.run(key)
-    assert run is not None, f"run {key} was recorded above"
-    return RunOutcome(run, store.history(key), store.devices(key))
+        runs = filter(None, map(store.run, keys))  # all were recorded above
+        yield Done(
+            tuple(RunOutcome(one, store.history(one.key), store.devices(one.key)) for one in runs)
+        )
 
 
 @contextmanager

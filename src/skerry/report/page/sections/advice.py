@@ -44,7 +44,6 @@ def read_advice(data: ReportData) -> dict[str, Any] | None:
 
 
 def advice_section(data: ReportData) -> PageSection | None:
-    """The advice of this folder; None if there is none."""
     file, answer = data.path.parent / FILE, read_advice(data)
     if answer is None:
         return None

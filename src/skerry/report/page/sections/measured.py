@@ -82,7 +82,6 @@ def _tallies(data: ReportData) -> Block:
 
 
 def stepsizes_section(data: ReportData) -> PageSection | None:
-    """The best stepsize of each primitive."""
     if not data.tuned_values:
         return None
     words = text(
@@ -128,7 +127,6 @@ def _best_stepsizes(data: ReportData) -> list[Block]:
 
 
 def curves_section(data: ReportData) -> PageSection | None:
-    """Learning curves."""
     if not data.measures:
         return None
     words = (
