@@ -28,8 +28,7 @@ from skerry.runs.progress import Progress
 
 FIRST_SEEDS = 2
 EARLY_LEVEL = 0.01
-"""Significance level for an early end. It is stricter than that of the answer, because looking at
-results several times raises the false-alarm rate."""
+"""Stricter than the level of the answer: looking several times raises the false-alarm rate."""
 EARLY_SEEDS = 4
 MARGIN = 0.85  # fraction of the remaining time that a stage may use
 SMALLER, LARGER = 10**-0.5, 10**0.5

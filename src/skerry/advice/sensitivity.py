@@ -66,8 +66,7 @@ def _at(candidate: Candidate, K: int, H: int, base: Experiment) -> list[Candidat
 def run_full_curves(
     pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress
 ) -> Histories:
-    """Run the remaining candidates with evaluations from the start, on as many seeds as time
-    allows: their scores if they had to end early."""
+    """Run the remaining candidates, evaluated from the start: scores if they ended earlier."""
     entries, window = pilot.tuned(pilot.question.goal), int(WINDOW * pilot.base.rounds)
     every = stride(window, CURVE_LOOKS, {candidate.period for candidate in pilot.candidates})
     evaluate = pilot.base.evaluate.model_copy(update={"every": every, "after": 0})

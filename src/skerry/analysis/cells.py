@@ -127,8 +127,7 @@ class Cells:
         return dict(zip(values, estimates(_matrix(values.values())), strict=True))
 
     def comparisons(self, against: str) -> dict[tuple[Cell, str], Comparison]:
-        """Every other label compared with `against`, in every cell that has both. All comparisons
-        together are one family for Holm's correction."""
+        """Every other label against one, in cells with both: one family for Holm's correction."""
         pairs = {
             (cell, label): (_averaged(parts, label, against), _averaged(parts, against, label))
             for cell, parts in self.readings.items()

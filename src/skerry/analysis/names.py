@@ -156,8 +156,7 @@ def varying_fields(fields: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def full_name(name: str, fields: Sequence[str], others: Sequence[str] = ()) -> str:
-    """The full name of the field that a user means: `period` is `server.period`. Names in `others`
-    are accepted too, but not suggested."""
+    """The full name of a field: `period` is `server.period`. `others` are not suggested."""
     known = [*fields, *others]
     found = [
         path

@@ -81,8 +81,7 @@ class RunTable:
 
     @classmethod
     def stream(cls, store: Store) -> "RunTable":
-        """The undamaged runs of an open store. Each history is read when it is asked for, so that
-        a large store does not have to fit into memory."""
+        """The undamaged runs of an open store, whose histories are read when asked for."""
         return cls(tuple(store.sound_runs()), _StoredHistories(store), store.path).numbered()
 
     def numbered(self) -> "RunTable":
@@ -353,8 +352,7 @@ def describe_stopped(runs: Iterable[Run]) -> str:
 
 
 def final_value(history: History, measure: str, rounds: int, last: int | None = None) -> float:
-    """The last value of a measure, or its mean over the `last` rounds; NaN if it was not measured
-    in them. `rounds` is the length of the run."""
+    """The last value of a measure, or its mean over the `last` of its rounds; NaN for none."""
     if measure not in history:
         return float("nan")
     column = history[measure]

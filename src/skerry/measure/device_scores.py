@@ -43,8 +43,7 @@ class ScoresByDevice:
     island_nl: Tensor  # on the classes that its island holds
 
     def fairness(self, island_n: Tensor) -> dict[str, Tensor]:
-        """Means of the worst and of the best tenth of the devices, and the gap between the islands
-        with the best and the worst mean, [L] each."""
+        """Means of the worst and best tenth of devices, and the gap between islands, [L] each."""
         what, own_nl = self.judged_by, self.own_nl
         ranked_nl = own_nl.sort(dim=0, descending=what == "loss").values
         tenth = max(1, ceil(TENTH * len(ranked_nl)))

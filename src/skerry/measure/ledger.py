@@ -89,8 +89,7 @@ class MissedMessages:
         """How many messages of its two ends went over each link."""
 
     def counts(self, t: int) -> Ints:
-        """The messages that each link that is up in round t must catch up on, both ways. Rounds are
-        asked for in order; some may be skipped."""
+        """The messages that each link of round t must catch up on. Rounds are asked in order."""
         for before in range(self._rounds, t):
             self._advance(before)
         return self._advance(t)

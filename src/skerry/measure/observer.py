@@ -141,8 +141,7 @@ class Observer:
         return self._spread_and_score(X_nld)
 
     def complete(self, moment: Moment, reading: Reading, lanes: Sequence[int]) -> Reading:
-        """The reading with the last row of lanes that end here: as after the last round, their
-        devices are scored, even if that is not due."""
+        """The reading with the last row of lanes that end here, whose devices are scored too."""
         if not (lanes and self._scores_devices):
             return reading
         values: dict[str, Tensor] = {}

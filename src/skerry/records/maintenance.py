@@ -142,8 +142,7 @@ def back_up_store(folder: Path | str, file: Path) -> int:
 
 
 def repair_store(folder: Path) -> Repaired | None:
-    """Replace a damaged store by one with all of its sound runs, and keep the damaged file beside
-    it. Returns None where nothing is damaged."""
+    """Replace a damaged store by its sound runs, and keep the file aside; None if undamaged."""
     path = folder / FILE
     if not verify_store(folder).faults:
         return None

@@ -90,8 +90,7 @@ class HistoryPart:
 
 
 def join_parts(parts: Iterable[HistoryPart]) -> History:
-    """Join parts in order to one history, NaN where a part lacks a measure of another. Raises
-    ValueError if their rounds do not follow each other."""
+    """Join parts to one history, NaN where a measure is missing; ValueError if out of order."""
     blocks = [
         (names, np.concatenate([part.matrix for part in alike], axis=1))
         for names, alike in groupby(parts, key=lambda part: part.names)

@@ -57,8 +57,7 @@ def first_server_round(experiment: "Experiment") -> int:
 
 
 def sampled_devices(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | None:
-    """The devices that the server samples in round t, as in the engine; None if this depends on
-    data, models or the user's own rule or schedule."""
+    """The devices sampled in round t; None if they depend on more than network and seed."""
     from skerry.engine.participation.awake import Awake
 
     server, rounds = experiment.server, experiment.rounds

@@ -120,8 +120,7 @@ def take_snapshot(
     written: float,
     measure: str | None = None,
 ) -> Snapshot:
-    """Summarise runs. `plan` is the newest plan of a driver; `working`, whether one is at work;
-    `written`, the time of its last heartbeat."""
+    """Summarise runs, by the newest plan, whether a driver works, and its last heartbeat."""
     planned, missing = _of_plan(runs, plan)
     counts = Counter(watched.run.status for watched in planned)
     running = [watched for watched in planned if watched.run.status == "running"]

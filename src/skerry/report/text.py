@@ -88,8 +88,7 @@ def _styles(measure: str) -> tuple[str, str]:
 
 
 def console(fold_at: int | None = None) -> "Console":
-    """A rich console. Lines are folded at the edge of a terminal; in a file or a pipe they are
-    folded only at `fold_at` letters, if it is given."""
+    """A rich console that folds lines at the edge of a terminal, elsewhere only at `fold_at`."""
     found = safe_console(highlight=False, soft_wrap=fold_at is None)
     if not found.is_terminal:
         found.width = fold_at or UNFOLDED

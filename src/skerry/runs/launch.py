@@ -40,8 +40,7 @@ class _Rank:
 
 
 def launch(ranks: int, arguments: Sequence[str], threads: int) -> tuple[int, str]:
-    """Run `skerry` with these arguments on several ranks. Returns the exit code, and an error line,
-    which is empty where a rank has printed it."""
+    """Run `skerry` on several ranks; returns the exit code and an error line, unless printed."""
     environment = {
         **os.environ,
         "WORLD_SIZE": str(ranks),

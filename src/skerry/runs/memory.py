@@ -289,8 +289,7 @@ def total_memory() -> int:
 
 
 def _line(path: str, name: str = "") -> int | None:
-    """The number on the line of a file that begins with a name; None where there is none, as
-    outside of Linux and in containers without a limit."""
+    """The number after a name in a file of Linux; None where there is no such line."""
     try:
         lines = Path(path).read_text().splitlines()
         line = next(line for line in lines if line.startswith(name))

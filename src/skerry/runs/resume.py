@@ -142,8 +142,7 @@ def _read(file: Path, world: World) -> StackCheckpoint | None:
 def _rows_of_lanes(
     file: Path, found: StackCheckpoint, waiting: Mapping[str, Experiment], store: Store
 ) -> dict[str, int]:
-    """By key, the number of rows of each requested lane of a checkpoint whose rows are complete in
-    the store, which may be an older copy or damaged."""
+    """By key, the rows of each requested lane of a checkpoint that the store has completely."""
     wanted = [key for key in found.lanes if key in waiting]
     whole = {key: found.rows[key] for key in wanted if _has_rows(store, key, found)}
     if lost := len(wanted) - len(whole):

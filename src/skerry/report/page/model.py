@@ -88,8 +88,7 @@ def _finals(data: ReportData, measure: str) -> dict[str, Any]:
 
 
 def _between_best(data: ReportData, measure: str) -> dict[int, Comparison]:
-    """By group, its comparison with the reference, both at their own best stepsizes. All of these
-    comparisons are one family for Holm's correction."""
+    """By group, its comparison with the reference, both at their best stepsizes: one family."""
     answers = data.compared.get(measure)
     if answers is None or not data.tuned_values:
         return {}

@@ -264,7 +264,6 @@ def _mean_over_seeds(
 def _points_before_break(
     rounds: Ints, measured: NDArray[np.bool_], shown: NDArray[np.bool_]
 ) -> int:
-    """The number of shown points before the break in the line; 0 if there is none. Rounds that are
-    left out to save space make no break."""
+    """How many shown points precede the break in the line, or 0. Thinning makes no break."""
     index = break_index(rounds[measured])
     return 0 if index is None else int(shown[: np.flatnonzero(measured)[index] + 1].sum())

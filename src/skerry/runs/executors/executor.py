@@ -94,8 +94,7 @@ def group_by_world(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
 
 
 def split_lanes(experiments: Sequence[Experiment], most: int) -> list[list[Experiment]]:
-    """Stacks of at most `most` lanes, all of about one size. Lanes with the same network and server
-    stay together, because they are computed as one."""
+    """Stacks of at most `most` lanes, about equal; lanes computed as one stay together."""
     if len(experiments) <= most:
         return [list(experiments)] if experiments else []
     ordered = sorted(experiments, key=group_keys)

@@ -135,8 +135,7 @@ def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
 
 
 def _orders(data: ReportData, sizes: AbstractSet[int]) -> dict[str, dict[str, list[int]]]:
-    """By number of devices and round, the devices in the order of sampling (World.server_order).
-    The first K of them are sampled, for every K."""
+    """By number of devices and round, the order of sampling: the first K devices, for any K."""
     seed, most = data.grid.seeds[0], _most_sampled(data)
     return {
         str(devices): {
