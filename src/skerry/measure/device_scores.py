@@ -66,16 +66,15 @@ class ScoresByDevice:
             "own_tests": [0] * world.n if own is None else own.sizes.tolist(),
         }
         scored = {f"own_{self.judged_by}": self.own_nl, f"device_{self.judged_by}": self.device_nl}
-        scores = {name: values_nl.double().cpu().T for name, values_nl in scored.items()}
+        # With the seven digits of single precision.
+        scores = {
+            name: [[float(f"{value:.7g}") for value in row] for row in values_nl.T.tolist()]
+            for name, values_nl in scored.items()
+        }
         return {
-            key: known | {name: _shortened(rows[lane]) for name, rows in scores.items()}
+            key: known | {name: rows[lane] for name, rows in scores.items()}
             for lane, key in enumerate(keys)
         }
-
-
-def _shortened(values: Tensor) -> list[float]:
-    """Values with the seven digits of single precision."""
-    return [float(f"{value:.7g}") for value in values.tolist()]
 
 
 @dataclass(frozen=True)

@@ -271,24 +271,19 @@ def columns_by_key(readings: Sequence[Reading]) -> dict[str, Columns]:
         for name, values in (*zip(reading.names, table, strict=True), *reading.counted.items()):
             values_lmr[lanes, measure_of[name], r] = values[due]
     rounds = np.array([reading.round for reading in readings], dtype=np.float64)
-    return {
-        key: _columns(measure_of, rounds[due], values_mr[:, due])
-        for key, values_mr, due in zip(lane_of, values_lmr, due_lr, strict=True)
-        if due.any()
-    }
+    found = {}
+    for key, values_mr, due_r in zip(lane_of, values_lmr, due_lr, strict=True):
+        if due_r.any():
+            own_mr = values_mr[:, due_r]
+            taken_m = ~np.isnan(own_mr).all(axis=1)  # a measure that was never taken has no column
+            columns = dict(compress(zip(measure_of, own_mr, strict=True), taken_m))
+            found[key] = {"round": rounds[due_r]} | columns
+    return found
 
 
 def _places(names: Iterable[str]) -> dict[str, int]:
     """Each name once, with its place in the order."""
     return {name: number for number, name in enumerate(dict.fromkeys(names))}
-
-
-def _columns(
-    names: Iterable[str], rounds: NDArray[np.float64], values_mr: NDArray[np.float64]
-) -> Columns:
-    """The columns of one lane; a measure that was never taken has none."""
-    times_m = np.count_nonzero(~np.isnan(values_mr), axis=1)
-    return {"round": rounds} | dict(compress(zip(names, values_mr, strict=True), times_m))
 
 
 def _fetch_tables(readings: Sequence[Reading]) -> list[NDArray[np.float64]]:

@@ -56,7 +56,7 @@ def sampled(context: Context, *, sampled_target: float, adapt_over: int) -> floa
         return context.start
     n = sum(seen[-1].sizes)
     least = sum(min(2, size) for size in seen[-1].sizes) if seen[-1].by_island else min(2, n)
-    spread = _mean([one.spread for one in seen])
+    spread = sum(one.spread for one in seen) / len(seen)
     enough = math.ceil(1 / (1 / n + sampled_target / spread) - ROUNDING) if spread > 0 else 1
     most = n if context.end is None else min(n, context.end)
     return min(max(enough, least), most)
@@ -68,10 +68,6 @@ def period(context: Context, *, period_target: float, adapt_over: int) -> float:
     seen = context.estimates[-adapt_over:]
     if not seen:
         return context.start
-    growth = _mean([one.inter / one.since**2 for one in seen])
+    growth = sum(one.inter / one.since**2 for one in seen) / len(seen)
     most = float(context.rounds if context.end is None else context.end)
     return min(max(math.sqrt(period_target / growth), 1.0), most) if growth > 0 else most
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)

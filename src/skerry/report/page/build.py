@@ -50,7 +50,9 @@ def write_report(path: Path | str, out: Path | str | None = None) -> Path:
 
 
 def page_html(data: ReportData) -> str:
-    title, script = overview.page_title(data), _script()
+    widgets = sorted(one.name for one in ASSETS.joinpath("widgets").iterdir())
+    scripts = [*SCRIPTS, *(f"widgets/{name}" for name in widgets), "page.js"]
+    title, script = overview.page_title(data), "\n".join(map(_asset, scripts))
     plotly, plotly_hash = _plotly()
     content: dict[str, Any] = {
         "sections": [vars(section) for section in _sections(data)],
@@ -96,12 +98,6 @@ def _plotly() -> tuple[str, str]:
 
     source = plotly.offline.get_plotlyjs()
     return gzip_base64(source.encode()), _hash(source)
-
-
-def _script() -> str:
-    widgets = sorted(one.name for one in ASSETS.joinpath("widgets").iterdir())
-    names = [*SCRIPTS, *(f"widgets/{name}" for name in widgets), "page.js"]
-    return "\n".join(_asset(name) for name in names)
 
 
 def _printable(value: Any) -> Any:

@@ -71,7 +71,10 @@ class Curves:
             if measured.any():
                 found = tuple(rounds[measured].tolist())
                 at = self.round_sets.setdefault(found, len(self.round_sets))
-                before = _points_before_break(rounds, np.isfinite(mean_r), measured)
+                # Rounds that are left out to save space make no break in the line.
+                index = break_index(rounds[np.isfinite(mean_r)])
+                end = 0 if index is None else np.flatnonzero(np.isfinite(mean_r))[index] + 1
+                before = int(measured[:end].sum())
                 curve = (number, at, mean_r[measured], half_r[measured], before)
                 self._curves.setdefault(measure, []).append(curve)
                 self._values += len(found)
@@ -259,11 +262,3 @@ def _mean_over_seeds(
         half = t_quantiles(len(histories))[count] * np.sqrt(variance / count)
     shape = values.shape[:2]
     return rounds, mean.reshape(shape), half.reshape(shape)
-
-
-def _points_before_break(
-    rounds: Ints, measured: NDArray[np.bool_], shown: NDArray[np.bool_]
-) -> int:
-    """How many shown points precede the break in the line, or 0. Thinning makes no break."""
-    index = break_index(rounds[measured])
-    return 0 if index is None else int(shown[: np.flatnonzero(measured)[index] + 1].sum())

@@ -136,9 +136,13 @@ def describe_winners(bounds: BoundGrid) -> Iterator[str]:
         if not bounds.varied:
             yield _compared(measure, bounds.answers[0])
         elif len(bounds.varied) > 1:
-            yield _counted(measure, bounds.winners(measure))
+            found = bounds.winners(measure)
+            parts = [f"{winner_name(who)} in {count:,}" for who, count in found.items()]
+            yield f"Fewest {measure}, of {found.total():,} settings: {', '.join(parts)}."
         else:
-            yield _along(measure, bounds.varied[0], bounds.stretches(measure))
+            axis, won = bounds.varied[0], bounds.stretches(measure)
+            parts = [f"{winner_name(one.winner)} for {axis} {format_span(one)}" for one in won]
+            yield f"Fewest {measure}: {', '.join(parts)}."
 
 
 def _compared(measure: str, answers: Sequence[Answer]) -> str:
@@ -158,18 +162,6 @@ def _times(cost: float, best: float) -> str:
     if math.isclose(cost, best, rel_tol=1e-12):
         return "as many"
     return f"{cost / best:.{4 if cost < 1.1 * best else 3}g} times as many"
-
-
-def _along(measure: str, axis: str, won: Sequence[Stretch]) -> str:
-    """`Fewest rounds: S2S for period 1 to 4, S2A for period 5 to 50.`"""
-    parts = [f"{winner_name(stretch.winner)} for {axis} {format_span(stretch)}" for stretch in won]
-    return f"Fewest {measure}: {', '.join(parts)}."
-
-
-def _counted(measure: str, winners: Mapping[str, int]) -> str:
-    """For several axes: `Fewest rounds, of 50 settings: S2S in 30, S2A in 20.`"""
-    parts = [f"{winner_name(who)} in {count:,}" for who, count in winners.items()]
-    return f"Fewest {measure}, of {sum(winners.values()):,} settings: {', '.join(parts)}."
 
 
 def _assumptions(answers: Sequence[Answer]) -> list[str]:

@@ -212,7 +212,10 @@ def _cell(found: DeviceResults, cell: tuple[Any, ...]) -> dict[str, Any] | None:
     scores = {}
     for label, part in rows.groupby("primitive", sort=False):
         part = part.set_index("device").reindex(about["device"])
-        scores[str(label)] = [_column(part[name]) for name in (found.own, found.common)]
+        scores[str(label)] = [
+            [None if value != value else round(float(value), 4) for value in part[name]]
+            for name in (found.own, found.common)
+        ]
     return {
         "device": about["device"].tolist(),
         "island": about["island"].tolist(),
@@ -220,10 +223,6 @@ def _cell(found: DeviceResults, cell: tuple[Any, ...]) -> dict[str, Any] | None:
         "tests": about["own_tests"].round().astype(int).tolist(),
         "scores": scores,
     }
-
-
-def _column(values: Any) -> list[float | None]:
-    return [None if value != value else round(float(value), 4) for value in values]
 
 
 def _left_out(data: ReportData, found: DeviceResults) -> list[str]:
