@@ -22,8 +22,7 @@ HOPELESS = 1000  # largest number of seeds that is suggested
 
 Kind = TypeVar("Kind", bound=Hashable)
 Verdict: TypeAlias = Literal["clear", "unclear", "equal", "alone"]
-Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]
-"""The measures whose mean is the score of each goal."""
+Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]  # their mean is the score of a goal
 
 ACCURACIES: Measures = {
     "global": ("average_accuracy",),
@@ -167,10 +166,8 @@ class Decision:
     goal: Goal
     best: Entry
     score: Estimate
-    rivals: tuple[Rival, ...]
-    """The best entries of other primitives: those not clearly beaten first, then the closest."""
-    selections: tuple[Rival, ...] = ()
-    """The same primitive under other rules of selection, in the same order."""
+    rivals: tuple[Rival, ...]  # the best of other primitives: not clearly beaten, then closest
+    selections: tuple[Rival, ...] = ()  # the primitive under other rules, in the same order
 
     @property
     def decisive(self) -> tuple[Rival, ...]:

@@ -27,15 +27,13 @@ from skerry.runs.memory import measure_footprint
 from skerry.runs.progress import Progress
 
 FIRST_SEEDS = 2
-EARLY_LEVEL = 0.01
-"""Stricter than the level of the answer: looking several times raises the false-alarm rate."""
+EARLY_LEVEL = 0.01  # stricter than the answer's: looking often raises the false-alarm rate
 EARLY_SEEDS = 4
 MARGIN = 0.85  # fraction of the remaining time that a stage may use
 SMALLER, LARGER = 10**-0.5, 10**0.5
 WIDENINGS = 2
 
-Histories: TypeAlias = dict[tuple[Entry, int], History | None]
-"""Histories by entry and seed; None for a diverged run."""
+Histories: TypeAlias = dict[tuple[Entry, int], History | None]  # None: diverged
 
 
 class AdviceProgress(Progress):
@@ -207,8 +205,7 @@ MEASURED = ("average", "devices", "training", "communication")
 FIRST_STAGE = 0.35  # fraction of the remaining time for the first stage
 PROBE = 0.03  # fraction of the whole time for timing rounds, and for timing evaluations
 PROBES, PROBE_ROUNDS = 4, 20
-PROBE_LANES = 8
-"""Lanes to time on a CPU, where the time per lane is constant; on a GPU as many as will run."""
+PROBE_LANES = 8  # on a CPU, where the time per lane is constant; on a GPU all that will run
 LOOKS = (5, 2, 1)  # evaluations in the window of a score; fewer where they are slow
 LEAST_ROUNDS = 10
 

@@ -39,8 +39,7 @@ class Prediction:
     order_by_server: Mapping[tuple[int, int], Pair]
     """The bounds with all constants set to one, by (K, H): the experiment's own first, then
     neighbouring ones. Under selection rules that the paper does not treat, certified bounds."""
-    certified: tuple[Answer, ...]
-    """Certified bounds of S2S, S2A and the best blend, at the experiment's K and H."""
+    certified: tuple[Answer, ...]  # of S2S, S2A and the best blend, at the experiment's K and H
 
     @property
     def order(self) -> Pair:

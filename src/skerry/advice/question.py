@@ -19,15 +19,13 @@ if TYPE_CHECKING:
 
 Goal: TypeAlias = Literal["global", "own", "both", "worst_tenth"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
-USUAL_GOALS: tuple[Goal, ...] = ("global", "own", "both")
-"""Goals that are always shown; the others only if asked for."""
+USUAL_GOALS: tuple[Goal, ...] = ("global", "own", "both")  # always shown; others if asked for
 PRIMITIVES = ("s2s", "s2a", labels.BLEND)
 BETAS = (0.25, 0.5, 0.75)
 SEEDS = 20
 MINUTES = 5.0
 
-MEETS_EVERY_ISLAND = ("per_component", "one_each")
-"""Selection rules that are compared with the experiment's own."""
+MEETS_EVERY_ISLAND = ("per_component", "one_each")  # compared with the experiment's own
 
 _LINKS = {"up": "uplink", "down": "downlink", "broadcast": "broadcast", "d2d": "d2d"}
 
@@ -37,8 +35,7 @@ class Among:
     """The primitives, selection rules and presets that may be recommended."""
 
     primitives: tuple[tuple[str, float | None], ...] = ()  # (primitive, beta of a blend or None)
-    selections: tuple[str, ...] = ()
-    """Selection rules; empty: the experiment's own and those that sample every island."""
+    selections: tuple[str, ...] = ()  # empty: the experiment's own, and those of every island
     presets: tuple[str, ...] = ()
 
     def selections_for(self, server: "Server", sizes: Sequence[int]) -> tuple[str, ...]:
@@ -61,8 +58,7 @@ class Question:
     priced: bool = False  # whether prices were given; then K and H are chosen too, at equal cost
     messages: float | None = None  # largest cost in messages at their prices
     bytes: float | None = None
-    stepsizes: tuple[float, ...] | None = None
-    """None: a grid around the experiment's own, widened where its edge is best."""
+    stepsizes: tuple[float, ...] | None = None  # None: a grid, widened where its edge is best
     seeds: int = SEEDS  # largest number of seeds
     minutes: float = MINUTES
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Cell = tuple[Any, ...]  # the values of the fields that separate cells
-Readings = dict[str, dict[int, float]]
-"""The values of one cell by label and seed; NaN where a run diverged."""
+Readings = dict[str, dict[int, float]]  # of one cell, by label and seed; NaN: it diverged
 
 
 @dataclass(frozen=True)

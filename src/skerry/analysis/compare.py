@@ -33,8 +33,7 @@ class Comparison:
     untested: str  # why there is no t test; empty if there is one
     unpaired_variance: float  # variance of the difference if the two had been run on separate seeds
     paired_variance: float
-    t_holm: float
-    """The p-value of the t test, corrected for the family that this comparison belongs to."""
+    t_holm: float  # the p-value of the t test, corrected for the family of this comparison
     wilcoxon_holm: float
 
     def verdict(self, lower_is_better: bool = False, level: float = LEVEL) -> Verdict:

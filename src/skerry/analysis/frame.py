@@ -26,8 +26,7 @@ ALWAYS = {
     "network.devices": "devices",
 }
 """The fields that are always columns, and the names of those columns."""
-_FORMULA = ("=", "+", "-", "@")
-"""The first characters that make a spreadsheet compute a text as a formula."""
+_FORMULA = ("=", "+", "-", "@")  # a text that starts so is a formula to a spreadsheet
 
 
 def of_rounds(

@@ -12,11 +12,9 @@ from skerry.config.presets import fields_of_preset
 from skerry.errors import SkerryError, argument, unknown
 from skerry.records.reading import SOURCE_OF
 
-Fields = dict[str, Any]
-"""Values by `section.field`. Lists are text, so that values can be grouped and compared."""
+Fields = dict[str, Any]  # by `section.field`; lists are text, to be grouped and compared
 UNSET = "unset"
-LABEL_SOURCE = "server.primitive.source"
-"""The version of a user's own primitive. It is part of the label, not of the cell."""
+LABEL_SOURCE = "server.primitive.source"  # of a user's own primitive: part of its label
 UNKNOWN = "unknown"
 SHOWN_DIGITS = 8
 

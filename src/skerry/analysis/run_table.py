@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEED = "seed"
-STUDY = "study"
-"""The extra field that separates runs with equal fields but different data or models."""
+STUDY = "study"  # an extra field for runs with equal fields but different data or models
 
 Positions = dict[str, dict[int, int]]  # by label and seed, the position of a run in `RunTable.runs`
 

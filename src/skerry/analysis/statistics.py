@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 CONFIDENCE = 0.95
 EXACT_PAIRS = 50  # up to this number the signed-rank test is exact, beyond it asymptotic
 NO_SPREAD = 1e-12  # relative: a smaller spread is rounding error
-FEWEST_PAIRS = 3
-"""The fewest seeds with which a difference is tested; two say too little about its spread."""
+FEWEST_PAIRS = 3  # seeds to test a difference; two say too little about its spread
 
 Array = NDArray[np.float64]
 

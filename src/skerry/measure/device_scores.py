@@ -22,8 +22,7 @@ from skerry.measure.accuracy import (
 from skerry.models.learner import scores_by_device, scores_devices_at_once
 
 TENTH = 0.1
-SMALL_TEST = 8
-"""Devices with at most so many test samples are scored together, however many each has."""
+SMALL_TEST = 8  # with at most so many test samples, devices are scored together
 LARGER = 1.25
 """Above that, the ratio of the largest test set to the smallest one that is scored with it. At most
 a fifth of the computation is then padding."""
@@ -152,8 +151,7 @@ class DeviceBatch:
     """Devices that are scored at once, each padded to the samples of the largest of them."""
 
     devices: Tensor
-    rows: Tensor
-    """The places of each device's samples, [devices, most]; its last sample is the padding."""
+    rows: Tensor  # places of each device's samples, [devices, most]; the last one pads
     is_own: Tensor  # which of them are samples and not padding
 
     def portions(self, most: int) -> Iterator["DeviceBatch"]:

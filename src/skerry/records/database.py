@@ -20,8 +20,7 @@ from skerry.records import activity, parts
 
 APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
 VERSION = 2
-KEYS_SINCE = 2
-"""The first format whose runs have the current content keys; its tables are those of format 1."""
+KEYS_SINCE = 2  # the first format with the current content keys; its tables are those of 1
 BUSY_SECONDS = 30.0
 LOOKS = 3
 
@@ -62,8 +61,7 @@ ADDITIONS = {
 }
 """By table, the statements that add it, and its columns: a store that lacks it and may only be read
 gets an empty temporary table in its place."""
-MIGRATIONS: dict[int, tuple[str, ...]] = {1: ()}
-"""By format, the statements that migrate a store to the next one."""
+MIGRATIONS: dict[int, tuple[str, ...]] = {1: ()}  # statements, by the format that they end
 
 MEANINGS = {
     "SQLITE_BUSY": f"another program has kept it locked for {BUSY_SECONDS:.0f} s. Try again when "

@@ -43,8 +43,7 @@ class Findings:
 
     path: Path
     runs: int = 0
-    faults: dict[str, str] = field(default_factory=dict)
-    """By key of a run, or THE_FILE, what is wrong."""
+    faults: dict[str, str] = field(default_factory=dict)  # by key, or THE_FILE, what is wrong
     not_checked: dict[str, list[str]] = field(default_factory=dict)
     """By reason, the keys of runs that could not be checked completely."""
     models: dict[str, str] = field(default_factory=dict)
@@ -125,8 +124,7 @@ class Repaired:
     """Result of `repair_store`: the runs that were kept and lost."""
 
     kept: int
-    lost: dict[str, str]
-    """By key, why a run was lost. Runs whose entry is unreadable are missing here."""
+    lost: dict[str, str]  # by key, why; runs with an unreadable entry are missing here
     aside: Path  # the path of the damaged file, which is kept
 
 

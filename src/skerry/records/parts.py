@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from skerry.measure.device_scores import DeviceTable
 
-History = dict[str, NDArray[Any]]
-"""Columns of equal length: "round" (int64) and every measure (float64)."""
+History = dict[str, NDArray[Any]]  # columns: "round" (int64) and every measure (float64)
 
 Column = Sequence[float] | NDArray[np.float64]
 

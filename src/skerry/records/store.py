@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILE", "Run", "Status", "Store", "versions"]
 
-MODELS = "models"
-"""The folder beside a store that holds the final models of runs, where they are kept."""
+MODELS = "models"  # the folder beside a store with the final models of runs
 
 _STORED_PARTS = """SELECT first, last, names, matrix FROM parts
     LEFT JOIN measures ON measures.id = parts.measures WHERE run = ? ORDER BY last"""

@@ -26,8 +26,7 @@ class FigureKind(NamedTuple):
     """A kind of figure, which the function `draw_<name>` of a module draws."""
 
     says: str
-    takes: tuple[str, ...]
-    """The options that this kind uses, besides the folder, the file, the width and the title."""
+    takes: tuple[str, ...]  # the options it uses besides folder, file, width and title
     module: str = "skerry.report.figures.kinds"
 
 

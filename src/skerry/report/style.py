@@ -28,8 +28,7 @@ BLEND_MARKERS = ("<", "v", "^", "D", ">")  # one marker for each fifth of the ra
 OTHER_MARKERS = ("P", "*", "h", "d")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (8, 3)))
 
-WIDTHS = {"column": 3.3, "full": 6.9}
-"""Widths in inches: one column of a two-column page, and the full page."""
+WIDTHS = {"column": 3.3, "full": 6.9}  # inches: a column of two, and the full page
 
 PAPER: dict[str, Any] = {
     "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8, "xtick.labelsize": 7,

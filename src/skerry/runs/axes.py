@@ -11,13 +11,11 @@ from skerry.errors import did_you_mean
 from skerry.plugins.fingerprint import as_text
 
 SEEDS = "seed"
-COMPARE = "compare"
-"""The axis whose values are names of primitives and presets, as the option `compare` takes."""
+COMPARE = "compare"  # its values are names of primitives and presets, as for the option `compare`
 TAKE_LISTS = ("network.components", "availability.awake", "evaluate.measures", "evaluate.own")
 """The fields whose single values may be lists."""
 
-Cell = tuple[tuple[str, Any], ...]
-"""A cell of the grid: every axis field with its value, without the seed."""
+Cell = tuple[tuple[str, Any], ...]  # every axis field with its value, without the seed
 
 
 @dataclass(frozen=True)

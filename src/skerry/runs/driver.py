@@ -65,8 +65,7 @@ class _OpenWorld:
     lock: FileLock
     key: str
     jobs: int = 0
-    failed: bool = False
-    """Whether some of its runs are not finished, so that its checkpoints are kept."""
+    failed: bool = False  # whether some of its runs are not finished; then checkpoints are kept
 
 
 class Driver:

@@ -18,11 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 POLL_SECONDS = 0.1
-GRACE_SECONDS = 2.0
-"""How long an error of another rank waits for the first rank, which reports common errors."""
+GRACE_SECONDS = 2.0  # how long an error waits for the first rank, which reports common ones
 SAVING_SECONDS = 60.0  # how long ranks that were stopped may take for a checkpoint
-LIFELINE = "SKERRY_LIFELINE"
-"""Environment variable of ranks that must end when their stdin does, with their parent."""
+LIFELINE = "SKERRY_LIFELINE"  # environment variable: the rank ends with its parent's pipe
 LOCAL = {"linux": "lo", "darwin": "lo0"}
 
 

@@ -28,15 +28,12 @@ from skerry.network.links import Links
 
 USABLE = {"cpu": 0.7, "cuda": 0.6}
 """Usable share of the free memory. A step on a GPU takes a quarter of it for temporaries."""
-WORKSPACE = 2**25
-"""Bytes that torch takes on a GPU for matrix products, and again for those in CUDA graphs."""
+WORKSPACE = 2**25  # bytes of torch on a GPU for products, and again for those in CUDA graphs
 COPIES = 3  # copies of X in a plan: X, what the server gathers, and one more to keep or save lanes
-EVALUATION = 2**28
-"""Bytes of temporaries of the measures, which are computed a few models at a time."""
+EVALUATION = 2**28  # bytes of the measures' temporaries, a few models at a time
 SCORES = {"cpu": 160 * 2**20, "cuda": 2**26}
 """Bytes of class scores, unless a learner knows better; more are computed in portions."""
-MEANS, TABLES, WEIGHTS = 3, 3, 4
-"""Arrays at once: island means; scores of devices by class, per lane; their weights."""
+MEANS, TABLES, WEIGHTS = 3, 3, 4  # arrays at once: island means, device scores, weights
 CPU_STACK = 2**28  # bytes of X beyond which a larger stack on a CPU saves no time per lane
 CPU_LANES = (8, 128)
 CONTAINER = "/sys/fs/cgroup/memory"
@@ -62,8 +59,7 @@ class Footprint:
     share: float  # the share of the free memory that stacks may take
     world: int  # the world itself with its links and data; every process holds its own
     lane: int  # X of one lane
-    step: tuple[int, int, int]
-    """Temporaries of the local steps: fixed part, additional part per lane, maximum."""
+    step: tuple[int, int, int]  # temporaries of local steps: fixed, more per lane, at most
     other: float  # temporaries of server rounds and measures, as a share of X
     scores: int  # class scores of a lane's models on the test set, and what is computed from them
     most_scores: int  # the maximum of `scores` over all lanes
@@ -72,10 +68,8 @@ class Footprint:
     devices: int = 1  # the number of devices of the whole fleet
     building: int = 0  # additional bytes while the world is built, before it has lanes
     weighing: int = 0  # additional bytes while W is assembled, with lanes
-    companions: int = 0
-    """Arrays of the size of X that a lane keeps for its method and for compression, at most."""
-    private: float = 0.0
-    """Share of X that is private. A copy of it is kept while the rest travels or is measured."""
+    companions: int = 0  # arrays like X that a lane keeps for its method and compression, at most
+    private: float = 0.0  # share of X that is private, and copied while the rest travels
     judged: int = 0  # scores of each device of a lane on each class
     passing: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Arrays of compressed messages in units of X: compressed, beside it, and at most."""

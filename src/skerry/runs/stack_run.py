@@ -28,14 +28,11 @@ from skerry.runs.resume import StackStart, find_starts, save_stack, warn_user
 from skerry.runs.stopping import Endings, StopDecider
 
 CHECKPOINT_SECONDS = 60.0  # from one checkpoint to the next; 0 saves after every round
-FIRST_SECONDS = 2.0
-"""Until the first checkpoint. The times between checkpoints double from there."""
-SAVING_SHARE = 0.05
-"""The largest share of the time that may go into saving; large models are saved less often."""
+FIRST_SECONDS = 2.0  # until the first checkpoint; the times between them double from there
+SAVING_SHARE = 0.05  # of the time, at most; large models are saved less often
 SAVING_SPEED = 5e8  # bytes per second that a disk is assumed to write before anything was saved
 
-CONTINUE, SAVE, STOP = range(3)
-"""What a rank may request at the end of a round; the largest request of all ranks counts."""
+CONTINUE, SAVE, STOP = range(3)  # requests of a rank after a round; the largest counts
 
 
 class EndAfterRoundError(Exception):

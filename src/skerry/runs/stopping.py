@@ -102,8 +102,7 @@ class Endings:
     """Lanes of a stack that end after a round, each with the reason."""
 
     stopped: Mapping[int, str] = field(default_factory=dict)  # by their rule: they are finished
-    paused: Mapping[int, str] = field(default_factory=dict)
-    """By the progress callback: they can be resumed."""
+    paused: Mapping[int, str] = field(default_factory=dict)  # by the callback: resumable
 
     @classmethod
     def shared(cls, ranks: RankGroup, found: "Endings") -> "Endings":

@@ -233,8 +233,7 @@ def assumptions_of(
 class _Symbols(NamedTuple):
     """The parameters under the paper's symbols, as arrays; q = 1 for S2A and for S2S with K = 1."""
 
-    one_sampled: npt.NDArray[np.bool_]
-    """Where the primitive is S2S with K = 1 < n, which never converges."""
+    one_sampled: npt.NDArray[np.bool_]  # S2S with K = 1 < n, which never converges
     n: Array
     H: Array
     p: Array

@@ -17,8 +17,7 @@ class ExpectedRatio(NamedTuple):
 
     intra: float
     inter: float
-    exact: bool = True
-    """Whether the values are exact; with islands of unequal sizes they are upper bounds."""
+    exact: bool = True  # whether they are exact; with unequal islands they are upper bounds
 
     @property
     def is_constant(self) -> bool:

@@ -14,8 +14,7 @@ from skerry.errors import SkerryError, unknown, writing
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-FOLDER = "experiments/"
-"""Folder of the examples in the project; they refer to their data files by it."""
+FOLDER = "experiments/"  # of the examples in the project, which name their data files by it
 WIDTH = 100
 
 

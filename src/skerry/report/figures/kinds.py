@@ -29,8 +29,7 @@ WIDE = 2.0  # the smallest width in inches of a map with numbers in its cells
 LOWEST, ROW = 2.0, 0.17  # the smallest height in inches of a map, and of each of its rows
 HATCHED = "Hatched: no clear lead at level 0.05 (paired t tests, Holm-corrected), or not tested."
 
-THEORY_AXES = (DEVICES, "server.selection", "server.weights")
-"""The fields that change what theory predicts for one server round."""
+THEORY_AXES = (DEVICES, "server.selection", "server.weights")  # they change predictions
 
 
 def draw_curves(request: FigureRequest) -> DrawnFigure:

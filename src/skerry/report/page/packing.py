@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FINE, COARSE = 65535, 8191
-"""Numbers of levels of a mean: all of 16 bits, or enough for a hundredth of a percent."""
+FINE, COARSE = 65535, 8191  # levels of a mean: 16 bits, or a hundredth of a percent
 HALF_LEVELS = 120  # of half an interval
 NO_HALF = 255
 

@@ -27,10 +27,8 @@ from skerry.report.figures.series import break_index
 from skerry.report.page.packing import COARSE, FINE, Array, quantize_halves, quantize_means
 
 TUNED = "training.stepsize"
-RATIOS = ("disagreement_ratio", "bias_ratio")
-"""Measures of which the page also has the mean over all server rounds."""
-MOST_VALUES = 3_000_000
-"""The most means in a page; each takes two to three bytes, compressed and as text."""
+RATIOS = ("disagreement_ratio", "bias_ratio")  # the page has their means over rounds too
+MOST_VALUES = 3_000_000  # means in a page, at two to three bytes each, as compressed text
 MANY_VALUES = 500_000  # with more means than this, they are stored with fewer digits
 FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000  # limits of the number of rounds per curve
 

@@ -37,8 +37,7 @@ POLL_SECONDS = 0.2
 class WorldSurvey:
     """Size, memory and keys of a world, from which a driver plans jobs."""
 
-    fingerprints: dict[str, str]
-    """Fingerprints of what lies outside the experiment's text; they are part of every key."""
+    fingerprints: dict[str, str]  # of what is outside the text; part of every key
     steps: int  # local steps of all devices in a round
     footprint: Footprint
     world: World | None = None  # the world itself, where it was built in this process
@@ -55,8 +54,7 @@ class StackJob:
     experiments: tuple[Experiment, ...]
     survey: WorldSurvey
     attempts: int = 0  # how many workers have ended while they ran it
-    deterministic: bool = False
-    """Whether its run must repeat to the bit; then it has one lane (runs/process.py)."""
+    deterministic: bool = False  # whether it must repeat to the bit, alone (runs/process.py)
     rehearsed: bool = False  # whether its plug-ins were tried before it was submitted
 
     def __len__(self) -> int:

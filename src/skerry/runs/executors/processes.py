@@ -38,8 +38,7 @@ from skerry.runs.memory import Footprint
 from skerry.runs.progress import Progress
 
 WORKER_FOLDER = "workers"
-SILENT_SECONDS = 120.0
-"""Silence after which a worker is ended; it sends a heartbeat every few seconds."""
+SILENT_SECONDS = 120.0  # silence that ends a worker, which sends a heartbeat every few seconds
 SAVING_SECONDS = 30.0  # how long a driver that was stopped waits for its workers' checkpoints
 
 

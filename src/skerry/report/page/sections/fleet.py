@@ -32,8 +32,7 @@ MOST_ROUNDS = 120
 MOST_SAMPLES = 150_000
 MOST_COUNTS = 200_000
 MOST_OWN = 40  # the most ways of sampling, besides the uniform one, whose samples a page holds
-NOT_SAMPLING = {"primitive": "s2s", "beta": 0.5}
-"""Fields of a server that do not affect which devices it samples."""
+NOT_SAMPLING = {"primitive": "s2s", "beta": 0.5}  # fields that do not affect sampling
 
 
 def network_section(data: ReportData) -> PageSection:

@@ -20,8 +20,7 @@ from skerry.theory.ratios import expected_ratios, notes_on_rules
 
 MOST_ROWS = 400
 MOST_CELLS = 12  # the most cells whose devices are shown
-MOST_DEVICES = 2_000
-"""The most devices in a plot. Of more, evenly spaced ranks are shown."""
+MOST_DEVICES = 2_000  # in a plot; of more, evenly spaced ranks are shown
 
 
 def winners_section(data: ReportData) -> PageSection | None:
