@@ -84,8 +84,7 @@ class RecordedRuns:
         """By recorded text, experiments begun through this object, which need not be parsed."""
         self._written: dict[str, tuple[Run, History]] = {}
         """By key, runs finished through this object, which need not be read back."""
-        self.damaged: dict[str, str] = {}
-        """By key, why a run was left out."""
+        self.damaged: dict[str, str] = {}  # by key, why a run was left out
 
     def close(self) -> None:
         self._db.close()

@@ -96,17 +96,14 @@ class Driver:
         self._closing = ExitStack()
         self._closing.callback(self._progress.close)
         self._store: Store | None = None
-        self._keys: dict[str, str] = {}
-        """By key of an experiment's text, the key of its run."""
+        self._keys: dict[str, str] = {}  # by key of an experiment's text, the key of its run
         self._queue: deque[StackJob] = deque()
         self._running = 0
         self._open_worlds: dict[str, _OpenWorld] = {}
-        self._fits: dict[str, int] = {}
-        """By memory shape, the size of stacks after one did not fit."""
+        self._fits: dict[str, int] = {}  # by memory shape, the size of stacks after one did not fit
         self._surveyed: tuple[str, WorldSurvey] | None = None
         """The world that was surveyed before anything was written, by its key."""
-        self._rehearsed: set[str] = set()
-        """The keys of worlds whose plug-ins were tried then."""
+        self._rehearsed: set[str] = set()  # the keys of worlds whose plug-ins were tried then
 
     def __enter__(self) -> Self:
         return self

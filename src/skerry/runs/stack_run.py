@@ -100,8 +100,7 @@ class StackRecorder:
         self._start, self._store = start, store
         self._progress = progress or Progress()
         self._error: CallbackError | None = None
-        self._kept: set[Path] = set()
-        """Checkpoints of lanes that the callback has ended."""
+        self._kept: set[Path] = set()  # checkpoints of lanes that the callback has ended
         self._endings, self._decider = Endings(), self._make_decider() if stops else None
         self._checkpoint_seconds = checkpoint_seconds
         self._observer = Observer(start.stack, start.ledger, keeps_scores=stops)

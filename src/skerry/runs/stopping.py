@@ -51,8 +51,7 @@ class LaneValues(Mapping[str, float]):
     `values.rounds("average_accuracy")` rounds. It cannot be changed."""
 
     def __init__(self) -> None:
-        self.round = 0
-        """Rounds done."""
+        self.round = 0  # rounds done
         self._columns: dict[str, _Column] = {}
 
     def __getitem__(self, measure: str) -> float:

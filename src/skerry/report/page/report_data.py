@@ -39,8 +39,7 @@ class Curves:
     """Collects curves, and packs all curves of one measure together."""
 
     def __init__(self, most: int):
-        self.most = most
-        """The largest number of rounds per curve."""
+        self.most = most  # the largest number of rounds per curve
         self.round_sets: dict[tuple[int, ...], int] = {}
         self.thinned: tuple[int, int] | None = None
         """The numbers of shown and of recorded rounds, if some are left out."""
