@@ -1,8 +1,6 @@
 """`skerry advise`: recommend a primitive, a selection, K and H for a fleet."""
 
 import shlex
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,11 +68,7 @@ def advise_command(
 
     experiment = options.read_experiment(file, settings)
     hint = f"Finished runs are in {out}. The same command reuses them." if out else ""
-    with (
-        options.handle_ctrl_c(hint),
-        redirect_stdout(sys.stderr),  # keeps output of plug-ins out of the results
-        show_advice_progress(minutes) as progress,
-    ):
+    with options.computing(hint), show_advice_progress(minutes) as progress:
         from skerry.advice.advise import advise
         from skerry.advice.question import read_prices
 

@@ -1,7 +1,5 @@
 """`skerry export`: write the final models of a recorded run as .safetensors files."""
 
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,7 +52,7 @@ def export_command(
     shown = printable(lane.key)
     if not models_file(folder, lane.key).exists():
         typer.echo(f"The models of run {shown} were not kept: computing it again.", err=True)
-    with options.handle_ctrl_c(), redirect_stdout(sys.stderr), show_run_progress() as display:
+    with options.computing(), show_run_progress() as display:
         models = final_models(folder, lane, display)
     about = {"format": "pt", "run": lane.key, "label": lane.label}
     if not every:

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -147,6 +147,13 @@ def handle_ctrl_c(hint: str = "") -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(f"\nStopped. {hint}".rstrip(), err=True)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def computing(hint: str = "") -> Iterator[None]:
+    """Handle Ctrl-C, and keep what plug-ins print out of the results on stdout."""
+    with handle_ctrl_c(hint), redirect_stdout(sys.stderr):
+        yield
 
 
 def print_json(content: Any) -> None:
