@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.cli.commands.options import (
-    AsJson,
-    Folder,
-    option,
-    print_json,
-    split_names,
-)
+from skerry.cli.commands.options import AsJson, Folder, option, print_json, split_names
 from skerry.errors import SkerryError, printable, writing
 from skerry.files import replace_file
 
