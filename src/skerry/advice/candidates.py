@@ -224,11 +224,9 @@ class Budget:
 def budget_of(question: Question, experiment: Experiment, world: "World") -> Budget:
     """The budget of a question; prices alone allow what the experiment's own setting costs."""
     server = experiment.server
-    links = _links(experiment, world.fleet)
+    links, rounds = _links(experiment, world.fleet), experiment.rounds
     sends = {name: _sends(name, experiment, world) for name in question.among.presets}
-    budget = Budget(
-        question.prices, world.n, links, server.offset, experiment.rounds, presets=sends
-    )
+    budget = Budget(question.prices, world.n, links, server.offset, rounds, presets=sends)
     if question.messages is not None:
         limit = question.messages
     elif question.bytes is not None:
@@ -236,7 +234,7 @@ def budget_of(question: Question, experiment: Experiment, world: "World") -> Bud
     elif question.priced:
         primitive = server.primitive if server.primitive in PRIMITIVES else "s2a"
         own = Candidate(primitive, None, server.sampled, server.period)
-        limit = budget.cost(own, experiment.rounds)
+        limit = budget.cost(own, rounds)
     else:
         return budget
     return replace(budget, limit=limit)

@@ -18,9 +18,7 @@ LABEL_SOURCE = "server.primitive.source"  # of a user's own primitive: part of i
 UNKNOWN = "unknown"
 SHOWN_DIGITS = 8
 
-FULL_ONLY = {
-    f"training.{name}" for name in ("optimizer", "momentum", "second_momentum", "smallest")
-}
+FULL_ONLY = {f"training.{one}" for one in ("optimizer", "momentum", "second_momentum", "smallest")}
 """Fields without a short name, because the short name means a field of the server."""
 
 Where = Mapping[str, Sequence[str]]  # by field, the wanted values as the user typed them

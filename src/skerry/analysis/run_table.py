@@ -6,7 +6,7 @@ The fields that vary between the runs make the cells of a grid. Each cell holds 
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -381,9 +381,8 @@ def _positions(table: RunTable) -> dict[Cell, Positions]:
                 "or record such studies in separate folders."
             )
     servers = {table.label_of[run.key]: run.experiment.server for run in table.runs}
-    return _beside_all(
-        positions, {label for label, one in servers.items() if one.name or not one.is_there}
-    )
+    free = {label for label, one in servers.items() if one.name or not one.is_there}
+    return _beside_all(positions, free)
 
 
 def _difference(one: Run, other: Run) -> str:
@@ -395,9 +394,7 @@ def _difference(one: Run, other: Run) -> str:
     return "code or files that were edited between them (the records do not tell which)"
 
 
-def _beside_all(
-    positions: Mapping[Cell, Positions], free: Collection[str]
-) -> dict[Cell, Positions]:
+def _beside_all(positions: Mapping[Cell, Positions], free: set[str]) -> dict[Cell, Positions]:
     """Copy the runs of `free` labels into every cell that they belong to: a run without a server
     has no period, so it belongs to the cells of all periods, and so does a run of a preset that
     sets the period itself."""

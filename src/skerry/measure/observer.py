@@ -293,6 +293,4 @@ def _fetch_tables(readings: Sequence[Reading]) -> list[NDArray[np.float64]]:
     flat = torch.cat([reading.table.flatten().double() for reading in readings]).cpu().numpy()
     ends = np.cumsum([reading.table.numel() for reading in readings])[:-1]
     pieces = np.split(flat, ends)
-    return [
-        piece.reshape(reading.table.shape) for piece, reading in zip(pieces, readings, strict=True)
-    ]
+    return [piece.reshape(one.table.shape) for piece, one in zip(pieces, readings, strict=True)]

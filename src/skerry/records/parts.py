@@ -110,9 +110,7 @@ def join_parts(parts: Iterable[HistoryPart]) -> History:
 
 def last_values(history: History) -> dict[str, float]:
     """The last measured value of each measure, NaN if there is none."""
-    measured = {
-        name: column[~np.isnan(column)] for name, column in history.items() if name != "round"
-    }
+    measured = {name: one[~np.isnan(one)] for name, one in history.items() if name != "round"}
     return {name: float(values[-1]) if len(values) else np.nan for name, values in measured.items()}
 
 

@@ -192,9 +192,7 @@ class RecordedRuns:
             found = {key: self._written[key][1] for key in keys if key in self._written}
             if others := [key for key in keys if key not in found]:
                 found |= self._sound_histories(*_chosen(others))
-        return {
-            key: last_values(history) for key, history in found.items() if len(history["round"])
-        }
+        return {key: last_values(one) for key, one in found.items() if len(one["round"])}
 
     def devices(self, key: str) -> "DeviceTable | None":
         """Scores of every device of a run in the last round, if they were recorded."""

@@ -85,11 +85,10 @@ def html_of_results(results: "Results") -> str:
 
 def html_of_lane(lane: "Lane") -> str:
     rows = [(traits(name).title, format_measure(name, value)) for name, value in lane.final.items()]
-    about = f"{lane.label}, seed {lane.experiment.seed}, {lane.status}"
+    words = f"{lane.label}, seed {lane.experiment.seed}, {lane.status}"
+    about = _paragraph(words, f"{lane.experiment.name}:")
     note = _paragraph(lane.note) if lane.note else ""
-    return (
-        _paragraph(about, f"{lane.experiment.name}:") + note + html_table(("", "last value"), rows)
-    )
+    return about + note + html_table(("", "last value"), rows)
 
 
 def html_of_experiment(experiment: "Experiment") -> str:

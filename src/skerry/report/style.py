@@ -114,9 +114,8 @@ def contrast(one: str, other: str) -> float:
 def luminance(colour: Iterable[float]) -> float:
     """WCAG's relative luminance of a colour, RGB from 0 to 1."""
     linear = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in colour)
-    return sum(
-        weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=False)
-    )
+    shares = (0.2126, 0.7152, 0.0722)
+    return sum(share * part for share, part in zip(shares, linear, strict=False))
 
 
 def rgb(colour: str) -> tuple[float, float, float]:

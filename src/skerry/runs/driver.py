@@ -338,13 +338,10 @@ class Driver:
             self._progress.world_ready(survey.world)
         size = choose_stack_size(len(waiting), self._worlds, survey, self._executor)
         survey = replace(survey, world=None)  # it must not be kept when the next one is built
-        rehearsed = group[0].world_key() in self._rehearsed
-        for lanes in split_lanes(waiting, DETERMINISTIC_LANES if self._deterministic else size):
-            self._queue.append(
-                StackJob(
-                    tuple(lanes), survey, deterministic=self._deterministic, rehearsed=rehearsed
-                )
-            )
+        rehearsed, alone = group[0].world_key() in self._rehearsed, self._deterministic
+        for lanes in split_lanes(waiting, DETERMINISTIC_LANES if alone else size):
+            job = StackJob(tuple(lanes), survey, deterministic=alone, rehearsed=rehearsed)
+            self._queue.append(job)
             world.jobs += 1
         if not world.jobs:
             self._close(world)

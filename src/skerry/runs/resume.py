@@ -88,10 +88,8 @@ def find_starts(
         if store.finished(found.lanes) == set(found.lanes):
             checkpoint.remove_checkpoint(file)
     if waiting:
-        if without := len(begun & waiting.keys()):
-            warn_user(
-                f"no checkpoint is left of {count_runs(without)} that had begun. {RECOMPUTED}"
-            )
+        if lost := len(begun & waiting.keys()):
+            warn_user(f"no checkpoint is left of {count_runs(lost)} that had begun. {RECOMPUTED}")
         stack = build_stack(world, list(waiting.values()))
         store.rewind(stack.keys, -1)
         yield StackStart(stack, _file_of(stack.keys, folder, name, mark))

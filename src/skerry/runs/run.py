@@ -192,9 +192,7 @@ def _experiments(
     return experiments
 
 
-def _read_results(
-    driver: Driver, experiments: Sequence[Experiment], keys: Sequence[str]
-) -> Results:
-    found = zip(results_of(driver.store, keys), experiments, strict=True)
+def _read_results(driver: Driver, asked: Sequence[Experiment], keys: Sequence[str]) -> Results:
+    found = zip(results_of(driver.store, keys), asked, strict=True)
     # A run may be recorded under another name than the one requested now.
     return Results(tuple(lane.named(one.server.name) for lane, one in found))

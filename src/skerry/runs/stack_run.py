@@ -283,11 +283,9 @@ def _warn_if_unsaved(stopping: bool) -> Iterator[None]:
         )
 
 
-def _begin(
-    world: World, experiments: Sequence[Experiment], store: Store, deterministic: bool
-) -> None:
+def _begin(world: World, experiments: Sequence[Experiment], store: Store, alone: bool) -> None:
     device = world.device
-    conditions = run_conditions(len(experiments), deterministic, world.ranks)
+    conditions = run_conditions(len(experiments), alone, world.ranks)
     store.begin(
         {world.key(experiment): experiment for experiment in experiments},
         materials=world.fingerprints,

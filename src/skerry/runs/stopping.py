@@ -135,9 +135,8 @@ class StopDecider:
 
     def decide(self, moment: Moment, values: Mapping[str, LaneValues]) -> Endings:
         stopped, paused = {}, {}
-        for lane, (key, one) in enumerate(
-            zip(moment.stack.keys, moment.stack.experiments, strict=True)
-        ):
+        lanes = zip(moment.stack.keys, moment.stack.experiments, strict=True)
+        for lane, (key, one) in enumerate(lanes):
             if key not in values:
                 continue
             if not moment.round and one.stop and not stopping.names_function(one.stop):
@@ -158,9 +157,8 @@ class StopDecider:
             return stopping.parse_rule(text).reason(values)
         with registry.users_own(stopping.KIND, text):
             context = run_context(self._world, experiment, moment.round)
-            found = bind(stopping.KIND, registry.resolve(stopping.KIND, text))(
-                values, context=context
-            )
+            rule = registry.resolve(stopping.KIND, text)
+            found = bind(stopping.KIND, rule)(values, context=context)
         return _as_reason(found, f"{stopping.KIND} '{text}'")
 
 

@@ -98,9 +98,7 @@ def _bias_ratio(experiment: Experiment) -> ExpectedRatio | None:
         return _bernoulli_mean(kappa, n, server.sample_prob) if equal else None
     if samples_as_in_the_paper(experiment):
         return _constant(kappa(n, server.sampled))
-    return _by_kind(
-        experiment, server.weights, lambda found: (found.kappa_intra, found.kappa_inter)
-    )
+    return _by_kind(experiment, server.weights, lambda one: (one.kappa_intra, one.kappa_inter))
 
 
 def _all_awake(experiment: Experiment) -> bool:

@@ -230,8 +230,7 @@ def _held_lowest(cells: Cells, shown: Sequence[str]) -> tuple[Cells, dict[str, A
         if field in cells.fields and field not in shown:
             at = cells.fields.index(field)
             held[field] = min(cell[at] for cell in cells.readings if cell[at] is not None)
-            kept = {
-                cell: r for cell, r in cells.readings.items() if cell[at] in (None, held[field])
-            }
+            lowest = (None, held[field])
+            kept = {cell: found for cell, found in cells.readings.items() if cell[at] in lowest}
             cells = replace(cells, readings=kept)
     return cells, held

@@ -46,9 +46,8 @@ def value_title(value: Any, longest: int = 24) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     text, head = str(value), longest // 4
-    return safe_text(
-        text if len(text) <= longest else f"{text[:head]}…{text[head + 1 - longest :]}"
-    )
+    both_ends = f"{text[:head]}…{text[head + 1 - longest :]}"
+    return safe_text(text if len(text) <= longest else both_ends)
 
 
 def tick_name(value: Any) -> str:
@@ -232,9 +231,8 @@ def _make_room(figure: "Figure", pixels: float) -> None:
 
 def inches_wide(axis: "Axes") -> float:
     """The approximate width of an axis in inches, before the layout is final."""
-    return float(
-        axis.get_position().width * axis.figure.get_window_extent().width / axis.figure.dpi
-    )
+    figure = axis.figure
+    return float(axis.get_position().width * figure.get_window_extent().width / figure.dpi)
 
 
 def draw_panels(

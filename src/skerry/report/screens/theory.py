@@ -64,9 +64,7 @@ def bounds_table(settings: Sequence[Sequence[Answer]], varied: Sequence[str]) ->
     for answers in settings:
         fewest = min(answer.rounds for answer in answers)
         for i, answer in enumerate(answers):
-            where = [
-                number(getattr(answer.parameters, field)) if i == 0 else "" for field in varied
-            ]
+            where = ["" if i else number(getattr(answer.parameters, name)) for name in varied]
             rounds = number(answer.rounds)
             bold = answer.rounds == fewest and len(answers) > 1
             rule = answer.parameters.selection if rules else ""

@@ -165,9 +165,8 @@ def _compute(order: Order, materials: bytes) -> Iterator[Event]:
                     sent = time.monotonic()
                     yield tick
         runs = filter(None, map(store.run, keys))  # all were recorded above
-        yield Done(
-            tuple(RunOutcome(one, store.history(one.key), store.devices(one.key)) for one in runs)
-        )
+        found = (RunOutcome(one, store.history(one.key), store.devices(one.key)) for one in runs)
+        yield Done(tuple(found))
 
 
 @contextmanager

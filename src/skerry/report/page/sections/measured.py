@@ -131,9 +131,8 @@ def curves_section(data: ReportData) -> PageSection | None:
     words = (
         "Mean over seeds, with a band for the 95 % interval. Dotted lines are server rounds (D2S)."
     )
-    return PageSection(
-        "curves", "Learning curves", [text(words), *_thinned(data), widget("curves")]
-    )
+    blocks = [text(words), *_thinned(data), widget("curves")]
+    return PageSection("curves", "Learning curves", blocks)
 
 
 def consensus_section(data: ReportData) -> PageSection | None:
